@@ -1,0 +1,101 @@
+"""The error tree, drawn once.
+
+    LazarettoError
+    ├── InputError               the caller gave something unusable; names the field and the fix
+    │   ├── PolicyError          a policy file or value is wrong
+    │   ├── UnknownItem          an id that this namespace does not know
+    │   └── TooLarge             past a limit of the policy
+    ├── StoreError               the ledger's store cannot serve
+    │   ├── StoreUnavailable     away for now; the same call may succeed later
+    │   ├── StoreDamaged         the file or schema is not what it should be
+    │   └── ChainBroken          an event was altered, removed, inserted or reordered
+    ├── RepairRefused            a plan is too wide, stale, or was already undone
+    ├── ModelError               a model backend failed
+    │   ├── ModelUnavailable     missing weights, no endpoint, a device that is not there
+    │   └── BadAnswer            it answered, but not usably
+    └── MissingExtra             an optional part is not installed; says which ``pip install`` brings it
+
+Errors carry their facts as attributes; a caller never has to parse the text.
+"""
+
+from __future__ import annotations
+
+
+class LazarettoError(Exception):
+    """Everything Lazaretto raises on purpose."""
+
+
+class InputError(LazarettoError, ValueError):
+    """The caller gave something unusable."""
+
+    def __init__(self, field: str, problem: str, fix: str = "") -> None:
+        self.field, self.problem, self.fix = field, problem, fix
+        super().__init__(f"{field}: {problem}" + (f". {fix}" if fix else ""))
+
+
+class PolicyError(InputError):
+    """A policy is wrong: names the file, the key, what was found and what is allowed."""
+
+    def __init__(self, key: str, found: object, allowed: str, file: str = "policy") -> None:
+        self.key, self.found, self.allowed, self.file = key, found, allowed, file
+        super().__init__(f"{file}: {key}", f"found {found!r}", f"Allowed: {allowed}")
+
+
+class UnknownItem(InputError):
+    """An id that this namespace does not know."""
+
+    def __init__(self, item: str, namespace: str, field: str = "item") -> None:
+        self.item, self.namespace = item, namespace
+        super().__init__(field, f"no {item!r} in namespace {namespace!r}", "Check the id and the namespace")
+
+
+class TooLarge(InputError):
+    """Past a limit of the policy."""
+
+    def __init__(self, field: str, size: int, limit: int) -> None:
+        self.size, self.limit = size, limit
+        super().__init__(field, f"{size:,} is past the limit of {limit:,}", "Shorten it, or raise the limit in the policy")
+
+
+class StoreError(LazarettoError):
+    """The ledger's store cannot serve."""
+
+
+class StoreUnavailable(StoreError):
+    """The store is away for now: locked, full, read-only, or its server does not answer."""
+
+
+class StoreDamaged(StoreError):
+    """The file is not a ledger, or its schema is not what it should be."""
+
+
+class ChainBroken(StoreError):
+    """An event was altered, removed, inserted or reordered."""
+
+    def __init__(self, namespace: str, seq: int, reason: str) -> None:
+        self.namespace, self.seq, self.reason = namespace, seq, reason
+        super().__init__(f"namespace {namespace!r}, event {seq}: {reason}")
+
+
+class RepairRefused(LazarettoError):
+    """A repair plan is too wide, stale, or was already undone."""
+
+
+class ModelError(LazarettoError):
+    """A model backend failed."""
+
+
+class ModelUnavailable(ModelError):
+    """Missing weights, no endpoint, or a device that is not there."""
+
+
+class BadAnswer(ModelError):
+    """A model answered, but not usably."""
+
+
+class MissingExtra(LazarettoError, ImportError):
+    """An optional part is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.what, self.extra = what, extra
+        super().__init__(f"{what} needs an optional part: pip install 'lazaretto[{extra}]'")

@@ -1,0 +1,343 @@
+"""Frozen records that cross folders: what was seen, what was ruled, what was repaired.
+
+Every record is a value: it never changes after it is made, compares by content, and knows how to become plain
+JSON data (``plain``). Folders talk to each other in these records and in nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time as _time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+
+class Channel(StrEnum):
+    """The road by which something reached an agent."""
+
+    MESSAGE = "message"
+    MEMORY = "memory"
+    IMAGE = "image"
+    TOOL = "tool"
+    DOCUMENT = "document"
+
+
+class SourceClass(StrEnum):
+    """Who stands behind an item; the policy gives each class a trust in [0, 1]."""
+
+    DIRECT_USER = "direct_user"
+    MODEL_INFERENCE = "model_inference"
+    TOOL_OUTPUT_INTERNAL = "tool_output_internal"
+    TOOL_OUTPUT_EXTERNAL = "tool_output_external"
+    UNTRUSTED_DOCUMENT = "untrusted_document"
+    AGENT_MESSAGE = "agent_message"
+    SYSTEM = "system"
+
+
+class Ruling(IntEnum):
+    """What to do with an item, mildest first, so that ``max`` picks the strictest."""
+
+    ALLOW = 0
+    WARN = 1
+    REVIEW = 2
+    REWRITE = 3
+    QUARANTINE = 4
+    BLOCK = 5
+
+    @property
+    def label(self) -> str:
+        """The lower-case word used in files, on the wire and on screen."""
+        return self.name.lower()
+
+    @classmethod
+    def from_label(cls, label: str) -> Ruling:
+        """The ruling for a word such as ``"quarantine"``."""
+        try:
+            return cls[label.upper()]
+        except KeyError:
+            raise ValueError(f"{label!r} is not a ruling; use one of {', '.join(r.label for r in cls)}") from None
+
+    @property
+    def hook_action(self) -> str:
+        """The agent-hooks word for this ruling: allow, transform or deny."""
+        if self <= Ruling.WARN:
+            return "allow"
+        return "transform" if self is Ruling.REWRITE else "deny"
+
+
+class EventKind(StrEnum):
+    """What the ledger can record. The set is closed: a reader may match on it exhaustively."""
+
+    SEEN = "seen"  # an item entered: the observation itself
+    RETRIEVED = "retrieved"  # an agent read an item
+    SENT = "sent"  # an item was passed to an agent
+    DERIVED = "derived"  # an item turned out to be derived from another (a late edge)
+    INFLUENCED = "influenced"  # an item probably shaped another item or a decision
+    RULED = "ruled"  # the guard decided about an item
+    REPORTED = "reported"  # an outcome: a decision an agent took, and how it went
+    LABELLED = "labelled"  # a person said what an item truly is
+    APPEALED = "appealed"  # a person disputes a ruling
+    REPAIRED = "repaired"  # a repair plan was applied; the body is its receipt
+    UNDONE = "undone"  # a receipt was undone
+    RELEASED = "released"  # a hidden item is visible again
+    SUPERSEDED = "superseded"  # an item replaces another, which no longer carries influence
+    ERASED = "erased"  # content was removed for privacy; this is its tombstone
+    NOTED = "noted"  # anything else worth keeping: a policy change, a calibration, a run's settings
+
+
+class EdgeKind(StrEnum):
+    """Typed edges of the provenance graph; each reads 'source KIND target'."""
+
+    WRITTEN_BY = "written_by"  # item -> agent
+    DERIVED_FROM = "derived_from"  # item -> item it was made from
+    RETRIEVED_BY = "retrieved_by"  # item -> agent
+    SENT_TO = "sent_to"  # item -> agent
+    INFLUENCED = "influenced"  # item -> item or decision it shaped
+    SUPERSEDES = "supersedes"  # item -> item it replaces
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFields:
+    """The memory paper's structured record: state x, context u, action y, tags t, and meta data."""
+
+    state: tuple[float, ...] = ()
+    context: tuple[float, ...] = ()
+    action: tuple[float, ...] = ()
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+def new_id(prefix: str = "it") -> str:
+    """A fresh id that sorts by the time it was made."""
+    return f"{prefix}_{int(_time.time() * 1000):011x}{uuid.uuid4().hex[:13]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One thing an agent read, kept or said."""
+
+    agent: str
+    """Who wrote or brought it in."""
+    channel: Channel
+    """The road it came by."""
+    text: str = ""
+    image: str | None = None
+    """Content address (sha256 hex) of a picture in the ledger's blob store."""
+    fields: MemoryFields | None = None
+    """Structured memory, where there is one."""
+    parents: tuple[str, ...] = ()
+    """Ids of the items it was derived from."""
+    source: SourceClass = SourceClass.AGENT_MESSAGE
+    namespace: str = "default"
+    """The tenant it belongs to; nothing crosses namespaces."""
+    time: float = field(default_factory=_time.time)
+    """Seconds since the epoch, as the caller's clock had it."""
+    id: str = field(default_factory=new_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One reason for a verdict that a person can check."""
+
+    kind: str
+    """span | match | precedent | path | rehearsal | measure | fault."""
+    summary: str
+    """One sentence a person understands."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """The facts behind it: offsets, ids, numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an answer cost."""
+
+    ms: float = 0.0
+    tokens: int = 0
+    calls: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.ms + other.ms, self.tokens + other.tokens, self.calls + other.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One gate's opinion of one item."""
+
+    gate: str
+    subject: str
+    """Id of the item judged."""
+    ruling: Ruling
+    risk: float
+    """In [0, 1]; 1 is surely harmful."""
+    interval: tuple[float, float]
+    """Where the risk may lie; (0, 1) says 'no idea'."""
+    rule: str
+    """The name of the rule that decided."""
+    evidence: tuple[Evidence, ...] = ()
+    taxonomy: tuple[str, ...] = ()
+    """OWASP ASI and MLCommons ids."""
+    cost: Cost = Cost()
+    replacement: str | None = None
+    """The text to use instead, when the ruling is ``rewrite``."""
+
+
+class RunStatus(StrEnum):
+    """What became of a gate that the policy asked for."""
+
+    RAN = "ran"
+    SKIPPED = "skipped"  # an earlier gate had already settled the matter
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    OVER_BUDGET = "over_budget"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class GateRun:
+    """Proof that a gate ran, or the reason why it did not."""
+
+    gate: str
+    status: RunStatus
+    ms: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The guard's answer about one item: what to do, why, and which gates really ran."""
+
+    item: str
+    """Id of the item decided on."""
+    ruling: Ruling
+    risk: float
+    interval: tuple[float, float]
+    rule: str
+    """``gate:rule`` of what decided, or ``fail:...`` when a gate was not able to."""
+    verdicts: tuple[Verdict, ...] = ()
+    runs: tuple[GateRun, ...] = ()
+    cost: Cost = Cost()
+    replacement: str | None = None
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the item may be used as it is."""
+        return self.ruling <= Ruling.WARN
+
+    @property
+    def complete(self) -> bool:
+        """Whether every gate the policy required really ran (or was rightly skipped)."""
+        return all(r.status in (RunStatus.RAN, RunStatus.SKIPPED) for r in self.runs)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The evidence in sentences, strictest verdict first."""
+        ordered = sorted(self.verdicts, key=lambda v: -v.ruling)
+        return tuple(e.summary for v in ordered for e in v.evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event that is not in the ledger yet."""
+
+    kind: EventKind
+    subject: str
+    """Id of the item, agent or receipt it is about."""
+    agent: str = ""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    time: float = field(default_factory=_time.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One link of a namespace's chain."""
+
+    namespace: str
+    seq: int
+    """1 for the first event of the namespace, without gaps."""
+    kind: EventKind
+    subject: str
+    agent: str
+    time: float
+    body: Mapping[str, Any] | None
+    """None when the content was erased."""
+    prev: str
+    """Hash of the event before it; 64 zeros for the first."""
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One typed edge of the provenance graph. Node ids are plain; the kind says what stands at each end."""
+
+    source: str
+    target: str
+    kind: EdgeKind
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a chain: whoever keeps it can later prove that nothing before it was changed or cut."""
+
+    namespace: str
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStep:
+    """One touch of one item."""
+
+    item: str
+    action: str
+    """hide | show | replace | remove | cut."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What a repair would do, before it does it."""
+
+    repair: str
+    """Name of the repair, for example ``isolate``."""
+    origin: str
+    """The item it starts from."""
+    steps: tuple[RepairStep, ...]
+    reason: str = ""
+    agents: tuple[str, ...] = ()
+    """Agents that hold or have read what is touched."""
+    price: Mapping[str, float] = field(default_factory=dict)
+    """What it will cost: items, agents, benign items at risk, model calls."""
+    id: str = field(default_factory=lambda: new_id("pl"))
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Proof of a repair, and the way back."""
+
+    plan: RepairPlan
+    before: Mapping[str, str]
+    """Item id -> hash of its state before."""
+    after: Mapping[str, str]
+    cost: Cost
+    time: float
+    undone: bool = False
+    id: str = field(default_factory=lambda: new_id("rc"))
+
+
+def plain(record: Any) -> Any:
+    """A record as JSON data: enums become their words, tuples lists, mappings dicts."""
+    if isinstance(record, Ruling):
+        return record.label
+    if isinstance(record, StrEnum):
+        return record.value
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        return {f.name: plain(getattr(record, f.name)) for f in dataclasses.fields(record)}
+    if isinstance(record, Mapping):
+        return {str(k): plain(v) for k, v in record.items()}
+    if isinstance(record, (list, tuple, set, frozenset)):
+        return [plain(v) for v in record]
+    return record
