@@ -1,0 +1,83 @@
+"""What a model backend is: one method that takes a batch.
+
+A chat backend completes a batch of requests; an embedding backend turns a batch of texts or pictures into unit
+vectors. Batches are the one way in, so that a backend can be as parallel as it likes and callers never write loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+"""(n, dimension), rows of length one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat."""
+
+    role: str
+    """system | user | assistant."""
+    text: str
+    images: tuple[bytes, ...] = ()
+    """Encoded pictures (PNG, JPEG, ...)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One completion asked for."""
+
+    messages: tuple[Message, ...]
+    max_tokens: int = 512
+    temperature: float = 0.0
+    schema: Mapping[str, Any] | None = None
+    """A JSON schema the answer should follow, where the backend can enforce one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One answer, or the reason why there is none."""
+
+    text: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    ms: float = 0.0
+    fault: str = ""
+    """Empty when all went well; else what went wrong for this request alone, after retries."""
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """Answers in words, from words and pictures."""
+
+    name: str
+
+    async def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """One completion per request, in order. A request that fails gets a ``fault``; it never takes others down."""
+        ...
+
+
+@runtime_checkable
+class TextEmbedder(Protocol):
+    """Turns texts into unit vectors."""
+
+    name: str
+    dimension: int
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """One row per text."""
+        ...
+
+
+@runtime_checkable
+class ImageTextEmbedder(TextEmbedder, Protocol):
+    """Turns texts and pictures into unit vectors of one space, so that a plan can fetch a picture."""
+
+    def embed_images(self, images: Sequence[bytes]) -> Vectors:
+        """One row per encoded picture."""
+        ...
