@@ -1,0 +1,81 @@
+"""From an event to the edges it adds to the provenance graph: one pure function that the store and the graph share.
+
+An edge that would join a node to itself is never made. An event whose body was erased keeps only the edges that its
+open columns (subject, agent) prove; the tombstone (``ERASED``) may carry the others in ``edges``, so that a trace
+survives the removal of the content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from lazaretto.types import Edge, EdgeKind, Event, EventKind
+
+DECISION_PREFIX = "de_"
+"""Ids of decisions start with this; it tells the two kinds of INFLUENCED targets apart."""
+
+_NO_BODY: Mapping[str, Any] = {}
+
+
+def is_decision(node: str) -> bool:
+    """Whether an id names a decision rather than an item."""
+    return node.startswith(DECISION_PREFIX)
+
+
+def _seen(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
+    yield Edge(event.subject, event.agent, EdgeKind.WRITTEN_BY, event.time)
+    for parent in body.get("parents") or ():
+        yield Edge(event.subject, parent, EdgeKind.DERIVED_FROM, event.time)
+
+
+def _retrieved(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
+    yield Edge(event.subject, event.agent, EdgeKind.RETRIEVED_BY, event.time)
+
+
+def _sent(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
+    yield Edge(event.subject, body.get("to", ""), EdgeKind.SENT_TO, event.time)
+
+
+def _derived(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
+    yield Edge(event.subject, body.get("parent", ""), EdgeKind.DERIVED_FROM, event.time)
+
+
+def _influenced(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
+    yield Edge(event.subject, body.get("target", ""), EdgeKind.INFLUENCED, event.time)
+
+
+def _reported(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
+    yield Edge(event.subject, event.agent, EdgeKind.WRITTEN_BY, event.time)
+    for item in body.get("rests_on") or ():
+        yield Edge(item, event.subject, EdgeKind.INFLUENCED, event.time)
+
+
+def _superseded(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
+    yield Edge(event.subject, body.get("old", ""), EdgeKind.SUPERSEDES, event.time)
+
+
+def _erased(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
+    for kept in body.get("edges") or ():
+        yield Edge(kept["source"], kept["target"], EdgeKind(kept["kind"]), float(kept["time"]))
+
+
+_MAKERS: Mapping[EventKind, Callable[[Event, Mapping[str, Any]], Iterable[Edge]]] = {
+    EventKind.SEEN: _seen,
+    EventKind.RETRIEVED: _retrieved,
+    EventKind.SENT: _sent,
+    EventKind.DERIVED: _derived,
+    EventKind.INFLUENCED: _influenced,
+    EventKind.REPORTED: _reported,
+    EventKind.SUPERSEDED: _superseded,
+    EventKind.ERASED: _erased,
+}
+
+
+def edges_of(event: Event) -> tuple[Edge, ...]:
+    """The edges that ``event`` adds, each once, in a fixed order; none for kinds that only change state."""
+    maker = _MAKERS.get(event.kind)
+    if maker is None:
+        return ()
+    edges = dict.fromkeys(maker(event, event.body or _NO_BODY))
+    return tuple(edge for edge in edges if edge.source and edge.target and edge.source != edge.target)
