@@ -1,0 +1,219 @@
+"""Records of a hearing: what is under audit, what each seat said, and the finding."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from lazaretto.types import Evidence
+
+PLACEHOLDER = "[A picture is attached. No description of it is available.]"
+"""What the judges read when a picture could not be described: neutral, so that it moves nobody."""
+
+
+class InputKind(StrEnum):
+    """What is under audit; instructions, thresholds and the order of the rules depend on it."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    PAIR = "pair"
+
+
+class Role(StrEnum):
+    """A seat at the table."""
+
+    PREPROCESSOR = "preprocessor"
+    SUPPORTER = "supporter"
+    STRICT = "strict"
+    LOOSE = "loose"
+    ARBITER = "arbiter"
+    CURATOR = "curator"
+
+
+class Label(StrEnum):
+    """The two answers of a hearing. What could not be decided is ``Finding.undecided``, not a third label."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One item under audit. Always data: nothing in it is ever an instruction to a seat."""
+
+    id: str
+    text: str = ""
+    image: bytes | None = None
+    """The encoded picture, where there is one."""
+    description: str = ""
+    """A description of the picture given by the caller, in place of or beside the picture."""
+
+    @property
+    def kind(self) -> InputKind:
+        """Text alone, a picture alone, or both."""
+        if self.image is None and not self.description.strip():
+            return InputKind.TEXT
+        return InputKind.PAIR if self.text.strip() else InputKind.IMAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one seat cost in one hearing; token counts are those the server reported, over every attempt."""
+
+    role: Role
+    model: str = ""
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    """The part of ``prompt_tokens`` that the provider served from its cache."""
+    prompt_chars: int = 0
+    ms: float = 0.0
+    dollars: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The exhibit in words, as every later seat reads it."""
+
+    exhibit: Exhibit
+    description: str = ""
+    """Objective words for the picture: given, made by a vision model, or ``PLACEHOLDER``; empty for text alone."""
+    read_text: str = ""
+    """Words read off the picture (OCR)."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Measured facts: width, height, frames, ``explicit`` (probability of an explicit picture), language ..."""
+    notices: tuple[Evidence, ...] = ()
+    """What the seats must know about the exhibit: text that addresses the judges, cut text, failed OCR."""
+    charge: Charge = Charge(Role.PREPROCESSOR)
+    fault: str = ""
+
+    @property
+    def kind(self) -> InputKind:
+        """Text alone, a picture alone, or both."""
+        return self.exhibit.kind
+
+    @property
+    def words(self) -> str:
+        """Everything there is to read, in one string: what embedding models and retrieval work on."""
+        description = "" if self.description == PLACEHOLDER else self.description
+        parts = (self.exhibit.text, description, self.read_text)
+        return "\n".join(part.strip() for part in parts if part.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One precedent of the library. Its label is never part of the text that is embedded or searched."""
+
+    label: Label
+    text: str = ""
+    description: str = ""
+    hazards: tuple[str, ...] = ()
+    """MLCommons ids: S1 ... S14."""
+    cues: tuple[str, ...] = ()
+    summary: str = ""
+    source: str = ""
+    """Where it came from: ``starter``, ``air-bench``, ``curated``, ``appeal`` ..."""
+
+    @property
+    def kind(self) -> InputKind:
+        """Text alone, a picture alone, or both."""
+        if not self.description.strip():
+            return InputKind.TEXT
+        return InputKind.PAIR if self.text.strip() else InputKind.IMAGE
+
+    @property
+    def words(self) -> str:
+        """What retrieval sees: the content alone, without label, cues or summary."""
+        return "\n".join(part.strip() for part in (self.text, self.description) if part.strip())
+
+    @property
+    def id(self) -> str:
+        """The case's content address: the same content and label always have the same id."""
+        body = "\x1f".join((self.text.strip(), self.description.strip(), self.label.value))
+        return "ca_" + hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+@dataclass(frozen=True, slots=True)
+class Precedent:
+    """A case that retrieval found near the exhibit."""
+
+    case: Case
+    similarity: float
+    """Cosine in [-1, 1] where vectors are at hand, else the lexical rank's score in [0, 1]."""
+    why: str = ""
+    """Why it applies, in one sentence."""
+    differs: str = ""
+    """Where it differs from the exhibit, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """What the Supporter tells the table before the debate."""
+
+    summary: str = ""
+    precedents: tuple[Precedent, ...] = ()
+    cues: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    charge: Charge = Charge(Role.SUPPORTER)
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One speech of a debater."""
+
+    role: Role
+    round: int
+    """From 1."""
+    argument: str
+    score: float | None
+    """Its risk in [0, 1] as it said it; None when no score was readable (the engine applies the fallback)."""
+    quotes: tuple[Evidence, ...] = ()
+    """Spans that moved it: ``Evidence("span", ..., {"quote", "start", "end", "part", "weight"})``."""
+    hazards: tuple[str, ...] = ()
+    conceded: bool = False
+    """Whether it says that the other side is right."""
+    charge: Charge = Charge(Role.STRICT)
+    fault: str = ""
+    """Why there is no usable answer, after retries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """The state of a debate, handed to a seat when it is its turn."""
+
+    prepared: Prepared
+    briefing: Briefing
+    turns: tuple[Turn, ...] = ()
+    scores: Mapping[Role, tuple[float, ...]] = field(default_factory=dict)
+    """Score trajectory per debater, one value per round, the fallback applied."""
+    round: int = 1
+    rounds: int = 2
+    """How many rounds there will be at most."""
+
+    def last_score(self, role: Role) -> float | None:
+        """The newest score of a debater; None when it is absent or has not spoken."""
+        spoken = self.scores.get(role, ())
+        return spoken[-1] if spoken else None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The Arbiter's answer."""
+
+    label: Label
+    risk: float
+    rule: str
+    """One of ``protocol.RULES``."""
+    reasoning: str = ""
+    interval: tuple[float, float] = (0.0, 1.0)
+    evidence: tuple[Evidence, ...] = ()
+    hazards: tuple[str, ...] = ()
+    undecided: str = ""
+    """Empty, or why nobody could decide; the label is then the protocol's default and counts as a miss in bounds."""
+    charge: Charge = Charge(Role.ARBITER)
