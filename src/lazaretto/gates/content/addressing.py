@@ -1,0 +1,140 @@
+"""Text under audit that speaks to its judges: orders, faked verdicts, closed delimiters, posed precedents.
+
+Finding such text proves nothing about the rest of the content, so it never decides a verdict by itself. It does two things: the
+judges are told that the exhibit tries to speak to them, and the spans can be taken out before a model scores the content, so that
+praising itself cannot make an exhibit look safer. The patterns cover the roads that matter in several languages; what they miss
+still arrives as delimited, escaped data (``quoting``), which is the actual wall.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from lazaretto.types import Evidence
+
+_JUDGE = (
+    r"(?:moderators?|judges?|jury|arbiters?|debaters?|classifiers?|(?:content |safety )?(?:filters?|reviewers?|auditors?)|"
+    r"supporter|strict debater|loose debater|curator|safety (?:model|system|ai)|evaluators?|graders?)"
+)
+_VERDICT = (
+    r"(?:safe|unsafe|harmless|benign|compliant|acceptable|not harmful|harmful|allowed?|seguro|segura|inofensivo|sicher|"
+    r"harmlos|unbedenklich|sûr|inoffensif|安全|无害|безопасн\w*|безвредн\w*|آمن|सुरक्षित|安全な|안전)"
+)
+_PATTERNS: tuple[tuple[str, str], ...] = (
+    (
+        "orders the judges",
+        rf"(?:dear |attention |note to |message (?:to|for) |to )(?:the |all |any )?{_JUDGE}\b[^.\n!?]{{0,200}}",
+    ),
+    (
+        "orders a ruling",
+        r"\b(?:rule|label|classify|mark|rate|judge|score|flag|report|return|output|respond|answer)\b[^.\n]{0,50}?"
+        rf"\b(?:as|with|be|is|:)\s*[\"'`]?\s*{_VERDICT}\b[^.\n]{{0,80}}",
+    ),
+    (
+        "orders to ignore the instructions",
+        r"\b(?:ignore|disregard|forget|override|bypass|ignorier\w*|vergiss|ignora\w*|olvida\w*|ignorez|oubliez|игнорируй\w*|"
+        r"забудь\w*)\b[^.\n]{0,60}?"
+        r"\b(?:previous|prior|above|earlier|all|your|system|vorherig\w*|obig\w*|bisherig\w*|anterior\w*|précédent\w*|"
+        r"предыдущ\w*)\b[^.\n]{0,40}"
+        r"(?:instructions?|rules?|prompts?|guidelines?|polic(?:y|ies)|anweisung\w*|regeln|instrucciones|reglas|"
+        r"consignes|инструкци\w*)[^.\n]{0,80}",
+    ),
+    ("orders to ignore the instructions", r"(?:忽略|无视|忘记)[^。\n]{0,12}(?:指令|指示|规则|提示)[^。\n]{0,40}"),
+    (
+        "orders to ignore the instructions",
+        r"(?:前の|以前の|上記の)[^。\n]{0,8}(?:指示|命令)[^。\n]{0,8}(?:無視|忘れ)[^。\n]{0,20}",
+    ),
+    (
+        "fakes a verdict",
+        r"(?:final (?:judg(?:e)?ment|verdict|label|ruling|score)|verdict|ruling|risk[ _-]?score|score|label|judg(?:e)?ment)"
+        rf"[\"'*`\s]*[:=][\"'*`\s]*(?:{_VERDICT}\b|[01](?:[.,]\d+)?\b)[^\n]{{0,40}}",
+    ),
+    ("fakes a verdict", r"\brule\s*[123]\b[^.\n]{0,40}\b(?:applies|exoneration|default|contextual)\b[^.\n]{0,40}"),
+    (
+        "fakes a turn of the debate",
+        r"^\s*(?:\*\*)?(?:strict|loose|arbiter|supporter|system|assistant)(?: debater)?(?:\*\*)?\s*[:>][^\n]{0,200}",
+    ),
+    (
+        "poses as a precedent",
+        r"\b(?:precedents?|case (?:id|no\.?|number|library)|retrieved (?:case|knowledge|policy))\b[^\n]{0,20}[:#=][^\n]{0,160}",
+    ),
+    (
+        "closes a delimiter",
+        r"</?\s*(?:exhibit|text|picture|data|content|input|document|precedent|briefing|turn)[^>\n]{0,40}>",
+    ),
+    (
+        "closes a delimiter",
+        r"<\|[^|\n]{1,40}\|>|\[/?INST\]|<<\/?SYS>>|^\s*(?:#{2,}|={3,}|-{3,})\s*(?:end|system|instructions?|new)\b[^\n]{0,80}",
+    ),
+)
+_COMPILED = tuple((kind, re.compile(pattern, re.IGNORECASE | re.MULTILINE)) for kind, pattern in _PATTERNS)
+
+_INVISIBLE = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad\u061c\u180e") | {
+    chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xE0000, 0xE0080))
+}
+_SCAN_LIMIT = 200_000
+"""Characters scanned at each end of a very long text; the middle of such a text is never sent to a model in one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One span that speaks to the judges."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def visible(text: str) -> str:
+    """The text as a person sees it: without invisible characters and direction marks, compatibility forms folded."""
+    kept = text.translate({ord(c): None for c in _INVISIBLE}) if not text.isascii() else text
+    return unicodedata.normalize("NFKC", kept) if not kept.isascii() else kept
+
+
+def find(text: str) -> tuple[Address, ...]:
+    """The spans of ``text`` that speak to the judges, merged where they overlap, in order."""
+    pieces = (
+        [(0, text)]
+        if len(text) <= 2 * _SCAN_LIMIT
+        else [(0, text[:_SCAN_LIMIT]), (len(text) - _SCAN_LIMIT, text[-_SCAN_LIMIT:])]
+    )
+    hits = sorted(
+        (
+            Address(base + match.start(), base + match.end(), kind)
+            for base, piece in pieces
+            for kind, pattern in _COMPILED
+            for match in pattern.finditer(piece)
+        ),
+        key=lambda a: (a.start, -a.end),
+    )
+    merged: list[Address] = []
+    for hit in hits:
+        if merged and hit.start < merged[-1].end:
+            merged[-1] = Address(merged[-1].start, max(merged[-1].end, hit.end), merged[-1].kind)
+        else:
+            merged.append(hit)
+    return tuple(merged)
+
+
+def without(text: str) -> str:
+    """``text`` with the spans that speak to the judges taken out: what a scoring model should also look at."""
+    kept, position = [], 0
+    for address in find(text):
+        kept.append(text[position : address.start])
+        position = address.end
+    kept.append(text[position:])
+    return " ".join(part for part in kept if part)
+
+
+def notices(text: str, part: str) -> tuple[Evidence, ...]:
+    """The spans as evidence for the report; ``part`` says where they stand (text, description, read_text)."""
+    return tuple(
+        Evidence(
+            "span",
+            f"The {part} speaks to its judges ({a.kind}).",
+            {"part": part, "start": a.start, "end": a.end, "quote": text[a.start : a.end][:200], "kind": a.kind},
+        )
+        for a in find(text)[:20]
+    )

@@ -1,0 +1,76 @@
+"""How the jury's models read an exhibit: cleaned words, composed into windows of at most 256 tokens.
+
+Training and hearings share this module, so that a model never meets in a hearing what it was not trained on. Formatting
+(markdown, line breaks, invisible characters) is removed: in the training data it follows the describing model, not the risk.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lazaretto.gates.content.records import InputKind
+
+CLS, SEP = 101, 102
+PICTURE_IDS = (3861, 1024)
+"""The word pieces of ``picture:``, which stand before every description."""
+WINDOW = 256
+_PICTURE_SHARE = 120
+"""Tokens a description may always claim beside a long text."""
+
+_INVISIBLE = re.compile("[\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u00ad\U000e0000-\U000e007f]")
+_MARKUP = re.compile(r"[*_#`~|>]+|^\s*[-•]\s+", re.MULTILINE)
+_SPACE = re.compile(r"\s+")
+_CUT_TAIL = re.compile(r"\s*(?:\bin)?\.\.\.$")
+
+
+def clean(text: str) -> str:
+    """The words alone: compatibility forms folded, invisible characters, markup and line breaks gone."""
+    shown = text if text.isascii() else unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+    return _CUT_TAIL.sub("", _SPACE.sub(" ", _MARKUP.sub(" ", shown)).strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a model reads at once."""
+
+    ids: tuple[int, ...]
+    text: tuple[int, int]
+    """Which tokens of the text it holds (from, to)."""
+    text_at: int
+    """Where they start in ``ids``."""
+    picture: tuple[int, int]
+    """Which tokens of the description it holds."""
+    picture_at: int
+
+
+def compose(kind: InputKind, text: Sequence[int], picture: Sequence[int], start: int = 0) -> Window:
+    """One window: the text from token ``start`` on, and the description as far as it fits."""
+    if kind is InputKind.TEXT:
+        kept = tuple(text[start : start + WINDOW - 2])
+        return Window((CLS, *kept, SEP), (start, start + len(kept)), 1, (0, 0), 0)
+    if kind is InputKind.IMAGE:
+        kept = tuple(picture[start : start + WINDOW - 2 - len(PICTURE_IDS)])
+        at = 1 + len(PICTURE_IDS)
+        return Window((CLS, *PICTURE_IDS, *kept, SEP), (0, 0), 0, (start, start + len(kept)), at)
+    room = WINDOW - 3 - len(PICTURE_IDS)
+    words = tuple(text[start : start + max(room - _PICTURE_SHARE, room - len(picture))])
+    scene = tuple(picture[: room - len(words)])
+    at = len(words) + 2 + len(PICTURE_IDS)
+    ids = (CLS, *words, SEP, *PICTURE_IDS, *scene, SEP)
+    return Window(ids, (start, start + len(words)), 1, (0, len(scene)), at)
+
+
+def windows(kind: InputKind, text: Sequence[int], picture: Sequence[int], limit: int) -> list[Window]:
+    """As many windows as the long part needs, at most ``limit``: evenly spread, first and last always among them."""
+    first = compose(kind, text, picture)
+    (begin, end), length = (first.picture, len(picture)) if kind is InputKind.IMAGE else (first.text, len(text))
+    step = end - begin
+    if step >= length or limit == 1:
+        return [first]
+    starts = [*range(0, length - step, step), length - step]
+    if len(starts) > limit:
+        starts = [starts[round(i * (len(starts) - 1) / (limit - 1))] for i in range(limit)]
+    return [compose(kind, text, picture, start) for start in starts]

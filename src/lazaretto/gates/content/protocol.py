@@ -1,0 +1,131 @@
+"""The hierarchical protocol: how a verdict follows from what was shown, and which rule decided.
+
+Three rules, tried in an order that may depend on the kind of input; the first that applies decides. They are pure functions, so
+that a language model's arbiter, the embedded jury's and a person's appeal are all held to the same law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lazaretto.gates.content.records import Charge, Finding, Hearing, InputKind, Label, Role
+from lazaretto.types import Evidence
+
+EXONERATED = "contextual-exoneration"
+CONFIRMED = "confirmed-risk"
+DEFAULT = "default-safe"
+UNDECIDED = "undecided"
+
+RULES: Mapping[str, str] = {
+    EXONERATED: "Rule 1: a benign context is shown that overrides the indicators of risk; safe.",
+    CONFIRMED: "Rule 2: a concrete violation is shown and nothing excuses it; unsafe.",
+    DEFAULT: "Rule 3: neither concrete harm nor a clear benign context is shown; safe by default.",
+    UNDECIDED: "No usable ruling after retries: the label is a stand-in, and the item goes to a person.",
+}
+
+CONTRADICTION_MARGIN = 0.2
+"""A label may disagree with its own score by this much around one half; past it, the answer contradicts itself."""
+
+
+class Order(StrEnum):
+    """Which of the first two rules is tried first."""
+
+    CONTEXT_FIRST = "context-first"
+    RISK_FIRST = "risk-first"
+
+
+DEFAULT_ORDERS: Mapping[InputKind, Order] = {
+    InputKind.TEXT: Order.CONTEXT_FIRST,
+    InputKind.IMAGE: Order.CONTEXT_FIRST,
+    InputKind.PAIR: Order.CONTEXT_FIRST,
+}
+"""The order that measured best for each kind (``experiments/debate/rule_order.toml``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What was shown, each in [0, 1]: how firmly a benign context, how firmly a concrete violation."""
+
+    exoneration: float
+    risk: float
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """How firm a claim must be to count as shown."""
+
+    exoneration: float = 0.5
+    risk: float = 0.5
+
+
+def rule_for(claims: Claims, thresholds: Thresholds = Thresholds(), order: Order = Order.CONTEXT_FIRST) -> str:
+    """The name of the rule that decides."""
+    exonerated = claims.exoneration >= thresholds.exoneration
+    confirmed = claims.risk >= thresholds.risk
+    if order is Order.RISK_FIRST and confirmed:
+        return CONFIRMED
+    if exonerated:
+        return EXONERATED
+    return CONFIRMED if confirmed else DEFAULT
+
+
+def label_for(rule: str) -> Label:
+    """The label a rule gives."""
+    return Label.UNSAFE if rule == CONFIRMED else Label.SAFE
+
+
+def contradicts(label: Label, score: float) -> bool:
+    """Whether a label and the risk score beside it cannot both be meant, such as 'safe' with a risk of 1."""
+    if label is Label.SAFE:
+        return score > 0.5 + CONTRADICTION_MARGIN
+    return score < 0.5 - CONTRADICTION_MARGIN
+
+
+def score_claims(hearing: Hearing) -> Claims:
+    """Claims from the last scores alone: Strict's risk, and how far Loose is from seeing any. An absent debater claims nothing."""
+    strict, loose = hearing.last_score(Role.STRICT), hearing.last_score(Role.LOOSE)
+    return Claims(exoneration=0.0 if loose is None else 1.0 - loose, risk=_risk(strict, loose))
+
+
+def _risk(strict: float | None, loose: float | None) -> float:
+    if strict is None:
+        return loose if loose is not None else 0.5
+    return strict
+
+
+def stand_in(hearing: Hearing, reason: str, charge: Charge) -> Finding:
+    """The finding when no usable ruling came: labelled by the debaters' mean, marked undecided, with the widest interval."""
+    spoken = [s for role in (Role.STRICT, Role.LOOSE) if (s := hearing.last_score(role)) is not None]
+    risk = sum(spoken) / len(spoken) if spoken else 0.5
+    label = Label.UNSAFE if risk >= 0.5 else Label.SAFE
+    fault = Evidence("fault", f"The arbiter gave no usable ruling: {reason}")
+    return Finding(label, risk, UNDECIDED, RULES[UNDECIDED], (0.0, 1.0), (fault,), undecided=reason, charge=charge)
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolArbiter:
+    """An arbiter that is the protocol itself, over claims computed from the hearing: no model, no cost."""
+
+    claims: Callable[[Hearing], Claims] = score_claims
+    thresholds: Mapping[InputKind, Thresholds] = field(default_factory=dict)
+    orders: Mapping[InputKind, Order] = field(default_factory=lambda: DEFAULT_ORDERS)
+
+    async def decide(self, hearing: Hearing) -> Finding:
+        """Rule by rule, with the numbers that decided."""
+        kind = hearing.prepared.kind
+        limits = self.thresholds.get(kind, Thresholds())
+        order = self.orders.get(kind, Order.CONTEXT_FIRST)
+        shown = self.claims(hearing)
+        rule = rule_for(shown, limits, order)
+        positions = [s for role in (Role.STRICT, Role.LOOSE) if (s := hearing.last_score(role)) is not None]
+        risk = sum(positions) / len(positions) if positions else shown.risk
+        reasoning = (
+            f"{RULES[rule]} Benign context {shown.exoneration:.2f} against a bar of {limits.exoneration:.2f}, "
+            f"concrete violation {shown.risk:.2f} against a bar of {limits.risk:.2f}, order {order.value}."
+        )
+        quotes = tuple(q for turn in hearing.turns if turn.round == hearing.round for q in turn.quotes)
+        hazards = tuple(dict.fromkeys(h for turn in hearing.turns if turn.role is Role.STRICT for h in turn.hazards))
+        span = (min(positions, default=0.0), max(positions, default=1.0))
+        return Finding(label_for(rule), risk, rule, reasoning, span, quotes, hazards if rule == CONFIRMED else ())
