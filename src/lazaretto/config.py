@@ -1,0 +1,327 @@
+"""The policy: what the guard should do, as TOML on disk and frozen dataclasses inside.
+
+Every setting has a default, so no file is needed. A file may set any part of it; whatever is wrong in it is a
+``PolicyError`` that names the file, the key, what was found and what is allowed. The same reader serves the tables of
+the gates (``[gates.NAME]``): a gate describes its settings as a frozen dataclass and calls ``read_settings``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import orjson
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from lazaretto.errors import PolicyError
+from lazaretto.types import Channel, Ruling, SourceClass, plain
+
+CLOSED = ConfigDict(extra="forbid")
+"""Put this into a settings dataclass as ``__pydantic_config__``, so that unknown keys are errors."""
+
+
+def _ruling(value: Any) -> Any:
+    return Ruling.from_label(value) if isinstance(value, str) else value
+
+
+RulingWord = Annotated[Ruling, BeforeValidator(_ruling)]
+"""A ruling that a file writes as a word, for example ``"review"``."""
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A number from 0 to 1."""
+
+Settings = TypeVar("Settings")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPolicy:
+    """What happens to an item that comes by one channel."""
+
+    __pydantic_config__ = CLOSED
+    stages: Annotated[
+        tuple[tuple[str, ...], ...],
+        Field(description="Gates in order. A stage is a list of gates that run at the same time."),
+    ] = (("structure",), ("blocklist",))
+    run_all: Annotated[bool, Field(description="Run later stages even when an earlier one has already blocked.")] = (
+        False
+    )
+    fail_mode: Annotated[
+        RulingWord, Field(description="Ruling when a gate fails, times out, is missing or is over budget.")
+    ] = Ruling.REVIEW
+    timeout_s: Annotated[float, Field(gt=0, le=3600, description="Longest time one gate may take.")] = 5.0
+    budget_s: Annotated[float, Field(gt=0, le=3600, description="Longest time all gates together may take.")] = 30.0
+    budget_tokens: Annotated[
+        int, Field(ge=0, description="Model tokens all gates together may spend; 0 means no limit.")
+    ] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """One policy per channel."""
+
+    __pydantic_config__ = CLOSED
+    message: ChannelPolicy = ChannelPolicy()
+    memory: ChannelPolicy = ChannelPolicy()
+    image: ChannelPolicy = ChannelPolicy()
+    tool: ChannelPolicy = ChannelPolicy()
+    document: ChannelPolicy = ChannelPolicy()
+
+    def __getitem__(self, channel: Channel) -> ChannelPolicy:
+        policy: ChannelPolicy = getattr(self, channel.value)
+        return policy
+
+
+@dataclass(frozen=True, slots=True)
+class TrustPolicy:
+    """How far each kind of source is trusted, from 0 (not at all) to 1 (fully)."""
+
+    __pydantic_config__ = CLOSED
+    direct_user: Annotated[Share, Field(description="A person who speaks to the agent.")] = 0.9
+    model_inference: Annotated[Share, Field(description="What a model concluded by itself.")] = 0.6
+    tool_output_internal: Annotated[Share, Field(description="A tool under your control.")] = 0.8
+    tool_output_external: Annotated[Share, Field(description="A tool that others control.")] = 0.4
+    untrusted_document: Annotated[Share, Field(description="Web pages, mail, uploads.")] = 0.2
+    agent_message: Annotated[Share, Field(description="Another agent.")] = 0.5
+    system: Annotated[Share, Field(description="Your own instructions.")] = 1.0
+
+    def table(self) -> dict[SourceClass, float]:
+        """Trust by source class, as the provenance graph takes it."""
+        return {source: getattr(self, source.value) for source in SourceClass}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is refused before anything looks at it."""
+
+    __pydantic_config__ = CLOSED
+    max_text_bytes: Annotated[int, Field(gt=0, description="Longest text, in bytes of UTF-8.")] = 1_000_000
+    max_image_bytes: Annotated[int, Field(gt=0, description="Largest encoded picture.")] = 20_000_000
+    max_pixels: Annotated[
+        int, Field(gt=0, description="Largest width x height that is ever decoded; larger pictures are blocked.")
+    ] = 40_000_000
+    max_parents: Annotated[int, Field(ge=0, description="Most items one item may be derived from.")] = 256
+    max_fields_bytes: Annotated[int, Field(gt=0, description="Largest structured memory record, as JSON.")] = 1_000_000
+    max_results: Annotated[int, Field(gt=0, description="Most items one recall returns.")] = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class RepairLimits:
+    """A repair that would touch more than this is refused."""
+
+    __pydantic_config__ = CLOSED
+    max_items: Annotated[int, Field(gt=0, description="Most items one repair may touch.")] = 1_000
+    max_agents: Annotated[int, Field(gt=0, description="Most agents one repair may affect.")] = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """How the guard links a memory to what its writer had read, when the caller names no parents."""
+
+    __pydantic_config__ = CLOSED
+    infer: Annotated[bool, Field(description="Record probable influence of what the agent read before it wrote.")] = (
+        True
+    )
+    max_sources: Annotated[int, Field(ge=0, description="At most so many sources, the most recent ones.")] = 20
+    messages: Annotated[bool, Field(description="Count messages sent to the agent as read, not only recalls.")] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything the guard needs to know. ``Policy()`` is complete."""
+
+    __pydantic_config__ = CLOSED
+    store: Annotated[str, Field(description="Store URL; empty means one SQLite file in the user's data folder.")] = ""
+    namespace: Annotated[str, Field(min_length=1, description="Tenant, when the caller names none.")] = "default"
+    channels: Channels = Channels()
+    trust: TrustPolicy = TrustPolicy()
+    limits: Limits = Limits()
+    repair: RepairLimits = RepairLimits()
+    influence: Influence = Influence()
+    gates: Annotated[Mapping[str, Mapping[str, Any]], Field(description="One table per gate: its own settings.")] = (
+        field(default_factory=dict)
+    )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """The policy in a TOML file; what the file leaves out keeps its default."""
+        file = str(path)
+        try:
+            data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise PolicyError("(file)", error.strerror or str(error), "a readable TOML file", file) from None
+        except UnicodeDecodeError as error:
+            raise PolicyError(
+                "(file)", f"bytes that are not UTF-8 at offset {error.start}", "UTF-8 text", file
+            ) from None
+        except tomllib.TOMLDecodeError as error:
+            raise PolicyError("(file)", str(error), "TOML 1.0; https://toml.io explains the syntax", file) from None
+        return read_settings(cls, data, file=file)
+
+    def gate_names(self) -> Iterator[tuple[str, str]]:
+        """Every gate a stage names, with the key that names it."""
+        for channel in Channel:
+            for number, stage in enumerate(self.channels[channel].stages):
+                for name in stage:
+                    yield name, f"channels.{channel.value}.stages[{number}]"
+
+    def require_gates(self, known: Iterable[str], file: str = "policy") -> None:
+        """``PolicyError`` for a gate that is named here and known nowhere."""
+        names = sorted(known)
+        keyed = [*self.gate_names(), *((name, f"gates.{name}") for name in self.gates)]
+        for name, key in keyed:
+            if name not in names:
+                raise PolicyError(key, name, f"{_suggestion(name, names)}one of {', '.join(names)}", file)
+
+
+def read_settings(model: type[Settings], table: Mapping[str, Any], *, key: str = "", file: str = "policy") -> Settings:
+    """A frozen dataclass from a table of a policy; ``key`` is where the table stands, for example ``gates.memory``."""
+    try:
+        # JSON's strict mode is what TOML means: lists may become tuples, but "5" never becomes 5.
+        data = orjson.dumps(table, default=str, option=orjson.OPT_NON_STR_KEYS)
+        settings: Settings = _adapter(model).validate_json(data, strict=True)
+        return settings
+    except ValidationError as error:
+        raise _policy_error(model, table, error, key, file) from None
+    except (TypeError, orjson.JSONEncodeError) as error:
+        raise PolicyError(key or "(file)", str(error), "plain TOML values", file) from None
+
+
+@functools.cache
+def _adapter(model: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(model)
+
+
+def _policy_error(model: type, table: Mapping[str, Any], error: ValidationError, key: str, file: str) -> PolicyError:
+    first = error.errors(include_url=False)[0]
+    path, found = first["loc"], first["input"]
+    dotted = ".".join([key] * bool(key) + [str(part) for part in path]).replace(".[", "[")
+    if first["type"] == "unexpected_keyword_argument":
+        names = [f.name for f in dataclasses.fields(_owner(model, path[:-1]))]
+        return PolicyError(dotted, str(path[-1]), f"{_suggestion(str(path[-1]), names)}one of {', '.join(names)}", file)
+    original = _at(table, path, found)
+    allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if first["type"] == "dataclass_type":
+        allowed = f"a table with {', '.join(f.name for f in dataclasses.fields(_owner(model, path)))}"
+    return PolicyError(dotted or "(file)", original, allowed, file)
+
+
+def _owner(model: type, path: tuple[int | str, ...]) -> Any:
+    """The dataclass that a path leads to."""
+    for part in path:
+        model = get_type_hints(model)[str(part)]
+    return model
+
+
+def _at(table: Any, path: tuple[int | str, ...], otherwise: Any) -> Any:
+    for part in path:
+        try:
+            table = table[part]
+        except (KeyError, IndexError, TypeError):
+            return otherwise
+    return table
+
+
+def _suggestion(word: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(names), n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a settings table."""
+
+    key: str
+    default: str
+    allowed: str
+    meaning: str
+
+
+def rows(model: type, prefix: str = "") -> list[Row]:
+    """Every setting of a settings dataclass, for documentation and for a commented file."""
+    hints, found = get_type_hints(model, include_extras=True), []
+    for item in dataclasses.fields(model):
+        kind, name = hints[item.name], f"{prefix}{item.name}"
+        if dataclasses.is_dataclass(kind):
+            found += rows(kind, f"{name}.")
+            continue
+        default = item.default
+        if item.default_factory is not dataclasses.MISSING:
+            default = item.default_factory()
+        found.append(Row(name, toml_value(default), _allowed(kind), _described(kind)))
+    return found
+
+
+def _metadata(kind: Any) -> Iterator[Any]:
+    for extra in get_args(kind)[1:]:
+        if isinstance(extra, FieldInfo):
+            yield from extra.metadata
+        yield extra
+    if get_origin(get_args(kind)[0]) is Annotated:
+        yield from _metadata(get_args(kind)[0])
+
+
+def _described(kind: Any) -> str:
+    texts = [m.description for m in _metadata(kind) if isinstance(m, FieldInfo) and m.description]
+    return texts[0] if texts else ""
+
+
+def _allowed(kind: Any) -> str:
+    base = kind
+    while get_origin(base) is Annotated:
+        base = get_args(base)[0]
+    if base is Ruling:
+        return ", ".join(r.label for r in Ruling)
+    words = {bool: "true, false", int: "whole number", float: "number", str: "text"}
+    word = words.get(base) or (
+        "table" if get_origin(base) is Mapping else "list" if get_origin(base) is tuple else str(base)
+    )
+    signs = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
+    bounds = [f"{sign} {getattr(m, name):,}" for m in _metadata(kind) for name, sign in signs if hasattr(m, name)]
+    return " ".join([word, *dict.fromkeys(b for b in bounds if "None" not in b)])
+
+
+def toml_value(value: Any) -> str:
+    """A default as TOML writes it."""
+    ready = plain(value)
+    if isinstance(ready, list):
+        return "[" + ", ".join(toml_value(v) for v in ready) + "]"
+    if isinstance(ready, dict):
+        return "{" + ", ".join(f"{k} = {toml_value(v)}" for k, v in ready.items()) + "}"
+    if isinstance(ready, int) and not isinstance(ready, bool):
+        return f"{ready:_}"
+    return orjson.dumps(ready).decode()
+
+
+def commented_toml(gates: Mapping[str, type]) -> str:
+    """A policy file with every default written out and explained; ``gates`` maps gate names to settings dataclasses.
+
+    It reads back as ``Policy()``. The settings of gates stand there as comments, because a gate knows its own defaults.
+    """
+    lines = ["# Policy of a Lazaretto guard. Every line shows its default: delete what you do not change."]
+    table = ""
+    for row in sorted(rows(Policy), key=lambda row: row.key.count(".") > 0):
+        head, _, name = row.key.rpartition(".")
+        if row.key == "gates":
+            continue
+        if head != table:
+            lines += ["", f"[{head}]"]
+            table = head
+        lines += [f"# {row.meaning} Allowed: {row.allowed}.", f"{name} = {row.default}"]
+    for gate, model in gates.items():
+        lines += ["", f"# [gates.{gate}]"]
+        for row in rows(model):
+            lines += [f"# {row.meaning} Allowed: {row.allowed}.", f"# {row.key} = {row.default}"]
+    return "\n".join(lines) + "\n"
+
+
+def markdown_table(model: type, prefix: str = "") -> str:
+    """The settings of a dataclass as a table for the documentation."""
+    lines = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
+    lines += [f"| `{r.key}` | `{r.default}` | {r.allowed} | {r.meaning} |" for r in rows(model, prefix)]
+    return "\n".join(lines) + "\n"
