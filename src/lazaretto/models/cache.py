@@ -1,0 +1,106 @@
+"""Embeddings remembered by content: no picture is ever encoded twice.
+
+Albums hold the same pictures round after round, so almost every embedding a world asks for was made before. The cache
+answers those from memory, and from a file when a folder is given, so that a resumed run does not pay again either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.models.protocol import ImageTextEmbedder, TextEmbedder, Vectors
+
+_DIGEST_BYTES = 32
+
+
+class EmbeddingCache:
+    """An embedder that remembers. Wrap any text or image-text embedder in it."""
+
+    def __init__(self, embedder: TextEmbedder, folder: Path | str | None = None, texts_kept: int = 65_536) -> None:
+        self.embedder = embedder
+        self.name = embedder.name
+        self.dimension = embedder.dimension
+        self.images_encoded = 0
+        """Pictures that went through the network, each once: resumed runs count what earlier runs encoded."""
+        self.texts_encoded = 0
+        self._texts_kept = texts_kept
+        self._texts: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._images: dict[str, NDArray[np.float32]] = {}
+        self._file = _file_for(embedder, folder) if folder is not None else None
+        if self._file is not None:
+            self._images = _read(self._file, self.dimension)
+            self.images_encoded = len(self._images)
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """One row per text; only unseen texts are encoded."""
+        fresh = [t for t in dict.fromkeys(texts) if t not in self._texts]
+        rows = {t: self._texts[t] for t in texts if t in self._texts}
+        if fresh:
+            self.texts_encoded += len(fresh)
+            rows.update(zip(fresh, self.embedder.embed_texts(fresh), strict=True))
+        for text, row in rows.items():
+            self._texts[text] = row
+            self._texts.move_to_end(text)
+        while len(self._texts) > self._texts_kept:
+            self._texts.popitem(last=False)
+        return self._stack([rows[t] for t in texts])
+
+    def embed_images(self, images: Sequence[bytes]) -> Vectors:
+        """One row per picture; only unseen pictures are encoded."""
+        return self.embed_keyed([hashlib.sha256(data).hexdigest() for data in images], images)
+
+    def embed_keyed(self, keys: Sequence[str], images: Sequence[bytes]) -> Vectors:
+        """Like ``embed_images`` for a caller that already knows each picture's sha256."""
+        fresh: dict[str, bytes] = {k: i for k, i in zip(keys, images, strict=True) if k not in self._images}
+        if fresh:
+            rows = self._image_embedder()(list(fresh.values()))
+            added = dict(zip(fresh, rows, strict=True))
+            self._images.update(added)
+            self.images_encoded += len(added)
+            if self._file is not None:
+                _append(self._file, added)
+        return self._stack([self._images[k] for k in keys])
+
+    def _image_embedder(self) -> Callable[[Sequence[bytes]], Vectors]:
+        if not isinstance(self.embedder, ImageTextEmbedder):
+            raise TypeError(f"{self.name} embeds texts only; pictures need an image-text embedder")
+        return self.embedder.embed_images
+
+    def _stack(self, rows: list[NDArray[np.float32]]) -> Vectors:
+        return np.stack(rows) if rows else np.zeros((0, self.dimension), dtype=np.float32)
+
+
+def _file_for(embedder: TextEmbedder, folder: Path | str) -> Path:
+    """One file per embedder: vectors of two models must never meet."""
+    root = Path(folder)
+    root.mkdir(parents=True, exist_ok=True)
+    label = hashlib.sha256(f"{embedder.name}\0{embedder.dimension}".encode()).hexdigest()[:16]
+    return root / f"embeddings-{label}.bin"
+
+
+def _read(file: Path, dimension: int) -> dict[str, NDArray[np.float32]]:
+    """Fixed-size entries (digest, vector); an entry cut short by a crash is dropped from the file."""
+    if not file.exists():
+        return {}
+    size = _DIGEST_BYTES + 4 * dimension
+    data = file.read_bytes()
+    whole = len(data) - len(data) % size
+    if whole != len(data):
+        with file.open("r+b") as handle:
+            handle.truncate(whole)
+    found: dict[str, NDArray[np.float32]] = {}
+    for start in range(0, whole, size):
+        key = data[start : start + _DIGEST_BYTES].hex()
+        found[key] = np.frombuffer(data, dtype="<f4", count=dimension, offset=start + _DIGEST_BYTES).astype(np.float32)
+    return found
+
+
+def _append(file: Path, rows: dict[str, NDArray[np.float32]]) -> None:
+    with file.open("ab") as handle:
+        handle.write(b"".join(bytes.fromhex(key) + row.astype("<f4").tobytes() for key, row in rows.items()))

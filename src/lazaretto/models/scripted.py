@@ -1,0 +1,70 @@
+"""Models that say what a script tells them: for tests, dry runs and users' own suites.
+
+They are honest about what they are: nothing here is ever a default of a world or an experiment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from lazaretto.models.protocol import Completion, Request, Vectors
+
+Script = Callable[[Request], str | Completion]
+"""Answers one request: words, or a whole completion (to play a fault)."""
+
+
+class ScriptedChatModel:
+    """A chat model whose every answer comes from a function of the request."""
+
+    def __init__(self, script: Script, name: str = "scripted") -> None:
+        self.name = name
+        self._script = script
+        self.batches: list[int] = []
+        """Size of every batch it was given, in order."""
+
+    async def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """One answer per request; a script that raises gives that request alone a fault."""
+        self.batches.append(len(requests))
+        return [self._one(request) for request in requests]
+
+    def _one(self, request: Request) -> Completion:
+        try:
+            said = self._script(request)
+        except Exception as error:
+            return Completion("", fault=f"{type(error).__name__}: {error}")
+        if isinstance(said, Completion):
+            return said
+        prompt = sum(len(m.text.split()) for m in request.messages)
+        return Completion(said, prompt_tokens=prompt, completion_tokens=len(said.split()))
+
+
+class HashingEmbedder:
+    """Words hashed into a vector: texts that share words are near each other. Pictures are read by ``caption``.
+
+    It needs no weights and gives the same numbers on every machine, which is all a test asks of it.
+    """
+
+    def __init__(self, caption: Callable[[bytes], str] | None = None, dimension: int = 64) -> None:
+        self.name = f"hashing-{dimension}"
+        self.dimension = dimension
+        self._caption = caption or (lambda data: hashlib.sha256(data).hexdigest())
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """One unit row per text; a text without words gets a fixed direction."""
+        rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in re.findall(r"\w+", text.lower()):
+                digest = hashlib.sha256(word.encode()).digest()
+                row[int.from_bytes(digest[:4], "big") % self.dimension] += 1.0 if digest[4] % 2 else -1.0
+            if not row.any():
+                row[0] = 1.0
+            row /= np.linalg.norm(row)
+        return rows
+
+    def embed_images(self, images: Sequence[bytes]) -> Vectors:
+        """Each picture as the text its caption function reads in it."""
+        return self.embed_texts([self._caption(data) for data in images])
