@@ -9,30 +9,33 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-NAMES: tuple[str, ...] = tuple(
-    """Ada Abel Agnes Albin Alda Amos Anouk Anton Arlo Asta Basil Beata Berta Bruno Carla Caspar Celia Clara Cleo Conrad
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+NAMES: tuple[str, ...] = (
+    _words("""Ada Abel Agnes Albin Alda Amos Anouk Anton Arlo Asta Basil Beata Berta Bruno Carla Caspar Celia Clara Cleo Conrad
     Cora Cosmo Dana Daria Delia Dimitri Dora Edda Edgar Elio Elsa Emil Enzo Erik Esme Etta Eva Fabio Felix Fern Fiona Flora
     Frieda Gerd Gilda Greta Gustav Hanna Harald Hazel Hedda Helga Henrik Hilda Hugo Ida Igor Ilse Ines Ingrid Iris Isko Ivo
     Jonas Judith Juno Kaja Karl Kira Knut Lara Lars Leda Leo Lina Linus Livia Lorenz Lotte Luca Lucy Magda Malin Marco Maren
     Marta Matti Mavis Maya Milo Mina Mira Moritz Nadia Nell Nico Nils Nina Noel Nora Odin Olaf Olga Orla Oscar Otto Paola
     Pavel Penny Petra Pia Quentin Quincy Ralf Ramona Rosa Rufus Runa Sandro Selma Silas Simone Sven Tamar Tess Theo Tilda
-    Timo Tobias Tova Ulla Umberto Ursula Valentin Vera Viktor Viola Walda Wanda Wilma Xaver Ylva Yuri Zelda Zeno""".split()
+    Timo Tobias Tova Ulla Umberto Ursula Valentin Vera Viktor Viola Walda Wanda Wilma Xaver Ylva Yuri Zelda Zeno""")
 )
-SPECIES: tuple[str, ...] = tuple(
-    """owl fox badger otter heron hedgehog lynx beaver raven hare tortoise squirrel wolf bear deer goat penguin seal frog
-    mouse goose pony sheep mole""".split()
+SPECIES: tuple[str, ...] = (
+    _words("""owl fox badger otter heron hedgehog lynx beaver raven hare tortoise squirrel wolf bear deer goat penguin seal frog
+    mouse goose pony sheep mole""")
 )
 GENDERS: tuple[str, ...] = ("female", "male", "neither")
-PERSONALITIES: tuple[str, ...] = tuple(
-    "cheerful grumpy shy proud curious dreamy lazy snooty sporty kind clever bold".split()
-)
+PERSONALITIES: tuple[str, ...] = _words("cheerful grumpy shy proud curious dreamy lazy snooty sporty kind clever bold")
 SUBTYPES: tuple[str, ...] = ("early riser", "night owl", "homebody", "wanderer")
-HOBBIES: tuple[str, ...] = tuple(
-    """sailing gardening cooking reading music stargazing football painting hiking travel sewing fishing birdwatching
-    baking photography theatre""".split()
+HOBBIES: tuple[str, ...] = (
+    _words("""sailing gardening cooking reading music stargazing football painting hiking travel sewing fishing birdwatching
+    baking photography theatre""")
 )
-MONTHS: tuple[str, ...] = tuple(
-    "January February March April May June July August September October November December".split()
+MONTHS: tuple[str, ...] = _words(
+    "January February March April May June July August September October November December"
 )
 CATCHPHRASES: tuple[str, ...] = (
     "shipshape", "by my whiskers", "indeed", "old bean", "splish splash", "tick tock", "my friend", "so there", "hum",
@@ -50,10 +53,8 @@ SAYINGS: tuple[str, ...] = (
     "Better late than never", "Make hay while the sun shines", "All is well that ends well", "Practice makes perfect",
     "Calm seas make no sailors", "Hunger is the best cook", "Trust but verify", "Fortune favours the brave",
 )  # fmt: skip
-STYLES: tuple[str, ...] = tuple(
-    "poetic practical dramatic formal playful blunt nostalgic scholarly gossipy musical".split()
-)
-COLOURS: tuple[str, ...] = tuple("red orange yellow green blue purple pink brown black white grey turquoise".split())
+STYLES: tuple[str, ...] = _words("poetic practical dramatic formal playful blunt nostalgic scholarly gossipy musical")
+COLOURS: tuple[str, ...] = _words("red orange yellow green blue purple pink brown black white grey turquoise")
 
 FIELDS: tuple[str, ...] = (
     "name", "species", "gender", "personality", "subtype", "hobby", "birthday", "catchphrase", "favourite song",
