@@ -19,12 +19,12 @@ from lazaretto.models.protocol import ChatModel, Request, Vectors
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 LONGEST_SPEECH = 600
-"""Characters of one plan, question or answer that are kept: a model that never stops cannot flood prompts and ledger."""
+"""Characters of one plan, question or answer that are kept: a model that never stops cannot flood the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was asked of the models so far; subtract two readings to get what happened in between."""
+    """What was asked of the chat model so far; subtract two readings to get what happened in between."""
 
     calls: int = 0
     """Completions asked for."""
@@ -32,8 +32,6 @@ class Spent:
     completion_tokens: int = 0
     faults: int = 0
     """Completions that failed."""
-    pictures_encoded: int = 0
-    """Distinct pictures that went through the encoder."""
 
     def __sub__(self, other: Spent) -> Spent:
         return Spent(
@@ -41,7 +39,6 @@ class Spent:
             self.prompt_tokens - other.prompt_tokens,
             self.completion_tokens - other.completion_tokens,
             self.faults - other.faults,
-            self.pictures_encoded - other.pictures_encoded,
         )
 
     def __add__(self, other: Spent) -> Spent:
@@ -50,7 +47,6 @@ class Spent:
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.faults + other.faults,
-            self.pictures_encoded + other.pictures_encoded,
         )
 
 
@@ -70,22 +66,18 @@ class Mind:
         self.chat = chat
         self.embedder = embedder
         self.max_tokens = max_tokens
-        self._spent = Spent()
-
-    @property
-    def spent(self) -> Spent:
-        """Everything asked of the models since this mind was made."""
-        return self._spent + Spent(pictures_encoded=self.embedder.images_encoded)
+        self.spent = Spent()
+        """Everything asked of the chat model since this mind was made; the embedder counts its own encodings."""
 
     async def say(self, requests: Sequence[Request]) -> list[Said]:
-        """One batch of completions, cleaned: control characters gone, endless text cut. A failure is a fault, not text."""
+        """One batch of completions, cleaned: control characters gone, endless text cut; a failure is a fault."""
         if not requests:
             return []
         completions = await self.chat.complete(requests)
         if len(completions) != len(requests):
             short = f"{self.chat.name} gave {len(completions)} answers to {len(requests)} requests"
             return [Said("", short) for _ in requests]
-        self._spent += Spent(
+        self.spent += Spent(
             calls=len(requests),
             prompt_tokens=sum(c.prompt_tokens for c in completions),
             completion_tokens=sum(c.completion_tokens for c in completions),
