@@ -1,0 +1,144 @@
+"""The exact bytes that are hashed: how a body becomes bytes, and how an event is linked to the one before it.
+
+A body is stored as the very bytes that were hashed, so key order, float spelling and JSON versions can never matter
+again. Its digest is salted: once body and salt are erased, a short text cannot be guessed from the digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from lazaretto.errors import InputError, TooLarge
+
+GENESIS = bytes(32)
+"""What the first event of a namespace carries as the hash of the one before it."""
+SALT_BYTES = 16
+MAX_NAME = 512
+"""Longest id, agent or namespace, in characters."""
+MAX_BODY = 512 * 1024 * 1024
+"""Largest body in bytes; both databases take it (their own limits are near 1 GB)."""
+
+_MAGIC = b"lazaretto event 1\0"
+_OPEN_FIELDS = struct.Struct(">QdIII")
+
+
+def check_name(value: object, field: str, *, empty: bool = False) -> str:
+    """``value`` if it can be an id, an agent or a namespace in every store; else an error that names ``field``."""
+    if not isinstance(value, str):
+        raise InputError(field, f"is {type(value).__name__}, not text")
+    if not value:
+        if empty:
+            return value
+        raise InputError(field, "is empty")
+    if len(value) > MAX_NAME:
+        raise TooLarge(field, len(value), MAX_NAME)
+    if "\0" in value:
+        raise InputError(field, "holds a NUL character", "Remove it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(field, "is not valid Unicode (a lone surrogate)", "Decode it with errors='replace'") from None
+    return value
+
+
+def check_time(value: object, field: str = "time") -> float:
+    """``value`` as a finite float; minus zero becomes zero, because not every store can tell them apart."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(field, f"is {type(value).__name__}, not seconds since the epoch")
+    try:
+        seconds = float(value) + 0.0
+    except OverflowError:
+        seconds = math.inf
+    if not math.isfinite(seconds):
+        raise InputError(field, f"is {value}, not a finite number of seconds")
+    return seconds
+
+
+def _faults(value: Any, path: str) -> InputError | None:
+    """Why ``value`` cannot be JSON, naming the place; None when nothing is wrong with it."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return InputError(path, "is not valid Unicode (a lone surrogate)", "Decode it with errors='replace'")
+        return None
+    if isinstance(value, float):
+        return None if math.isfinite(value) else InputError(path, f"is {value}, which JSON cannot hold")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                return InputError(path, f"has the key {key!r}, which is not text")
+            fault = _faults(key, f"{path} (a key)") or _faults(inner, f"{path}.{key}")
+            if fault:
+                return fault
+        return None
+    if isinstance(value, (list, tuple)):
+        return next((fault for i, inner in enumerate(value) if (fault := _faults(inner, f"{path}[{i}]"))), None)
+    if value is None or isinstance(value, (bool, int)):
+        return None
+    return InputError(path, f"is {type(value).__name__}, not JSON data")
+
+
+def _mapping(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError
+
+
+def encode_body(body: Mapping[str, Any], field: str = "body") -> bytes:
+    """The bytes of a body, refused with the name of the offending field when it is not JSON data."""
+    if not isinstance(body, Mapping):
+        raise InputError(field, f"is {type(body).__name__}, not a mapping")
+    try:
+        raw = orjson.dumps(body, default=_mapping)
+    except (TypeError, RecursionError) as error:
+        raise (_deep_faults(body, field) or InputError(field, f"cannot be written as JSON: {error}")) from None
+    if b"null" in raw:  # the writer turns NaN into null without a word
+        fault = _deep_faults(body, field)
+        if fault:
+            raise fault
+    if len(raw) > MAX_BODY:
+        raise TooLarge(field, len(raw), MAX_BODY)
+    return raw
+
+
+def _deep_faults(body: Mapping[str, Any], field: str) -> InputError | None:
+    try:
+        return _faults(body, field)
+    except RecursionError:
+        return InputError(field, "is nested too deeply")
+
+
+def decode_body(raw: bytes) -> dict[str, Any]:
+    """The body that ``raw`` was made from."""
+    body = orjson.loads(raw)
+    if not isinstance(body, dict):
+        raise ValueError("not a JSON object")
+    return body
+
+
+def body_digest(salt: bytes, raw: bytes) -> bytes:
+    """The salted digest that stands for a body in the chain."""
+    return hashlib.sha256(salt + raw).digest()
+
+
+class Linker:
+    """Makes the hashes of one namespace's chain."""
+
+    def __init__(self, namespace: str) -> None:
+        name = namespace.encode()
+        self._start = hashlib.sha256(_MAGIC + len(name).to_bytes(4, "big") + name)
+
+    def link(self, seq: int, kind: bytes, subject: bytes, agent: bytes, time: float, digests: bytes) -> bytes:
+        """The hash of an event; ``digests`` is its body's digest followed by the hash of the event before it."""
+        state = self._start.copy()
+        state.update(
+            _OPEN_FIELDS.pack(seq, time, len(kind), len(subject), len(agent)) + kind + subject + agent + digests
+        )
+        return state.digest()

@@ -1,0 +1,217 @@
+"""One tenant's ledger: append-only, hash-chained, and blind to every other tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from types import TracebackType
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from lazaretto.errors import InputError, StoreUnavailable, UnknownItem
+from lazaretto.ledger import blobs, known, reading, search
+from lazaretto.ledger.canon import GENESIS, Linker, check_name
+from lazaretto.ledger.drafts import Batch, check_drafts, seen_draft
+from lazaretto.ledger.faults import translate
+from lazaretto.ledger.known import Known
+from lazaretto.ledger.replay import ItemState
+from lazaretto.ledger.schema import events, heads
+from lazaretto.ledger.store import CommitUnsure, Store
+from lazaretto.ledger.writing import append_batch, lock_head
+from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observation
+
+T = TypeVar("T")
+_UNSURE_KEPT = 64
+
+
+class Ledger:
+    """What happened in one namespace, and the only door to it."""
+
+    def __init__(self, store: Store, namespace: str = "default") -> None:
+        self._store = store
+        self.namespace = check_name(namespace, "namespace")
+        self._linker = Linker(namespace)
+        self._unsure: list[tuple[tuple[Draft, ...], list[Event]]] = []
+
+    @classmethod
+    def open(
+        cls, url: str | None = None, namespace: str = "default", *, create: bool = True, read_only: bool = False
+    ) -> Ledger:
+        """Open a ledger; without ``url`` the one ``LAZARETTO_STORE`` names, or a file in the user's data folder."""
+        check_name(namespace, "namespace")
+        return cls(Store.open(url, create=create, read_only=read_only), namespace)
+
+    def within(self, namespace: str) -> Ledger:
+        """The ledger of another tenant of the same store."""
+        return Ledger(self._store, namespace)
+
+    @property
+    def url(self) -> str:
+        """Where it is stored, without any password."""
+        return self._store.url
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._store.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # writing
+
+    def append(self, drafts: Sequence[Draft]) -> list[Event]:
+        """Record ``drafts`` together or not at all; when this returns, they are on disk."""
+        wanted = tuple(drafts)
+        if not wanted:
+            return []
+        batch = check_drafts(wanted, self.namespace)
+        attempt = next((events for tried, events in self._unsure if tried == wanted), None)
+        for _ in range(2):
+            try:
+                recorded = self._store.transact(partial(self._append_or_find, batch=batch, tried=attempt))
+            except CommitUnsure as unsure:
+                attempt = unsure.result
+                continue
+            self._unsure = [one for one in self._unsure if one[0] != wanted]
+            return recorded
+        # whoever tries the same drafts again gets them recorded once, whichever way it went
+        self._unsure = [*self._unsure[-_UNSURE_KEPT:], (wanted, attempt or [])]
+        raise StoreUnavailable(f"{self.url}: went away while it recorded; append the same drafts again to make sure")
+
+    def _append_or_find(self, connection: sa.Connection, batch: Batch, tried: list[Event] | None) -> list[Event]:
+        """Append, unless an earlier try whose end nobody saw turns out to have succeeded."""
+        if tried:
+            head = lock_head(connection, self.namespace)
+            last = tried[-1]
+            if head is not None:
+                query = sa.select(events.c.hash).where(events.c.tenant == head[0], events.c.seq == last.seq)
+                found = connection.execute(query).scalar()
+                if found is not None and bytes(found).hex() == last.hash:
+                    return tried
+        return append_batch(connection, self._linker, self.namespace, batch)
+
+    def observe(self, observation: Observation, extra: Sequence[Draft] = ()) -> list[Event]:
+        """Record an observation, and whatever else belongs to the same moment, in one transaction."""
+        if observation.namespace != self.namespace:
+            raise InputError("namespace", f"{observation.namespace!r} is not this ledger's {self.namespace!r}")
+        return self.append([seen_draft(observation), *extra])
+
+    # reading
+
+    def _tenant(self, connection: sa.Connection) -> int | None:
+        return reading.tenant_of(connection, self.namespace)
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        kinds: Iterable[EventKind] | None = None,
+        subject: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Event]:
+        """Events in the order they were recorded, those past ``after`` only."""
+        return reading.read_events(self._store, self.namespace, after=after, kinds=kinds, subject=subject, limit=limit)
+
+    def edges(self, *, after: int = 0) -> Iterator[tuple[int, Edge]]:
+        """Every edge with the number of the event that made it: faster than replaying ``events``."""
+        return reading.read_edges(self._store, self.namespace, after=after)
+
+    def item(self, item: str) -> Observation:
+        """One item, whatever its state; erased content comes back as no text."""
+        with self._store.reading() as connection:
+            found = reading.read_items(connection, self.namespace, ids=[item], hidden=True)
+        if not found:
+            raise UnknownItem(item, self.namespace)
+        return found[0]
+
+    def state(self, item: str) -> ItemState:
+        """How an item stands now."""
+        with self._store.reading() as connection:
+            state = reading.read_state(connection, self.namespace, item)
+        if state is None:
+            raise UnknownItem(item, self.namespace)
+        return state
+
+    def items(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        agent: str | None = None,
+        channel: Channel | None = None,
+        hidden: bool = False,
+        limit: int | None = 100,
+    ) -> list[Observation]:
+        """Items that may be shown, newest first (or in the order of ``ids``); with ``hidden`` the others too."""
+        with self._store.reading() as connection:
+            return reading.read_items(
+                connection, self.namespace, ids=ids, agent=agent, channel=channel, hidden=hidden, limit=limit
+            )
+
+    def search(self, query: str, *, agent: str | None = None, limit: int = 10) -> list[tuple[Observation, float]]:
+        """Visible memories that share words with ``query``, best first, each with a score (higher is better)."""
+        with self._store.reading() as connection:
+            tenant = self._tenant(connection)
+            if tenant is None:
+                return []
+            hits = search.find(connection, tenant, query, agent=agent, limit=limit)
+            found = reading.observations_at(connection, self.namespace, [seq for seq, _ in hits])
+        return [(found[seq], score) for seq, score in hits]
+
+    def head(self) -> Head:
+        """The end of the chain; keep it somewhere else to prove later that nothing was cut off."""
+        with self._store.reading() as connection:
+            query = sa.select(heads.c.seq, heads.c.hash).where(heads.c.namespace == self.namespace)
+            row = connection.execute(query).first()
+        return Head(self.namespace, 0, GENESIS.hex()) if row is None else Head(self.namespace, row[0], row[1].hex())
+
+    # blobs and fingerprints
+
+    def put_blob(self, data: bytes) -> str:
+        """Keep bytes once, whoever else has them; returns their content address (sha256 in hex)."""
+        checked = blobs.check_blob(data)
+        return self._repeatable(lambda c: blobs.put(c, self._sure_tenant(c), checked))
+
+    def blob(self, digest: str) -> bytes:
+        """The bytes at a content address, if this tenant put them."""
+        with self._store.reading() as connection:
+            data = blobs.get(connection, self._tenant(connection), digest)
+        if data is None:
+            raise UnknownItem(digest, self.namespace, "blob")
+        return data
+
+    def mark_known(self, fingerprints: Sequence[tuple[str, str]], item: str, verdict_label: str) -> None:
+        """Remember (kind, key) fingerprints of an item under what was ruled on it."""
+        check_name(item, "item")
+        check_name(verdict_label, "verdict_label")
+        self._repeatable(lambda c: known.mark(c, self._sure_tenant(c), fingerprints, item, verdict_label))
+
+    def find_known(self, kind: str, keys: Sequence[str]) -> list[Known]:
+        """What is known under any of ``keys``; the time does not grow with how much is known."""
+        with self._store.reading() as connection:
+            return known.find(connection, self._tenant(connection), kind, keys)
+
+    def forget_known(self, item: str) -> int:
+        """Drop the fingerprints of an item; how many there were."""
+        return self._repeatable(lambda c: known.forget(c, self._sure_tenant(c), item))
+
+    def _sure_tenant(self, connection: sa.Connection) -> int:
+        head = lock_head(connection, self.namespace)
+        assert head is not None
+        return head[0]
+
+    def _repeatable(self, work: Callable[[sa.Connection], T]) -> T:
+        """A write that does no harm when it is done twice: after an unsure commit it is simply done again."""
+        try:
+            return self._store.transact(work)
+        except CommitUnsure:
+            pass
+        try:
+            return self._store.transact(work)
+        except CommitUnsure as unsure:
+            raise translate(unsure.cause, self.url) from unsure

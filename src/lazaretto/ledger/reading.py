@@ -1,0 +1,160 @@
+"""Reading one tenant's events, items and edges back. Every query here is bound to a tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from lazaretto.errors import StoreDamaged
+from lazaretto.ledger.canon import decode_body
+from lazaretto.ledger.drafts import observation_of
+from lazaretto.ledger.replay import ItemState
+from lazaretto.ledger.schema import edges, events, heads, items
+from lazaretto.ledger.store import Store
+from lazaretto.ledger.writing import chunks
+from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling
+
+_PAGE = 1000
+_EDGE_PAGE = 20_000
+_KINDS = {kind.value: kind for kind in EventKind}
+_EDGE_KINDS = {kind.value: kind for kind in EdgeKind}
+
+Row = Sequence[Any]
+
+
+def tenant_of(connection: sa.Connection, namespace: str) -> int | None:
+    """The number under which a namespace's rows stand; None when it has none yet."""
+    found = connection.execute(sa.select(heads.c.tenant).where(heads.c.namespace == namespace)).scalar()
+    return None if found is None else int(found)
+
+
+def event_from(namespace: str, row: Row) -> Event:
+    """The event in a row of lz_events."""
+    _, seq, kind, subject, agent, time, _, prev, link, _, raw = row
+    try:
+        body = None if raw is None else decode_body(raw)
+        return Event(namespace, seq, _KINDS[kind], subject, agent, time, body, prev.hex(), link.hex())
+    except (KeyError, ValueError, AttributeError, TypeError) as error:
+        raise StoreDamaged(
+            f"namespace {namespace!r}, event {seq}: cannot be read ({error}): run 'lazaretto ledger verify'"
+        ) from error
+
+
+def read_events(
+    store: Store,
+    namespace: str,
+    *,
+    after: int,
+    kinds: Iterable[EventKind] | None,
+    subject: str | None,
+    limit: int | None,
+) -> Iterator[Event]:
+    """Events in order, page by page, so that a slow reader holds no transaction open."""
+    words = None if kinds is None else [EventKind(kind).value for kind in kinds]
+    left = limit
+    while left is None or left > 0:
+        size = _PAGE if left is None else min(left, _PAGE)
+        with store.reading() as connection:
+            tenant = tenant_of(connection, namespace)
+            query = sa.select(events).where(events.c.tenant == tenant, events.c.seq > after)
+            if words is not None:
+                query = query.where(events.c.kind.in_(words))
+            if subject is not None:
+                query = query.where(events.c.subject == subject)
+            page = connection.execute(query.order_by(events.c.seq).limit(size)).all()
+        yield from (event_from(namespace, row) for row in page)
+        if len(page) < size:
+            return
+        after = page[-1][1]
+        left = None if left is None else left - len(page)
+
+
+def read_edges(store: Store, namespace: str, *, after: int) -> Iterator[tuple[int, Edge]]:
+    """Every stored edge with the number of the event that made it, in order, page by page."""
+    place = 1 << 30  # past every edge of the event ``after``
+    columns = (edges.c.seq, edges.c.place, edges.c.source, edges.c.target, edges.c.kind, edges.c.time)
+    while True:
+        with store.reading() as connection:
+            tenant = tenant_of(connection, namespace)
+            page = connection.execute(
+                sa.select(*columns)
+                .where(edges.c.tenant == tenant)
+                .where(sa.tuple_(edges.c.seq, edges.c.place) > sa.tuple_(after, place))
+                .order_by(edges.c.seq, edges.c.place)
+                .limit(_EDGE_PAGE)
+            ).all()
+        for seq, _, source, target, kind, time in page:
+            yield seq, Edge(source, target, _EDGE_KINDS[kind], time)
+        if len(page) < _EDGE_PAGE:
+            return
+        after, place = page[-1][0], page[-1][1]
+
+
+def _observations(namespace: str, rows: Iterable[Row]) -> list[Observation]:
+    found = []
+    for row in rows:
+        event = event_from(namespace, row)
+        found.append(observation_of(namespace, event.subject, event.agent, event.time, event.body))
+    return found
+
+
+def _visible() -> sa.ColumnElement[bool]:
+    return sa.and_(
+        items.c.hidden == 0,
+        items.c.erased == 0,
+        items.c.superseded_by.is_(None),
+        sa.or_(items.c.ruling.is_(None), items.c.ruling <= int(Ruling.WARN)),
+    )
+
+
+def read_items(
+    connection: sa.Connection,
+    namespace: str,
+    *,
+    ids: Sequence[str] | None = None,
+    agent: str | None = None,
+    channel: Channel | None = None,
+    hidden: bool = False,
+    limit: int | None = None,
+) -> list[Observation]:
+    """A tenant's items: in the order of ``ids`` when given, else newest first; without ``hidden`` only visible ones."""
+    query = (
+        sa.select(events)
+        .join(items, (items.c.tenant == events.c.tenant) & (items.c.seq == events.c.seq))
+        .where(items.c.tenant == tenant_of(connection, namespace))
+    )
+    if not hidden:
+        query = query.where(_visible())
+    if agent is not None:
+        query = query.where(items.c.agent == agent)
+    if channel is not None:
+        query = query.where(items.c.channel == Channel(channel).value)
+    if ids is None:
+        return _observations(namespace, connection.execute(query.order_by(items.c.seq.desc()).limit(limit)))
+    found: dict[str, Observation] = {}
+    for chunk in chunks(dict.fromkeys(ids)):
+        rows = connection.execute(query.where(items.c.id.in_(chunk)))
+        found.update((one.id, one) for one in _observations(namespace, rows))
+    return [found[item] for item in dict.fromkeys(ids) if item in found][:limit]
+
+
+def observations_at(connection: sa.Connection, namespace: str, seqs: Sequence[int]) -> dict[int, Observation]:
+    """The items that the given SEEN events brought."""
+    tenant = tenant_of(connection, namespace)
+    rows = connection.execute(sa.select(events).where(events.c.tenant == tenant, events.c.seq.in_(seqs))).all()
+    return {row[1]: one for row, one in zip(rows, _observations(namespace, rows), strict=True)}
+
+
+def read_state(connection: sa.Connection, namespace: str, item: str) -> ItemState | None:
+    """How an item stands now; None when the tenant has no such item."""
+    row = connection.execute(
+        sa.select(items.c.hidden, items.c.superseded_by, items.c.erased, items.c.ruling).where(
+            items.c.tenant == tenant_of(connection, namespace), items.c.id == item
+        )
+    ).first()
+    if row is None:
+        return None
+    hidden, superseded_by, erased, ruling = row
+    return ItemState(bool(hidden), superseded_by, bool(erased), None if ruling is None else Ruling(ruling))

@@ -1,0 +1,75 @@
+"""What an event changes about items: one pure function that the writer and the verifier share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lazaretto.types import EventKind, Ruling
+
+FIELDS = ("channel", "image", "hidden", "erased", "superseded_by", "ruling")
+"""The columns of an item that events may change."""
+
+Change = tuple[str, str, Any]
+"""Item id, field, new value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemState:
+    """How an item stands now."""
+
+    hidden: bool = False
+    """A repair took it out of sight."""
+    superseded_by: str | None = None
+    """The item that replaced it."""
+    erased: bool = False
+    """Its content was removed for privacy."""
+    ruling: Ruling | None = None
+    """The latest ruling; a release counts as ``allow``."""
+
+    @property
+    def visible(self) -> bool:
+        """Whether recall and search may show it: not hidden, not replaced, not erased, and not ruled out."""
+        ruled_out = self.ruling is not None and self.ruling > Ruling.WARN
+        return not (self.hidden or self.erased or self.superseded_by is not None or ruled_out)
+
+
+def changes_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> Iterator[Change]:
+    """The changes that an event makes; an event whose body was erased makes none that need it."""
+    if kind is EventKind.RELEASED:
+        yield subject, "hidden", 0
+        yield subject, "ruling", int(Ruling.ALLOW)
+    elif kind is EventKind.ERASED:
+        yield subject, "erased", 1
+        yield subject, "image", None
+        # the bodies that told ruling and channel are gone too, so a replay could not know them
+        yield subject, "ruling", None
+        yield subject, "channel", (body or {}).get("channel", "")
+    elif body is None:
+        return
+    elif kind is EventKind.RULED:
+        yield subject, "ruling", int(Ruling.from_label(body["ruling"]))
+    elif kind is EventKind.SUPERSEDED:
+        yield body["old"], "superseded_by", subject
+    elif kind is EventKind.REPAIRED:
+        yield from _repair_changes(body)
+    elif kind is EventKind.UNDONE:
+        yield from _undo_changes(body)
+
+
+def _repair_changes(receipt: Mapping[str, Any]) -> Iterator[Change]:
+    for step in receipt.get("plan", {}).get("steps", ()):
+        if step["action"] in ("hide", "remove"):
+            yield step["item"], "hidden", 1
+        elif step["action"] == "show":
+            yield step["item"], "hidden", 0
+
+
+def _undo_changes(body: Mapping[str, Any]) -> Iterator[Change]:
+    """``restored`` maps an item to the fields as they were: ``hidden`` and, or, ``superseded_by``."""
+    for item, fields in body.get("restored", {}).items():
+        if "hidden" in fields:
+            yield item, "hidden", int(bool(fields["hidden"]))
+        if "superseded_by" in fields:
+            yield item, "superseded_by", fields["superseded_by"]

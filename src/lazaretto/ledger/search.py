@@ -1,0 +1,177 @@
+"""Full-text search over memories: FTS5 in SQLite, tsvector in PostgreSQL, one tokenisation for both.
+
+Each tenant of a SQLite file has an index table of its own: FTS5 ranks by how rare a word is in the whole table, and a
+shared table would let one tenant measure another's words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import sqlalchemy as sa
+
+from lazaretto.ledger.schema import events, heads, items
+
+MAX_INDEXED = 100_000
+"""Characters of a memory that are searchable; PostgreSQL takes about 1 MB of words at most."""
+MAX_QUERY_WORDS = 32
+
+_WORD = re.compile(r"[^\W_]+")
+# scripts written without spaces: each character becomes a word of its own (kana, CJK, Thai, Lao, Khmer, Hangul stays)
+_UNSPACED = re.compile(r"([\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")
+
+
+def _spaced(text: str) -> str:
+    return text if text.isascii() else _UNSPACED.sub(r" \1 ", text)
+
+
+def indexed_text(text: str) -> str:
+    """What of a memory's text goes into the index; never more than both databases can take."""
+    return _spaced(text[:MAX_INDEXED].replace("\0", " "))
+
+
+def query_words(query: str) -> list[str]:
+    """The distinct words of a query; whatever else it holds (operators, quotes, emoji) cannot reach the database."""
+    words = _WORD.findall(_spaced(query[:MAX_INDEXED]).casefold())
+    return [word[:200] for word in dict.fromkeys(words)][:MAX_QUERY_WORDS]
+
+
+def _table(tenant: int) -> str:
+    return f"lz_search_{int(tenant)}"
+
+
+def build(connection: sa.Connection) -> None:
+    """The schema step: make the index and fill it from the memories that are already there."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(
+            "CREATE TABLE lz_search (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, words TSVECTOR NOT NULL,"
+            " PRIMARY KEY (tenant, seq))"
+        )
+        connection.exec_driver_sql("CREATE INDEX lz_search_words ON lz_search USING gin (words)")
+    for (tenant,) in connection.execute(sa.select(heads.c.tenant)).all():
+        for rows in _memories(connection, tenant):
+            add(connection, tenant, rows)
+
+
+def _memories(connection: sa.Connection, tenant: int) -> Iterator[list[tuple[int, str]]]:
+    from lazaretto.ledger.canon import decode_body
+
+    after = 0
+    while True:
+        page = connection.execute(
+            sa.select(events.c.seq, events.c.body)
+            .join(items, (items.c.tenant == events.c.tenant) & (items.c.seq == events.c.seq))
+            .where(events.c.tenant == tenant, events.c.seq > after, items.c.channel == "memory")
+            .where(events.c.body.is_not(None))
+            .order_by(events.c.seq)
+            .limit(500)
+        ).all()
+        if not page:
+            return
+        after = page[-1][0]
+        yield [(seq, decode_body(bytes(body)).get("text", "")) for seq, body in page]
+
+
+def add(connection: sa.Connection, tenant: int, rows: Sequence[tuple[int, str]]) -> None:
+    """Index the texts of memories, each under the number of the event that brought it."""
+    if connection.dialect.name == "sqlite":
+        table = _table(tenant)
+        _ensure(connection, table)
+        connection.exec_driver_sql(
+            f"INSERT INTO {table}(rowid, text) VALUES (?, ?)", [(seq, indexed_text(text)) for seq, text in rows]
+        )
+    else:
+        connection.exec_driver_sql(
+            "INSERT INTO lz_search (tenant, seq, words) VALUES (%s, %s, to_tsvector('simple', %s))",
+            [(tenant, seq, indexed_text(text)) for seq, text in rows],
+        )
+
+
+def _exists(connection: sa.Connection, table: str) -> bool:
+    found = connection.exec_driver_sql("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
+    return found.first() is not None
+
+
+def _ensure(connection: sa.Connection, table: str) -> None:
+    # contentless: the text itself lies in the event, once
+    connection.exec_driver_sql(
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS {table} USING fts5(text, content='', "
+        "tokenize='unicode61 remove_diacritics 0')"
+    )
+
+
+def drop(connection: sa.Connection, tenant: int, rows: Sequence[tuple[int, str]]) -> None:
+    """Take erased memories out of the index, leaving none of their words in it."""
+    if connection.dialect.name == "sqlite":
+        table = _table(tenant)
+        if not rows or not _exists(connection, table):
+            return
+        connection.exec_driver_sql(
+            f"INSERT INTO {table}({table}, rowid, text) VALUES ('delete', ?, ?)",
+            [(seq, indexed_text(text)) for seq, text in rows],
+        )
+        # FTS5 only notes a deletion; merging everything is what removes the words
+        connection.exec_driver_sql(f"INSERT INTO {table}({table}) VALUES ('optimize')")
+    elif rows:
+        connection.exec_driver_sql(
+            "DELETE FROM lz_search WHERE tenant = %s AND seq = %s", [(tenant, seq) for seq, _ in rows]
+        )
+
+
+def find(
+    connection: sa.Connection, tenant: int, query: str, *, agent: str | None, limit: int
+) -> list[tuple[int, float]]:
+    """Event numbers of the visible memories that share a word with ``query``, best first, with their scores."""
+    words = query_words(query)
+    if not words or limit < 1:
+        return []
+    if connection.dialect.name == "sqlite":
+        return _find_sqlite(connection, tenant, words, agent, limit)
+    return _find_postgres(connection, tenant, words, agent, limit)
+
+
+_VISIBLE = (
+    "i.tenant = {mark} AND i.hidden = 0 AND i.erased = 0 AND i.superseded_by IS NULL"
+    " AND (i.ruling IS NULL OR i.ruling <= 1)"
+)
+
+
+def _find_sqlite(
+    connection: sa.Connection, tenant: int, words: list[str], agent: str | None, limit: int
+) -> list[tuple[int, float]]:
+    table = _table(tenant)
+    if not _exists(connection, table):
+        return []
+    match = " OR ".join(f'"{word}"' for word in words)
+    rows = connection.exec_driver_sql(
+        f"SELECT s.rowid, -bm25({table}) AS score FROM {table} s"
+        " CROSS JOIN lz_events e ON e.tenant = ? AND e.seq = s.rowid"
+        " CROSS JOIN lz_items i ON i.tenant = e.tenant AND i.id = e.subject"
+        f" WHERE {table} MATCH ? AND {_VISIBLE.format(mark='?')} AND (? IS NULL OR i.agent = ?)"
+        " ORDER BY score DESC, s.rowid DESC LIMIT ?",
+        (tenant, match, tenant, agent, agent, limit),
+    )
+    return [(int(seq), float(score)) for seq, score in rows]
+
+
+def _find_postgres(
+    connection: sa.Connection, tenant: int, words: list[str], agent: str | None, limit: int
+) -> list[tuple[int, float]]:
+    # ts_rank alone does not know that rare words say more; weigh each word by its rarity among this tenant's memories
+    rows = connection.exec_driver_sql(
+        "WITH asked AS (SELECT plainto_tsquery('simple', word) AS q FROM unnest(%(words)s::text[]) AS word),"
+        " hits AS (SELECT s.seq, a.q, ts_rank(s.words, a.q, 1) AS r FROM asked a"
+        "   JOIN lz_search s ON s.tenant = %(tenant)s AND s.words @@ a.q),"
+        " weights AS (SELECT q, ln(1 +"
+        "   (SELECT count(*) FROM lz_search WHERE tenant = %(tenant)s)::float8 / count(*)) AS w"
+        "   FROM hits GROUP BY q)"
+        " SELECT h.seq, sum(h.r * weights.w) AS score FROM hits h JOIN weights ON weights.q = h.q"
+        " JOIN lz_events e ON e.tenant = %(tenant)s AND e.seq = h.seq"
+        " JOIN lz_items i ON i.id = e.subject AND "
+        + _VISIBLE.format(mark="%(tenant)s")
+        + " AND (%(agent)s::text IS NULL OR i.agent = %(agent)s)"
+        " GROUP BY h.seq ORDER BY score DESC, h.seq DESC LIMIT %(limit)s",
+        {"words": words, "tenant": tenant, "agent": agent, "limit": limit},
+    )
+    return [(int(seq), float(score)) for seq, score in rows]

@@ -1,0 +1,244 @@
+"""The database behind the ledgers: how it is opened, how a transaction begins and ends, who else is in it.
+
+An operator holds a ``Store``; a tenant holds a ``Ledger``, which shows one namespace of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import platformdirs
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+from sqlalchemy.pool import QueuePool
+
+from lazaretto.errors import InputError, MissingExtra, StoreUnavailable
+from lazaretto.ledger import schema
+from lazaretto.ledger.faults import is_passing, plain_store_errors, translate
+
+T = TypeVar("T")
+BUSY_SECONDS = 60
+"""How long a writer waits for the others before it gives up."""
+CONNECT_SECONDS = 10
+
+_WRITE = "lazaretto_write"
+
+
+class CommitUnsure(Exception):
+    """The store failed while it committed: the work may or may not have been kept."""
+
+    def __init__(self, result: Any, cause: exc.DBAPIError) -> None:
+        super().__init__(str(cause))
+        self.result, self.cause = result, cause
+
+
+def default_url() -> str:
+    """``LAZARETTO_STORE``, or one SQLite file in the user's data folder."""
+    named = os.environ.get("LAZARETTO_STORE")
+    if named:
+        return named
+    return f"sqlite:///{Path(platformdirs.user_data_dir('lazaretto')) / 'ledger.db'}"
+
+
+def _parse(url: str) -> sa.URL:
+    try:
+        parsed = sa.make_url(url)
+    except exc.ArgumentError:
+        raise InputError(
+            "store", f"{url!r} is not a store URL", "Use sqlite:///file.db or postgresql://user@host/database"
+        ) from None
+    if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+        if not parsed.database or parsed.database.startswith((":memory:", "file:")):
+            raise InputError("store", f"{url!r} names no file", "Use sqlite:///file.db: a ledger lives in a file")
+        return parsed
+    raise InputError(
+        "store", f"{parsed.drivername!r} is not a store this version knows", "Use sqlite:///... or postgresql://..."
+    )
+
+
+def _sqlite_engine(path: Path, *, create: bool, read_only: bool) -> sa.Engine:
+    mode = "ro" if read_only else ("rwc" if create else "rw")
+    address = f"file:{quote(str(path))}?mode={mode}"
+    if read_only and not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
+        address += "&immutable=1"  # read-only media: SQLite could not make its shared-memory file there
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA secure_delete=ON")
+            if not read_only and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    engine = sa.create_engine("sqlite+pysqlite://", creator=connect, poolclass=QueuePool, pool_size=4, max_overflow=60)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        # the driver's own transaction handling is off, so that a writer takes the lock at once and never upgrades
+        writes = connection.get_execution_options().get(_WRITE)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgres_engine(url: sa.URL) -> sa.Engine:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise MissingExtra("PostgreSQL store", "postgres") from None
+    engine = sa.create_engine(
+        url,
+        pool_size=4,
+        max_overflow=60,
+        pool_timeout=BUSY_SECONDS,
+        pool_pre_ping=True,  # a server that went away and came back costs no failed call
+        connect_args={"connect_timeout": CONNECT_SECONDS},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        # acknowledged means durable, whatever the server's own default is
+        connection.execute("SET synchronous_commit = on")
+        connection.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
+        connection.commit()
+
+    return engine
+
+
+class Store:
+    """One database with the ledgers of all its tenants: what an operator holds."""
+
+    def __init__(self, engine: sa.Engine, url: sa.URL, *, read_only: bool) -> None:
+        self.engine = engine
+        self.address = url.render_as_string(hide_password=False)
+        self.url = url.render_as_string(hide_password=True)
+        """Where it is, without the password."""
+        self.read_only = read_only
+        self._pid = os.getpid()
+
+    @classmethod
+    def open(cls, url: str | None = None, *, create: bool = True, read_only: bool = False) -> Store:
+        """Open or create the store at ``url``; an old schema is upgraded unless ``read_only``."""
+        parsed = _parse(url or default_url())
+        if parsed.drivername.startswith("sqlite"):
+            path = Path(parsed.database or "").expanduser().absolute()
+            if not path.exists() and (read_only or not create):
+                raise StoreUnavailable(f"no ledger at {parsed.render_as_string()}")
+            if create and not read_only:
+                _make_folder(path.parent)
+            parsed = parsed.set(drivername="sqlite", database=str(path))
+            engine = _sqlite_engine(path, create=create, read_only=read_only)
+        else:
+            engine = _postgres_engine(parsed)
+        store = cls(engine, parsed, read_only=read_only)
+        try:
+            store._settle_schema(create=create)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _settle_schema(self, *, create: bool) -> None:
+        with self.reading() as connection:
+            present = schema.steps_present(connection)
+        if self.read_only:
+            schema.refuse_old(present, self.url)
+        elif present is None and not create:
+            raise StoreUnavailable(f"no ledger at {self.url}")
+        elif schema.missing_steps(present):
+            self.upgrade()
+
+    def upgrade(self) -> tuple[str, ...]:
+        """Run the schema steps this store lacks; returns their names. ``open`` does it by itself."""
+        return tuple(step.name for step in self.transact(schema.apply_steps))
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite`` or ``postgresql``."""
+        return self.engine.dialect.name
+
+    def namespaces(self) -> tuple[str, ...]:
+        """Every tenant of this store: for operators, never for tenants."""
+        with self.reading() as connection:
+            rows = connection.execute(sa.select(schema.heads.c.namespace).order_by(schema.heads.c.namespace))
+            return tuple(row[0] for row in rows)
+
+    def _connect(self) -> sa.Connection:
+        if os.getpid() != self._pid:  # after a fork: the parent's connections are not ours to use or to close
+            self.engine.dispose(close=False)
+            self._pid = os.getpid()
+        return self.engine.connect()
+
+    @contextmanager
+    def reading(self, *, snapshot: bool = False) -> Iterator[sa.Connection]:
+        """A connection for reading; with ``snapshot`` all its reads see one moment."""
+        with plain_store_errors(self.url), self._connect() as connection:
+            if snapshot and self.dialect == "postgresql":
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
+
+    def transact(self, work: Callable[[sa.Connection], T]) -> T:
+        """Run ``work`` in one write transaction; when this returns, what it wrote is durable.
+
+        A connection that turns out to be dead before the commit is replaced once. A failure of the commit itself
+        leaves it open whether the work was kept: ``CommitUnsure``.
+        """
+        if self.read_only:
+            raise StoreUnavailable(f"{self.url}: opened read-only")
+        try:
+            try:
+                return self._transact_once(work)
+            except exc.DBAPIError as error:
+                if not is_passing(error):
+                    raise
+                return self._transact_once(work)
+        except exc.SQLAlchemyError as error:
+            raise translate(error, self.url) from error
+
+    def _transact_once(self, work: Callable[[sa.Connection], T]) -> T:
+        with self._connect() as connection:
+            connection.execution_options(**{_WRITE: True})
+            transaction = connection.begin()
+            try:
+                result = work(connection)
+            except BaseException:
+                _rollback(transaction)
+                raise
+            try:
+                transaction.commit()
+            except exc.DBAPIError as error:
+                _rollback(transaction)
+                raise CommitUnsure(result, error) from error
+            return result
+
+    def close(self) -> None:
+        """Give every connection back."""
+        self.engine.dispose(close=os.getpid() == self._pid)
+
+
+def _rollback(transaction: sa.RootTransaction) -> None:
+    try:
+        transaction.rollback()
+    except exc.DBAPIError:
+        pass  # the server is gone, and the transaction with it
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"the folder {folder} cannot be made: {error.strerror}") from error
