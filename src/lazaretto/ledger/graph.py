@@ -1,0 +1,221 @@
+"""The provenance graph: where an item came from, whom it reached, and how far it can be trusted.
+
+It is held in memory and follows the ledger: every query first takes in what was appended since the last one, by this
+process or another. Two kinds of question are kept apart:
+
+- **Forward** questions (blast radius) ask what is still carried: repairs count. ``history=True`` asks what ever was.
+- **Backward** questions (lineage, trust, patient zero, what a decision rested on) and contacts ask about the past,
+  which no repair changes: hidden and superseded items stay in them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from lazaretto.errors import InputError, UnknownItem
+from lazaretto.ledger.adjacency import Floats, Ints
+from lazaretto.ledger.index import GraphIndex, Tailed
+from lazaretto.ledger.outbreak import covering_origin, reproduction_windows
+from lazaretto.ledger.traces import BlastRadius, Contact, Lineage, PatientZero, Reached, Trust, Window
+from lazaretto.types import SourceClass
+
+
+class ProvenanceGraph:
+    """Items, agents and decisions of one namespace and the typed edges between them. Safe to share between threads."""
+
+    def __init__(self, ledger: Tailed) -> None:
+        self._ledger = ledger
+        self._index = GraphIndex(ledger)
+        self._lock = threading.RLock()
+        self._sources: dict[str, SourceClass] = {}
+
+    def refresh(self) -> int:
+        """Take in new events; returns the number of the last one. Every query does this by itself."""
+        with self._lock:
+            self._index.refresh()
+            return self._index.seq
+
+    @contextmanager
+    def _fresh(self) -> Iterator[GraphIndex]:
+        with self._lock:
+            self._index.refresh()
+            yield self._index
+
+    def stats(self) -> dict[str, int]:
+        """How many nodes and edges are held."""
+        with self._fresh() as index:
+            decisions = sum(index.decision)
+            return {
+                "items": len(index.items) - decisions,
+                "decisions": decisions,
+                "agents": len(index.agents),
+                "edges": len(index.children) + len(index.exposures) + len(index.writings),
+            }
+
+    def blast_radius(self, item: str, *, max_hops: int | None = None, history: bool = False) -> BlastRadius:
+        """What the item reaches: items made from it, agents that read any of them, decisions they shaped.
+
+        An item is reached only by derivation or recorded influence, never because its writer had read something.
+        What repairs have stopped is left out unless ``history`` is asked for.
+        """
+        if max_hops is not None and max_hops < 0:
+            raise InputError("max_hops", f"found {max_hops}", "Use 0 or more, or leave it out")
+        with self._fresh() as index:
+            start = index.item_number(item)
+            nodes, hops = index.spread([start], live=not history, max_hops=max_hops)
+            decided = np.frombuffer(index.decision, np.uint8)[nodes] == 1
+            agents = self._exposed(index, start, nodes, hops, (max_hops, history))
+            return BlastRadius(
+                origin=item,
+                items=_listed(index, nodes[~decided], hops[~decided]),
+                agents=agents,
+                decisions=_listed(index, nodes[decided], hops[decided]),
+            )
+
+    @staticmethod
+    def _exposed(
+        index: GraphIndex, start: int, nodes: Ints, hops: Ints, limits: tuple[int | None, bool]
+    ) -> tuple[Reached, ...]:
+        """Agents that read the origin or any reached item, with the fewest hops and the earliest time."""
+        max_hops, history = limits
+        carriers = np.concatenate([[start], nodes])
+        steps = np.concatenate([[1], hops + 1])
+        if max_hops is not None:
+            carriers, steps = carriers[steps <= max_hops], steps[steps <= max_hops]
+        owners, agents, times = index.exposures.gather(carriers)
+        if not history:
+            kept = times <= index.until_now()[carriers[owners]]
+            owners, agents, times = owners[kept], agents[kept], times[kept]
+        reached, place = np.unique(agents, return_inverse=True)
+        fewest = np.full(len(reached), np.iinfo(np.int64).max)
+        earliest = np.full(len(reached), np.inf)
+        np.minimum.at(fewest, place, steps[owners])
+        np.minimum.at(earliest, place, times)
+        return _rows(index.agents.of, reached, fewest, earliest)
+
+    def lineage(self, item: str) -> Lineage:
+        """Everything the item was made from, however far back."""
+        with self._fresh() as index:
+            start = index.item_number(item)
+            nodes, hops = index.spread([start], back=True)
+            everyone = [start, *nodes.tolist()]
+            writers = {index.agents.of[index.writers[n]] for n in everyone if index.writers[n] >= 0}
+            return Lineage(
+                item=item,
+                items=_listed(index, nodes, hops),
+                roots=tuple(sorted(index.items.of[n] for n in everyone if not index.parents.of(n))),
+                writers=tuple(sorted(writers)),
+            )
+
+    def rests_on(self, decision: str) -> tuple[Reached, ...]:
+        """Every item that a reported decision rested on, directly or through what those were made from."""
+        with self._fresh() as index:
+            start = index.item_number(decision, "decision")
+            if not index.decision[start]:
+                raise UnknownItem(decision, self._ledger.namespace, "decision")
+            return _listed(index, *index.spread([start], back=True))
+
+    def patient_zero(self, items: Sequence[str]) -> PatientZero:
+        """The origin that explains most of the given infected items; the earliest where several explain as many."""
+        if not items:
+            raise InputError("items", "no infected item was given", "Give at least one")
+        with self._fresh() as index:
+            given = list(dict.fromkeys(index.item_number(item) for item in items))
+            origin, covered = covering_origin(index, given)
+            writer = index.writers[origin]
+            return PatientZero(
+                item=index.items.of[origin],
+                agent=index.agents.of[writer] if writer >= 0 else "",
+                time=index.births[origin],
+                covers=tuple(index.items.of[n] for n in given if n in covered),
+                share=len(covered) / len(given),
+            )
+
+    def contacts(self, agent: str, since: float | None = None, until: float | None = None) -> tuple[Contact, ...]:
+        """Whom the agent read and who read it, within [since, until], earliest first, each exposure once."""
+        first, last = -np.inf if since is None else since, np.inf if until is None else until
+        if first > last:
+            raise InputError("since", f"{since} is after until = {until}", "Swap them")
+        with self._fresh() as index:
+            return _contacts(index, index.agent_number(agent), first, last)
+
+    def reproduction_number(self, infected: Mapping[str, float], window: float) -> tuple[Window, ...]:
+        """How many agents each infected agent went on to infect, per window of the time they were infected in.
+
+        ``infected`` maps agents to the time of infection. A case is shared equally among the infected agents it had
+        read something from that was written since they were infected. The last windows read low: their cases
+        have had little time.
+        """
+        if not window > 0:
+            raise InputError("window", f"found {window}", "Use a length in seconds above 0")
+        with self._fresh() as index:
+            times = {index.agent_number(agent): time for agent, time in infected.items()}
+            return reproduction_windows(index, times, window)
+
+    def trust(self, item: str, source_trust: Mapping[SourceClass, float]) -> Trust:
+        """The least trust among the item and all it was made from, which item sets it, and the way to that item.
+
+        An item that the ledger never saw written is vouched for by nobody: its trust is 0.
+        """
+        with self._fresh() as index:
+            start = index.item_number(item)
+            nodes, hops = index.spread([start], back=True)
+            depth = {start: 0, **dict(zip(nodes.tolist(), hops.tolist(), strict=True))}
+            value = {n: self._own_trust(index, n, source_trust) for n in depth}
+            weakest = min(depth, key=lambda n: (value[n], depth[n], index.items.of[n]))
+            path = [weakest]
+            while path[-1] != start:
+                nearer = (n for n in index.children.of(path[-1]) if depth.get(n, -1) == depth[path[-1]] - 1)
+                path.append(min(nearer, key=index.items.of.__getitem__))
+            names = tuple(index.items.of[n] for n in reversed(path))
+            return Trust(value[weakest], names[-1], names)
+
+    def _own_trust(self, index: GraphIndex, number: int, source_trust: Mapping[SourceClass, float]) -> float:
+        if index.writers[number] < 0:
+            return 0.0
+        name = index.items.of[number]
+        if name not in self._sources:
+            decided = bool(index.decision[number])
+            self._sources[name] = SourceClass.MODEL_INFERENCE if decided else self._ledger.item(name).source
+        try:
+            return source_trust[self._sources[name]]
+        except KeyError:
+            missing = self._sources[name].value
+            raise InputError(
+                "source_trust", f"says nothing about {missing!r}", "Give each source class a trust"
+            ) from None
+
+
+def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> tuple[Reached, ...]:
+    order = np.lexsort((times, hops))
+    columns = (numbers[order].tolist(), hops[order].tolist(), times[order].tolist())
+    return tuple(map(Reached._make, zip([names[n] for n in columns[0]], columns[1], columns[2], strict=True)))
+
+
+def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> tuple[Reached, ...]:
+    return _rows(index.items.of, nodes, hops, index.births_now()[nodes] if len(nodes) else np.zeros(0))
+
+
+def _contacts(index: GraphIndex, agent: int, first: float, last: float) -> tuple[Contact, ...]:
+    _, read, read_times = index.readings.gather([agent])
+    writers = np.frombuffer(index.writers, np.int32)[read] if len(read) else np.zeros(0, np.int64)
+    _, written, _ = index.writings.gather([agent])
+    owners, readers, reader_times = index.exposures.gather(np.unique(written))
+    others = np.concatenate([writers, readers])
+    items = np.concatenate([read, np.unique(written)[owners]])
+    times = np.concatenate([read_times, reader_times])
+    inward = np.arange(len(others)) < len(writers)
+    kept = np.flatnonzero((others >= 0) & (others != agent) & (times >= first) & (times <= last))
+    kept = kept[np.argsort(times[kept], kind="stable")]
+    rows = zip(
+        [index.agents.of[n] for n in others[kept].tolist()],
+        [index.items.of[n] for n in items[kept].tolist()],
+        ["in" if flag else "out" for flag in inward[kept].tolist()],
+        times[kept].tolist(),
+        strict=True,
+    )
+    return tuple(dict.fromkeys(map(Contact._make, rows)))

@@ -1,0 +1,236 @@
+"""The provenance graph's memory of one namespace: ids as numbers, edges as adjacency, kept up by tailing the ledger."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from lazaretto.errors import UnknownItem
+from lazaretto.ledger.adjacency import Adjacency, Floats, Ints
+from lazaretto.ledger.carriage import STATE_KINDS, Carriage
+from lazaretto.ledger.edges import is_decision
+from lazaretto.types import EdgeKind, Event, EventKind, Head, Observation
+
+WIDE = 512
+"""Frontiers from this size on are stepped in whole arrays; thinner ones node by node."""
+
+
+class Tailed(Protocol):
+    """What the graph needs of a ledger: to be read from where one left off."""
+
+    @property
+    def namespace(self) -> str:
+        """The tenant it is bound to."""
+        ...
+
+    def head(self) -> Head:
+        """The last event."""
+        ...
+
+    def edges(self, *, after: int = 0, until: int | None = None) -> Iterator[tuple[str, str, str, float]]:
+        """Edges (source, target, kind, time) of the events ``after < seq <= until``."""
+        ...
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        kinds: Iterable[EventKind] | None = None,
+        subject: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Event]:
+        """Events in order."""
+        ...
+
+    def item(self, item_id: str) -> Observation:
+        """One observation."""
+        ...
+
+
+class Names:
+    """Ids in the order they were first met, and the way back from id to number."""
+
+    def __init__(self) -> None:
+        self.of: list[str] = []
+        self.number: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def intern(self, name: str) -> int:
+        """The number of an id, given out on first sight."""
+        found = self.number.get(name)
+        if found is None:
+            found = self.number[name] = len(self.of)
+            self.of.append(name)
+        return found
+
+
+class GraphIndex:
+    """Numbered items (with decisions) and agents of one namespace, and their edges in every direction asked for."""
+
+    def __init__(self, ledger: Tailed) -> None:
+        self._ledger = ledger
+        self.seq = 0
+        """The last event taken in."""
+        self.items, self.agents = Names(), Names()
+        self.births = array("d")
+        """Per item: when it was written, or the earliest mention of one never seen written."""
+        self.writers = array("i")
+        """Per item: the agent that wrote it, or -1."""
+        self.decision = bytearray()
+        """Per item: 1 for a decision."""
+        self.carriage = Carriage()
+        self.children, self.parents = Adjacency(), Adjacency()
+        self.exposures, self.readings = Adjacency(), Adjacency()
+        """Item -> agents that read it, and agent -> items it read, with the times of reading."""
+        self.writings = Adjacency()
+        """Agent -> items it wrote."""
+
+    def refresh(self) -> None:
+        """Take in what was appended since the last time, by whichever process."""
+        head = self._ledger.head().seq
+        if head <= self.seq:
+            return
+        self._take_edges(self._ledger.edges(after=self.seq, until=head))
+        for event in self._ledger.events(after=self.seq, kinds=STATE_KINDS):
+            if event.seq > head:
+                break
+            self.carriage.apply(event, self._item)
+        self.seq = head
+
+    def _item(self, name: str) -> int:
+        number = self.items.intern(name)
+        if number == len(self.births):
+            self.births.append(math.inf)
+            self.writers.append(-1)
+            self.decision.append(is_decision(name))
+            self.carriage.grow()
+        return number
+
+    def _mention(self, number: int, time: float) -> None:
+        if self.writers[number] < 0 and time < self.births[number]:
+            self.births[number] = time
+
+    def _write(self, number: int, agent: int, time: float) -> None:
+        if self.writers[number] < 0 or time < self.births[number]:
+            self.writers[number], self.births[number] = agent, time
+
+    def _take_edges(self, rows: Iterable[tuple[str, str, str, float]]) -> None:
+        flow: tuple[list[int], list[int], list[float]] = ([], [], [])
+        reads: tuple[list[int], list[int], list[float]] = ([], [], [])
+        writes: tuple[list[int], list[int], list[float]] = ([], [], [])
+        for source, target, kind, time in rows:
+            item = self._item(source)
+            if kind == EdgeKind.WRITTEN_BY:
+                agent = self.agents.intern(target)
+                self._write(item, agent, time)
+                _append(writes, agent, item, time)
+                continue
+            self._mention(item, time)
+            if kind in (EdgeKind.RETRIEVED_BY, EdgeKind.SENT_TO):
+                _append(reads, item, self.agents.intern(target), time)
+                continue
+            other = self._item(target)
+            self._mention(other, time)
+            if kind == EdgeKind.DERIVED_FROM and item != other:
+                _append(flow, other, item, time)
+            elif kind == EdgeKind.INFLUENCED and item != other:
+                _append(flow, item, other, time)
+        self.children.extend(*flow)
+        self.parents.extend(flow[1], flow[0], flow[2])
+        self.exposures.extend(*reads)
+        self.readings.extend(reads[1], reads[0], reads[2])
+        self.writings.extend(*writes)
+
+    def item_number(self, name: str, field: str = "item") -> int:
+        """The number of a known item or decision, else ``UnknownItem``."""
+        return self._known(self.items, name, field)
+
+    def agent_number(self, name: str) -> int:
+        """The number of a known agent, else ``UnknownItem``."""
+        return self._known(self.agents, name, "agent")
+
+    def _known(self, names: Names, name: str, field: str) -> int:
+        number = names.number.get(name)
+        if number is None:
+            raise UnknownItem(name, self._ledger.namespace, field)
+        return number
+
+    def births_now(self) -> Floats:
+        """Births as an array; a view that must not outlive the call, for the array behind it grows."""
+        return np.frombuffer(self.births, np.float64)
+
+    def until_now(self) -> Floats:
+        """Ends of carriage as an array; a view like ``births_now``."""
+        return np.frombuffer(self.carriage.until, np.float64)
+
+    def spread(
+        self, starts: Iterable[int], *, back: bool = False, live: bool = False, max_hops: int | None = None
+    ) -> tuple[Ints, Ints]:
+        """Breadth-first reach along influence, as columns (item, hops), without the starts.
+
+        ``back`` walks from child to parent. ``live`` leaves out what repairs have stopped.
+        """
+        seen = bytearray(len(self.items))
+        frontier: Any = list(dict.fromkeys(starts))
+        for start in frontier:
+            seen[start] = 1
+        layers: list[Ints] = []
+        step = self._thin_step if not live else self._thin_live_step
+        while len(frontier) and (max_hops is None or len(layers) < max_hops):
+            if len(frontier) < WIDE:
+                frontier = step(frontier, seen, self.parents if back else self.children)
+            else:
+                frontier = self._wide_step(frontier, seen, self.parents if back else self.children, live)
+            layers.append(np.asarray(frontier, np.int64))
+        if not layers:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        hops = np.repeat(np.arange(1, len(layers) + 1), [len(layer) for layer in layers])
+        return np.concatenate(layers), hops
+
+    @staticmethod
+    def _thin_step(frontier: Iterable[int], seen: bytearray, edges: Adjacency) -> list[int]:
+        found = []
+        for node in frontier:
+            for child in edges.of(node):
+                if not seen[child]:
+                    seen[child] = 1
+                    found.append(child)
+        return found
+
+    def _thin_live_step(self, frontier: Iterable[int], seen: bytearray, edges: Adjacency) -> list[int]:
+        until, births, cuts = self.carriage.until, self.births, self.carriage.cuts
+        found = []
+        for node in frontier:
+            last = until[node]
+            cut = cuts.get(node, ())
+            for child in edges.of(node):
+                if not seen[child] and births[child] <= last and child not in cut:
+                    seen[child] = 1
+                    found.append(child)
+        return found
+
+    def _wide_step(self, frontier: Any, seen: bytearray, edges: Adjacency, live: bool) -> Ints:
+        nodes = np.asarray(frontier, np.int64)
+        owners, targets, _ = edges.gather(nodes)
+        if live:
+            keep = self.births_now()[targets] <= self.until_now()[nodes[owners]]
+            for node in self.carriage.cuts.keys() & set(nodes.tolist()) if self.carriage.cuts else ():
+                keep &= ~((nodes[owners] == node) & np.isin(targets, list(self.carriage.cuts[node])))
+            targets = targets[keep]
+        flags = np.frombuffer(seen, np.uint8)
+        flags[targets[flags[targets] == 0]] = 2
+        fresh = np.flatnonzero(flags == 2)
+        flags[fresh] = 1
+        return fresh
+
+
+def _append(columns: tuple[list[int], list[int], list[float]], source: int, target: int, time: float) -> None:
+    columns[0].append(source)
+    columns[1].append(target)
+    columns[2].append(time)

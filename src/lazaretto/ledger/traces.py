@@ -1,0 +1,90 @@
+"""What the provenance graph answers with: small frozen records, ordered nearest first, then earliest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+
+class Reached(NamedTuple):
+    """One node of a trace. A named tuple, because a blast radius may hold a hundred thousand of them."""
+
+    id: str
+    hops: int
+    """Edges on the shortest way from the node asked about."""
+    time: float
+    """Items and decisions: when they were made. Agents: when they were first exposed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlastRadius:
+    """Everything that one item still reaches, or ever reached when history was asked for."""
+
+    origin: str
+    items: tuple[Reached, ...]
+    """Items made from it, directly or through others; the origin itself is not listed."""
+    agents: tuple[Reached, ...]
+    """Agents that read or were sent the origin or any of the items."""
+    decisions: tuple[Reached, ...]
+    """Reported decisions that the origin or any of the items shaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where one item came from."""
+
+    item: str
+    items: tuple[Reached, ...]
+    """Every ancestor; the item itself is not listed."""
+    roots: tuple[str, ...]
+    """Those of the ancestors (or the item itself) that were made from nothing the ledger knows."""
+    writers: tuple[str, ...]
+    """Agents that wrote the item or an ancestor, in order of name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatientZero:
+    """The origin that explains most of a set of infected items; the earliest one where several explain as many."""
+
+    item: str
+    agent: str
+    """Who wrote it; empty when the ledger never saw it written."""
+    time: float
+    covers: tuple[str, ...]
+    """Those of the given items that are it or were made from it, in the order given."""
+    share: float
+    """How much of what was given that is, in (0, 1]."""
+
+
+class Contact(NamedTuple):
+    """One exposure between two agents through one item. A named tuple for the same reason as ``Reached``."""
+
+    agent: str
+    """The other one."""
+    item: str
+    direction: Literal["in", "out"]
+    """``in``: the agent asked about read what the other wrote. ``out``: the other read what it wrote."""
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One stretch of an outbreak."""
+
+    start: float
+    end: float
+    cases: int
+    """Agents infected within [start, end)."""
+    r_effective: float | None
+    """Mean number of agents that each of these cases went on to infect; None without cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How far an item can be trusted: no further than the least trusted thing it was made from."""
+
+    value: float
+    weakest: str
+    """The item that sets the value; the nearest one where several do."""
+    path: tuple[str, ...]
+    """From the item asked about back to the weakest, both included."""
