@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import orjson
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -184,7 +184,7 @@ def read_settings(model: type[Settings], table: Mapping[str, Any], *, key: str =
     try:
         # JSON's strict mode is what TOML means: lists may become tuples, but "5" never becomes 5.
         data = orjson.dumps(table, default=str, option=orjson.OPT_NON_STR_KEYS)
-        settings: Settings = _adapter(model).validate_json(data, strict=True)
+        settings: Settings = _adapter(cast(Any, model)).validate_json(data, strict=True)
         return settings
     except ValidationError as error:
         raise _policy_error(model, table, error, key, file) from None
@@ -248,7 +248,7 @@ def rows(model: type, prefix: str = "") -> list[Row]:
     for item in dataclasses.fields(model):
         kind, name = hints[item.name], f"{prefix}{item.name}"
         if dataclasses.is_dataclass(kind):
-            found += rows(kind, f"{name}.")
+            found += rows(cast(type, kind), f"{name}.")
             continue
         default = item.default
         if item.default_factory is not dataclasses.MISSING:

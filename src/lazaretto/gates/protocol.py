@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from lazaretto.config import Limits
 from lazaretto.types import Channel, Observation, Ruling, Verdict
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
     from lazaretto.ledger.graph import ProvenanceGraph
+
+
+DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class GateContext:
     budget: Budget = Budget()
     earlier: tuple[Verdict, ...] = ()
     """Verdicts of the gates that stand before this one."""
+    limits: Limits = DEFAULT_LIMITS
+    """The policy's limits: no gate decodes or reads more than these."""
 
 
 @runtime_checkable
@@ -66,4 +72,3 @@ class Learner(Protocol):
 
 GateFactory = Callable[[Mapping[str, Any]], Gate]
 """Makes a gate from the policy's table for it; what the gate table and entry points name."""
-
