@@ -7,15 +7,10 @@ rehearsal, repair, contact tracing) speaks of ``Keepsake`` without asking which 
 from __future__ import annotations
 
 import hashlib
-import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from lazaretto.agents.prompts import picture_title
 from lazaretto.errors import InputError
-
-PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,38 +96,3 @@ class Album:
     def listing(self) -> tuple[str, ...]:
         """Titles in order: what a plan may see of the album."""
         return tuple(k.title for k in self.keepsakes)
-
-
-def readable_picture(data: bytes) -> bool:
-    """Whether the bytes decode to a picture."""
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            image.load()
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return False
-    return True
-
-
-def pictures_from_folder(
-    folder: Path | str, limit: int | None = None, on_skip: Callable[[Path], None] | None = None
-) -> tuple[Keepsake, ...]:
-    """Every readable picture below a folder, by path; a broken file is skipped and told to ``on_skip``."""
-    root = Path(folder)
-    if not root.is_dir():
-        raise InputError("pictures", f"{root} is not a folder", "Name a folder that holds PNG or JPEG files")
-    found: list[Keepsake] = []
-    files = sorted(p for p in root.rglob("*") if p.suffix.lower() in PICTURE_SUFFIXES and p.is_file())
-    for path in files:
-        if limit is not None and len(found) >= limit:
-            break
-        data = path.read_bytes()
-        if readable_picture(data):
-            found.append(picture_keepsake(data, picture_title(path.name)))
-        elif on_skip is not None:
-            on_skip(path)
-    if not found:
-        broken = f"; {len(files)} picture files are there, but none can be read" if files else ""
-        raise InputError("pictures", f"no readable picture in {root}{broken}", "PNG, JPEG, WebP, BMP or GIF files")
-    return tuple(found)
