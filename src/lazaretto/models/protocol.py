@@ -46,6 +46,8 @@ class Completion:
     text: str
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    """The part of ``prompt_tokens`` that the server says it took from its prompt cache."""
     ms: float = 0.0
     fault: str = ""
     """Empty when all went well; else what went wrong for this request alone, after retries."""

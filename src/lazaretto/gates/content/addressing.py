@@ -1,9 +1,10 @@
 """Text under audit that speaks to its judges: orders, faked verdicts, closed delimiters, posed precedents.
 
-Finding such text proves nothing about the rest of the content, so it never decides a verdict by itself. It does two things: the
-judges are told that the exhibit tries to speak to them, and the spans can be taken out before a model scores the content, so that
-praising itself cannot make an exhibit look safer. The patterns cover the roads that matter in several languages; what they miss
-still arrives as delimited, escaped data (``quoting``), which is the actual wall.
+Finding such text proves nothing about the rest of the content, so it never decides a verdict by itself. It does two
+things: the judges are told that the exhibit tries to speak to them, and the spans can be taken out before a model
+scores the content, so that praising itself cannot make an exhibit look safer. The patterns cover the roads that
+matter in several languages; what they miss still arrives as delimited, escaped data (``quoting``), which is the
+actual wall.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from lazaretto.types import Evidence
 
 _JUDGE = (
-    r"(?:moderators?|judges?|jury|arbiters?|debaters?|classifiers?|(?:content |safety )?(?:filters?|reviewers?|auditors?)|"
+    r"(?:moderators?|judges?|jury|arbiters?|debaters?|classifiers?|(?:content |safety "
+    r")?(?:filters?|reviewers?|auditors?)|"
     r"supporter|strict debater|loose debater|curator|safety (?:model|system|ai)|evaluators?|graders?)"
 )
 _VERDICT = (
@@ -48,7 +50,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ),
     (
         "fakes a verdict",
-        r"(?:final (?:judg(?:e)?ment|verdict|label|ruling|score)|verdict|ruling|risk[ _-]?score|score|label|judg(?:e)?ment)"
+        r"(?:final (?:judg(?:e)?ment|verdict|label|ruling|score)|verdict|ruling|risk[ "
+        r"_-]?score|score|label|judg(?:e)?ment)"
         rf"[\"'*`\s]*[:=][\"'*`\s]*(?:{_VERDICT}\b|[01](?:[.,]\d+)?\b)[^\n]{{0,40}}",
     ),
     ("fakes a verdict", r"\brule\s*[123]\b[^.\n]{0,40}\b(?:applies|exoneration|default|contextual)\b[^.\n]{0,40}"),
@@ -58,7 +61,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ),
     (
         "poses as a precedent",
-        r"\b(?:precedents?|case (?:id|no\.?|number|library)|retrieved (?:case|knowledge|policy))\b[^\n]{0,20}[:#=][^\n]{0,160}",
+        r"\b(?:precedents?|case (?:id|no\.?|number|library)|retrieved "
+        r"(?:case|knowledge|policy))\b[^\n]{0,20}[:#=][^\n]{0,160}",
     ),
     (
         "closes a delimiter",
@@ -75,7 +79,7 @@ _INVISIBLE = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad\u061c\u180e") | {
     chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xE0000, 0xE0080))
 }
 _SCAN_LIMIT = 200_000
-"""Characters scanned at each end of a very long text; the middle of such a text is never sent to a model in one piece."""
+"""Characters scanned at each end of a very long text; its middle is never sent to a model whole."""
 
 
 @dataclass(frozen=True, slots=True)

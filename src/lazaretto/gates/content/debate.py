@@ -49,6 +49,10 @@ class DebateSettings:
             raise InputError("rounds", f"{self.rounds} rounds asked for", "Use 1, 2 or 3")
 
 
+TWO_ROUNDS = DebateSettings()
+"""The paper's debate: two rounds, never cut short."""
+
+
 @dataclass(frozen=True, slots=True)
 class Transcript:
     """Everything that happened in one hearing."""
@@ -194,7 +198,9 @@ class _Floor:
 
 
 def is_settled(hearing: Hearing, settings: DebateSettings) -> bool:
-    """Whether another round could still matter: no, when both sides agree closely or both stand clear of one half on the same side."""
+    """Whether another round could still matter: no, when both sides agree closely or both stand clear of one half on
+    the same side.
+    """
     strict, loose = hearing.last_score(Role.STRICT), hearing.last_score(Role.LOOSE)
     if strict is None or loose is None or any(turn.fault for turn in hearing.turns if turn.round == hearing.round):
         return False
@@ -204,15 +210,17 @@ def is_settled(hearing: Hearing, settings: DebateSettings) -> bool:
     return same_side and (close or clear)
 
 
-async def hear(table: Table, exhibit: Exhibit, settings: DebateSettings = DebateSettings()) -> Transcript:
+async def hear(table: Table, exhibit: Exhibit, settings: DebateSettings = TWO_ROUNDS) -> Transcript:
     """One hearing from start to finding. Raises only for input that is unusable in itself."""
     return await _Floor(table, settings).run(exhibit)
 
 
 async def hear_all(
-    table: Table, exhibits: Iterable[Exhibit], settings: DebateSettings = DebateSettings(), *, at_once: int = 64
+    table: Table, exhibits: Iterable[Exhibit], settings: DebateSettings = TWO_ROUNDS, *, at_once: int = 64
 ) -> AsyncIterator[tuple[Exhibit, Transcript | InputError]]:
-    """Many hearings, yielded as they finish. At most ``at_once`` are under way, and none starts while the reader lags behind."""
+    """Many hearings, yielded as they finish. At most ``at_once`` are under way, and none starts while the reader lags
+    behind.
+    """
     source = iter(exhibits)
     under_way: set[asyncio.Task[tuple[Exhibit, Transcript | InputError]]] = set()
 

@@ -1,8 +1,8 @@
 """Reading what a judge answered: a strict schema first, tolerant reading of free text second, never a guess.
 
-A reader returns None for what it cannot read with certainty; the seat then asks again, and after that the engine records
-the answer as unreadable. A score without a scale that is past 1, two scores that disagree, a label that contradicts its own score: all
-of these are unreadable, not evidence.
+A reader returns None for what it cannot read with certainty; the seat then asks again, and after that the engine
+records the answer as unreadable. A score without a scale that is past 1, two scores that disagree, a label that
+contradicts its own score: all of these are unreadable, not evidence.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ _SCHEMAS: dict[type[BaseModel], dict[str, Any]] = {}
 
 
 def schema(answer: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema sent with a request, in the closed form that structured outputs ask for: every key required, no others."""
+    """The JSON schema sent with a request, in the closed form that structured outputs ask for: every key required, no
+    others.
+    """
     if answer not in _SCHEMAS:
         _SCHEMAS[answer] = _closed(answer.model_json_schema())
     return _SCHEMAS[answer]
@@ -92,7 +94,9 @@ def _closed(node: Any) -> Any:
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """The one JSON object in an answer, with or without a fence or words around it; None when there is none or several differ."""
+    """The one JSON object in an answer, with or without a fence or words around it; None when there is none or
+    several differ.
+    """
     stripped = text.strip()
     if stripped.startswith("{"):
         try:
@@ -138,7 +142,8 @@ def _balanced(text: str) -> list[str]:
 
 _NUMBER = r"(?P<value>[-+]?\d{1,3}(?:[.,]\d+)?)(?P<scale>\s*(?:/\s*\d+(?:\.\d+)?|%|out of \d+))?"
 _SCORE = re.compile(
-    r"(?P<whose>\b(?:my|final|overall|updated|revised|strict(?: debater)?(?:'s)?|loose(?: debater)?(?:'s)?|opponent(?:'s)?|previous|initial)\s+)*"
+    r"(?P<whose>\b(?:my|final|overall|updated|revised|strict(?: debater)?(?:'s)?|loose(?: "
+    r"debater)?(?:'s)?|opponent(?:'s)?|previous|initial)\s+)*"
     r"(?:risk[\s_-]*(?:score|level|rating)|final[\s_-]*score|score|\brisk\b|\bS\b)"
     r"[\"'*_`\s()]*(?:\bis\b|\bof\b|at|:|=|：)[\"'*_`\s(]*" + _NUMBER + r"(?P<range>\s*(?:-|–|—|to)\s*\d)?",
     re.IGNORECASE,
@@ -160,7 +165,9 @@ def scaled(value: str, scale: str | None) -> float | None:
 
 
 def score(text: str, exhibit: str = "") -> float | None:
-    """The risk score an answer states for itself. ``exhibit``: what is under audit; a score quoted from it does not count."""
+    """The risk score an answer states for itself. ``exhibit``: what is under audit; a score quoted from it does not
+    count.
+    """
     own: list[tuple[bool, float | None]] = []
     for match in _SCORE.finditer(_unquoted(text, exhibit)):
         whose = match.group(0)[: match.start("value") - match.start()]
@@ -182,9 +189,13 @@ def _unquoted(text: str, exhibit: str) -> str:
     return text
 
 
-_WORD = r"(?P<negation>(?:not|never|isn'?t|no longer|hardly)\s+(?:\w+\s+)?)?\b(?P<word>unsafe|safe|harmful|harmless|benign)\b"
+_WORD = (
+    r"(?P<negation>(?:not|never|isn'?t|no longer|hardly)\s+(?:\w+\s+)?)?"
+    r"\b(?P<word>unsafe|safe|harmful|harmless|benign)\b"
+)
 _LABEL_LINE = re.compile(
-    r"(?:final[\s_-]*)?(?:judg(?:e)?ment|verdict|label|ruling|decision|classification|answer)[\"'*_`\s]*(?:\bis\b|:|=|：)[\"'*_`\s]*"
+    r"(?:final[\s_-]*)?(?:judg(?:e)?ment|verdict|label|ruling|decision|classification|answer)"
+    r"[\"'*_`\s]*(?:\bis\b|:|=|：)[\"'*_`\s]*"
     r"(?:the content is\s+)?" + _WORD,
     re.IGNORECASE,
 )
@@ -193,7 +204,7 @@ _UNSAFE_WORDS = frozenset({"unsafe", "harmful"})
 
 
 def label(text: str, exhibit: str = "") -> Label | None:
-    """The label an answer gives: from its verdict line, else from its words when they all agree. 'Not unsafe' is safe."""
+    """The label an answer gives, from its verdict line, else from its words when all agree. 'Not unsafe' is safe."""
     clean = _unquoted(text, exhibit)
     if re.search(r"neither\s+(?:un)?safe\s+nor", clean, re.IGNORECASE):
         return None
@@ -225,7 +236,9 @@ def rule(text: str) -> str | None:
 
 
 def read_debater(text: str, exhibit: str = "") -> tuple[DebaterAnswer | None, str]:
-    """(answer, problem): by the schema, else from words. A speech whose score cannot be read has a problem and no answer."""
+    """(answer, problem): by the schema, else from words. A speech whose score cannot be read has a problem and no
+    answer.
+    """
     body = json_object(text)
     if body is not None:
         try:
@@ -298,7 +311,9 @@ def read_curator(text: str) -> tuple[CuratorAnswer | None, str]:
 
 
 def _tidy(body: dict[str, Any], number: str) -> dict[str, Any]:
-    """Numbers given as words with their scale ('8/10', '80 %') and labels in capitals, made plain; all else stays for the schema to judge."""
+    """Numbers given as words with their scale ('8/10', '80 %') and labels in capitals, made plain; all else stays for
+    the schema to judge.
+    """
     tidy = dict(body)
     value = tidy.get(number)
     if isinstance(value, str):

@@ -1,7 +1,7 @@
 """The hierarchical protocol: how a verdict follows from what was shown, and which rule decided.
 
-Three rules, tried in an order that may depend on the kind of input; the first that applies decides. They are pure functions, so
-that a language model's arbiter, the embedded jury's and a person's appeal are all held to the same law.
+Three rules, tried in an order that may depend on the kind of input; the first that applies decides. They are pure
+functions, so that a language model's arbiter, the embedded jury's and a person's appeal are all held to the same law.
 """
 
 from __future__ import annotations
@@ -60,7 +60,11 @@ class Thresholds:
     risk: float = 0.5
 
 
-def rule_for(claims: Claims, thresholds: Thresholds = Thresholds(), order: Order = Order.CONTEXT_FIRST) -> str:
+EVEN = Thresholds()
+"""Both bars at one half."""
+
+
+def rule_for(claims: Claims, thresholds: Thresholds = EVEN, order: Order = Order.CONTEXT_FIRST) -> str:
     """The name of the rule that decides."""
     exonerated = claims.exoneration >= thresholds.exoneration
     confirmed = claims.risk >= thresholds.risk
@@ -84,7 +88,9 @@ def contradicts(label: Label, score: float) -> bool:
 
 
 def score_claims(hearing: Hearing) -> Claims:
-    """Claims from the last scores alone: Strict's risk, and how far Loose is from seeing any. An absent debater claims nothing."""
+    """Claims from the last scores alone: Strict's risk, and how far Loose is from seeing any. An absent debater
+    claims nothing.
+    """
     strict, loose = hearing.last_score(Role.STRICT), hearing.last_score(Role.LOOSE)
     return Claims(exoneration=0.0 if loose is None else 1.0 - loose, risk=_risk(strict, loose))
 
@@ -96,7 +102,9 @@ def _risk(strict: float | None, loose: float | None) -> float:
 
 
 def stand_in(hearing: Hearing, reason: str, charge: Charge) -> Finding:
-    """The finding when no usable ruling came: labelled by the debaters' mean, marked undecided, with the widest interval."""
+    """The finding when no usable ruling came: labelled by the debaters' mean, marked undecided, with the widest
+    interval.
+    """
     spoken = [s for role in (Role.STRICT, Role.LOOSE) if (s := hearing.last_score(role)) is not None]
     risk = sum(spoken) / len(spoken) if spoken else 0.5
     label = Label.UNSAFE if risk >= 0.5 else Label.SAFE
@@ -115,7 +123,7 @@ class ProtocolArbiter:
     async def decide(self, hearing: Hearing) -> Finding:
         """Rule by rule, with the numbers that decided."""
         kind = hearing.prepared.kind
-        limits = self.thresholds.get(kind, Thresholds())
+        limits = self.thresholds.get(kind, EVEN)
         order = self.orders.get(kind, Order.CONTEXT_FIRST)
         shown = self.claims(hearing)
         rule = rule_for(shown, limits, order)

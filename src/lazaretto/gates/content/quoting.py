@@ -1,6 +1,8 @@
-"""How data travels inside a prompt: between marks that carry a fresh code, with everything that looks like a mark defused.
+"""How data travels inside a prompt: between marks that carry a fresh code, with everything that looks like a mark
+defused.
 
-Content cannot close a block whose code it does not know; and should it guess, the code is cut out of the content first.
+Content cannot close a block whose code it does not know; and should it guess, the code is cut out of the content
+first.
 """
 
 from __future__ import annotations
@@ -24,19 +26,25 @@ class Quoter:
     """Wraps data for one hearing."""
 
     code: str = field(default_factory=fresh_code)
+    memo: dict[object, str] = field(default_factory=dict, compare=False)
+    """Parts of this hearing's file that were already written; every later call starts with the same ones."""
 
     def block(self, name: str, data: str) -> str:
         """``data`` between marks named ``name``."""
         return f"<{name} {self.code}>\n{self.defuse(data)}\n</{name} {self.code}>"
 
     def defuse(self, data: str) -> str:
-        """``data`` with mark-like signs replaced by look-alikes and the code removed, so that no block can be opened or closed from inside."""
+        """``data`` with mark-like signs replaced by look-alikes and the code removed, so that no block can be opened
+        or closed from inside.
+        """
         shown = visible(data)
         return _MARK_LIKE.sub(lambda m: "‹" if m.group() == "<" else "⟦", shown).replace(self.code, "······")
 
 
 def shorten(text: str, limit: int) -> str:
-    """A text that fits: whole, or its head, five samples of its middle and its tail, with what is missing said in numbers."""
+    """A text that fits: whole, or its head, five samples of its middle and its tail, with what is missing said in
+    numbers.
+    """
     if len(text) <= limit:
         return text
     head, tail, piece = limit * 2 // 5, limit // 5, limit * 2 // 25

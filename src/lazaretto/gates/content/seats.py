@@ -1,9 +1,9 @@
 """What a seat is. Five small protocols and the table they sit at.
 
-A seat may be a language model (``chat_seats``), a trained local model (``jury``) or a scripted one (tests): the debate does
-not know which. Every method is a coroutine, is given everything it may know, keeps no state between hearings, and may be
-called for many hearings at once. A seat that cannot answer returns its record with ``fault`` set; an exception is caught by the engine
-and recorded the same way, so that one bad seat never stops a batch.
+A seat may be a language model (``chat_seats``), a trained local model (``jury``) or a scripted one (tests): the
+debate does not know which. Every method is a coroutine, is given everything it may know, keeps no state between
+hearings, and may be called for many hearings at once. A seat that cannot answer returns its record with ``fault``
+set; an exception is caught by the engine and recorded the same way, so that one bad seat never stops a batch.
 """
 
 from __future__ import annotations
