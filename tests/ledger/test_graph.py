@@ -21,6 +21,7 @@ from lazaretto.ledger.traces import Contact
 from lazaretto.types import (
     Channel,
     Cost,
+    Edge,
     EdgeKind,
     Event,
     EventKind,
@@ -76,13 +77,15 @@ class Notebook:
         wanted = set(EventKind if kinds is None else kinds)
         return (e for e in self.log[after:] if e.kind in wanted)
 
-    def edges(self, *, after: int = 0, until: int | None = None) -> Iterator[tuple[str, str, str, float]]:
-        return ((e.source, e.target, e.kind.value, e.time) for event in self.log[after:until] for e in edges_of(event))
+    def edges(self, *, after: int = 0) -> Iterator[tuple[int, Edge]]:
+        return ((event.seq, edge) for event in self.log[after:] for edge in edges_of(event))
 
-    def item(self, item_id: str) -> Observation:
-        body = next(e.body for e in self.log if e.kind is EventKind.SEEN and e.subject == item_id)
-        assert body is not None
-        return Observation("ann", Channel.MEMORY, id=item_id, source=SourceClass(body["source"]))
+    def items(self, *, ids: Iterable[str] | None = None, **_: Any) -> list[Observation]:
+        bodies = {e.subject: e.body or {} for e in self.log if e.kind is EventKind.SEEN and e.subject in set(ids or ())}
+        return [
+            Observation("ann", Channel.MEMORY, id=name, source=SourceClass(body["source"]))
+            for name, body in bodies.items()
+        ]
 
 
 def ids(rows: Iterable[Any]) -> set[str]:

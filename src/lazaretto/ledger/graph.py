@@ -31,7 +31,6 @@ class ProvenanceGraph:
         self._ledger = ledger
         self._index = GraphIndex(ledger)
         self._lock = threading.RLock()
-        self._sources: dict[str, SourceClass] = {}
 
     def refresh(self) -> int:
         """Take in new events; returns the number of the last one. Every query does this by itself."""
@@ -165,7 +164,7 @@ class ProvenanceGraph:
             start = index.item_number(item)
             nodes, hops = index.spread([start], back=True)
             depth = {start: 0, **dict(zip(nodes.tolist(), hops.tolist(), strict=True))}
-            value = {n: self._own_trust(index, n, source_trust) for n in depth}
+            value = self._own_trust(index, list(depth), source_trust)
             weakest = min(depth, key=lambda n: (value[n], depth[n], index.items.of[n]))
             path = [weakest]
             while path[-1] != start:
@@ -174,20 +173,18 @@ class ProvenanceGraph:
             names = tuple(index.items.of[n] for n in reversed(path))
             return Trust(value[weakest], names[-1], names)
 
-    def _own_trust(self, index: GraphIndex, number: int, source_trust: Mapping[SourceClass, float]) -> float:
-        if index.writers[number] < 0:
-            return 0.0
-        name = index.items.of[number]
-        if name not in self._sources:
-            decided = bool(index.decision[number])
-            self._sources[name] = SourceClass.MODEL_INFERENCE if decided else self._ledger.item(name).source
-        try:
-            return source_trust[self._sources[name]]
-        except KeyError:
-            missing = self._sources[name].value
-            raise InputError(
-                "source_trust", f"says nothing about {missing!r}", "Give each source class a trust"
-            ) from None
+    def _own_trust(
+        self, index: GraphIndex, numbers: list[int], source_trust: Mapping[SourceClass, float]
+    ) -> dict[int, float]:
+        """The trust of each node by itself; a decision counts as what a model inferred."""
+        names = {n: index.items.of[n] for n in numbers if index.writers[n] >= 0}
+        wanted = [name for n, name in names.items() if not index.decision[n]]
+        sources = {o.id: o.source for o in self._ledger.items(ids=wanted, hidden=True, limit=None)}
+        classes = {n: sources.get(name, SourceClass.MODEL_INFERENCE) for n, name in names.items()}
+        missing = {source.value for source in classes.values() if source not in source_trust}
+        if missing:
+            raise InputError("source_trust", f"says nothing about {sorted(missing)}", "Give each source class a trust")
+        return {n: source_trust[classes[n]] if n in classes else 0.0 for n in numbers}
 
 
 def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> tuple[Reached, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ from lazaretto.errors import UnknownItem
 from lazaretto.ledger.adjacency import Adjacency, Floats, Ints
 from lazaretto.ledger.carriage import STATE_KINDS, Carriage
 from lazaretto.ledger.edges import is_decision
-from lazaretto.types import EdgeKind, Event, EventKind, Head, Observation
+from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Head, Observation
 
 WIDE = 512
 """Frontiers from this size on are stepped in whole arrays; thinner ones node by node."""
@@ -31,8 +32,8 @@ class Tailed(Protocol):
         """The last event."""
         ...
 
-    def edges(self, *, after: int = 0, until: int | None = None) -> Iterator[tuple[str, str, str, float]]:
-        """Edges (source, target, kind, time) of the events ``after < seq <= until``."""
+    def edges(self, *, after: int = 0) -> Iterator[tuple[int, Edge]]:
+        """Edges in order, each with the number of the event that made it, of the events past ``after``."""
         ...
 
     def events(
@@ -46,8 +47,16 @@ class Tailed(Protocol):
         """Events in order."""
         ...
 
-    def item(self, item_id: str) -> Observation:
-        """One observation."""
+    def items(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        agent: str | None = None,
+        channel: Channel | None = None,
+        hidden: bool = False,
+        limit: int | None = 100,
+    ) -> list[Observation]:
+        """The observations with these ids."""
         ...
 
 
@@ -96,7 +105,9 @@ class GraphIndex:
         head = self._ledger.head().seq
         if head <= self.seq:
             return
-        self._take_edges(self._ledger.edges(after=self.seq, until=head))
+        fresh = self._ledger.edges(after=self.seq)
+        # Events appended meanwhile wait for the next time, so that edges and repairs are of one moment.
+        self._take_edges(edge for seq, edge in takewhile(lambda numbered: numbered[0] <= head, fresh))
         for event in self._ledger.events(after=self.seq, kinds=STATE_KINDS):
             if event.seq > head:
                 break
@@ -120,26 +131,27 @@ class GraphIndex:
         if self.writers[number] < 0 or time < self.births[number]:
             self.writers[number], self.births[number] = agent, time
 
-    def _take_edges(self, rows: Iterable[tuple[str, str, str, float]]) -> None:
+    def _take_edges(self, edges: Iterable[Edge]) -> None:
         flow: tuple[list[int], list[int], list[float]] = ([], [], [])
         reads: tuple[list[int], list[int], list[float]] = ([], [], [])
         writes: tuple[list[int], list[int], list[float]] = ([], [], [])
-        for source, target, kind, time in rows:
-            item = self._item(source)
-            if kind == EdgeKind.WRITTEN_BY:
-                agent = self.agents.intern(target)
+        for edge in edges:
+            kind, time = edge.kind, edge.time
+            item = self._item(edge.source)
+            if kind is EdgeKind.WRITTEN_BY:
+                agent = self.agents.intern(edge.target)
                 self._write(item, agent, time)
                 _append(writes, agent, item, time)
                 continue
             self._mention(item, time)
-            if kind in (EdgeKind.RETRIEVED_BY, EdgeKind.SENT_TO):
-                _append(reads, item, self.agents.intern(target), time)
+            if kind is EdgeKind.RETRIEVED_BY or kind is EdgeKind.SENT_TO:
+                _append(reads, item, self.agents.intern(edge.target), time)
                 continue
-            other = self._item(target)
+            other = self._item(edge.target)
             self._mention(other, time)
-            if kind == EdgeKind.DERIVED_FROM and item != other:
+            if kind is EdgeKind.DERIVED_FROM and item != other:
                 _append(flow, other, item, time)
-            elif kind == EdgeKind.INFLUENCED and item != other:
+            elif kind is EdgeKind.INFLUENCED and item != other:
                 _append(flow, item, other, time)
         self.children.extend(*flow)
         self.parents.extend(flow[1], flow[0], flow[2])
