@@ -5,5 +5,6 @@ from lazaretto.ledger.known import Known
 from lazaretto.ledger.ledger import Ledger
 from lazaretto.ledger.replay import ItemState
 from lazaretto.ledger.store import Store
+from lazaretto.ledger.verify import Verification
 
-__all__ = ["ItemState", "Known", "Ledger", "Store", "seen_draft"]
+__all__ = ["ItemState", "Known", "Ledger", "Store", "Verification", "seen_draft"]

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from lazaretto.errors import InputError, StoreUnavailable, UnknownItem
-from lazaretto.ledger import blobs, known, reading, search
-from lazaretto.ledger.canon import GENESIS, Linker, check_name
-from lazaretto.ledger.drafts import Batch, check_drafts, seen_draft
+from lazaretto.errors import InputError, UnknownItem
+from lazaretto.ledger import blobs, erasing, known, reading, search, transfer, verify
+from lazaretto.ledger.canon import GENESIS, Linker, check_name, check_time
+from lazaretto.ledger.drafts import check_drafts, seen_draft
 from lazaretto.ledger.faults import translate
 from lazaretto.ledger.known import Known
 from lazaretto.ledger.replay import ItemState
 from lazaretto.ledger.schema import events, heads
 from lazaretto.ledger.store import CommitUnsure, Store
+from lazaretto.ledger.verify import Verification
 from lazaretto.ledger.writing import append_batch, lock_head
 from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observation
 
@@ -32,7 +34,7 @@ class Ledger:
         self._store = store
         self.namespace = check_name(namespace, "namespace")
         self._linker = Linker(namespace)
-        self._unsure: list[tuple[tuple[Draft, ...], list[Event]]] = []
+        self._unsure: list[tuple[tuple[object, ...], list[Event]]] = []
 
     @classmethod
     def open(
@@ -65,36 +67,44 @@ class Ledger:
 
     # writing
 
-    def append(self, drafts: Sequence[Draft]) -> list[Event]:
-        """Record ``drafts`` together or not at all; when this returns, they are on disk."""
+    def append(self, drafts: Sequence[Draft], *, expect: Head | None = None) -> list[Event]:
+        """Record ``drafts`` together or not at all; when this returns, they are on disk.
+
+        With ``expect`` they are refused unless the chain still ends there: what the caller has read is then still true.
+        """
         wanted = tuple(drafts)
         if not wanted:
             return []
         batch = check_drafts(wanted, self.namespace)
-        attempt = next((events for tried, events in self._unsure if tried == wanted), None)
+        return self._record(wanted, lambda c: append_batch(c, self._linker, self.namespace, batch))
+
+    def _record(self, key: tuple[object, ...], work: Callable[[sa.Connection], list[Event]]) -> list[Event]:
+        """Run ``work`` so that its events are recorded exactly once, even when the store dies while it commits."""
+        tried = next((events for one, events in self._unsure if one == key), None)
         for _ in range(2):
             try:
-                recorded = self._store.transact(partial(self._append_or_find, batch=batch, tried=attempt))
+                recorded = self._store.transact(partial(self._unless_recorded, work=work, tried=tried))
             except CommitUnsure as unsure:
-                attempt = unsure.result
+                tried, cause = unsure.result, unsure.cause
                 continue
-            self._unsure = [one for one in self._unsure if one[0] != wanted]
+            self._unsure = [one for one in self._unsure if one[0] != key]
             return recorded
-        # whoever tries the same drafts again gets them recorded once, whichever way it went
-        self._unsure = [*self._unsure[-_UNSURE_KEPT:], (wanted, attempt or [])]
-        raise StoreUnavailable(f"{self.url}: went away while it recorded; append the same drafts again to make sure")
+        # whoever tries the same again gets it recorded once, whichever way it went
+        self._unsure = [*self._unsure[-_UNSURE_KEPT:], (key, tried or [])]
+        raise translate(cause, self.url) from cause
 
-    def _append_or_find(self, connection: sa.Connection, batch: Batch, tried: list[Event] | None) -> list[Event]:
-        """Append, unless an earlier try whose end nobody saw turns out to have succeeded."""
-        if tried:
-            head = lock_head(connection, self.namespace)
+    def _unless_recorded(
+        self, connection: sa.Connection, work: Callable[[sa.Connection], list[Event]], tried: list[Event] | None
+    ) -> list[Event]:
+        """Run ``work``, unless an earlier try whose end nobody saw turns out to have succeeded."""
+        head = lock_head(connection, self.namespace) if tried else None
+        if tried and head is not None:
             last = tried[-1]
-            if head is not None:
-                query = sa.select(events.c.hash).where(events.c.tenant == head[0], events.c.seq == last.seq)
-                found = connection.execute(query).scalar()
-                if found is not None and bytes(found).hex() == last.hash:
-                    return tried
-        return append_batch(connection, self._linker, self.namespace, batch)
+            query = sa.select(events.c.hash).where(events.c.tenant == head[0], events.c.seq == last.seq)
+            found = connection.execute(query).scalar()
+            if found is not None and bytes(found).hex() == last.hash:
+                return tried
+        return work(connection)
 
     def observe(self, observation: Observation, extra: Sequence[Draft] = ()) -> list[Event]:
         """Record an observation, and whatever else belongs to the same moment, in one transaction."""
@@ -169,6 +179,62 @@ class Ledger:
             query = sa.select(heads.c.seq, heads.c.hash).where(heads.c.namespace == self.namespace)
             row = connection.execute(query).first()
         return Head(self.namespace, 0, GENESIS.hex()) if row is None else Head(self.namespace, row[0], row[1].hex())
+
+    def verify(self, head: Head | None = None) -> Verification:
+        """Check the whole chain and all that is derived from it, and that it still contains ``head``."""
+        with self._store.reading(snapshot=True) as connection:
+            return verify.verify(connection, self.namespace, head)
+
+    def stats(self) -> dict[str, Any]:
+        """How much this namespace holds."""
+        with self._store.reading(snapshot=True) as connection:
+            return reading.count_all(connection, self.namespace)
+
+    # privacy and transport
+
+    def erase(self, item: str, reason: str) -> Event:
+        """Remove the content of an item or a decision for good; its tombstone keeps the chain whole."""
+        check_name(item, "item")
+        check_name(reason, "reason")
+        recorded = self._record(
+            ("erase", item, reason),
+            lambda c: erasing.erase_subjects(c, self._linker, self.namespace, [item], reason),
+        )
+        self._store.scrub()
+        return recorded[0]
+
+    def retain(self, before: float) -> int:
+        """Erase the content of every item and decision recorded before a moment; how many there were."""
+        moment, count = check_time(before, "before"), 0
+        while True:
+            recorded = self._record(
+                ("retain", moment, count),
+                lambda c: erasing.erase_before(c, self._linker, self.namespace, moment),
+            )
+            if not recorded:
+                self._store.scrub()
+                return count
+            count += len(recorded)
+
+    def export(self, path: str | Path) -> int:
+        """Write this namespace to a file that ``import_`` reads; how many events."""
+        with self._store.reading(snapshot=True) as connection:
+            return transfer.export_to(connection, self.namespace, Path(path))
+
+    @classmethod
+    def import_(cls, path: str | Path, url: str | None = None) -> Ledger:
+        """Read an exported namespace into the store at ``url``, verifying every link: all of it or nothing."""
+        importer = transfer.Importer(Path(path))
+        ledger = cls.open(url, importer.head.namespace)
+        try:
+            ledger._store.transact(importer.run)
+        except CommitUnsure as unsure:
+            ledger.close()
+            raise translate(unsure.cause, ledger.url) from unsure
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
 
     # blobs and fingerprints
 

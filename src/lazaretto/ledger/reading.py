@@ -11,7 +11,7 @@ from lazaretto.errors import StoreDamaged
 from lazaretto.ledger.canon import decode_body
 from lazaretto.ledger.drafts import observation_of
 from lazaretto.ledger.replay import ItemState
-from lazaretto.ledger.schema import edges, events, heads, items
+from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
 from lazaretto.ledger.store import Store
 from lazaretto.ledger.writing import chunks
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling
@@ -158,3 +158,35 @@ def read_state(connection: sa.Connection, namespace: str, item: str) -> ItemStat
         return None
     hidden, superseded_by, erased, ruling = row
     return ItemState(bool(hidden), superseded_by, bool(erased), None if ruling is None else Ruling(ruling))
+
+
+def count_all(connection: sa.Connection, namespace: str) -> dict[str, Any]:
+    """How much a tenant holds, by kind."""
+    tenant = tenant_of(connection, namespace)
+
+    def count(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
+        query = sa.select(sa.func.count()).select_from(table).where(table.c.tenant == tenant, *conditions)
+        return int(connection.execute(query).scalar() or 0)
+
+    kinds = connection.execute(
+        sa.select(events.c.kind, sa.func.count()).where(events.c.tenant == tenant).group_by(events.c.kind)
+    )
+    sizes = connection.execute(
+        sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(sa.func.length(blobs.c.data)), 0))
+        .select_from(blob_refs)
+        .join(blobs, blobs.c.digest == blob_refs.c.digest)
+        .where(blob_refs.c.tenant == tenant)
+    ).one()
+    return {
+        "namespace": namespace,
+        "events": count(events),
+        "kinds": dict(sorted((kind, number) for kind, number in kinds)),
+        "items": count(items),
+        "visible_items": count(items, _visible()),
+        "hidden_items": count(items, items.c.hidden == 1),
+        "erased_items": count(items, items.c.erased == 1),
+        "edges": count(edges),
+        "known": count(known),
+        "blobs": int(sizes[0]),
+        "blob_bytes": int(sizes[1]),
+    }

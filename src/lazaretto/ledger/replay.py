@@ -67,9 +67,12 @@ def _repair_changes(receipt: Mapping[str, Any]) -> Iterator[Change]:
 
 
 def _undo_changes(body: Mapping[str, Any]) -> Iterator[Change]:
-    """``restored`` maps an item to the fields as they were: ``hidden`` and, or, ``superseded_by``."""
+    """``restored`` maps an item to the fields as they were: any of ``hidden``, ``superseded_by`` and ``ruling``."""
     for item, fields in body.get("restored", {}).items():
         if "hidden" in fields:
             yield item, "hidden", int(bool(fields["hidden"]))
         if "superseded_by" in fields:
             yield item, "superseded_by", fields["superseded_by"]
+        if "ruling" in fields:
+            word = fields["ruling"]
+            yield item, "ruling", None if word is None else int(Ruling.from_label(word))

@@ -225,6 +225,16 @@ class Store:
                 raise CommitUnsure(result, error) from error
             return result
 
+    def scrub(self) -> None:
+        """After an erasure: write SQLite's log into the file and empty it, so that the old bytes are nowhere left.
+
+        Readers and writers may keep it from finishing; the next one finishes it.
+        """
+        if self.dialect == "sqlite":
+            with plain_store_errors(self.url), self._connect() as connection:
+                connection.execution_options(isolation_level="AUTOCOMMIT")
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Give every connection back."""
         self.engine.dispose(close=os.getpid() == self._pid)

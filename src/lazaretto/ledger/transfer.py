@@ -1,0 +1,201 @@
+"""Carrying one tenant's ledger to another store: one JSON document per line, checked link by link on arrival."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import sqlalchemy as sa
+
+from lazaretto.errors import ChainBroken, InputError, StoreUnavailable
+from lazaretto.ledger import blobs, known
+from lazaretto.ledger.canon import GENESIS, Linker, check_name
+from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
+from lazaretto.ledger.schema import blob_refs, events, heads
+from lazaretto.ledger.schema import known as known_table
+from lazaretto.ledger.verify import verify
+from lazaretto.ledger.writing import Derived, lock_head, write_events
+from lazaretto.types import Head, plain
+
+FORMAT = 1
+_CHUNK = 1000
+
+
+def export_to(connection: sa.Connection, namespace: str, path: Path) -> int:
+    """Write a tenant's blobs, events and fingerprints to ``path``; how many events. Never leaves half a file."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from error
+    scratch = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            count = 0
+            for line in _lines(connection, namespace):
+                file.write(orjson.dumps(line) + b"\n")
+                count += "seq" in line
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        scratch.unlink(missing_ok=True)
+    return count
+
+
+def _lines(connection: sa.Connection, namespace: str) -> Iterator[dict[str, Any]]:
+    row = connection.execute(sa.select(heads).where(heads.c.namespace == namespace)).first()
+    tenant, seq, last = (None, 0, GENESIS) if row is None else (row.tenant, row.seq, bytes(row.hash))
+    yield {"lazaretto": "ledger", "format": FORMAT, "head": plain(Head(namespace, seq, last.hex()))}
+    for (digest,) in connection.execute(sa.select(blob_refs.c.digest).where(blob_refs.c.tenant == tenant)).all():
+        data = blobs.get(connection, tenant, digest) or b""
+        yield {"blob": digest, "data": base64.b64encode(data).decode()}
+    query = sa.select(events).where(events.c.tenant == tenant).order_by(events.c.seq)
+    for event in connection.execution_options(yield_per=500).execute(query):
+        yield {
+            "seq": event.seq,
+            "kind": event.kind,
+            "subject": event.subject,
+            "agent": event.agent,
+            "time": event.time,
+            "digest": event.digest.hex(),
+            "prev": event.prev.hex(),
+            "hash": event.hash.hex(),
+            "salt": None if event.salt is None else event.salt.hex(),
+            "body": None if event.body is None else event.body.decode(),  # the very bytes that were hashed, as text
+        }
+    marks = sa.select(known_table).where(known_table.c.tenant == tenant)
+    for mark in connection.execute(marks).all():
+        yield {"known": [mark.kind, mark.key], "item": mark.item, "label": mark.label}
+    yield {"end": seq}
+
+
+def read_head(path: Path) -> Head:
+    """The head that an exported file claims to carry."""
+    for line in _documents(path):
+        head = line.get("head")
+        if line.get("lazaretto") != "ledger" or not isinstance(head, dict):
+            break
+        if line.get("format") != FORMAT:
+            raise InputError("path", f"{path} has format {line.get('format')!r}", f"This version reads {FORMAT}")
+        try:
+            return Head(check_name(head["namespace"], "head.namespace"), int(head["seq"]), str(head["hash"]))
+        except (KeyError, TypeError, ValueError):
+            break
+    raise InputError("path", f"{path} is not an exported ledger", "Use a file that 'lazaretto ledger export' wrote")
+
+
+def _documents(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    document = orjson.loads(line)
+                except orjson.JSONDecodeError:
+                    raise InputError("path", f"{path}, line {number} is not JSON") from None
+                if not isinstance(document, dict):
+                    raise InputError("path", f"{path}, line {number} is not a JSON object")
+                yield document
+    except OSError as error:
+        raise InputError("path", f"{path} cannot be read: {error.strerror}") from error
+
+
+class Importer:
+    """Takes an exported ledger in, in one transaction: all of it, verified, or nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.head = read_head(path)
+        self._namespace = self.head.namespace
+        self._linker = Linker(self._namespace)
+
+    def run(self, connection: sa.Connection) -> Head:
+        """Import into a namespace that is still empty."""
+        head = lock_head(connection, self._namespace)
+        assert head is not None
+        if head[1]:
+            raise InputError(
+                "namespace", f"{self._namespace!r} already has {head[1]} events", "Import into a new store"
+            )
+        self._take_all(connection, head[0])
+        found = verify(connection, self._namespace, self.head)
+        if not found.ok:
+            raise ChainBroken(self._namespace, found.first_bad or 0, found.reason)
+        return self.head
+
+    def _take_all(self, connection: sa.Connection, tenant: int) -> None:
+        waiting: list[StoredEvent] = []
+        last, ended = GENESIS, False
+        for line in _documents(self._path):
+            if "seq" in line:
+                waiting.append(_stored(line))
+                if len(waiting) == _CHUNK:
+                    last = self._take_events(connection, tenant, waiting, last)
+                    waiting = []
+            elif "blob" in line:
+                self._take_blob(connection, tenant, line)
+            elif "known" in line:
+                kind, key = line["known"]
+                known.mark(connection, tenant, [(kind, key)], line["item"], line["label"])
+            ended = ended or "end" in line
+        if waiting:
+            self._take_events(connection, tenant, waiting, last)
+        if not ended:
+            raise InputError("path", f"{self._path} ends too early", "Export it again")
+
+    def _take_events(self, connection: sa.Connection, tenant: int, waiting: list[StoredEvent], prev: bytes) -> bytes:
+        derived = Derived(tenant)
+        seq = waiting[0].seq
+        rows = []
+        for stored in waiting:
+            fault = fault_in(stored, seq, prev, self._linker)
+            if fault:
+                raise ChainBroken(self._namespace, seq, fault)
+            try:
+                event = event_of(self._namespace, stored)
+                derived.take(event)
+            except (ValueError, KeyError, TypeError) as error:
+                raise ChainBroken(self._namespace, seq, f"it means nothing: {error}") from error
+            rows.append(
+                (
+                    *(tenant, seq, event.kind.value, event.subject, event.agent, event.time),
+                    *(stored.digest, stored.prev, stored.hash, stored.salt, stored.body),
+                )
+            )
+            prev, seq = stored.hash, seq + 1
+        write_events(connection, rows)
+        derived.write(connection)
+        return prev
+
+    def _take_blob(self, connection: sa.Connection, tenant: int, line: dict[str, Any]) -> None:
+        try:
+            data = base64.b64decode(line["data"], validate=True)
+        except (KeyError, TypeError, binascii.Error):
+            raise InputError("path", f"{self._path}: blob {line['blob']!r} cannot be read") from None
+        if blobs.put(connection, tenant, data) != line["blob"]:
+            raise InputError("path", f"{self._path}: blob {line['blob']!r} was altered")
+
+
+def _stored(line: dict[str, Any]) -> StoredEvent:
+    try:
+        return StoredEvent(
+            seq=int(line["seq"]),
+            kind=line["kind"].encode(),
+            subject=line["subject"].encode(),
+            agent=line["agent"].encode(),
+            time=float(line["time"]),
+            digest=bytes.fromhex(line["digest"]),
+            prev=bytes.fromhex(line["prev"]),
+            hash=bytes.fromhex(line["hash"]),
+            salt=None if line["salt"] is None else bytes.fromhex(line["salt"]),
+            body=None if line["body"] is None else line["body"].encode(),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError("path", f"event {line.get('seq')!r} of the file cannot be read: {error}") from None

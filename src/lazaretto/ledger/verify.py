@@ -1,0 +1,298 @@
+"""Proof that nothing was altered: the chain link by link, and every derived table against a replay of it.
+
+Memory stays bounded however long the chain is: events and edges are streamed side by side, and the replay lives in a
+temporary SQLite file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import sqlalchemy as sa
+
+from lazaretto.errors import InputError, StoreDamaged
+from lazaretto.ledger.canon import GENESIS, Linker
+from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
+from lazaretto.ledger.edges import edges_of
+from lazaretto.ledger.replay import changes_of
+from lazaretto.ledger.schema import blob_refs, blobs, heads, items
+from lazaretto.types import Event, EventKind, Head
+
+_FETCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a verification found."""
+
+    ok: bool
+    checked: int
+    """How many events were read and found good."""
+    first_bad: int | None = None
+    """Number of the first event that is not as it was recorded; None when the fault is no event's."""
+    reason: str = ""
+
+
+class _Fault(Exception):
+    def __init__(self, seq: int | None, reason: str) -> None:
+        super().__init__(reason)
+        self.seq, self.reason = seq, reason
+
+
+def _bytes_of(column: str, dialect: str) -> str:
+    """A text column as bytes: altered text may not be text any more, and must not stop the reading."""
+    return f"CAST({column} AS BLOB)" if dialect == "sqlite" else f"convert_to({column}, 'UTF8')"
+
+
+def _stream(connection: sa.Connection, statement: str, tenant: int) -> Iterator[tuple[Any, ...]]:
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    result = connection.exec_driver_sql(
+        statement.replace("{tenant}", mark), (tenant,), execution_options={"stream_results": True}
+    )
+    while rows := result.fetchmany(_FETCH):
+        yield from (tuple(row) for row in rows)
+
+
+def _stored_events(connection: sa.Connection, tenant: int) -> Iterator[StoredEvent]:
+    texts = ", ".join(_bytes_of(column, connection.dialect.name) for column in ("kind", "subject", "agent"))
+    for row in _stream(
+        connection,
+        f"SELECT seq, {texts}, time, digest, prev, hash, salt, body FROM lz_events"
+        " WHERE tenant = {tenant} ORDER BY seq",
+        tenant,
+    ):
+        yield StoredEvent(*row)
+
+
+def _stored_edges(connection: sa.Connection, tenant: int) -> Iterator[tuple[Any, ...]]:
+    texts = ", ".join(_bytes_of(column, connection.dialect.name) for column in ("source", "target", "kind"))
+    yield from _stream(
+        connection,
+        f"SELECT seq, place, {texts}, time FROM lz_edges WHERE tenant = {{tenant}} ORDER BY seq, place",
+        tenant,
+    )
+
+
+class _Replay:
+    """What the items, tombstones and memories must look like, on disk rather than in memory."""
+
+    def __init__(self) -> None:
+        self._file = sqlite3.connect("", isolation_level=None)  # SQLite's own temporary file
+        self._file.executescript(
+            "PRAGMA synchronous=OFF; BEGIN;"
+            "CREATE TABLE items (id TEXT PRIMARY KEY, seq, agent, channel, image, hidden, erased, superseded_by,"
+            " ruling) WITHOUT ROWID;"
+            "CREATE TABLE missing (seq INTEGER PRIMARY KEY); CREATE TABLE named (seq INTEGER PRIMARY KEY)"
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+    def take(self, event: Event) -> None:
+        body = event.body
+        if body is None:
+            self._file.execute("INSERT INTO missing VALUES (?)", (event.seq,))
+        if event.kind is EventKind.SEEN:
+            channel, image = ("", None) if body is None else (body["channel"], body.get("image"))
+            self._file.execute(
+                "INSERT INTO items VALUES (?, ?, ?, ?, ?, 0, 0, NULL, NULL)",
+                (event.subject, event.seq, event.agent, channel, image),
+            )
+            return
+        for item, field, value in changes_of(event.kind, event.subject, body):
+            self._file.execute(f"UPDATE items SET {field} = ? WHERE id = ?", (value, item))
+        if event.kind is EventKind.ERASED and body is not None:
+            gone = [(seq,) for seq in body["events"] if seq < event.seq]
+            self._file.executemany("INSERT OR IGNORE INTO named VALUES (?)", gone)
+
+    def check_tombstones(self) -> None:
+        for mine, other, reason in (
+            ("missing", "named", "its content is gone, and no later event says that it was erased"),
+            ("named", "missing", "a later event says that it was erased, but its content is there"),
+        ):
+            row = self._file.execute(
+                f"SELECT min(seq) FROM {mine} WHERE seq NOT IN (SELECT seq FROM {other})"
+            ).fetchone()
+            if row[0] is not None:
+                raise _Fault(row[0], reason)
+
+    def items(self) -> Iterator[tuple[Any, ...]]:
+        yield from self._file.execute(
+            "SELECT CAST(id AS BLOB), seq, CAST(agent AS BLOB), channel, image, hidden, erased, superseded_by, ruling"
+            " FROM items ORDER BY id"
+        )
+
+    def memories(self) -> Iterator[tuple[Any, ...]]:
+        yield from self._file.execute("SELECT seq FROM items WHERE channel = 'memory' AND erased = 0 ORDER BY seq")
+
+    def images(self) -> Iterator[tuple[str, int]]:
+        yield from self._file.execute(
+            "SELECT image, min(seq) FROM items WHERE image IS NOT NULL GROUP BY image ORDER BY image"
+        )
+
+
+def verify(connection: sa.Connection, namespace: str, head: Head | None) -> Verification:
+    """Check everything a tenant has; a fault is an answer, not an exception."""
+    if head is not None and head.namespace != namespace:
+        raise InputError("head", f"is of namespace {head.namespace!r}, not {namespace!r}")
+    walk = _Walk(connection, namespace, head)
+    try:
+        walk.run()
+    except _Fault as fault:
+        return Verification(False, walk.checked, fault.seq, fault.reason)
+    except (StoreDamaged, sa.exc.DatabaseError) as error:
+        if isinstance(error, sa.exc.OperationalError) and connection.dialect.name == "postgresql":
+            raise
+        text = " ".join(str(getattr(error, "orig", error)).split())
+        return Verification(False, walk.checked, walk.checked + 1, f"the store cannot be read here: {text}")
+    return Verification(True, walk.checked)
+
+
+class _Walk:
+    """One verification on its way."""
+
+    def __init__(self, connection: sa.Connection, namespace: str, head: Head | None) -> None:
+        self._connection, self._namespace, self._wanted = connection, namespace, head
+        self.checked = 0
+        self._last = GENESIS
+
+    def run(self) -> None:
+        row = self._connection.execute(
+            sa.select(heads.c.tenant, heads.c.seq, heads.c.hash).where(heads.c.namespace == self._namespace)
+        ).first()
+        if row is None:
+            if self._wanted is not None and self._wanted.seq > 0:
+                raise _Fault(1, f"the chain is gone; the kept head stands at event {self._wanted.seq}")
+            return
+        tenant, seq, last = row
+        replay = _Replay()
+        try:
+            self._walk_chain(tenant, replay)
+            self._check_head(seq, bytes(last), "its own head")
+            if self._wanted is not None and self._wanted.seq > self.checked:
+                raise _Fault(self.checked + 1, f"the tail is cut: the kept head stands at event {self._wanted.seq}")
+            replay.check_tombstones()
+            self._check_items(tenant, replay)
+            self._check_search(tenant, replay)
+            self._check_blobs(tenant, replay)
+        finally:
+            replay.close()
+        self._check_file()
+
+    def _walk_chain(self, tenant: int, replay: _Replay) -> None:
+        linker = Linker(self._namespace)
+        stored_edges = _EdgeReader(_stored_edges(self._connection, tenant))
+        for stored in _stored_events(self._connection, tenant):
+            seq = self.checked + 1
+            fault = fault_in(stored, seq, self._last, linker)
+            if fault:
+                raise _Fault(seq, fault)
+            try:
+                event = event_of(self._namespace, stored)
+                replay.take(event)
+                edges = edges_of(event)
+            except (ValueError, KeyError, TypeError, sqlite3.Error) as error:
+                raise _Fault(seq, f"it means nothing: {error}") from error
+            if self._wanted is not None and seq == self._wanted.seq and event.hash != self._wanted.hash:
+                raise _Fault(seq, "the chain was rewritten: the kept head has another hash here")
+            expected = [
+                (seq, n, edge.source.encode(), edge.target.encode(), edge.kind.value.encode(), edge.time)
+                for n, edge in enumerate(edges)
+            ]
+            if stored_edges.up_to(seq) != expected:
+                raise _Fault(seq, "the edges table does not agree with this event")
+            self.checked, self._last = seq, stored.hash
+        left = stored_edges.next_seq()
+        if left is not None:
+            raise _Fault(self.checked + 1, f"the edges table holds an edge of event {left}, which is not there")
+
+    def _check_head(self, seq: int, last: bytes, whose: str) -> None:
+        if seq > self.checked:
+            raise _Fault(self.checked + 1, f"the tail is cut: {whose} stands at event {seq}")
+        if seq < self.checked:
+            raise _Fault(seq + 1, f"an event stands past the end: {whose} stands at event {seq}")
+        if last != self._last:
+            raise _Fault(max(seq, 1), f"{whose} has another hash")
+
+    def _check_items(self, tenant: int, replay: _Replay) -> None:
+        dialect = self._connection.dialect.name
+        names = (_bytes_of("id", dialect), "seq", _bytes_of("agent", dialect), "channel", "image")
+        stored = _stream(
+            self._connection,
+            f"SELECT {', '.join(names)}, hidden, erased, superseded_by, ruling FROM lz_items"
+            " WHERE tenant = {tenant} ORDER BY id",
+            tenant,
+        )
+        for expected, found in zip_longest(replay.items(), stored):
+            if expected != found:
+                seqs = [row[1] for row in (expected, found) if row is not None and isinstance(row[1], int)]
+                raise _Fault(min(seqs, default=None), "the items table does not agree with a replay of the chain")
+
+    def _check_search(self, tenant: int, replay: _Replay) -> None:
+        if self._connection.dialect.name == "postgresql":
+            indexed = _stream(
+                self._connection, "SELECT seq FROM lz_search WHERE tenant = {tenant} ORDER BY seq", tenant
+            )
+        elif sa.inspect(self._connection).has_table(f"lz_search_{tenant}_docsize"):
+            indexed = _stream(
+                self._connection,
+                f"SELECT id FROM lz_search_{int(tenant)}_docsize WHERE {{tenant}} > 0 ORDER BY id",
+                tenant,
+            )
+        else:
+            indexed = iter(())
+        for expected, found in zip_longest(replay.memories(), indexed):
+            if expected != found:
+                seqs = [row[0] for row in (expected, found) if row is not None]
+                raise _Fault(min(seqs), "the search index does not agree with the memories")
+
+    def _check_blobs(self, tenant: int, replay: _Replay) -> None:
+        for digest, seq in replay.images():
+            if not self._blob_is_sound(tenant, digest):
+                raise _Fault(seq, f"its picture {digest[:12]}... is missing or was altered")
+        shown = sa.select(items.c.image).where(items.c.tenant == tenant, items.c.image.is_not(None))
+        unshown = sa.select(blob_refs.c.digest).where(blob_refs.c.tenant == tenant, blob_refs.c.digest.not_in(shown))
+        for (digest,) in self._connection.execute(unshown).all():
+            if not self._blob_is_sound(tenant, digest):
+                raise _Fault(None, f"blob {digest[:12]}... is missing or was altered")
+
+    def _blob_is_sound(self, tenant: int, digest: str) -> bool:
+        data = self._connection.execute(
+            sa.select(blobs.c.data)
+            .join(blob_refs, blob_refs.c.digest == blobs.c.digest)
+            .where(blob_refs.c.tenant == tenant, blob_refs.c.digest == digest)
+        ).scalar()
+        return isinstance(data, (bytes, memoryview)) and hashlib.sha256(data).hexdigest() == digest
+
+    def _check_file(self) -> None:
+        """SQLite's own check: it sees damage to an index or a page that no query above came by."""
+        if self._connection.dialect.name != "sqlite":
+            return
+        answer = self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+        if answer != "ok":
+            raise _Fault(None, f"the file is damaged: {answer}")
+
+
+class _EdgeReader:
+    """Hands out the stored edges event by event."""
+
+    def __init__(self, rows: Iterator[tuple[Any, ...]]) -> None:
+        self._rows = rows
+        self._waiting = next(rows, None)
+
+    def next_seq(self) -> Any:
+        """The event of the first edge not handed out yet; None when there is none."""
+        return None if self._waiting is None else self._waiting[0]
+
+    def up_to(self, seq: int) -> list[tuple[Any, ...]]:
+        """The edges of event ``seq``, and any that stand before it where none should be left."""
+        taken = []
+        while self._waiting is not None and not (isinstance(self._waiting[0], int) and self._waiting[0] > seq):
+            taken.append(self._waiting)
+            self._waiting = next(self._rows, None)
+        return taken
