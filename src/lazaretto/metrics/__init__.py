@@ -1,0 +1,1 @@
+"""Pure functions that turn what happened into figures: infection, diversity, detection, purification, intervals."""
