@@ -9,7 +9,7 @@ See decisions/0010-provenance-graph-in-flat-arrays.md for the measurements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,41 @@ MERGE_AT_LEAST = 8192
 """Fewer new edges than this are never worth a merge."""
 
 
+class Columns(NamedTuple):
+    """Edges as columns of equal length."""
+
+    owners: Ints
+    """Where the source stands among the nodes asked about."""
+    targets: Ints
+    times: Floats
+    tags: NDArray[np.uint8]
+
+
+class Rows(NamedTuple):
+    """Edges to be added, as lists of equal length."""
+
+    sources: list[int]
+    targets: list[int]
+    times: list[float]
+    tags: list[int]
+
+    @classmethod
+    def none(cls) -> Rows:
+        """A fresh set of empty lists."""
+        return cls([], [], [], [])
+
+    def add(self, source: int, target: int, time: float, tag: int) -> None:
+        """Put one edge at the end."""
+        self.sources.append(source)
+        self.targets.append(target)
+        self.times.append(time)
+        self.tags.append(tag)
+
+    def turned(self) -> Rows:
+        """The same edges, seen from the other end."""
+        return Rows(self.targets, self.sources, self.times, self.tags)
+
+
 def _concatenated_ranges(starts: Ints, counts: Ints) -> Ints:
     """The numbers start, start + 1, ... of every range, one range after the other."""
     before = np.cumsum(counts) - counts
@@ -28,43 +63,49 @@ def _concatenated_ranges(starts: Ints, counts: Ints) -> Ints:
 
 
 class Adjacency:
-    """Edges from numbered nodes to numbered neighbours, each with a time. Duplicates are kept; readers ignore them."""
+    """Edges from numbered nodes to numbered neighbours, each with a time and a tag that says of which kind it is.
+
+    Duplicates are kept; readers ignore them.
+    """
 
     def __init__(self) -> None:
-        self._set_base(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float64))
+        self._set_base(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float64), np.zeros(0, np.uint8))
 
-    def _set_base(self, offsets: Ints, targets: NDArray[np.int32], times: Floats) -> None:
-        self._offsets, self._targets, self._times = offsets, targets, times
+    def _set_base(self, offsets: Ints, targets: NDArray[np.int32], times: Floats, tags: NDArray[np.uint8]) -> None:
+        self._offsets, self._targets, self._times, self._tags = offsets, targets, times, tags
         self._nodes = len(offsets) - 1
         # Plain indexing of a memoryview is several times faster than that of an array, which thin frontiers live on.
         self._offset_cells: Any = memoryview(offsets)
         self._target_cells: Any = memoryview(targets)
-        self._recent: dict[int, list[tuple[int, float]]] = {}
+        self._recent: dict[int, list[tuple[int, float, int]]] = {}
         self._recent_count = 0
 
     def __len__(self) -> int:
         return len(self._targets) + self._recent_count
 
-    def extend(self, sources: Sequence[int], targets: Sequence[int], times: Sequence[float]) -> None:
+    def extend(self, rows: Rows) -> None:
         """Add edges; merges into the flat arrays when the new ones have become many."""
-        if self._recent_count + len(sources) > max(MERGE_AT_LEAST, len(self._targets) // 8):
-            self._merge(sources, targets, times)
+        if self._recent_count + len(rows.sources) > max(MERGE_AT_LEAST, len(self._targets) // 8):
+            self._merge(rows)
             return
-        for source, target, time in zip(sources, targets, times, strict=True):
-            self._recent.setdefault(source, []).append((target, time))
-        self._recent_count += len(sources)
+        for source, *edge in zip(*rows, strict=True):
+            self._recent.setdefault(source, []).append((edge[0], edge[1], edge[2]))
+        self._recent_count += len(rows.sources)
 
-    def _merge(self, sources: Sequence[int], targets: Sequence[int], times: Sequence[float]) -> None:
-        waiting = [(s, t, when) for s, near in self._recent.items() for t, when in near]
-        late_sources, late_targets, late_times = zip(*waiting, strict=True) if waiting else ((), (), ())
+    def _merge(self, rows: Rows) -> None:
+        late = Rows.none()
+        for source, near in self._recent.items():
+            for target, time, tag in near:
+                late.add(source, target, time, tag)
         kept = np.repeat(np.arange(self._nodes, dtype=np.int64), np.diff(self._offsets))
-        all_sources = np.concatenate([kept, np.array([*late_sources, *sources], np.int64)])
-        all_targets = np.concatenate([self._targets, np.array([*late_targets, *targets], np.int32)])
-        all_times = np.concatenate([self._times, np.array([*late_times, *times], np.float64)])
-        order = np.argsort(all_sources, kind="stable")
-        offsets = np.zeros(int(all_sources.max()) + 2, np.int64)
-        np.cumsum(np.bincount(all_sources), out=offsets[1:])
-        self._set_base(offsets, all_targets[order], all_times[order])
+        sources = np.concatenate([kept, np.array(late.sources + rows.sources, np.int64)])
+        targets = np.concatenate([self._targets, np.array(late.targets + rows.targets, np.int32)])
+        times = np.concatenate([self._times, np.array(late.times + rows.times, np.float64)])
+        tags = np.concatenate([self._tags, np.array(late.tags + rows.tags, np.uint8)])
+        order = np.argsort(sources, kind="stable")
+        offsets = np.zeros(int(sources.max()) + 2, np.int64)
+        np.cumsum(np.bincount(sources), out=offsets[1:])
+        self._set_base(offsets, targets[order], times[order], tags[order])
 
     def of(self, node: int) -> list[int]:
         """The neighbours of one node."""
@@ -73,30 +114,31 @@ class Adjacency:
             cells = self._target_cells
             near = [cells[k] for k in range(self._offset_cells[node], self._offset_cells[node + 1])]
         if node in self._recent:
-            near.extend(target for target, _ in self._recent[node])
+            near.extend(edge[0] for edge in self._recent[node])
         return near
 
-    def gather(self, nodes: Iterable[int] | Ints) -> tuple[Ints, Ints, Floats]:
-        """All edges out of many nodes at once, as columns: position in ``nodes``, neighbour, time."""
-        wanted = np.asarray(nodes if isinstance(nodes, np.ndarray) else list(nodes), np.int64)
+    def gather(self, nodes: Sequence[int] | Ints) -> Columns:
+        """All edges out of many nodes at once."""
+        wanted = np.asarray(nodes, np.int64)
         settled = np.flatnonzero(wanted < self._nodes)
         starts = self._offsets[wanted[settled]]
         counts = self._offsets[wanted[settled] + 1] - starts
         cells = _concatenated_ranges(starts, counts)
-        owners, targets, times = np.repeat(settled, counts), self._targets[cells].astype(np.int64), self._times[cells]
-        if not self._recent:
-            return owners, targets, times
-        late = self._gather_recent(wanted)
+        base = Columns(
+            np.repeat(settled, counts), self._targets[cells].astype(np.int64), self._times[cells], self._tags[cells]
+        )
+        late = self._gather_recent(wanted) if self._recent else []
         if not late:
-            return owners, targets, times
-        more_owners, more_targets, more_times = zip(*late, strict=True)
-        return (
-            np.concatenate([owners, np.array(more_owners, np.int64)]),
-            np.concatenate([targets, np.array(more_targets, np.int64)]),
-            np.concatenate([times, np.array(more_times, np.float64)]),
+            return base
+        owners, targets, times, tags = zip(*late, strict=True)
+        return Columns(
+            np.concatenate([base.owners, np.array(owners, np.int64)]),
+            np.concatenate([base.targets, np.array(targets, np.int64)]),
+            np.concatenate([base.times, np.array(times, np.float64)]),
+            np.concatenate([base.tags, np.array(tags, np.uint8)]),
         )
 
-    def _gather_recent(self, wanted: Ints) -> list[tuple[int, int, float]]:
+    def _gather_recent(self, wanted: Ints) -> list[tuple[int, int, float, int]]:
         """Edges that are not merged yet, looked up from whichever side is smaller."""
         if len(wanted) <= len(self._recent):
             positions: Iterable[int] = range(len(wanted))
@@ -104,4 +146,4 @@ class Adjacency:
             fresh = np.fromiter(self._recent, np.int64, len(self._recent))
             positions = np.flatnonzero(np.isin(wanted, fresh)).tolist()
         recent, nodes = self._recent, wanted.tolist()
-        return [(p, target, time) for p in positions for target, time in recent.get(nodes[p], ())]
+        return [(p, *edge) for p in positions for edge in recent.get(nodes[p], ())]

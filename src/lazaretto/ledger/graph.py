@@ -85,7 +85,7 @@ class ProvenanceGraph:
         steps = np.concatenate([[1], hops + 1])
         if max_hops is not None:
             carriers, steps = carriers[steps <= max_hops], steps[steps <= max_hops]
-        owners, agents, times = index.exposures.gather(carriers)
+        owners, agents, times, _ = index.exposures.gather(carriers)
         if not history:
             kept = times <= index.until_now()[carriers[owners]]
             owners, agents, times = owners[kept], agents[kept], times[kept]
@@ -198,12 +198,12 @@ def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> tuple[Reached, ...]:
 
 
 def _contacts(index: GraphIndex, agent: int, first: float, last: float) -> tuple[Contact, ...]:
-    _, read, read_times = index.readings.gather([agent])
+    _, read, read_times, _ = index.readings.gather([agent])
     writers = np.frombuffer(index.writers, np.int32)[read] if len(read) else np.zeros(0, np.int64)
-    _, written, _ = index.writings.gather([agent])
-    owners, readers, reader_times = index.exposures.gather(np.unique(written))
+    written = np.unique(index.writings.gather([agent]).targets)
+    owners, readers, reader_times, _ = index.exposures.gather(written)
     others = np.concatenate([writers, readers])
-    items = np.concatenate([read, np.unique(written)[owners]])
+    items = np.concatenate([read, written[owners]])
     times = np.concatenate([read_times, reader_times])
     inward = np.arange(len(others)) < len(writers)
     kept = np.flatnonzero((others >= 0) & (others != agent) & (times >= first) & (times <= last))

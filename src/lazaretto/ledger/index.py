@@ -11,10 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from lazaretto.errors import UnknownItem
-from lazaretto.ledger.adjacency import Adjacency, Floats, Ints
+from lazaretto.ledger.adjacency import Adjacency, Floats, Ints, Rows
 from lazaretto.ledger.carriage import STATE_KINDS, Carriage
 from lazaretto.ledger.edges import is_decision
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Head, Observation
+
+KINDS = tuple(EdgeKind)
+TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
+"""The number under which an edge's kind is kept."""
 
 WIDE = 512
 """Frontiers from this size on are stepped in whole arrays; thinner ones node by node."""
@@ -132,32 +136,29 @@ class GraphIndex:
             self.writers[number], self.births[number] = agent, time
 
     def _take_edges(self, edges: Iterable[Edge]) -> None:
-        flow: tuple[list[int], list[int], list[float]] = ([], [], [])
-        reads: tuple[list[int], list[int], list[float]] = ([], [], [])
-        writes: tuple[list[int], list[int], list[float]] = ([], [], [])
+        flow, reads, writes = Rows.none(), Rows.none(), Rows.none()
         for edge in edges:
-            kind, time = edge.kind, edge.time
+            kind, time, tag = edge.kind, edge.time, TAGS[edge.kind]
             item = self._item(edge.source)
             if kind is EdgeKind.WRITTEN_BY:
                 agent = self.agents.intern(edge.target)
                 self._write(item, agent, time)
-                _append(writes, agent, item, time)
+                writes.add(agent, item, time, tag)
                 continue
             self._mention(item, time)
             if kind is EdgeKind.RETRIEVED_BY or kind is EdgeKind.SENT_TO:
-                _append(reads, item, self.agents.intern(edge.target), time)
+                reads.add(item, self.agents.intern(edge.target), time, tag)
                 continue
             other = self._item(edge.target)
             self._mention(other, time)
             if kind is EdgeKind.DERIVED_FROM and item != other:
-                _append(flow, other, item, time)
+                flow.add(other, item, time, tag)
             elif kind is EdgeKind.INFLUENCED and item != other:
-                _append(flow, item, other, time)
-        self.children.extend(*flow)
-        self.parents.extend(flow[1], flow[0], flow[2])
-        self.exposures.extend(*reads)
-        self.readings.extend(reads[1], reads[0], reads[2])
-        self.writings.extend(*writes)
+                flow.add(item, other, time, tag)
+        for rows, outward, back in ((flow, self.children, self.parents), (reads, self.exposures, self.readings)):
+            outward.extend(rows)
+            back.extend(rows.turned())
+        self.writings.extend(writes)
 
     def item_number(self, name: str, field: str = "item") -> int:
         """The number of a known item or decision, else ``UnknownItem``."""
@@ -229,7 +230,7 @@ class GraphIndex:
 
     def _wide_step(self, frontier: Any, seen: bytearray, edges: Adjacency, live: bool) -> Ints:
         nodes = np.asarray(frontier, np.int64)
-        owners, targets, _ = edges.gather(nodes)
+        owners, targets, _, _ = edges.gather(nodes)
         if live:
             keep = self.births_now()[targets] <= self.until_now()[nodes[owners]]
             for node in self.carriage.cuts.keys() & set(nodes.tolist()) if self.carriage.cuts else ():
@@ -240,9 +241,3 @@ class GraphIndex:
         fresh = np.flatnonzero(flags == 2)
         flags[fresh] = 1
         return fresh
-
-
-def _append(columns: tuple[list[int], list[int], list[float]], source: int, target: int, time: float) -> None:
-    columns[0].append(source)
-    columns[1].append(target)
-    columns[2].append(time)

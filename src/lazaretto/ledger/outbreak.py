@@ -22,7 +22,7 @@ def covering_origin(index: GraphIndex, given: Sequence[int]) -> tuple[int, set[i
     """
     nodes, _ = index.spread(given, back=True)
     ancestry = [*given, *nodes.tolist()]
-    owners, parents, _ = index.parents.gather(ancestry)
+    owners, parents, _, _ = index.parents.gather(ancestry)
     parents_of: dict[int, list[int]] = {node: [] for node in ancestry}
     for owner, parent in zip(owners.tolist(), parents.tolist(), strict=True):
         parents_of[ancestry[owner]].append(parent)
@@ -94,7 +94,7 @@ def reproduction_windows(index: GraphIndex, infected: Mapping[int, float], windo
 
 def _infectors(index: GraphIndex, case: int, time: float, infected: Mapping[int, float]) -> set[int]:
     """Agents infected before ``case`` whose later writings it had read by the time it was infected."""
-    _, items, reads = index.readings.gather([case])
+    _, items, reads, _ = index.readings.gather([case])
     sources = set()
     for item, read in zip(items.tolist(), reads.tolist(), strict=True):
         writer = index.writers[item]
