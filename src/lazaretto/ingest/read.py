@@ -22,6 +22,14 @@ Word = TypeVar("Word", Channel, SourceClass)
 
 MAX_NAME = 256
 """Longest name of an agent or namespace, in characters."""
+USUAL_SOURCE = {
+    Channel.MESSAGE: SourceClass.AGENT_MESSAGE,
+    Channel.MEMORY: SourceClass.MODEL_INFERENCE,
+    Channel.IMAGE: SourceClass.AGENT_MESSAGE,
+    Channel.TOOL: SourceClass.TOOL_OUTPUT_EXTERNAL,
+    Channel.DOCUMENT: SourceClass.UNTRUSTED_DOCUMENT,
+}
+"""Who stands behind an item when the caller does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +42,30 @@ class RawInput:
     image: bytes | None = None
     fields: MemoryFields | Mapping[str, Any] | None = None
     parents: Sequence[str] = ()
-    source: SourceClass | str = SourceClass.AGENT_MESSAGE
+    source: SourceClass | str | None = None
+    """None: what the channel suggests, the less trusted kind in doubt."""
     time: float | None = None
 
 
-def read(raw: RawInput, namespace: str, limits: Limits, image_digest: str | None = None) -> Observation:
-    """The observation for some raw input. The picture itself goes to the ledger; here it is known by its digest."""
+def read(raw: RawInput, namespace: str, limits: Limits) -> Observation:
+    """The observation for some raw input. A picture is checked here; its digest is known once the ledger has it."""
+    if raw.image is not None:
+        check_image(raw.image, limits.max_image_bytes)
     text = read_text(raw.text, limits.max_text_bytes)
     fields = read_fields(raw.fields, limits.max_fields_bytes)
     if not text and raw.image is None and fields is None:
         raise InputError("text", "is empty, and there is neither a picture nor a record", "Give one of them")
-    observation = Observation(
+    channel = read_word(Channel, raw.channel, "channel")
+    return Observation(
         agent=read_name(raw.agent, "agent"),
-        channel=read_word(Channel, raw.channel, "channel"),
+        channel=channel,
         text=text,
-        image=image_digest,
         fields=fields,
         parents=read_parents(raw.parents, limits.max_parents),
-        source=read_word(SourceClass, raw.source, "source"),
+        source=USUAL_SOURCE[channel] if raw.source is None else read_word(SourceClass, raw.source, "source"),
         namespace=namespace,
         time=clock.time() if raw.time is None else raw.time,
     )
-    if observation.id in observation.parents:
-        raise InputError("parents", f"{observation.id!r} cannot be its own parent")
-    return observation
 
 
 def read_text(value: str | bytes, limit: int) -> str:
@@ -91,18 +99,16 @@ def _checked(text: str, limit: int) -> str:
     return text
 
 
-def read_image(data: bytes, limit: int) -> bytes:
-    """An encoded picture inside the limit. Whether it really is one is the structural gate's question."""
-    if not isinstance(data, (bytes, bytearray, memoryview)):
+def check_image(data: bytes, limit: int) -> None:
+    """Refuse an encoded picture past the limit. Whether it really is one is the structural gate's question."""
+    if not isinstance(data, bytes):
         raise InputError(
             "image", f"is {type(data).__name__}, not bytes", "Give the bytes of a PNG, JPEG, GIF, WebP or BMP file"
         )
-    size = data.nbytes if isinstance(data, memoryview) else len(data)
-    if size > limit:
-        raise TooLarge("image", size, limit)
-    if not size:
+    if len(data) > limit:
+        raise TooLarge("image", len(data), limit)
+    if not data:
         raise InputError("image", "is empty", "Leave it out, or give the bytes of a picture")
-    return bytes(data)
 
 
 def read_fields(value: MemoryFields | Mapping[str, Any] | None, limit: int) -> MemoryFields | None:

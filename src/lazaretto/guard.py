@@ -1,0 +1,428 @@
+"""The guard: the one object users hold. It introduces the parts to each other; read it first.
+
+An item comes in (``ingest``), the gates that the policy names look at it (``gates``), the decision and everything that
+belongs to it is recorded in one transaction (``ledger``), and what was held or should be held is changed by repairs
+(``repair``). Nothing is acknowledged before it is recorded: when the store is away, every call raises
+``StoreUnavailable``, and goes on working once it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+from lazaretto import plugins
+from lazaretto.config import Policy
+from lazaretto.errors import InputError, PolicyError
+from lazaretto.gates.deciding import decide
+from lazaretto.gates.protocol import Gate, GateContext, Learner
+from lazaretto.gates.running import Seat, Worker, run_stages
+from lazaretto.ingest.read import RawInput, read, read_name, read_text
+from lazaretto.ingest.reading import ReadingLog
+from lazaretto.ledger import Ledger
+from lazaretto.ledger.graph import ProvenanceGraph
+from lazaretto.repair import frame
+from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
+from lazaretto.types import (
+    Channel,
+    Decision,
+    Draft,
+    Event,
+    EventKind,
+    MemoryFields,
+    Observation,
+    Receipt,
+    RepairPlan,
+    Ruling,
+    SourceClass,
+    Verdict,
+    new_id,
+    plain,
+)
+
+log = logging.getLogger("lazaretto")
+T = TypeVar("T")
+BY_PERSON = "person:"
+"""How the rule of a ruling begins that a person made."""
+MAX_REASON = 10_000
+LABELS = {"harmful": Ruling.BLOCK, "benign": Ruling.ALLOW}
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """One memory that an agent may use."""
+
+    id: str
+    text: str
+    image: str | None
+    """Content address of a picture; ``guard.ledger.blob`` has the bytes."""
+    agent: str
+    """Who wrote it."""
+    source: SourceClass
+    time: float
+    trust: float
+    """From 0 to 1: no more than that of the least trusted thing it was made from."""
+    score: float | None
+    """How well it fits the query; higher is better, None without a query."""
+
+
+class Guard:
+    """Watches what agents read, keep and say. Async throughout; ``run`` is the one door for synchronous code.
+
+    It may be used by many tasks, threads and event loops at once.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        policy: Policy | None = None,
+        *,
+        gates: Mapping[str, Gate] | None = None,
+        file: str = "policy",
+    ) -> None:
+        """``gates`` adds ready-made gates under names that the policy may use; ``file`` is for error messages."""
+        self.ledger = ledger
+        self.policy = policy or Policy()
+        self.graph = ProvenanceGraph(ledger)
+        own = dict(gates or {})
+        self.policy.require_gates({*plugins.GATES.names(), *own}, file)
+        self._seats = {name: _seat(name, own, self.policy, file) for name, _ in self.policy.gate_names()}
+        self._contexts = {
+            name: GateContext(ledger, self.graph, self.policy.gates.get(name, {}), limits=self.policy.limits)
+            for name in self._seats
+        }
+        gates_by_name = {name: seat.gate for name, seat in self._seats.items()}
+        self._learners = {name: gate for name, gate in gates_by_name.items() if isinstance(gate, Learner)}
+        self._reading = ReadingLog(ledger, messages=self.policy.influence.messages)
+        self._threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
+        self._door: Worker | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        store: str | None = None,
+        policy: Policy | str | Path | None = None,
+        namespace: str | None = None,
+        *,
+        gates: Mapping[str, Gate] | None = None,
+    ) -> Guard:
+        """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder)."""
+        file = str(policy) if isinstance(policy, (str, Path)) else "policy"
+        rules = Policy.load(policy) if isinstance(policy, (str, Path)) else policy or Policy()
+        ledger = Ledger.open(store or rules.store or None, namespace or rules.namespace)
+        try:
+            return cls(ledger, rules, gates=gates, file=file)
+        except BaseException:
+            ledger.close()
+            raise
+
+    # what agents do
+
+    async def check(
+        self,
+        text: str | bytes = "",
+        *,
+        agent: str,
+        channel: Channel | str | None = None,
+        image: bytes | None = None,
+        source: SourceClass | str | None = None,
+        parents: Sequence[str] = (),
+    ) -> Decision:
+        """Judge something an agent is about to read or say, and record both."""
+        return await self._admit(RawInput(agent, channel or _road(text, image), text, image, None, parents, source))
+
+    async def remember(
+        self,
+        text: str | bytes = "",
+        *,
+        agent: str,
+        parents: Sequence[str] | None = None,
+        image: bytes | None = None,
+        fields: MemoryFields | Mapping[str, Any] | None = None,
+        source: SourceClass | str | None = None,
+    ) -> Decision:
+        """Judge and keep a memory. Without ``parents``, what the agent read since its last one counts as influence."""
+        raw = RawInput(agent, Channel.MEMORY, text, image, fields, parents or (), source)
+        rules = self.policy.influence
+        if parents is not None or not rules.infer:
+            return await self._admit(raw)
+        sources = await self._in_thread(self._reading.before_memory, read_name(agent, "agent"), rules.max_sources)
+
+        def influences(item: str, _: Decision) -> list[Draft]:
+            return [Draft(EventKind.INFLUENCED, source_id, agent, {"target": item}) for source_id in sources]
+
+        return await self._admit(raw, influences)
+
+    async def recall(
+        self, agent: str, query: str | None = None, *, items: Sequence[str] | None = None, limit: int = 5
+    ) -> tuple[Recalled, ...]:
+        """Memories the agent may use, and a record that it read them.
+
+        By ``query`` (best first), by ``items`` (those ids of your own store that may be used, in your order), or the
+        newest ones. Whatever is held, superseded or erased stays out.
+        """
+        reader = read_name(agent, "agent")
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= self.policy.limits.max_results:
+            raise InputError("limit", f"is {limit!r}", f"Give 1 to {self.policy.limits.max_results}")
+        return await self._in_thread(self._recall, reader, query, items, limit)
+
+    async def exchange(
+        self,
+        sender: str,
+        receiver: str,
+        text: str | bytes = "",
+        *,
+        image: bytes | None = None,
+        parents: Sequence[str] = (),
+        source: SourceClass | str | None = None,
+    ) -> Decision:
+        """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed."""
+        to = read_name(receiver, "receiver")
+
+        def sent(item: str, decision: Decision) -> list[Draft]:
+            return [Draft(EventKind.SENT, item, sender, {"to": to})] if decision.allowed else []
+
+        return await self._admit(RawInput(sender, _road(text, image), text, image, None, parents, source), sent)
+
+    async def report(
+        self, agent: str, *, what: str, success: bool | None = None, rests_on: Sequence[str] | None = None
+    ) -> str:
+        """Record a decision of an agent and how it went; returns the decision's id.
+
+        Without ``rests_on``, what the agent read since its last decision counts.
+        """
+        name = read_name(agent, "agent")
+        if not isinstance(what, str) or len(what) > self.policy.limits.max_text_bytes:
+            raise InputError("what", "is not text, or past limits.max_text_bytes", "Say in a sentence what was decided")
+        if success is not None and not isinstance(success, bool):
+            raise InputError("success", f"is {success!r}", "Give True, False or None")
+        if rests_on is None:
+            limit = self.policy.influence.max_sources
+            items = await self._in_thread(self._reading.before_decision, name, limit)
+        else:
+            items = tuple(dict.fromkeys(read_name(item, "rests_on") for item in rests_on))
+        decision = new_id("de")
+        body = {"what": what, "success": success, "rests_on": list(items)}
+        await self._in_thread(self.ledger.append, [Draft(EventKind.REPORTED, decision, name, body)])
+        return decision
+
+    # what people do
+
+    async def label(self, item: str, label: Literal["harmful", "benign"], by: str) -> Event:
+        """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released."""
+        if label not in LABELS:
+            raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
+        return await self._in_thread(self._label, item, label, read_name(by, "by"))
+
+    async def appeal(self, item: str, by: str, reason: str) -> Event:
+        """Record that somebody disputes the ruling on an item; it holds until a person labels or releases the item."""
+        body = {"by": read_name(by, "by"), "reason": read_text(reason, MAX_REASON)}
+
+        def record() -> Event:
+            event = self.ledger.append([Draft(EventKind.APPEALED, item, body=body)])[0]
+            self._teach(self.ledger.item(item), Ruling.REVIEW)
+            return event
+
+        return await self._in_thread(record)
+
+    # repairs
+
+    async def plan(self, repair: str, item: str, *, reason: str = "", **options: Any) -> RepairPlan:
+        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit."""
+        maker: Repair = plugins.REPAIRS.factory(repair)()
+        request = RepairRequest(read_name(item, "item"), options, reason)
+        return await self._in_thread(frame.prepare, maker, request, self._view(), self.policy.repair)
+
+    async def dry_run(self, plan: RepairPlan) -> tuple[frame.Preview, ...]:
+        """Every item the plan touches, as it is and as it would be; nothing is changed."""
+        return await self._in_thread(frame.preview, plan, self.ledger)
+
+    async def apply(self, plan: RepairPlan) -> Receipt:
+        """Do what a plan says, as a whole, if nothing it rests on has changed."""
+
+        def work() -> Receipt:
+            receipt = frame.apply(plan, self.ledger, self.policy.repair)
+            for step in plan.steps:
+                if step.action == "show":
+                    self._teach(self.ledger.item(step.item), Ruling.ALLOW)
+            return receipt
+
+        return await self._in_thread(work)
+
+    async def undo(self, receipt_id: str) -> Receipt:
+        """Put everything back as it was before a repair."""
+
+        def work() -> Receipt:
+            receipt = frame.undo(read_name(receipt_id, "receipt"), self.ledger)
+            for step in receipt.plan.steps:
+                if step.action == "show":
+                    self._teach_again(step.item)
+            return receipt
+
+        return await self._in_thread(work)
+
+    async def release(self, item: str, *, reason: str = "", descendants: bool = False) -> Receipt:
+        """Bring a held item back: plan and apply in one call."""
+        return await self.apply(await self.plan("release", item, reason=reason, descendants=descendants))
+
+    async def receipts(self) -> tuple[Receipt, ...]:
+        """Every repair of this namespace, oldest first."""
+        return await self._in_thread(frame.receipts, self.ledger)
+
+    # the synchronous door, and closing
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of one of the calls above, for synchronous code: ``guard.run(guard.check(...))``.
+
+        Works inside a running event loop too, which then stands still meanwhile.
+        """
+        with self._lock:
+            if self._door is None:
+                self._door = Worker("door")
+            door = self._door
+        if threading.current_thread() is door.thread:
+            coroutine.close()
+            raise InputError("run", "was called from inside a call that is itself being run", "Use await there")
+        future = door.submit(coroutine)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Let threads and store go."""
+        for seat in self._seats.values():
+            seat.close()
+        with self._lock:
+            door, self._door = self._door, None
+        if door is not None:
+            door.stop()
+        self._threads.shutdown(wait=True)
+        self.ledger.close()
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # inside
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Store calls block; the caller's event loop must not."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, functools.partial(work, *arguments))
+
+    async def _admit(
+        self, raw: RawInput, also: Callable[[str, Decision], list[Draft]] = lambda _item, _decision: []
+    ) -> Decision:
+        """The way of every item: read, examine, decide, record, learn."""
+        observation = read(raw, self.ledger.namespace, self.policy.limits)
+        if observation.parents:
+            await self._in_thread(self._require, observation.parents)
+        if raw.image is not None:
+            digest = await self._in_thread(self.ledger.put_blob, raw.image)
+            observation = replace(observation, image=digest)
+        rules = self.policy.channels[observation.channel]
+        started = time.perf_counter()
+        examined = await run_stages(self._seats, rules, observation, self._contexts)
+        decision = decide(observation.id, examined, rules.fail_mode, (time.perf_counter() - started) * 1000)
+        ruled = Draft(EventKind.RULED, observation.id, body=plain(decision))
+        await self._in_thread(self._record, observation, [ruled, *also(observation.id, decision)], examined.verdicts)
+        return decision
+
+    def _record(self, observation: Observation, extra: list[Draft], verdicts: tuple[Verdict, ...]) -> None:
+        self.ledger.observe(observation, extra)
+        if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
+            self._teach(observation, max(v.ruling for v in verdicts), verdicts)
+
+    def _require(self, items: Sequence[str]) -> None:
+        """``UnknownItem`` for any id that this namespace does not know."""
+        for item in items:
+            self.ledger.state(item)
+
+    def _recall(self, reader: str, query: str | None, items: Sequence[str] | None, limit: int) -> tuple[Recalled, ...]:
+        found: list[tuple[Observation, float | None]]
+        if items is not None:
+            ids = [read_name(item, "items") for item in items]
+            self._require(ids)
+            found = [(o, None) for o in self.ledger.items(ids=ids, limit=limit)]
+        elif query is not None:
+            found = list(self.ledger.search(query, limit=limit))
+        else:
+            found = [(o, None) for o in self.ledger.items(channel=Channel.MEMORY, limit=limit)]
+        trust = self.policy.trust.table()
+        recalled = tuple(
+            Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, self.graph.trust(o.id, trust).value, score)
+            for o, score in found
+        )
+        self.ledger.append([Draft(EventKind.RETRIEVED, one.id, reader) for one in recalled])
+        return recalled
+
+    def _label(self, item: str, label: str, by: str) -> Event:
+        ruling, state = LABELS[label], self.ledger.state(read_name(item, "item"))
+        drafts = [Draft(EventKind.LABELLED, item, body={"label": label, "by": by})]
+        if ruling is Ruling.BLOCK:
+            decision = Decision(item, ruling, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")
+            drafts.append(Draft(EventKind.RULED, item, body=plain(decision)))
+        elif not (state.visible or state.erased or state.superseded_by):
+            drafts.append(Draft(EventKind.RELEASED, item, body={"by": by}))
+        event = self.ledger.append(drafts)[0]
+        self._teach(self.ledger.item(item), ruling)
+        return event
+
+    def _teach(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
+        """Tell the gates that want to hear it what became of an item. One that fails at it is logged, no more."""
+        for name, gate in self._learners.items():
+            try:
+                gate.learn(observation, ruling, replace(self._contexts[name], earlier=verdicts))
+            except Exception:
+                log.exception("gate %r failed to learn about %s", name, observation.id)
+
+    def _teach_again(self, item: str) -> None:
+        """After a release was undone: what was ruled on the item holds again."""
+        rulings = list(self.ledger.events(subject=item, kinds=(EventKind.RULED,)))
+        body = (rulings[-1].body or {}) if rulings else {}
+        verdicts = tuple(_verdict(one) for one in body.get("verdicts", ()))
+        if verdicts:
+            self._teach(self.ledger.item(item), max(v.ruling for v in verdicts), verdicts)
+        elif body.get("rule", "").startswith(BY_PERSON):
+            self._teach(self.ledger.item(item), Ruling.from_label(body["ruling"]))
+
+    def _view(self) -> RepairView:
+        return RepairView(self.ledger, self.graph)
+
+
+def _road(text: str | bytes, image: bytes | None) -> Channel:
+    return Channel.IMAGE if image is not None and not text else Channel.MESSAGE
+
+
+def _verdict(body: Mapping[str, Any]) -> Verdict:
+    """As much of a recorded verdict as learners look at."""
+    low, high = body["interval"]
+    ruling = Ruling.from_label(body["ruling"])
+    return Verdict(body["gate"], body["subject"], ruling, body["risk"], (low, high), body["rule"])
+
+
+def _seat(name: str, own: Mapping[str, Gate], policy: Policy, file: str) -> Seat:
+    """The gate of that name; one that cannot be made is missing, and the policy's fail mode will say so."""
+    if name in own:
+        return Seat(name, own[name])
+    try:
+        return Seat(name, plugins.GATES.factory(name)(policy.gates.get(name, {})))
+    except PolicyError as error:
+        raise PolicyError(error.key, error.found, error.allowed, file) from None
+    except Exception as error:
+        log.warning("gate %r cannot be used: %s", name, error)
+        return Seat(name, None, f"{type(error).__name__}: {error}")
