@@ -1,7 +1,7 @@
 """A run's place on disk: what happened so far, and the agents as they are. Killed at any moment, it can go on.
 
-``rounds.jsonl`` holds every finished round; ``state.json`` is replaced in one move when a round is done and says how many
-of those lines count. A line written by a round that was never finished is cut off when the run goes on.
+``rounds.jsonl`` holds every finished round; ``state.json`` is replaced in one move when a round is done and says how
+many of those lines count. A line written by a round that was never finished is cut off when the run goes on.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 from lazaretto.agents.album import Keepsake
 from lazaretto.agents.mind import Spent
 from lazaretto.agents.turn import AgentState
+from lazaretto.ledger.drafts import seen_draft
 from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass, plain
 from lazaretto.worlds.album_chat.agents import agent_id
 
@@ -150,9 +151,9 @@ class LedgerScribe:
         else:
             drafts += self._seen_draft(turn.answerer, keepsake, (shown,), SourceClass.AGENT_MESSAGE, time)
         drafts += [
-            _seen(_message(asked, asker, turn.question, (shown,), time)),
+            seen_draft(_message(asked, asker, turn.question, (shown,), time)),
             Draft(EventKind.SENT, asked, asker, {"to": replier}, time),
-            _seen(_message(replied, replier, turn.answer, (asked, kept), time)),
+            seen_draft(_message(replied, replier, turn.answer, (asked, kept), time)),
             Draft(EventKind.SENT, replied, replier, {"to": asker}, time),
         ]
         return drafts
@@ -167,15 +168,12 @@ class LedgerScribe:
         channel = Channel.MEMORY if keepsake.is_note else Channel.IMAGE
         image = None if keepsake.is_note else keepsake.key
         text = keepsake.note if keepsake.is_note else keepsake.title
-        return [_seen(Observation(agent_id(agent), channel, text, image, None, parents, source, time=time, id=item))]
+        return [
+            seen_draft(Observation(agent_id(agent), channel, text, image, None, parents, source, time=time, id=item))
+        ]
 
 
 def _message(item: str, agent: str, text: str, parents: tuple[str, ...], time: float) -> Observation:
     return Observation(
         agent, Channel.MESSAGE, text, parents=parents, source=SourceClass.MODEL_INFERENCE, time=time, id=item
     )
-
-
-def _seen(observation: Observation) -> Draft:
-    body = {name: value for name, value in plain(observation).items() if name != "namespace"}
-    return Draft(EventKind.SEEN, observation.id, observation.agent, body, observation.time)

@@ -1,4 +1,4 @@
-"""The world: pairs are drawn, a defence may act, all pairs play one turn, everybody remembers, and it is written down."""
+"""The world: pairs are drawn, a defence may act, all pairs play one turn, everybody remembers, it is written down."""
 
 from __future__ import annotations
 
@@ -105,6 +105,10 @@ class AlbumChat:
         )
         self._write(trace)
         return trace
+
+    def item_id(self, agent: int, key: str) -> str:
+        """The ledger's id of a content in an agent's album."""
+        return self._scribe.item_id(agent, key)
 
     def _view(self, index: int, pairs: tuple[Pair, ...]) -> View:
         return View(index, self.agents, pairs, self.mind, self.scenario.seed)
