@@ -1,0 +1,260 @@
+"""The case library's history, in the ledger: every case, every version, who let it in and why.
+
+A case library is a memory that can be poisoned. So a case enters through screens (its own, and the memory gate given
+as a function), a version goes live by an event of its own and can be rolled back, and content of an evaluation set is
+refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lazaretto.errors import InputError
+from lazaretto.gates.content import addressing
+from lazaretto.gates.content.library import CaseLibrary, read_case, starter_cases
+from lazaretto.gates.content.likeness import LikenessIndex
+from lazaretto.gates.content.records import Case
+from lazaretto.ledger import Ledger
+from lazaretto.models.protocol import TextEmbedder
+from lazaretto.types import Draft, EventKind, plain
+
+Admit = Callable[[Case], str]
+"""The memory gate's opinion of a case: empty to let it in, else why not. The guard gives it; the library never
+imports a gate.
+"""
+
+STARTER = "starter"
+"""Version name of the library that ships, before anything was added."""
+_SUBJECT, _PROTECTED = "case-library", "evaluation-set"
+_MAX_CASE_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A case that was not let in."""
+
+    case: str
+    """Its id."""
+    reason: str
+    item: str = ""
+    """The evaluation item or the case it clashes with, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What became of offered cases."""
+
+    version: str
+    """The version that holds them; not live until ``go_live``."""
+    added: tuple[str, ...]
+    merged: tuple[tuple[str, str], ...]
+    """(offered, existing) pairs that are the same content."""
+    refused: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of the library."""
+
+    name: str
+    parent: str
+    cases: tuple[str, ...]
+    reason: str
+    time: float
+    preview: Mapping[str, Any] | None = None
+
+
+class Casebook:
+    """One tenant's case library and its versions."""
+
+    def __init__(self, ledger: Ledger, *, starter: bool = True) -> None:
+        """``starter=False`` begins with an empty library (the paper's cold start)."""
+        self._ledger = ledger.within(f"{ledger.namespace}.cases")
+        base = starter_cases() if starter else ()
+        self._cases: dict[str, Case] = {case.id: case for case in base}
+        self._versions: dict[str, Version] = {
+            STARTER: Version(STARTER, "", tuple(self._cases), "ships with the package", 0.0)
+        }
+        self._live = [STARTER]
+        self._protected = LikenessIndex()
+        self._seen = 0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take in what other processes have recorded since."""
+        for event in self._ledger.events(after=self._seen, kinds=[EventKind.NOTED]):
+            self._seen = event.seq
+            body = event.body
+            if body is None:
+                continue
+            what = body.get("what")
+            if what == "case":
+                self._cases[event.subject] = read_case(body["case"], event.subject)
+            elif what == "version":
+                name = str(body["version"])
+                self._versions[name] = Version(
+                    name,
+                    str(body["parent"]),
+                    tuple(body["cases"]),
+                    str(body["reason"]),
+                    event.time,
+                    body.get("preview"),
+                )
+            elif what == "live":
+                self._live.append(str(body["version"]))
+            elif what == "protect":
+                for item, words in body["items"].items():
+                    self._protected.add(item, words)
+
+    @property
+    def live(self) -> str:
+        """The name of the version in use."""
+        return self._live[-1]
+
+    def versions(self) -> tuple[Version, ...]:
+        """Every version, oldest first."""
+        return tuple(self._versions.values())
+
+    def cases(self, version: str | None = None) -> tuple[Case, ...]:
+        """The cases of a version, the live one by default."""
+        return tuple(self._cases[key] for key in self._version(version or self.live).cases)
+
+    def library(
+        self, embedder: TextEmbedder | None = None, version: str | None = None, cache_folder: Path | None = None
+    ) -> CaseLibrary:
+        """A version as something to retrieve from."""
+        return CaseLibrary(self.cases(version), embedder, cache_folder)
+
+    def _version(self, name: str) -> Version:
+        try:
+            return self._versions[name]
+        except KeyError:
+            known = ", ".join(list(self._versions)[-5:])
+            raise InputError("version", f"no library version {name!r}", f"Known: {known}") from None
+
+    def protect(self, items: Mapping[str, str]) -> int:
+        """Name evaluation items whose content must never enter the library; returns how many are new."""
+        fresh = {
+            key: words[:_MAX_CASE_CHARS]
+            for key, words in items.items()
+            if words.strip() and self._protected.find(words, 1.0) is None
+        }
+        keys = list(fresh)
+        drafts = [
+            Draft(
+                EventKind.NOTED,
+                _PROTECTED,
+                "curator",
+                {"what": "protect", "items": {k: fresh[k] for k in keys[i : i + 200]}},
+            )
+            for i in range(0, len(keys), 200)
+        ]
+        self._ledger.append(drafts)
+        self.refresh()
+        return len(fresh)
+
+    def leaks(self, cases: Iterable[Case]) -> tuple[Refusal, ...]:
+        """The cases that overlap a protected evaluation item, each with the item's name."""
+        return tuple(found for case in cases if (found := self._leak(case)) is not None)
+
+    def _leak(self, case: Case) -> Refusal | None:
+        for part in dict.fromkeys((case.words, case.text, case.description)):
+            if len(part.split()) >= 4 and (match := self._protected.find(part)) is not None:
+                return Refusal(case.id, f"overlaps an evaluation item ({match.share:.0%} of its shingles)", match.key)
+        return None
+
+    def offer(
+        self, cases: Sequence[Case], reason: str, admit: Admit | None = None, *, onto: str | None = None
+    ) -> Intake:
+        """Screen cases and put those that pass into a new version on top of the live one (or ``onto``). It is not
+        live yet.
+        """
+        self.refresh()
+        base = self._version(onto or self.live)
+        index = LikenessIndex()
+        for key in base.cases:
+            index.add(key, self._cases[key].words)
+        kept: dict[str, Case] = {}
+        merged: list[tuple[str, str]] = []
+        refused: list[Refusal] = []
+        for case in cases:
+            why = self._leak(case) or _screen(case)
+            if why is None and admit is not None and (said := admit(case)):
+                why = Refusal(case.id, f"the memory gate refused it: {said}")
+            match = index.find(case.words) if why is None else None
+            if match is not None:
+                twin = kept.get(match.key) or self._cases[match.key]
+                if twin.label is not case.label:
+                    why = Refusal(
+                        case.id, f"contradicts a case of the same content labelled {twin.label.value}", twin.id
+                    )
+                else:
+                    merged.append((case.id, twin.id))
+                    union = _merge(twin, case)
+                    if union != twin:
+                        kept[twin.id] = union
+                    continue
+            if why is not None:
+                refused.append(why)
+                continue
+            kept[case.id] = case
+            index.add(case.id, case.words)
+        added = tuple(key for key in kept if key not in base.cases)
+        ids = tuple(dict.fromkeys((*base.cases, *kept)))
+        version = self._record(base.name, ids, kept, reason)
+        return Intake(version, added, tuple(merged), tuple(refused))
+
+    def _record(self, parent: str, ids: tuple[str, ...], fresh: Mapping[str, Case], reason: str) -> str:
+        name = f"v{len(self._versions)}-{CaseLibrary([self._cases.get(i) or fresh[i] for i in ids]).version}"
+        drafts = [
+            Draft(EventKind.NOTED, key, "curator", {"what": "case", "case": {**plain(case), "id": key}})
+            for key, case in fresh.items()
+        ]
+        body = {"what": "version", "version": name, "parent": parent, "cases": list(ids), "reason": reason}
+        self._ledger.append([*drafts, Draft(EventKind.NOTED, _SUBJECT, "curator", body)])
+        self.refresh()
+        return name
+
+    def go_live(self, version: str, *, by: str, preview: Mapping[str, Any] | None = None) -> None:
+        """Use a version from now on; the preview that justified it is recorded with it."""
+        self._version(version)
+        body = {"what": "live", "version": version, "by": by, "preview": dict(preview) if preview else None}
+        self._ledger.append([Draft(EventKind.NOTED, _SUBJECT, by, body)])
+        self.refresh()
+
+    def roll_back(self, to: str | None = None, *, by: str) -> str:
+        """Go back to an earlier version (the one that was live before, by default); returns its name."""
+        self.refresh()
+        target = to or self._before_live()
+        self.go_live(target, by=by, preview=None)
+        return target
+
+    def _before_live(self) -> str:
+        parent = self._version(self.live).parent
+        if not parent:
+            raise InputError("version", "the live library is the first one", "There is nothing to roll back to")
+        return parent
+
+
+def _merge(twin: Case, case: Case) -> Case:
+    """The twin with the other's cues added; its content, and so its id, stays."""
+    cues = tuple(dict.fromkeys((*twin.cues, *case.cues)))[:8]
+    hazards = tuple(dict.fromkeys((*twin.hazards, *case.hazards)))
+    return replace(twin, cues=cues, hazards=hazards, summary=twin.summary or case.summary)
+
+
+def _screen(case: Case) -> Refusal | None:
+    """What the library itself never takes: no content, a flood of text, and advice that gives the judges orders."""
+    if not case.words:
+        return Refusal(case.id, "has no content")
+    if len(case.words) > _MAX_CASE_CHARS:
+        return Refusal(case.id, f"longer than {_MAX_CASE_CHARS:,} characters")
+    orders = ("orders the judges", "orders to ignore the instructions", "closes a delimiter")
+    for line in (*case.cues, case.summary):
+        found = next((a for a in addressing.find(line) if a.kind in orders), None)
+        if found is not None:
+            return Refusal(case.id, f"its cues speak to the judges ({found.kind})")
+    return None

@@ -1,0 +1,173 @@
+"""The case library in memory: hybrid retrieval over precedents, by words and by meaning.
+
+A library is a value: a set of cases whose version is the hash of their ids. ``casebook`` keeps its history in the
+ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from lazaretto.errors import InputError
+from lazaretto.gates.content.records import Case, InputKind, Label, Precedent
+from lazaretto.models.protocol import TextEmbedder
+
+_CANDIDATES = 40
+_RANK_CONSTANT = 60.0
+"""Of reciprocal rank fusion: 1 / (60 + rank), the usual value."""
+_QUERY_WORDS = 48
+_MEANING_WEIGHT = 2.0
+"""How much a rank by meaning counts against a rank by words: exhibits share function words with every case."""
+_STOP_WORDS = frozenset(
+    "a an and any are as at be been but by can could did do does for from had has have he her his how i if in into "
+    "is it "
+    "its just like may me more my no not of on one or our out she should so some than that the their them then there "
+    "these they this to two up us was we were what when where which who why will with would you your".split()
+)
+
+
+def read_case(body: Mapping[str, Any], where: str = "case") -> Case:
+    """A case from JSON data; errors say where and what."""
+    try:
+        label = Label(str(body["label"]))
+    except (KeyError, ValueError):
+        raise InputError(where, f"label {body.get('label')!r}", "Use 'safe' or 'unsafe'") from None
+    case = Case(
+        label,
+        str(body.get("text") or ""),
+        str(body.get("description") or ""),
+        tuple(str(h) for h in body.get("hazards") or ()),
+        tuple(str(c) for c in body.get("cues") or ()),
+        str(body.get("summary") or ""),
+        str(body.get("source") or ""),
+    )
+    if not case.words:
+        raise InputError(where, "neither text nor description", "A case needs content")
+    return case
+
+
+def read_cases(data: bytes, name: str) -> tuple[Case, ...]:
+    """Cases from JSON lines."""
+    cases = []
+    for number, line in enumerate(data.splitlines(), 1):
+        if line.strip():
+            try:
+                body = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise InputError(f"{name} line {number}", f"not JSON ({error})", "One JSON object per line") from None
+            cases.append(read_case(body, f"{name} line {number}"))
+    return tuple(cases)
+
+
+@cache
+def starter_cases() -> tuple[Case, ...]:
+    """The cases that ship: written for this project, for every MLCommons hazard, unsafe precedents and benign
+    look-alikes.
+    """
+    file = resources.files("lazaretto.gates.content").joinpath("starter_cases.jsonl")
+    return read_cases(file.read_bytes(), "starter_cases.jsonl")
+
+
+class CaseLibrary:
+    """Precedents, and how to find the ones near an exhibit. Safe to share between threads."""
+
+    def __init__(
+        self, cases: Iterable[Case], embedder: TextEmbedder | None = None, cache_folder: Path | None = None
+    ) -> None:
+        """Without an ``embedder`` retrieval is by words alone. ``cache_folder`` keeps vectors between runs."""
+        unique = {case.id: case for case in cases}
+        self.cases = tuple(unique[key] for key in sorted(unique))
+        self.version = hashlib.sha256("\n".join(case.id for case in self.cases).encode()).hexdigest()[:16]
+        self._embedder, self._cache = embedder, cache_folder
+        self._vectors: NDArray[np.float32] | None = None
+        self._lock = threading.Lock()
+        self._index = self._build_index()
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def _build_index(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(":memory:", check_same_thread=False)
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5(body, tokenize='porter unicode61')")
+        rows = ((number, case.words) for number, case in enumerate(self.cases, 1))
+        connection.executemany("INSERT INTO words(rowid, body) VALUES (?, ?)", rows)
+        return connection
+
+    def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
+        """The nearest cases: ranks by words and by meaning fused, cases of the same kind of input preferred."""
+        if not self.cases or not words.strip() or limit < 1:
+            return ()
+        by_words = self._by_words(words)
+        cosine = self._cosines(words)
+        by_meaning = list(np.argsort(-cosine)[:_CANDIDATES]) if cosine is not None else []
+        fused: dict[int, float] = {}
+        for ranking, weight in ((by_words, 1.0), (by_meaning, _MEANING_WEIGHT)):
+            for rank, number in enumerate(ranking):
+                fused[int(number)] = fused.get(int(number), 0.0) + weight / (_RANK_CONSTANT + rank)
+        for number in fused:
+            if self.cases[number].kind is kind:
+                fused[number] += 0.5 / _RANK_CONSTANT
+        best = sorted(fused, key=lambda n: (-fused[n], n))[:limit]
+        top = max(fused.values(), default=1.0)
+        return tuple(Precedent(self.cases[n], float(cosine[n]) if cosine is not None else fused[n] / top) for n in best)
+
+    def _by_words(self, words: str) -> list[int]:
+        found = dict.fromkeys(re.findall(r"\w{2,}", words[:20_000].lower()))
+        terms = [term for term in found if term not in _STOP_WORDS][:_QUERY_WORDS]
+        if not terms:
+            return []
+        query = " OR ".join(f'"{term}"' for term in terms)
+        with self._lock:
+            rows = self._index.execute(
+                "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words) LIMIT ?", (query, _CANDIDATES)
+            ).fetchall()
+        return [row[0] - 1 for row in rows]
+
+    def _cosines(self, words: str) -> NDArray[np.float32] | None:
+        if self._embedder is None:
+            return None
+        query = self._embedder.embed_texts([words[:20_000]])[0]
+        scores: NDArray[np.float32] = self.vectors() @ query
+        return scores
+
+    def vectors(self) -> NDArray[np.float32]:
+        """One unit row per case, in the order of ``cases``; of the content alone, never of the label."""
+        assert self._embedder is not None
+        with self._lock:
+            if self._vectors is None:
+                self._vectors = self._load_vectors(self._embedder)
+            return self._vectors
+
+    def _load_vectors(self, embedder: TextEmbedder) -> NDArray[np.float32]:
+        shape = (len(self.cases), embedder.dimension)
+        file = self._cache / f"cases-{self.version}-{_slug(embedder.name)}.npy" if self._cache else None
+        if file is not None and file.exists():
+            try:
+                held: NDArray[np.float32] = np.load(file, allow_pickle=False)
+                if held.shape == shape:
+                    return held
+            except (ValueError, OSError):
+                pass  # a damaged cache is made anew
+        made = embedder.embed_texts([case.words for case in self.cases]) if self.cases else np.zeros(shape, np.float32)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            temporary = file.with_suffix(f".{threading.get_ident()}.tmp.npy")
+            np.save(temporary, made)
+            temporary.replace(file)
+        return made
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", name)[:60]
