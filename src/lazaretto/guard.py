@@ -100,8 +100,11 @@ class Guard:
             name: GateContext(ledger, self.graph, self.policy.gates.get(name, {}), limits=self.policy.limits)
             for name in self._seats
         }
-        gates_by_name = {name: seat.gate for name, seat in self._seats.items()}
-        self._learners = {name: gate for name, gate in gates_by_name.items() if isinstance(gate, Learner)}
+        self._learners: dict[str, Learner] = {}
+        for name, seat in self._seats.items():
+            gate: object = seat.gate
+            if isinstance(gate, Learner):
+                self._learners[name] = gate
         self._reading = ReadingLog(ledger, messages=self.policy.influence.messages)
         self._threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
         self._door: Worker | None = None
