@@ -11,7 +11,7 @@ process or another. Two kinds of question are kept apart:
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -20,6 +20,7 @@ from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger.adjacency import Floats, Ints
 from lazaretto.ledger.index import GraphIndex, Tailed
 from lazaretto.ledger.outbreak import covering_origin, reproduction_windows
+from lazaretto.ledger.scene import Scene, scene_around
 from lazaretto.ledger.traces import BlastRadius, Contact, Lineage, PatientZero, Reached, Trust, Window
 from lazaretto.types import SourceClass
 
@@ -172,6 +173,24 @@ class ProvenanceGraph:
                 path.append(min(nearer, key=index.items.of.__getitem__))
             names = tuple(index.items.of[n] for n in reversed(path))
             return Trust(value[weakest], names[-1], names)
+
+    def scene(
+        self,
+        item: str,
+        *,
+        infected: Collection[str] | None = None,
+        limit: int = 120,
+        texts: Mapping[str, str] | None = None,
+    ) -> Scene:
+        """The item with all it came from and ever reached, for ``lazaretto.ledger.drawing`` to write down.
+
+        ``infected`` says what to colour (default: the item and everything made from it); ``limit`` keeps the nearest.
+        """
+        if limit < 1:
+            raise InputError("limit", f"found {limit}", "Use 1 or more")
+        with self._fresh() as index:
+            ill = None if infected is None else {index.item_number(name) for name in infected}
+            return scene_around(index, index.item_number(item), ill, limit, texts or {})
 
     def _own_trust(
         self, index: GraphIndex, numbers: list[int], source_trust: Mapping[SourceClass, float]
