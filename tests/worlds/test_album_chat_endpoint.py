@@ -20,7 +20,7 @@ from lazaretto.worlds.album_chat.scenario import Scenario
 from lazaretto.worlds.album_chat.world import AlbumChat, Outcome
 
 pytest.importorskip("openai")
-from lazaretto.models.openai_chat import Endpoint, OpenAIChat  # noqa: E402
+from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 
 PNG = b"\x89PNG\r\n\x1a\n"
 POOL = tuple(picture_keepsake(PNG + bytes([i]) * 40, f"picture {i}") for i in range(12))
