@@ -6,7 +6,7 @@ import importlib
 
 import typer
 
-FAMILIES: tuple[str, ...] = ()
+FAMILIES: tuple[str, ...] = ("guarding", "repairing")
 """Modules of this folder, in the order ``--help`` lists them."""
 
 
