@@ -30,12 +30,13 @@ _RANK_CONSTANT = 60.0
 _QUERY_WORDS = 48
 _MEANING_WEIGHT = 2.0
 """How much a rank by meaning counts against a rank by words: exhibits share function words with every case."""
-_STOP_WORDS = frozenset(
-    "a an and any are as at be been but by can could did do does for from had has have he her his how i if in into "
-    "is it "
-    "its just like may me more my no not of on one or our out she should so some than that the their them then there "
-    "these they this to two up us was we were what when where which who why will with would you your".split()
+_FUNCTION_WORDS = (
+    "a an and any are as at be been but by can could did do does for from had has have he her his how i if in into is "
+    "it its just like may me more my no not of on one or our out she should so some than that the their them then "
+    "there "
+    "these they this to two up us was we were what when where which who why will with would you your"
 )
+_STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
 
 
 def read_case(body: Mapping[str, Any], where: str = "case") -> Case:

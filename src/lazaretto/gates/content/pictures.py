@@ -6,6 +6,7 @@ import io
 from dataclasses import dataclass
 
 from lazaretto.errors import InputError, TooLarge
+from lazaretto.gates.pictures import FORMATS, Unreadable, header
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_PIXELS = 120_000_000
@@ -30,17 +31,19 @@ class Picture:
 
 def open_picture(data: bytes, *, long_side: int = LONG_SIDE) -> Picture:
     """The picture, or an ``InputError`` that says what is wrong with it."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, ImageOps
 
     if not data:
-        raise InputError("image", "the file is empty", "Give an encoded picture (PNG, JPEG, GIF, WebP, BMP)")
+        raise InputError("image", "the file is empty", f"Give an encoded picture ({', '.join(FORMATS)})")
     if len(data) > MAX_BYTES:
         raise TooLarge("image", len(data), MAX_BYTES)
     try:
-        with Image.open(io.BytesIO(data)) as image:
-            width, height = image.size
-            if width * height > MAX_PIXELS:
-                raise TooLarge("image (pixels)", width * height, MAX_PIXELS)
+        header(data, MAX_PIXELS)
+    except Unreadable as error:
+        raise InputError("image", str(error), f"Give an encoded picture ({', '.join(FORMATS)})") from None
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            width, height, kind = *image.size, image.format or ""
             count = int(getattr(image, "n_frames", 1))
             wanted = (
                 sorted({round(i * (count - 1) / (MAX_FRAMES - 1)) for i in range(MAX_FRAMES)}) if count > 1 else [0]
@@ -49,14 +52,14 @@ def open_picture(data: bytes, *, long_side: int = LONG_SIDE) -> Picture:
             for index in wanted:
                 if count > 1:
                     image.seek(index)
-                elif image.format == "JPEG":
+                elif kind == "JPEG":
                     image.draft("RGB", (long_side, long_side))  # decodes a huge JPEG at reduced size
                 frames.append(_small_jpeg(ImageOps.exif_transpose(image), long_side))
-            return Picture(width, height, image.format or "", count, tuple(frames))
-    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise InputError("image", f"not a readable picture ({error})", "Give PNG, JPEG, GIF, WebP or BMP") from None
-    except (OSError, ValueError, SyntaxError, EOFError) as error:
-        raise InputError("image", f"the picture is damaged ({error})", "Encode it again") from None
+            return Picture(width, height, kind, count, tuple(frames))
+    except Exception as error:  # a hostile file may raise anything while it is decoded
+        raise InputError(
+            "image", f"the picture is damaged ({type(error).__name__}: {error})", "Encode it again"
+        ) from None
 
 
 def _small_jpeg(image: object, long_side: int) -> bytes:

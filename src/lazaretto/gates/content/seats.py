@@ -4,6 +4,10 @@ A seat may be a language model (``chat_seats``), a trained local model (``jury``
 debate does not know which. Every method is a coroutine, is given everything it may know, keeps no state between
 hearings, and may be called for many hearings at once. A seat that cannot answer returns its record with ``fault``
 set; an exception is caught by the engine and recorded the same way, so that one bad seat never stops a batch.
+
+The embedded jury is made by ``lazaretto.gates.content.jury.embedded_table(library, precedents=3, without=(),
+orders=None)``, where ``without`` names seats to leave empty (supporter, strict, loose) and ``library`` is None when
+retrieval is off.
 """
 
 from __future__ import annotations

@@ -1,0 +1,89 @@
+"""The content gate as the guard sees it: one observation in, one verdict out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from lazaretto.gates.content.casebook import Casebook
+from lazaretto.gates.content.debate import Transcript, hear
+from lazaretto.gates.content.records import Exhibit, Label
+from lazaretto.gates.content.report import evidence_of, taxonomy
+from lazaretto.gates.content.seating import ContentSettings, content_settings, seat_table, text_embedder, vector_cache
+from lazaretto.gates.content.seats import Table
+from lazaretto.gates.protocol import GateContext
+from lazaretto.ledger import Ledger
+from lazaretto.types import Channel, Observation, Ruling, Verdict
+
+NAME = "content"
+EMPTY_RULE = "nothing-to-judge"
+
+
+class ContentGate:
+    """Moderation by debate."""
+
+    name = NAME
+    channels = frozenset(Channel)
+
+    def __init__(self, settings: ContentSettings, table: Table | None = None) -> None:
+        """``table`` seats given judges instead of those the settings describe."""
+        self.settings = settings
+        self._given = table
+        self._lock = threading.Lock()
+        self._books: dict[tuple[str, str], Casebook] = {}
+        self._tables: dict[tuple[str, str, str], Table] = {}
+
+    async def examine(self, observation: Observation, context: GateContext) -> Verdict:
+        """Hold a hearing about one item. An unreadable picture raises: the guard then rules by its fail mode."""
+        image = context.ledger.blob(observation.image) if observation.image else None
+        exhibit = Exhibit(observation.id, observation.text, image)
+        if image is None and not observation.text.strip():
+            return Verdict(NAME, observation.id, Ruling.ALLOW, 0.0, (0.0, 0.0), EMPTY_RULE)
+        transcript = await hear(self._seated(context.ledger), exhibit, self.settings.debate)
+        return verdict_of(transcript, self.settings)
+
+    def _seated(self, ledger: Ledger) -> Table:
+        """The table with the tenant's live case library; made once per library version."""
+        if self._given is not None:
+            return self._given
+        with self._lock:
+            key = (ledger.url, ledger.namespace)
+            book = self._books.get(key)
+            if book is None:
+                book = self._books[key] = Casebook(ledger)
+            else:
+                book.refresh()
+            place = (*key, book.live)
+            table = self._tables.get(place)
+            if table is None:
+                library = book.library(text_embedder(), cache_folder=vector_cache())
+                table = self._tables[place] = seat_table(self.settings, library)
+            return table
+
+
+def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
+    """A hearing's outcome in the guard's words."""
+    finding = transcript.finding
+    if finding.undecided:
+        ruling = settings.undecided
+    elif finding.label is Label.UNSAFE:
+        ruling = settings.unsafe
+    else:
+        ruling = Ruling.WARN if finding.risk >= settings.warn_above else Ruling.ALLOW
+    return Verdict(
+        NAME,
+        transcript.prepared.exhibit.id,
+        ruling,
+        finding.risk,
+        finding.interval,
+        finding.rule,
+        evidence_of(transcript),
+        taxonomy(transcript),
+        transcript.cost,
+    )
+
+
+def make(table: Mapping[str, Any]) -> ContentGate:
+    """The gate from the policy's ``[gates.content]``."""
+    return ContentGate(content_settings(table))
