@@ -61,6 +61,7 @@ GATES = Table(
     {
         "structure": "lazaretto.gates.structure:make",
         "blocklist": "lazaretto.gates.blocklist:make",
+        "content": "lazaretto.gates.content.gate:make",
     },
 )
 REPAIRS = Table(

@@ -6,7 +6,7 @@ import importlib
 
 import typer
 
-FAMILIES: tuple[str, ...] = ("guarding", "repairing")
+FAMILIES: tuple[str, ...] = ("guarding", "repairing", "audit")
 """Modules of this folder, in the order ``--help`` lists them."""
 
 

@@ -1,0 +1,152 @@
+"""``lazaretto audit``: judge one item, or a file of them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lazaretto.cli.common import (
+    EXIT_FLAGGED,
+    JsonFlag,
+    NamespaceOption,
+    PolicyOption,
+    StoreOption,
+    console,
+    emit,
+    errors,
+    plain_errors,
+)
+from lazaretto.config import Policy
+from lazaretto.errors import InputError
+from lazaretto.gates.content.batch import BatchOptions, run_batch
+from lazaretto.gates.content.casebook import Casebook
+from lazaretto.gates.content.debate import DebateSettings, hear
+from lazaretto.gates.content.records import Exhibit
+from lazaretto.gates.content.report import markdown, report_data
+from lazaretto.gates.content.report_page import page
+from lazaretto.gates.content.seating import ContentSettings, content_settings, seat_table, text_embedder, vector_cache
+from lazaretto.gates.content.seats import Table
+from lazaretto.ledger import Ledger
+
+
+def _settings(policy: str | None) -> ContentSettings:
+    tables = Policy.load(policy).gates if policy else {}
+    return content_settings(tables.get("content", {}), policy or "policy")
+
+
+def _table(settings: ContentSettings, store: str | None, namespace: str) -> Table:
+    """The table of the settings, with the tenant's live case library."""
+    with Ledger.open(store, namespace) as ledger:
+        library = Casebook(ledger).library(text_embedder(), cache_folder=vector_cache())
+    return seat_table(settings, library)
+
+
+def _write_report(path: Path, report: dict[str, Any]) -> None:
+    import orjson
+
+    writers = {".html": page, ".md": markdown}
+    if path.suffix == ".json":
+        path.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS))
+    elif path.suffix in writers:
+        path.write_text(writers[path.suffix](report), encoding="utf-8")
+    else:
+        raise InputError("report", f"unknown kind {path.suffix!r}", "Use a name that ends in .json, .md or .html")
+
+
+def _read_picture(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError("image", f"cannot read {path} ({error.strerror})", "Check the path") from None
+
+
+@plain_errors
+def audit(
+    text: Annotated[str, typer.Option("--text", help="Text to judge; '-' reads standard input.")] = "",
+    image: Annotated[Path | None, typer.Option("--image", help="Picture to judge.")] = None,
+    description: Annotated[str, typer.Option("--description", help="Words for the picture, if you have them.")] = "",
+    report: Annotated[Path | None, typer.Option("--report", help="Write the report: .json, .md or .html.")] = None,
+    batch: Annotated[Path | None, typer.Option("--batch", help="JSON lines: id, text, description | image.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Verdicts of a batch, written as they finish.")] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", min=1, max=3, help="Rounds of debate.")] = None,
+    adaptive: Annotated[bool, typer.Option("--adaptive", help="Stop a debate that is settled.")] = False,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Hearings under way at once.")] = 64,
+    retry_undecided: Annotated[bool, typer.Option("--retry-undecided", help="Judge undecided items again.")] = False,
+    store: StoreOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonFlag = False,
+) -> None:
+    """Judge a text, a picture or both by debate, with reasons; exit code 1 when it is unsafe."""
+    settings = _settings(policy)
+    debate = DebateSettings(rounds or settings.rounds, adaptive or settings.adaptive)
+    if batch is not None:
+        if out is None or text or image or description:
+            raise InputError("batch", "a batch needs --out and nothing else to judge", "See lazaretto audit --help")
+        options = BatchOptions(debate, at_once, retry_undecided)
+        _batch(_table(settings, store, namespace), batch, out, options, as_json)
+        return
+    if text == "-":
+        text = typer.get_text_stream("stdin").read()
+    exhibit = Exhibit("item", text, _read_picture(image), description)
+    if not text.strip() and exhibit.image is None and not description.strip():
+        raise InputError("text", "there is nothing to judge", "Give --text, --image or both")
+    transcript = asyncio.run(hear(_table(settings, store, namespace), exhibit, debate))
+    data = report_data(transcript)
+    if report is not None:
+        _write_report(report, data)
+    emit(data, as_json, lambda: _show(data, report))
+    if data["label"] == "unsafe" or data["undecided"]:
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+def _show(data: dict[str, Any], written: Path | None) -> None:
+    colour = {"safe": "green", "unsafe": "red"}[data["label"]]
+    low, high = data["interval"]
+    console.print(
+        f"[bold {colour}]{data['label'].upper()}[/]  risk {data['risk']:.2f} ({low:.2f} to {high:.2f})  rule "
+        f"{data['rule']}"
+    )
+    console.print(data["reasoning"] or data["rule_text"], markup=False, highlight=False)
+    for turn in data["transcript"]:
+        name = f"  round {turn['round']} {turn['role']:<6} {turn['score']:.2f}"
+        console.print(f"{name}  {turn['argument'][:160]}", markup=False, highlight=False)
+    for row in (*data["evidence"][:5], *data["notices"][:3]):
+        console.print(f"  - {row['summary'][:160]}", markup=False, highlight=False)
+    for precedent in data["precedents"]:
+        line = f"  precedent ({precedent['label']}, {precedent['similarity']:.2f}): {precedent['summary'][:120]}"
+        console.print(line, markup=False, highlight=False)
+    for fault in data["faults"]:
+        console.print(f"  fault: {fault}", markup=False, highlight=False, style="yellow")
+    cost = data["cost"]
+    console.print(f"  {cost['ms']:.0f} ms, {cost['calls']} calls, {cost['tokens']} tokens, ${cost['dollars']:.6f}")
+    if written is not None:
+        console.print(f"  report written to {written}", markup=False)
+
+
+def _batch(table: Table, items: Path, out: Path, options: BatchOptions, as_json: bool) -> None:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True, disable=as_json or not errors.is_terminal) as bar:
+        task = bar.add_task("judging", total=None)
+        step = lambda done, total: bar.update(task, completed=done, total=total)  # noqa: E731
+        summary = asyncio.run(run_batch(table, items, out, options, step))
+
+    def show() -> None:
+        console.print(
+            f"{summary.judged} judged ({summary.already} were done before), {summary.unsafe} unsafe, "
+            f"{summary.undecided} undecided of {summary.items}; verdicts in {out}",
+            highlight=False,
+        )
+
+    emit(summary, as_json, show)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit")(audit)

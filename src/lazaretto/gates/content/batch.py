@@ -1,0 +1,202 @@
+"""A file of items in, a file of verdicts out: written as they finish, continued after any interruption.
+
+The output file is the only state. A line is either wholly there, and its item is done, or it is not; a line cut off
+by a crash is dropped and its item judged again. One process holds the output at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from lazaretto.errors import InputError
+from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hear_all
+from lazaretto.gates.content.protocol import UNDECIDED
+from lazaretto.gates.content.records import Exhibit, Label
+from lazaretto.gates.content.report import report_data
+from lazaretto.gates.content.seats import Table
+
+Progress = Callable[[int, int], None]
+"""``progress(done, total)``, the items of earlier runs included."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSummary:
+    """What a batch came to."""
+
+    items: int
+    already: int
+    """Judged by earlier runs."""
+    judged: int
+    unsafe: int
+    undecided: int
+
+
+def read_items(path: Path) -> dict[str, int]:
+    """Id -> byte offset of each line; the whole file is checked before anything is spent on it."""
+    if not path.is_file():
+        raise InputError("batch", f"no file {path}", "Give a JSON lines file with id, text, description or image")
+    found: dict[str, int] = {}
+    offset = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                item = _object(line, f"{path.name} line {number}")
+                key = str(item.get("id", ""))
+                if not key or not any(item.get(name) for name in ("text", "description", "image")):
+                    fix = "Each line needs an id, and text, description or image"
+                    raise InputError(f"{path.name} line {number}", "no id or no content", fix)
+                if key in found:
+                    raise InputError(
+                        f"{path.name} line {number}", f"id {key!r} occurs twice", "Give every item its own id"
+                    )
+                found[key] = offset
+            offset += len(line)
+    return found
+
+
+def _object(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        item = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InputError(where, f"not JSON ({error})", "One JSON object per line") from None
+    if not isinstance(item, dict):
+        raise InputError(where, "not an object", "One JSON object per line")
+    return item
+
+
+def read_exhibit(item: dict[str, Any], folder: Path) -> Exhibit:
+    """The exhibit of one line; a picture's path starts at the file's folder, and a missing one is an error."""
+    image = None
+    if item.get("image"):
+        path = folder / str(item["image"])
+        try:
+            image = path.read_bytes()
+        except OSError as error:
+            raise InputError("image", f"cannot read {path.name} ({error.strerror})", "Check the path") from None
+    return Exhibit(str(item["id"]), str(item.get("text") or ""), image, str(item.get("description") or ""))
+
+
+@contextmanager
+def _output(path: Path) -> Iterator[tuple[BinaryIO, set[str], set[str]]]:
+    """The output opened for appending, with the ids that are done and those of them that are undecided."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        _hold(file, path)
+        file.seek(0)
+        done: set[str] = set()
+        undecided: set[str] = set()
+        whole = 0
+        for line in file:
+            if not line.endswith(b"\n"):
+                break  # cut off by a crash
+            try:
+                verdict = orjson.loads(line)
+                done.add(verdict["id"])
+            except (orjson.JSONDecodeError, KeyError, TypeError):
+                raise InputError("out", f"{path} holds something that is not a verdict", "Name another file") from None
+            if verdict.get("rule") == UNDECIDED:
+                undecided.add(verdict["id"])
+            whole += len(line)
+        file.truncate(whole)
+        file.seek(0, os.SEEK_END)
+        yield file, done, undecided
+
+
+def _hold(file: BinaryIO, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no such lock on this system: the user is trusted not to start twice
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise InputError("out", f"{path} is in use by another run", "Wait for it, or name another file") from None
+
+
+def verdict_line(item: str, outcome: Transcript | InputError) -> dict[str, Any]:
+    """One output line. What cannot even be read is undecided, and never called safe."""
+    if isinstance(outcome, InputError):
+        body: dict[str, Any] = {"id": item, "label": Label.UNSAFE.value, "risk": 0.5, "rule": UNDECIDED}
+        return {**body, "report": {"undecided": str(outcome), "faults": [str(outcome)]}, "tokens": 0, "ms": 0.0}
+    report = report_data(outcome)
+    return {
+        "id": item,
+        "label": report["label"],
+        "risk": report["risk"],
+        "rule": report["rule"],
+        "report": report,
+        "tokens": report["cost"]["tokens"],
+        "ms": report["cost"]["ms"],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """How a batch runs."""
+
+    debate: DebateSettings = TWO_ROUNDS
+    at_once: int = 64
+    retry_undecided: bool = False
+    """Judge again what an earlier run could not decide; its older line is removed."""
+
+
+PLAIN = BatchOptions()
+"""Two rounds, 64 at once."""
+
+
+async def run_batch(
+    table: Table, items: Path, out: Path, options: BatchOptions = PLAIN, progress: Progress | None = None
+) -> BatchSummary:
+    """Judge every item of a file that the output does not hold yet."""
+    places = read_items(items)
+    unreadable: list[tuple[str, InputError]] = []
+    if options.retry_undecided:
+        _drop_undecided(out)
+    with _output(out) as (file, done, undecided), items.open("rb") as source:
+        already = len(done & places.keys())
+        counts = {"judged": 0, "unsafe": 0, "undecided": len(undecided & places.keys())}
+
+        def exhibits() -> Iterator[Exhibit]:
+            for key, offset in places.items():
+                if key not in done:
+                    source.seek(offset)
+                    try:
+                        yield read_exhibit(orjson.loads(source.readline()), items.parent)
+                    except InputError as error:
+                        unreadable.append((key, error))
+
+        def write(key: str, outcome: Transcript | InputError) -> None:
+            line = verdict_line(key, outcome)
+            file.write(orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS) + b"\n")
+            file.flush()
+            counts["judged"] += 1
+            counts["unsafe"] += line["label"] == Label.UNSAFE.value
+            counts["undecided"] += line["rule"] == UNDECIDED
+            if progress is not None:
+                progress(already + counts["judged"], len(places))
+
+        async for exhibit, outcome in hear_all(table, exhibits(), options.debate, at_once=options.at_once):
+            write(exhibit.id, outcome)
+        for key, error in unreadable:
+            write(key, error)
+    return BatchSummary(len(places), already, counts["judged"], counts["unsafe"], counts["undecided"])
+
+
+def _drop_undecided(out: Path) -> None:
+    """The output without its undecided lines, replaced in one step."""
+    if not out.exists():
+        return
+    kept = out.with_name(out.name + ".kept")
+    with out.open("rb") as old, kept.open("wb") as new:
+        _hold(old, out)
+        for line in old:
+            if line.endswith(b"\n") and orjson.loads(line).get("rule") != UNDECIDED:
+                new.write(line)
+    kept.replace(out)

@@ -1,0 +1,69 @@
+"""Judges that say what a test tells them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lazaretto.gates.content.chat_seats import Chair, Retriever, chat_table
+from lazaretto.gates.content.records import Role
+from lazaretto.gates.content.seats import Table
+from lazaretto.models.protocol import Request
+from lazaretto.models.scripted import ScriptedChatModel
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+DUTIES = {
+    "You are the Supporter": Role.SUPPORTER,
+    "You are the Strict": Role.STRICT,
+    "You are the Loose": Role.LOOSE,
+    "You are the Arbiter": Role.ARBITER,
+    "You are the Curator": Role.CURATOR,
+    "Describe the picture": Role.PREPROCESSOR,
+}
+
+
+def role_of(request: Request) -> tuple[Role, int]:
+    """Which seat a prompt is for, and in which round: read off its last instruction."""
+    text = next(m.text for m in request.messages if m.role == "user")
+    place, role = max((text.rfind(mark), role) for mark, role in DUTIES.items())
+    assert place >= 0
+    tail = text[place:]
+    number = int(tail.split("This is round ")[1].split(" ")[0]) if "This is round " in tail else 0
+    return role, number
+
+
+def say(**fields: Any) -> str:
+    """An answer as the schema wants it."""
+    return json.dumps(fields)
+
+
+def debater(argument: str, score: float, **more: Any) -> str:
+    """A debater's answer."""
+    return say(argument=argument, risk_score=score, **{"quotes": [], "hazards": [], "concede": False, **more})
+
+
+def arbiter(rule: str, label: str, score: float, reasoning: str = "weighed", **more: Any) -> str:
+    """The Arbiter's answer."""
+    return say(rule=rule, label=label, score=score, reasoning=reasoning, **more)
+
+
+SUPPORTER = say(summary="A question.", cues=[], differences=[], patterns=[], precedents=[])
+
+Lines = Mapping[tuple[Role, int], str]
+
+
+@pytest.fixture
+def seat() -> Callable[..., Table]:
+    """A table whose seats speak given lines, by (role, round)."""
+
+    def build(lines: Lines, library: Retriever | None = None, **options: Any) -> Table:
+        said = {(Role.SUPPORTER, 0): SUPPORTER, **lines}
+        model = ScriptedChatModel(lambda request: said[role_of(request)])
+        roles = {role for role, _ in said}
+        return chat_table({role: Chair(role, model) for role in roles}, library, **options)
+
+    return build
