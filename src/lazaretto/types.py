@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time as _time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -329,7 +329,7 @@ class Receipt:
 
 
 def plain(record: Any) -> Any:
-    """A record as JSON data: enums become their words, tuples lists, mappings dicts."""
+    """A record as JSON data: enums become their words, sequences lists, mappings and named tuples dicts."""
     if isinstance(record, Ruling):
         return record.label
     if isinstance(record, StrEnum):
@@ -338,6 +338,8 @@ def plain(record: Any) -> Any:
         return {f.name: plain(getattr(record, f.name)) for f in dataclasses.fields(record)}
     if isinstance(record, Mapping):
         return {str(k): plain(v) for k, v in record.items()}
-    if isinstance(record, (list, tuple, set, frozenset)):
+    if isinstance(record, tuple) and hasattr(record, "_asdict"):
+        return {name: plain(value) for name, value in record._asdict().items()}
+    if isinstance(record, (Sequence, set, frozenset)) and not isinstance(record, (str, bytes, bytearray)):
         return [plain(v) for v in record]
     return record

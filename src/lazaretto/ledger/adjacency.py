@@ -59,7 +59,8 @@ class Rows(NamedTuple):
 def _concatenated_ranges(starts: Ints, counts: Ints) -> Ints:
     """The numbers start, start + 1, ... of every range, one range after the other."""
     before = np.cumsum(counts) - counts
-    return np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - before, counts)
+    places: Ints = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - before, counts)
+    return places
 
 
 class Adjacency:
@@ -75,8 +76,8 @@ class Adjacency:
         self._offsets, self._targets, self._times, self._tags = offsets, targets, times, tags
         self._nodes = len(offsets) - 1
         # Plain indexing of a memoryview is several times faster than that of an array, which thin frontiers live on.
-        self._offset_cells: Any = memoryview(offsets)
-        self._target_cells: Any = memoryview(targets)
+        self._offset_cells: Any = offsets.data
+        self._target_cells: Any = targets.data
         self._recent: dict[int, list[tuple[int, float, int]]] = {}
         self._recent_count = 0
 
@@ -88,8 +89,8 @@ class Adjacency:
         if self._recent_count + len(rows.sources) > max(MERGE_AT_LEAST, len(self._targets) // 8):
             self._merge(rows)
             return
-        for source, *edge in zip(*rows, strict=True):
-            self._recent.setdefault(source, []).append((edge[0], edge[1], edge[2]))
+        for source, target, time, tag in zip(rows.sources, rows.targets, rows.times, rows.tags, strict=True):
+            self._recent.setdefault(source, []).append((target, time, tag))
         self._recent_count += len(rows.sources)
 
     def _merge(self, rows: Rows) -> None:
@@ -116,6 +117,24 @@ class Adjacency:
         if node in self._recent:
             near.extend(edge[0] for edge in self._recent[node])
         return near
+
+    def step(self, frontier: list[int], seen: bytearray) -> list[int]:
+        """The unseen neighbours of a thin frontier, marked as seen; written out, for a long chain is all steps."""
+        offsets, cells, recent, settled = self._offset_cells, self._target_cells, self._recent, self._nodes
+        found = []
+        for node in frontier:
+            if node < settled:
+                for k in range(offsets[node], offsets[node + 1]):
+                    target = cells[k]
+                    if not seen[target]:
+                        seen[target] = 1
+                        found.append(target)
+            if node in recent:
+                for target, _, _ in recent[node]:
+                    if not seen[target]:
+                        seen[target] = 1
+                        found.append(target)
+        return found
 
     def gather(self, nodes: Sequence[int] | Ints) -> Columns:
         """All edges out of many nodes at once."""

@@ -48,6 +48,11 @@ class Carriage:
         """Items that others have replaced."""
         self._cuts_by_receipt: dict[str, list[tuple[int, int]]] = {}
 
+    @property
+    def hinders(self) -> bool:
+        """Whether any repair stops anything at all."""
+        return bool(self.hidden or self.superseded or self.cuts)
+
     def grow(self) -> None:
         """Make room for one more item, which carries influence until further notice."""
         self.until.append(ALWAYS)

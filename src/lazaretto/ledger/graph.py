@@ -21,8 +21,11 @@ from lazaretto.ledger.adjacency import Floats, Ints
 from lazaretto.ledger.index import GraphIndex, Tailed
 from lazaretto.ledger.outbreak import covering_origin, reproduction_windows
 from lazaretto.ledger.scene import Scene, scene_around
+from lazaretto.ledger.tables import Table
 from lazaretto.ledger.traces import BlastRadius, Contact, Lineage, PatientZero, Reached, Trust, Window
 from lazaretto.types import SourceClass
+
+_FAR = np.iinfo(np.int64).max
 
 
 class ProvenanceGraph:
@@ -79,7 +82,7 @@ class ProvenanceGraph:
     @staticmethod
     def _exposed(
         index: GraphIndex, start: int, nodes: Ints, hops: Ints, limits: tuple[int | None, bool]
-    ) -> tuple[Reached, ...]:
+    ) -> Sequence[Reached]:
         """Agents that read the origin or any reached item, with the fewest hops and the earliest time."""
         max_hops, history = limits
         carriers = np.concatenate([[start], nodes])
@@ -90,12 +93,12 @@ class ProvenanceGraph:
         if not history:
             kept = times <= index.until_now()[carriers[owners]]
             owners, agents, times = owners[kept], agents[kept], times[kept]
-        reached, place = np.unique(agents, return_inverse=True)
-        fewest = np.full(len(reached), np.iinfo(np.int64).max)
-        earliest = np.full(len(reached), np.inf)
-        np.minimum.at(fewest, place, steps[owners])
-        np.minimum.at(earliest, place, times)
-        return _rows(index.agents.of, reached, fewest, earliest)
+        fewest = np.full(len(index.agents), _FAR)
+        earliest = np.full(len(index.agents), np.inf)
+        np.minimum.at(fewest, agents, steps[owners])
+        np.minimum.at(earliest, agents, times)
+        reached = np.flatnonzero(fewest < _FAR)
+        return _rows(index.agents.of, reached, fewest[reached], earliest[reached])
 
     def lineage(self, item: str) -> Lineage:
         """Everything the item was made from, however far back."""
@@ -111,7 +114,7 @@ class ProvenanceGraph:
                 writers=tuple(sorted(writers)),
             )
 
-    def rests_on(self, decision: str) -> tuple[Reached, ...]:
+    def rests_on(self, decision: str) -> Sequence[Reached]:
         """Every item that a reported decision rested on, directly or through what those were made from."""
         with self._fresh() as index:
             start = index.item_number(decision, "decision")
@@ -135,7 +138,7 @@ class ProvenanceGraph:
                 share=len(covered) / len(given),
             )
 
-    def contacts(self, agent: str, since: float | None = None, until: float | None = None) -> tuple[Contact, ...]:
+    def contacts(self, agent: str, since: float | None = None, until: float | None = None) -> Sequence[Contact]:
         """Whom the agent read and who read it, within [since, until], earliest first, each exposure once."""
         first, last = -np.inf if since is None else since, np.inf if until is None else until
         if first > last:
@@ -206,17 +209,16 @@ class ProvenanceGraph:
         return {n: source_trust[classes[n]] if n in classes else 0.0 for n in numbers}
 
 
-def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> tuple[Reached, ...]:
+def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Sequence[Reached]:
     order = np.lexsort((times, hops))
-    columns = (numbers[order].tolist(), hops[order].tolist(), times[order].tolist())
-    return tuple(map(Reached._make, zip([names[n] for n in columns[0]], columns[1], columns[2], strict=True)))
+    return Table(Reached._make, (names, numbers[order]), (None, hops[order]), (None, times[order]))
 
 
-def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> tuple[Reached, ...]:
+def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> Sequence[Reached]:
     return _rows(index.items.of, nodes, hops, index.births_now()[nodes] if len(nodes) else np.zeros(0))
 
 
-def _contacts(index: GraphIndex, agent: int, first: float, last: float) -> tuple[Contact, ...]:
+def _contacts(index: GraphIndex, agent: int, first: float, last: float) -> Sequence[Contact]:
     _, read, read_times, _ = index.readings.gather([agent])
     writers = np.frombuffer(index.writers, np.int32)[read] if len(read) else np.zeros(0, np.int64)
     written = np.unique(index.writings.gather([agent]).targets)
@@ -224,14 +226,19 @@ def _contacts(index: GraphIndex, agent: int, first: float, last: float) -> tuple
     others = np.concatenate([writers, readers])
     items = np.concatenate([read, written[owners]])
     times = np.concatenate([read_times, reader_times])
-    inward = np.arange(len(others)) < len(writers)
-    kept = np.flatnonzero((others >= 0) & (others != agent) & (times >= first) & (times <= last))
-    kept = kept[np.argsort(times[kept], kind="stable")]
-    rows = zip(
-        [index.agents.of[n] for n in others[kept].tolist()],
-        [index.items.of[n] for n in items[kept].tolist()],
-        ["in" if flag else "out" for flag in inward[kept].tolist()],
-        times[kept].tolist(),
-        strict=True,
+    outward = np.arange(len(others)) >= len(writers)
+    kept = (others >= 0) & (others != agent) & (times >= first) & (times <= last)
+    columns = [column[kept] for column in (times, others, items, outward)]
+    order = np.lexsort(columns[::-1])
+    columns = [column[order] for column in columns]
+    fresh = np.ones(len(order), bool)
+    if len(order):  # the same exposure recorded twice is one
+        fresh[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    when, who, what, way = (column[fresh] for column in columns)
+    return Table(
+        Contact._make,
+        (index.agents.of, who),
+        (index.items.of, what),
+        (("in", "out"), way.astype(np.int64)),
+        (None, when),
     )
-    return tuple(dict.fromkeys(map(Contact._make, rows)))

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -189,34 +189,26 @@ class GraphIndex:
 
         ``back`` walks from child to parent. ``live`` leaves out what repairs have stopped.
         """
+        edges = self.parents if back else self.children
+        hindered = live and self.carriage.hinders
         seen = bytearray(len(self.items))
-        frontier: Any = list(dict.fromkeys(starts))
+        frontier: list[int] | Ints = list(dict.fromkeys(starts))
         for start in frontier:
             seen[start] = 1
-        layers: list[Ints] = []
-        step = self._thin_step if not live else self._thin_live_step
-        while len(frontier) and (max_hops is None or len(layers) < max_hops):
-            if len(frontier) < WIDE:
-                frontier = step(frontier, seen, self.parents if back else self.children)
+        reached = array("q")
+        sizes: list[int] = []
+        while len(frontier) and (max_hops is None or len(sizes) < max_hops):
+            if len(frontier) >= WIDE:
+                frontier = self._wide_step(frontier, seen, edges, hindered)
+                reached.frombytes(frontier.tobytes())
             else:
-                frontier = self._wide_step(frontier, seen, self.parents if back else self.children, live)
-            layers.append(np.asarray(frontier, np.int64))
-        if not layers:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        hops = np.repeat(np.arange(1, len(layers) + 1), [len(layer) for layer in layers])
-        return np.concatenate(layers), hops
+                thin = frontier if isinstance(frontier, list) else frontier.tolist()
+                frontier = self._thin_live_step(thin, seen, edges) if hindered else edges.step(thin, seen)
+                reached.fromlist(frontier)
+            sizes.append(len(frontier))
+        return np.array(reached, np.int64), np.repeat(np.arange(1, len(sizes) + 1), sizes)
 
-    @staticmethod
-    def _thin_step(frontier: Iterable[int], seen: bytearray, edges: Adjacency) -> list[int]:
-        found = []
-        for node in frontier:
-            for child in edges.of(node):
-                if not seen[child]:
-                    seen[child] = 1
-                    found.append(child)
-        return found
-
-    def _thin_live_step(self, frontier: Iterable[int], seen: bytearray, edges: Adjacency) -> list[int]:
+    def _thin_live_step(self, frontier: list[int], seen: bytearray, edges: Adjacency) -> list[int]:
         until, births, cuts = self.carriage.until, self.births, self.carriage.cuts
         found = []
         for node in frontier:
@@ -228,7 +220,7 @@ class GraphIndex:
                     found.append(child)
         return found
 
-    def _wide_step(self, frontier: Any, seen: bytearray, edges: Adjacency, live: bool) -> Ints:
+    def _wide_step(self, frontier: list[int] | Ints, seen: bytearray, edges: Adjacency, live: bool) -> Ints:
         nodes = np.asarray(frontier, np.int64)
         owners, targets, _, _ = edges.gather(nodes)
         if live:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 
 class Reached(NamedTuple):
-    """One node of a trace. A named tuple, because a blast radius may hold a hundred thousand of them."""
+    """One node of a trace. A named tuple, because it is quick to make and a trace may be long."""
 
     id: str
     hops: int
@@ -21,11 +22,11 @@ class BlastRadius:
     """Everything that one item still reaches, or ever reached when history was asked for."""
 
     origin: str
-    items: tuple[Reached, ...]
+    items: Sequence[Reached]
     """Items made from it, directly or through others; the origin itself is not listed."""
-    agents: tuple[Reached, ...]
+    agents: Sequence[Reached]
     """Agents that read or were sent the origin or any of the items."""
-    decisions: tuple[Reached, ...]
+    decisions: Sequence[Reached]
     """Reported decisions that the origin or any of the items shaped."""
 
 
@@ -34,7 +35,7 @@ class Lineage:
     """Where one item came from."""
 
     item: str
-    items: tuple[Reached, ...]
+    items: Sequence[Reached]
     """Every ancestor; the item itself is not listed."""
     roots: tuple[str, ...]
     """Those of the ancestors (or the item itself) that were made from nothing the ledger knows."""
