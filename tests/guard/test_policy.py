@@ -67,7 +67,12 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
         ('[limits]\nmax_pixels = "9"', "limits.max_pixels", "9", "valid integer"),
         ("trust = 3", "trust", 3, "a table with direct_user"),
         ("[trust]\nsystem = 2", "trust.system", 2, "less than or equal to 1"),
-        ('[channels.tool]\nstages = [["strcture"]]', "channels.tool.stages[0]", "strcture", "did you mean 'structure'?"),
+        (
+            '[channels.tool]\nstages = [["strcture"]]',
+            "channels.tool.stages[0]",
+            "strcture",
+            "did you mean 'structure'?",
+        ),
         ('[channels.tool]\nstages = ["structure"]', "channels.tool.stages.0", "structure", "array"),
         ("[gates.nobody]\nx = 1", "gates.nobody", "nobody", "one of blocklist, structure"),
         ("[gates]\nstructure = 3", "gates.structure", 3, "object"),

@@ -219,6 +219,8 @@ def _in_place(text: str, place: int) -> bool:
         return character == "\u200d" and _pictorial(before) and _pictorial(after)
     if character == "\u200b":
         return any(c and script(c) in _UNSPACED_SCRIPTS for c in (before, after))
+    if character == "\u180e":
+        return bool(before) and script(before) == "MONGOLIAN"
     if character in "\u115f\u1160":
         return any(c and script(c) == "HANGUL" for c in (before, after))
     return False
