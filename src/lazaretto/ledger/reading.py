@@ -120,10 +120,12 @@ def read_items(
     limit: int | None = None,
 ) -> list[Observation]:
     """A tenant's items: in the order of ``ids`` when given, else newest first; without ``hidden`` only visible ones."""
+    tenant = tenant_of(connection, namespace)
     query = (
         sa.select(events)
-        .join(items, (items.c.tenant == events.c.tenant) & (items.c.seq == events.c.seq))
-        .where(items.c.tenant == tenant_of(connection, namespace))
+        .join(items, (items.c.tenant == events.c.tenant) & (items.c.id == events.c.subject))
+        .where(events.c.tenant == tenant, items.c.tenant == tenant)
+        .where(events.c.kind == EventKind.SEEN.value, events.c.seq == items.c.seq)
     )
     if not hidden:
         query = query.where(_visible())
@@ -132,7 +134,9 @@ def read_items(
     if channel is not None:
         query = query.where(items.c.channel == Channel(channel).value)
     if ids is None:
-        return _observations(namespace, connection.execute(query.order_by(items.c.seq.desc()).limit(limit)))
+        # with an agent its index is walked backwards, else the chain itself: no sort either way
+        newest = events.c.seq.desc() if agent is None else items.c.seq.desc()
+        return _observations(namespace, connection.execute(query.order_by(newest).limit(limit)))
     found: dict[str, Observation] = {}
     for chunk in chunks(dict.fromkeys(ids)):
         rows = connection.execute(query.where(items.c.id.in_(chunk)))

@@ -11,6 +11,18 @@ from lazaretto.types import EventKind, Ruling
 FIELDS = ("channel", "image", "hidden", "erased", "superseded_by", "ruling")
 """The columns of an item that events may change."""
 
+CHANGING = frozenset(
+    {
+        EventKind.RULED,
+        EventKind.RELEASED,
+        EventKind.ERASED,
+        EventKind.SUPERSEDED,
+        EventKind.REPAIRED,
+        EventKind.UNDONE,
+    }
+)
+"""The kinds of events that may change an item."""
+
 Change = tuple[str, str, Any]
 """Item id, field, new value."""
 

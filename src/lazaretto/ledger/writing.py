@@ -13,12 +13,15 @@ from lazaretto.ledger import search
 from lazaretto.ledger.canon import GENESIS, Linker
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edges_of
-from lazaretto.ledger.replay import FIELDS, changes_of
+from lazaretto.ledger.replay import CHANGING, FIELDS, changes_of
 from lazaretto.ledger.schema import blob_refs, edges, events, heads, items
-from lazaretto.types import Channel, Event, EventKind
+from lazaretto.types import Channel, EdgeKind, Event, EventKind
 
 _CHUNK = 500
 _FIRST_FIELD = 4  # where FIELDS begin in a row of lz_items
+
+_WORDS = {kind: (kind.value, kind.value.encode()) for kind in EventKind}
+_EDGE_WORDS = {kind: kind.value for kind in EdgeKind}
 
 EventRow = tuple[Any, ...]
 
@@ -97,20 +100,15 @@ def link_batch(
     linked: list[Event] = []
     rows: list[EventRow] = []
     prev_hex = prev.hex()
-    for draft in batch.drafts:
+    link = linker.link
+    for kind, subject, agent, time, body, raw, salt, digest in batch.drafts:
         seq += 1
-        kind = draft.kind.value
-        link = linker.link(
-            seq, kind.encode(), draft.subject.encode(), draft.agent.encode(), draft.time, draft.digest + prev
-        )
-        link_hex = link.hex()
-        linked.append(
-            Event(namespace, seq, draft.kind, draft.subject, draft.agent, draft.time, draft.body, prev_hex, link_hex)
-        )
-        rows.append(
-            (tenant, seq, kind, draft.subject, draft.agent, draft.time, draft.digest, prev, link, draft.salt, draft.raw)
-        )
-        prev, prev_hex = link, link_hex
+        word, word_bytes = _WORDS[kind]
+        this = link(seq, word_bytes, subject.encode(), agent.encode(), time, digest + prev)
+        this_hex = this.hex()
+        linked.append(Event(namespace, seq, kind, subject, agent, time, body, prev_hex, this_hex))
+        rows.append((tenant, seq, word, subject, agent, time, digest, prev, this, salt, raw))
+        prev, prev_hex = this, this_hex
     return linked, rows
 
 
@@ -126,18 +124,22 @@ class Derived:
 
     def take(self, event: Event) -> None:
         """Note what ``event`` adds and changes."""
-        body = event.body
-        if event.kind is EventKind.SEEN:
+        kind = event.kind
+        if kind is EventKind.SEEN:
             self._take_item(event)
-        else:
-            for item, field, value in changes_of(event.kind, event.subject, body):
+        elif kind in CHANGING:
+            for item, field, value in changes_of(kind, event.subject, event.body):
                 row = self._new.get(item)
                 if row is None:
                     self._changed[field][item] = value
                 else:
                     row[_FIRST_FIELD + FIELDS.index(field)] = value
-        for place, edge in enumerate(edges_of(event)):
-            self._edges.append((self._tenant, event.seq, place, edge.source, edge.target, edge.kind.value, edge.time))
+        place = 0
+        for edge in edges_of(event):
+            self._edges.append(
+                (self._tenant, event.seq, place, edge.source, edge.target, _EDGE_WORDS[edge.kind], edge.time)
+            )
+            place += 1
 
     def _take_item(self, event: Event) -> None:
         body = event.body
