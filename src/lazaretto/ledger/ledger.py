@@ -76,7 +76,17 @@ class Ledger:
         if not wanted:
             return []
         batch = check_drafts(wanted, self.namespace)
-        return self._record(wanted, lambda c: append_batch(c, self._linker, self.namespace, batch))
+
+        def work(connection: sa.Connection) -> list[Event]:
+            self._require_head(connection, expect)
+            return append_batch(connection, self._linker, self.namespace, batch)
+
+        return self._record(wanted, work)
+
+    def _require_head(self, connection: sa.Connection, expect: Head | None) -> None:
+        head = lock_head(connection, self.namespace) if expect is not None else None
+        if expect is not None and head is not None and (head[1], head[2].hex()) != (expect.seq, expect.hash):
+            raise InputError("expect", f"the chain ends at event {head[1]}, not at {expect.seq}", "Read again")
 
     def _record(self, key: tuple[object, ...], work: Callable[[sa.Connection], list[Event]]) -> list[Event]:
         """Run ``work`` so that its events are recorded exactly once, even when the store dies while it commits."""
