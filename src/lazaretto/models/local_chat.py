@@ -43,12 +43,16 @@ class LocalChat:
         self._where = model
         self._lock = threading.Lock()
         self._loaded: tuple[Any, Any] | None = None
+        self._unloadable = ""
+        """Why loading failed: it is tried once, not once per request."""
 
     async def complete(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion per request; a request that is too long, or breaks, gets a fault of its own."""
         return await asyncio.to_thread(lambda: [self._one(request) for request in requests])
 
     def _load(self) -> tuple[Any, Any]:
+        if self._unloadable:
+            raise ModelUnavailable(self._unloadable)
         if self._loaded is None:
             try:
                 transformers = import_module("transformers")
@@ -62,7 +66,8 @@ class LocalChat:
                 tokenizer = transformers.AutoTokenizer.from_pretrained(**place)
                 model = transformers.AutoModelForCausalLM.from_pretrained(**place).eval()
             except (OSError, ValueError, ImportError) as error:
-                raise ModelUnavailable(f"cannot load {self._where!r}: {str(error)[:300]}") from None
+                self._unloadable = f"cannot load {self._where!r}: {str(error)[:300]}"
+                raise ModelUnavailable(self._unloadable) from None
             self._loaded = (tokenizer, model)
         return self._loaded
 

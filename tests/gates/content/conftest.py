@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ from lazaretto.gates.content.seats import Table
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import ScriptedChatModel
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 DUTIES = {
     "You are the Supporter": Role.SUPPORTER,
     "You are the Strict": Role.STRICT,
@@ -67,3 +66,9 @@ def seat() -> Callable[..., Table]:
         return chat_table({role: Chair(role, model) for role in roles}, library, **options)
 
     return build
+
+
+@pytest.fixture
+def speech() -> SimpleNamespace:
+    """Answers as the schemas want them, and who a prompt is for."""
+    return SimpleNamespace(debater=debater, arbiter=arbiter, supporter=SUPPORTER, role_of=role_of, say=say)

@@ -75,7 +75,9 @@ def test_a_bare_reference_answer_lacks_its_rule() -> None:
 
 
 def test_fenced_json_with_words_around_it_is_read() -> None:
-    body = json.dumps({"argument": "a {brace} and \"quote\"", "risk_score": "8/10", "quotes": [], "hazards": [], "concede": True})
+    body = json.dumps(
+        {"argument": 'a {brace} and "quote"', "risk_score": "8/10", "quotes": [], "hazards": [], "concede": True}
+    )
     answer, problem = parsing.read_debater(f"Here you are:\n```json\n{body}\n```\nDone.")
     assert problem == ""
     assert answer is not None and answer.risk_score == pytest.approx(0.8) and answer.concede

@@ -43,6 +43,12 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         r"(?:instructions?|rules?|prompts?|guidelines?|polic(?:y|ies)|anweisung\w*|regeln|instrucciones|reglas|"
         r"consignes|инструкци\w*)[^.\n]{0,80}",
     ),
+    (
+        "orders to ignore the instructions",
+        r"\b(?:ignora\w*|olvida\w*|ignorez|oubliez|esque[cç]a|dimentica)\b[^.\n]{0,40}"
+        r"(?:instrucciones|reglas|instruções|regras|consignes|istruzioni|règles)[^.\n]{0,60}",
+    ),
+    ("fakes a turn of the debate", r"\b(?:strict|loose|arbiter)(?: debater)?\s*:\s*[^\n]{0,120}"),
     ("orders to ignore the instructions", r"(?:忽略|无视|忘记)[^。\n]{0,12}(?:指令|指示|规则|提示)[^。\n]{0,40}"),
     (
         "orders to ignore the instructions",
