@@ -6,7 +6,7 @@ import importlib
 
 import typer
 
-FAMILIES: tuple[str, ...] = ("guarding", "repairing", "audit")
+FAMILIES: tuple[str, ...] = ("guarding", "tracing", "repairing", "audit", "epidemic", "bench")
 """Modules of this folder, in the order ``--help`` lists them."""
 
 
