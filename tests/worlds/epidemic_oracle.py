@@ -1,7 +1,7 @@
 """The rules of the epidemic in plain Python, one agent at a time: what the fast simulation must agree with.
 
-Pairs come from ``random`` exactly as in the reference program, unless others are given. Chances that are neither 0 nor 1 are
-decided by ``draw(stream, round, index)``.
+Pairs come from ``random`` exactly as in the reference program, unless others are given. Chances that are neither 0
+nor 1 are decided by ``draw(stream, round, index)``.
 """
 
 import random
@@ -58,12 +58,10 @@ def transcribe(s, seed, pairs_of=None, draw=None):
                     symptomatic.append(questioner)
                 if answered:
                     symptomatic.append(answerer)
-                if (asked or answered) and questioner in defenders:
-                    if happens(s.cure.detection, "FIND_ASKING", round_, index):
-                        cures.append(questioner)
-                if (asked or answered) and answerer in defenders:
-                    if happens(s.cure.detection, "FIND_ANSWERING", round_, index):
-                        cures.append(answerer)
+                for agent, stream in ((questioner, "FIND_ASKING"), (answerer, "FIND_ANSWERING")):
+                    noticed = (asked or answered) and agent in defenders
+                    if noticed and happens(s.cure.detection, stream, round_, index):
+                        cures.append(agent)
             arrivals.append((answerer, picture))
         for answerer, picture in arrivals:
             if picture is not None and not (picture == VIRUS and answerer in immune):

@@ -77,7 +77,8 @@ def test_three_hundred_seeds_give_the_known_means() -> None:
 
 
 @pytest.mark.parametrize(
-    ("album", "cumulative", "current", "died"), [(2, 38.8, 24.9, 33), (4, 76.9, 68.2, 6), (6, 83.4, 76.0, 1), (10, 85.0, 77.9, 0)]
+    ("album", "cumulative", "current", "died"),
+    [(2, 38.8, 24.9, 33), (4, 76.9, 68.2, 6), (6, 83.4, 76.0, 1), (10, 85.0, 77.9, 0)],
 )
 def test_album_sizes_give_the_known_table(album, cumulative, current, died) -> None:
     run = simulate(Scenario(256, 1, 17, album, reference_pairing=True), range(200))

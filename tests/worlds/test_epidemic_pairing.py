@@ -76,4 +76,4 @@ def test_any_part_of_a_stream_can_be_made_alone() -> None:
     with pytest.raises(ValueError):
         raw_words(3, Stream.ASK, 7, 10, 2)
     drawn = uniforms(3, Stream.ASK, 0, 4000)
-    assert 0.0 <= drawn.min() and drawn.max() < 1.0 and abs(drawn.mean() - 0.5) < 0.02
+    assert drawn.min() >= 0.0 and drawn.max() < 1.0 and abs(drawn.mean() - 0.5) < 0.02

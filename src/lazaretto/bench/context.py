@@ -1,4 +1,5 @@
-"""What a runner receives and what a unit of work leaves behind: the whole interface between experiments and the bench."""
+"""What a runner receives and what a unit of work leaves behind: the whole interface between experiments and the
+bench."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class RunContext:
     """Where a runner may keep files, and how it says how far it is."""
 
     workdir: Path
-    """A folder of this unit alone. It survives an interruption: checkpoints and ledgers found here are the unit's own."""
+    """A folder of this unit alone. It survives an interruption: checkpoints and ledgers found here are the unit's
+    own."""
     progress: Progress = silent
 
 

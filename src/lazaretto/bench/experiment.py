@@ -80,6 +80,8 @@ class Row(_Strict):
     settings: Mapping[str, Any] = Field(default_factory=dict)
     seeds: int | tuple[int, ...] | None = None
     """Overrides the experiment's seeds."""
+    colour: int | None = None
+    """Place in the palette; rows that belong together may share one. Default: a colour of its own."""
 
 
 class Column(_Strict):
@@ -91,7 +93,8 @@ class Column(_Strict):
 
 
 class Plot(_Strict):
-    """One figure. ``curve``: a list measure over its index; ``line``: a number over a setting; ``bars``: a number per row."""
+    """One figure. ``curve``: a list measure over its index; ``line``: a number over a setting; ``bars``: a number per
+    row."""
 
     name: str
     kind: Literal["curve", "line", "bars"] = "curve"
@@ -104,9 +107,12 @@ class Plot(_Strict):
     title: str = ""
     x_label: str = ""
     y_label: str | tuple[str, ...] = ""
+    x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
     group: str = ""
     """``line`` only: the setting that separates one line from another."""
+    spread: Literal["interval", "middle90"] = "interval"
+    """``curve`` only: the band is the 95 % interval of the mean, or the middle 90 % of the seeds."""
 
 
 class Experiment(_Strict):
@@ -155,7 +161,8 @@ class Experiment(_Strict):
             point = dict(zip(self.grid, values, strict=True))
             suffix = ", ".join(f"{k}={v}" for k, v in point.items())
             name = suffix if suffix and not self.rows else f"{row.name}, {suffix}" if suffix else row.name
-            out.append(Row(name=name, settings={**self.settings, **row.settings, **point}, seeds=row.seeds))
+            merged = {**self.settings, **row.settings, **point}
+            out.append(row.model_copy(update={"name": name, "settings": merged}))
         return tuple(out)
 
 
@@ -208,7 +215,9 @@ def experiment_folder(folder: Path | None = None) -> Path:
     """Where experiment files live: the named folder, ``./experiments``, or the one of the source checkout."""
     if folder is not None:
         if not folder.is_dir():
-            raise InputError("experiments", f"no folder {folder}", "Name a folder that holds <family>/<name>.toml files")
+            raise InputError(
+                "experiments", f"no folder {folder}", "Name a folder that holds <family>/<name>.toml files"
+            )
         return folder
     places = [Path("experiments"), Path(__file__).resolve().parents[3] / "experiments"]
     if named := os.environ.get("LAZARETTO_EXPERIMENTS"):

@@ -22,10 +22,6 @@ class ResultFolder:
 
     def __init__(self, out: Path, experiment: str) -> None:
         self.path = (out / experiment).absolute()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError("out", f"cannot use {self.path}: {error.strerror}", "Name a folder you may write to") from None
 
     def file(self, unit: str) -> Path:
         """Where a unit's result is, or will be."""
@@ -51,11 +47,18 @@ class ResultFolder:
     def write(self, result: UnitResult) -> None:
         """Keep a finished unit. After a kill at any moment the file is either absent or complete."""
         data = orjson.dumps(plain(result), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
-        write_atomically(self.file(result.unit), data)
+        write_atomically(self.file(result.unit), data, durable=result.seconds >= 1.0)
 
     @contextmanager
     def only_one(self) -> Iterator[None]:
-        """Hold the folder for one run; the lock dies with the process, so a kill leaves nothing to clean up."""
+        """Make the folder and hold it for one run; the lock dies with the process, so a kill leaves nothing to clean
+        up."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                "out", f"cannot use {self.path}: {error.strerror}", "Name a folder you may write to"
+            ) from None
         with (self.path / ".lock").open("w") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,14 +69,16 @@ class ResultFolder:
             yield
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that no reader ever sees half of it."""
+def write_atomically(path: Path, data: bytes, durable: bool) -> None:
+    """Write a file so that no reader ever sees half of it; ``durable`` also outlives a power cut, at the price of a
+    sync."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -102,7 +102,9 @@ def _in_processes(jobs: Sequence[Job], workers: int, watcher: Watcher) -> Iterat
     deaths: Counter[str] = Counter()
     while waiting:
         before = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_parent)
+        pool = ProcessPoolExecutor(
+            workers, multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_parent
+        )
         flying: dict[Future[UnitResult], Job] = {}
         try:
             while waiting or flying:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from lazaretto.bench.context import Outcome, Progress, RunContext, UnitResult, silent
+from lazaretto.bench.context import Outcome, Progress, RunContext, UnitResult
 from lazaretto.bench.experiment import Bound, Unit
 from lazaretto.bench.results import write_atomically
 from lazaretto.bench.runners import find_runner
@@ -32,7 +32,8 @@ class Job:
 
 
 class ProgressFile:
-    """Progress of a unit that runs in another process: a small file in its work folder, rewritten a few times a second."""
+    """Progress of a unit that runs in another process: a small file in its work folder, rewritten a few times a
+    second."""
 
     def __init__(self, workdir: Path, every: float = 0.3) -> None:
         self._path, self._every, self._last = workdir / PROGRESS_FILE, every, 0.0
@@ -41,7 +42,7 @@ class ProgressFile:
         now = time.monotonic()
         if now - self._last >= self._every:
             self._last = now
-            write_atomically(self._path, orjson.dumps([share, note]))
+            write_atomically(self._path, orjson.dumps([share, note]), durable=False)
 
 
 def read_progress(workdir: Path) -> tuple[float, str]:
@@ -77,7 +78,16 @@ def finished(
         "machine": platform.machine(),
     }
     return UnitResult(
-        unit.key, unit.experiment, unit.row, unit.seed, unit.settings, outcome, reason, measures or {}, seconds, made_with
+        unit.key,
+        unit.experiment,
+        unit.row,
+        unit.seed,
+        unit.settings,
+        outcome,
+        reason,
+        measures or {},
+        seconds,
+        made_with,
     )
 
 
@@ -114,6 +124,3 @@ def _clean(name: str, value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(f"measure {name!r} is a {type(value).__name__}; use numbers, words, None or lists of them")
-
-
-__all__ = ["Job", "ProgressFile", "clean_measures", "do_job", "finished", "judge", "read_progress", "silent"]

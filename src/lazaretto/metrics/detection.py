@@ -91,7 +91,8 @@ def recall_at_fpr(truth: ArrayLike, scores: ArrayLike, limit: float = 0.01) -> f
 
 
 def threshold_for_f1(truth: ArrayLike, scores: ArrayLike) -> float:
-    """The threshold (flag when score >= threshold) with the best F1; the highest of equals. Choose it on validation data."""
+    """The threshold (flag when score >= threshold) with the best F1; the highest of equals. Choose it on validation
+    data."""
     bad, values = _checked(truth, scores)
     order = np.argsort(-values, kind="stable")
     hits = np.cumsum(bad[order])

@@ -1,4 +1,5 @@
-"""How varied agents still are: retrieval entropy, semantic diversity, drift, and their retention against a benign run."""
+"""How varied agents still are: retrieval entropy, semantic diversity, drift, and their retention against a benign
+run."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def entropy(shares: ArrayLike) -> float:
 
 
 def retrieval_entropy(retrieved: Iterable[Hashable]) -> float:
-    """H = -sum p(I) ln p(I), p(I) the share of retrievals that fetched I. Nothing retrieved has no entropy: an error."""
+    """H = -sum p(I) ln p(I), p(I) the share of retrievals that fetched I. Nothing retrieved has no entropy: an
+    error."""
     return entropy(list(Counter(retrieved).values()))
 
 
@@ -55,7 +57,8 @@ def semantic_drift(embeddings: ArrayLike, against: ArrayLike) -> float:
 
 
 def dispersion(embeddings: ArrayLike, squared: bool = False) -> float:
-    """SDI: mean distance of records to their centroid (``squared``: mean squared distance, as the FLP program has it)."""
+    """SDI: mean distance of records to their centroid (``squared``: mean squared distance, as the FLP program has
+    it)."""
     rows = _rows(embeddings)
     distances = np.linalg.norm(rows - rows.mean(axis=0), axis=1)
     return float((distances**2 if squared else distances).mean())

@@ -35,7 +35,9 @@ def cumulative_percent(symptomatic: Iterable[Set[str] | Set[int]], agents: int) 
 def activation(retrieved_virus: ArrayLike, carrying_questioners: ArrayLike) -> NDArray[np.float64]:
     """beta_t: of the questioners that carry the virus, the share that retrieved it; NaN in rounds without carriers."""
     hits, chances = np.asarray(retrieved_virus, dtype=float), np.asarray(carrying_questioners, dtype=float)
-    return np.divide(hits, chances, out=np.full(np.broadcast(hits, chances).shape, np.nan), where=chances > 0)
+    share: NDArray[np.float64] = np.full(np.broadcast(hits, chances).shape, np.nan)
+    np.divide(hits, chances, out=share, where=chances > 0)
+    return share
 
 
 def infection_summary(cumulative: Sequence[float], current: Sequence[float]) -> dict[str, float | int | None]:

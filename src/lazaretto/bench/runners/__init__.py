@@ -10,6 +10,7 @@ from lazaretto.errors import InputError, MissingExtra
 
 RUNNERS: dict[str, str] = {
     "epidemic": "lazaretto.bench.runners.epidemic:run",
+    "outbreak": "lazaretto.bench.runners.outbreak:run",
 }
 """Short names of the runners that ship; packages add theirs through the entry point group ``lazaretto.runners``."""
 

@@ -18,8 +18,8 @@ WORD = 64
 class Slots:
     """A bit per album slot and agent; bit 0 is the newest picture.
 
-    An arriving picture shifts the bits by one, so a copy leaves after as many receptions as the album has slots. Albums of up
-    to 64 pictures are one machine word per agent (the smallest that holds them); longer ones are several.
+    An arriving picture shifts the bits by one, so a copy leaves after as many receptions as the album has slots.
+    Albums of up to 64 pictures are one machine word per agent (the smallest that holds them); longer ones are several.
     """
 
     def __init__(self, agents: int, album: int) -> None:
@@ -37,7 +37,8 @@ class Slots:
         return found
 
     def push(self, ids: Ids, arrived: Mask) -> None:
-        """A picture arrives in each of these albums and the oldest leaves; ``arrived`` says whether it is of this kind."""
+        """A picture arrives in each of these albums and the oldest leaves; ``arrived`` says whether it is of this
+        kind."""
         carry = arrived
         last = len(self.bits) - 1
         one = self.bits.dtype.type(1)

@@ -40,7 +40,8 @@ class Stream(IntEnum):
 
 
 def raw_words(seed: int, stream: Stream, round_: int, count: int, start: int = 0) -> Words:
-    """``count`` random 64-bit words of a stream's round, from position ``start`` (a multiple of 4: Philox makes four at once)."""
+    """``count`` random 64-bit words of a stream's round, from position ``start`` (a multiple of 4: Philox makes four
+    at once)."""
     if start % 4:
         raise ValueError("start must be a multiple of 4")
     counter = np.array([start // 4, 0, 0, round_], dtype=np.uint64)
@@ -50,17 +51,18 @@ def raw_words(seed: int, stream: Stream, round_: int, count: int, start: int = 0
 
 def uniforms(seed: int, stream: Stream, round_: int, count: int, start: int = 0) -> NDArray[np.float64]:
     """``count`` uniform numbers in [0, 1) with 53 random bits each."""
-    return (raw_words(seed, stream, round_, count, start) >> np.uint64(11)) * 2.0**-53
+    bits = raw_words(seed, stream, round_, count, start) >> np.uint64(11)
+    return bits.astype(np.float64) * 2.0**-53
 
 
 def random_pairs(seed: int, round_: int, agents: int, part: int = 0, parts: int = 1) -> tuple[Ids, Ids, int]:
     """Questioners and answerers of a round: every ordered perfect matching equally likely.
 
     Coin tosses choose the answerers (made exactly half by moving a few at random), who stay in order; the others get
-    random keys, and the order of their keys says whom they meet. Keys carry the agent's number in their low bits, so one
-    sort of plain integers does it; 2^40 possible keys and more make ties, which would favour low numbers, negligible.
-    With ``parts`` > 1 only the pairs whose key lies in the ``part``-th range are returned, with the position of the
-    first: the parts put together are the whole, whatever their number.
+    random keys, and the order of their keys says whom they meet. Keys carry the agent's number in their low bits, so
+    one sort of plain integers does it; 2^40 possible keys and more make ties, which would favour low numbers,
+    negligible. With ``parts`` > 1 only the pairs whose key lies in the ``part``-th range are returned, with the
+    position of the first: the parts put together are the whole, whatever their number.
     """
     answers = _answerer_mask(seed, round_, agents)
     asks = np.flatnonzero(~answers)
@@ -146,7 +148,7 @@ class ReferenceDraws:
         values = self._peek(2 * wanted + 64) >> (32 - bits)
         accepted = values < top
         while True:  # the limit at each word depends on the acceptances before it: iterate to the fixed point
-            before = np.cumsum(accepted) - accepted
+            before: Ids = np.cumsum(accepted) - accepted
             again = values < top - before
             if np.array_equal(again, accepted):
                 break

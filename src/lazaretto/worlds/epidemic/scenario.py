@@ -34,7 +34,8 @@ class Cure:
     """A cure that spreads as the virus does (Cowpox): retrieved before the virus by whoever carries both."""
 
     defenders: int = 0
-    """Agents (the last of the list) that examine the chats they take part in and make a cure when they find a symptom."""
+    """Agents (the last of the list) that examine the chats they take part in and make a cure when they find a
+    symptom."""
     detection: float = 0.847
     """Chance that a defender recognises a symptomatic chat; one yes/no question in the published system."""
     beta: float = 1.0

@@ -1,8 +1,9 @@
 """The epidemic itself: rounds of chats over all agents, and many seeds, at once.
 
-A round, synchronous as in the reference: the defence looks at albums; pairs are drawn; each questioner retrieves the cure,
-the virus or something harmless from its album as it stands; symptoms show; the pictures arrive at the answerers; defenders
-that recognised a symptom add a cure to their own album; agents that carried the virus recover with chance gamma.
+A round, synchronous as in the reference: the defence looks at albums; pairs are drawn; each questioner retrieves the
+cure, the virus or something harmless from its album as it stands; symptoms show; the pictures arrive at the
+answerers; defenders that recognised a symptom add a cure to their own album; agents that carried the virus recover
+with chance gamma.
 """
 
 from __future__ import annotations
