@@ -8,6 +8,7 @@ picture: it suppresses the virus by crowding it out, which is also why it makes 
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,10 @@ CureMaker = Callable[[Keepsake, str], Keepsake]
 class Analyst(Protocol):
     """Says of outputs whether they are malicious."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Which analyst, with its settings."""
+        ...
 
     async def suspects(self, outputs: Sequence[str], view: View) -> list[bool]:
         """One yes or no per output."""
@@ -137,14 +141,14 @@ class Cowpox:
             ]
             if suspect is None or not said or suspect in self.cures.values():
                 continue
-            cure = self._cure(suspect, said[-1])
+            cure = await self._cure(suspect, said[-1])
             if cure.key not in agent.album:
                 changes.append(Change(replace(agent, album=agent.album.add(cure)), "cure"))
         return changes
 
-    def _cure(self, suspect: Keepsake, said: str) -> Keepsake:
+    async def _cure(self, suspect: Keepsake, said: str) -> Keepsake:
         if suspect.key not in self.cures:
-            self.cures[suspect.key] = self.make_cure(suspect, said)
+            self.cures[suspect.key] = await asyncio.to_thread(self.make_cure, suspect, said)
         return self.cures[suspect.key]
 
     def snapshot(self) -> Mapping[str, Any]:

@@ -1,0 +1,143 @@
+"""An outbreak in the album-chat world as an experiment: one unit is one run, with its benign twin for comparison."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lazaretto.agents.mind import Mind
+from lazaretto.bench.context import RunContext
+from lazaretto.bench.runners.outbreak_parts import Parts, make_parts
+from lazaretto.bench.runners.outbreak_settings import OutbreakSettings, cache_folder, read_settings
+from lazaretto.ledger import Ledger
+from lazaretto.metrics.infection import infection_summary
+from lazaretto.models.cache import EmbeddingCache
+from lazaretto.models.memo import MemoChat
+from lazaretto.worlds.album_chat.measures import Diversity, Spread, mean, measure_diversity, measure_spread
+from lazaretto.worlds.album_chat.scenario import Scenario
+from lazaretto.worlds.album_chat.trace import RoundTrace
+from lazaretto.worlds.album_chat.world import AlbumChat, Outcome
+
+
+def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
+    """One run: what the infection did, what became of diversity, and what it cost."""
+    wanted = read_settings(settings)
+    context.progress(0.0, "models and attack")
+    return run_with(make_parts(wanted, seed, context.workdir), wanted, seed, context)
+
+
+def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunContext) -> dict[str, Any]:
+    """``run`` with the parts already made: models, pool, viruses and defence."""
+    scenario = settings.scenario(seed)
+    chat = MemoChat(parts.chat, context.workdir)
+    mind = Mind(chat, EmbeddingCache(parts.embedder, context.workdir))
+    ledger = Ledger.open(f"sqlite:///{context.workdir / 'ledger.db'}") if settings.ledger else None
+    try:
+        world = AlbumChat(
+            scenario, mind, parts.pool, parts.viruses if settings.infected else (),
+            defence=parts.defence, ledger=ledger, folder=context.workdir / "world",
+        )  # fmt: skip
+        outcome = asyncio.run(world.run(_say(context, scenario.rounds, 0.6 if settings.diversity else 1.0)))
+    finally:
+        if ledger is not None:
+            ledger.close()
+    keys = [virus.keepsake.key for virus in parts.viruses]
+    spread = measure_spread(outcome, keys)
+    measures = {**_infection(spread, settings), **_costs(outcome), **_changes(outcome, keys)}
+    measures["computed"] = chat.computed
+    if settings.diversity:
+        benign = benign_twin(parts, scenario, context)
+        measures |= _diversity(measure_diversity(outcome, benign, parts.semantics))
+    return measures
+
+
+def benign_twin(parts: Parts, scenario: Scenario, context: RunContext) -> Outcome:
+    """The same world without virus and defence, run once for all rows that share it."""
+    benign = replace(scenario, infected=0)
+    place = context.workdir / "twin"
+    mind = Mind(MemoChat(parts.chat, place), EmbeddingCache(parts.embedder, place))
+    name = AlbumChat(benign, mind, parts.pool).fingerprint[:24]
+    kept = cache_folder() / "benign" / name
+    folder = kept if kept.is_dir() else place / "world"
+    world = AlbumChat(benign, mind, parts.pool, folder=folder)
+    outcome = asyncio.run(world.run(_say(context, benign.rounds, 0.4, 0.6)))
+    if folder != kept:
+        _publish(folder, kept)
+    return outcome
+
+
+def _publish(folder: Path, kept: Path) -> None:
+    """Copy a finished run to where others find it, whole or not at all."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    beside = kept.with_name(f"{kept.name}.{time.time_ns()}.part")
+    shutil.copytree(folder, beside)
+    try:
+        beside.rename(kept)
+    except OSError:  # another process was faster; its run is the same
+        shutil.rmtree(beside)
+
+
+def _say(context: RunContext, rounds: int, share: float, start: float = 0.0) -> Any:
+    def report(trace: RoundTrace) -> None:
+        done = (trace.round_index + 1) / max(1, rounds)
+        context.progress(start + share * done, f"round {trace.round_index + 1} of {rounds}")
+
+    return report
+
+
+def _infection(spread: Spread, settings: OutbreakSettings) -> dict[str, Any]:
+    if not spread.current:
+        return {"cumulative": [], "current": []}
+    return {
+        **infection_summary(spread.cumulative, spread.current),
+        "beta": mean(spread.activation),
+        "alpha_question": mean(spread.asked),
+        "alpha_answer": mean(spread.answered),
+        "carrying_end": 100.0 * spread.carrying / settings.agents,
+        "cumulative": list(spread.cumulative),
+        "current": list(spread.current),
+        "activation": list(spread.activation),
+        "entropy": list(spread.entropy),
+    }
+
+
+def _diversity(diversity: Diversity) -> dict[str, Any]:
+    spread, benign = mean(diversity.dispersion), mean(diversity.benign_dispersion)
+    return {
+        "cer": 100.0 * diversity.entropy_retention,
+        "sdd": mean(diversity.drift),
+        "sdi": spread,
+        "sdi_benign": benign,
+        "sdi_ratio": spread / benign if spread is not None and benign else None,
+        "drift": list(diversity.drift),
+        "dispersion": list(diversity.dispersion),
+    }
+
+
+def _costs(outcome: Outcome) -> dict[str, Any]:
+    rounds = outcome.rounds
+    calls = sum(trace.spent.calls for trace in rounds)
+    defence = sum(trace.spent_by_defence.calls for trace in rounds)
+    return {
+        "calls": calls,
+        "calls_by_defence": defence,
+        "calls_ratio": (calls + defence) / calls if calls else None,
+        "prompt_tokens": sum(t.spent.prompt_tokens + t.spent_by_defence.prompt_tokens for t in rounds),
+        "completion_tokens": sum(t.spent.completion_tokens + t.spent_by_defence.completion_tokens for t in rounds),
+        "faults": sum(bool(turn.fault) for trace in rounds for turn in trace.turns),
+        "pictures_encoded": outcome.pictures_encoded,
+        "pictures_met": outcome.contents_met,
+    }
+
+
+def _changes(outcome: Outcome, viruses: list[str]) -> dict[str, Any]:
+    removed = Counter(key for trace in outcome.rounds for change in trace.changes for key in change.removed)
+    added = sum(len(change.added) for trace in outcome.rounds for change in trace.changes)
+    bad = sum(removed[key] for key in viruses)
+    return {"virus_removed": bad, "benign_removed": removed.total() - bad, "added": added}

@@ -1,0 +1,79 @@
+"""Cowpox for outbreak experiments in the pocket world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lazaretto.attacks.infectious.settings import Budget
+from lazaretto.bench.runners.outbreak_attack import training_chats
+from lazaretto.bench.runners.outbreak_models import pocket_models
+from lazaretto.bench.runners.outbreak_parts import DefenceContext
+from lazaretto.bench.runners.outbreak_settings import cache_folder
+from lazaretto.errors import InputError
+from lazaretto.worlds.album_chat.cowpox import (
+    DEFENDER_SHARE,
+    PUBLISHED_ACCURACY,
+    Analyst,
+    Cowpox,
+    CureMaker,
+    ModelAnalyst,
+    PublishedAnalyst,
+)
+from lazaretto.worlds.album_chat.defence import Defence
+from lazaretto.worlds.album_chat.pools import scene_pictures
+
+CURE_BASES = 44
+"""Seed of the picture a cure starts from."""
+
+
+class CowpoxSettings(BaseModel):
+    """What an experiment may set about Cowpox."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    share: float = DEFENDER_SHARE
+    analyst: Literal["published", "model"] = "published"
+    """``published``: right as often as reported; ``model``: the world's own model is asked, which must be able to."""
+    recall: float = PUBLISHED_ACCURACY
+    false_alarm: float = 0.0
+    turns: int = 1
+    cure_eps: float = 64
+    """Budget of the cure, in 1/255 per pixel."""
+    cure_steps: int = 400
+
+
+def cowpox(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
+    """The defence with a cure maker for the models of the run."""
+    try:
+        wanted = CowpoxSettings.model_validate(dict(settings))
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(["defence_settings", *(str(part) for part in fault["loc"])])
+        raise InputError(place, fault["msg"], "See docs/worlds.md") from None
+    return Cowpox(_analyst(wanted, context), _cures(wanted, context), wanted.share)
+
+
+def _analyst(wanted: CowpoxSettings, context: DefenceContext) -> Analyst:
+    if wanted.analyst == "model":
+        return ModelAnalyst(wanted.turns)
+    targets = tuple(virus.target for virus in context.viruses)
+    return PublishedAnalyst(targets, wanted.recall, wanted.false_alarm)
+
+
+def _cures(wanted: CowpoxSettings, context: DefenceContext) -> CureMaker:
+    models = context.outbreak.models
+    if (models.chat, models.embedder) != ("pocket", "pocket"):
+        raise InputError("defence", "cures are optimised against the pocket models", "Use models 'pocket'")
+    from lazaretto.models.pocket.gradients import PocketGradients
+    from lazaretto.worlds.album_chat.cure import CureSettings, PocketCures
+
+    return PocketCures(
+        PocketGradients(*pocket_models(models.device)),
+        training_chats(models.device),
+        scene_pictures(1, CURE_BASES)[0],
+        cache_folder() / "cures",
+        CureSettings(Budget("pixel", wanted.cure_eps), wanted.cure_steps),
+    )

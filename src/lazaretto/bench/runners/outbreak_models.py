@@ -1,0 +1,65 @@
+"""The models that an outbreak experiment names, loaded when they are asked for."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from lazaretto.bench.runners.outbreak_settings import ModelSettings
+from lazaretto.errors import InputError
+from lazaretto.models.protocol import ChatModel, TextEmbedder
+
+if TYPE_CHECKING:
+    from lazaretto.models.pocket import PocketClip, PocketVlm
+
+
+@cache
+def pocket_models(device: str) -> tuple[PocketVlm, PocketClip]:
+    """The pocket models, loaded once per process."""
+    from lazaretto.models.pocket import load_pocket_models
+
+    return load_pocket_models(device)
+
+
+def models_for(settings: ModelSettings, notes: bool) -> tuple[ChatModel, TextEmbedder]:
+    """The chat model and the embedder that settings name."""
+    return _chat(settings), _embedder(settings, notes)
+
+
+def _chat(settings: ModelSettings) -> ChatModel:
+    kind, _, name = settings.chat.partition(":")
+    if kind == "pocket" and not name:
+        return pocket_models(settings.device)[0]
+    if kind == "transformers" and name:
+        from lazaretto.models.transformers_vlm import TransformersVlm
+
+        return TransformersVlm(name, settings.device, settings.batch)
+    if kind == "endpoint" and "@" in name:
+        from lazaretto.models.openai_chat import Endpoint, OpenAIChat
+
+        model, _, url = name.partition("@")
+        return OpenAIChat(Endpoint(model, url))
+    raise InputError(
+        "models.chat",
+        f"{settings.chat!r} is not a model",
+        "Use pocket, transformers:<path or hub name>, or endpoint:<model>@<base url>",
+    )
+
+
+def _embedder(settings: ModelSettings, notes: bool) -> TextEmbedder:
+    kind, _, name = settings.embedder.partition(":")
+    if kind == "pocket" and not name:
+        if notes:  # the text tower of pocket-clip is this very encoder
+            from lazaretto.models.minilm import shared_minilm
+
+            return shared_minilm()
+        return pocket_models(settings.device)[1]
+    if kind == "transformers" and name:
+        from lazaretto.models.transformers_clip import TransformersClip
+
+        return TransformersClip(name, settings.device)
+    raise InputError(
+        "models.embedder",
+        f"{settings.embedder!r} is not an embedder",
+        "Use pocket, or transformers:<path or hub name> of a CLIP or SigLIP model",
+    )

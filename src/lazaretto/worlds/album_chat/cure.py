@@ -1,0 +1,103 @@
+"""How Cowpox comes by a cure in the pocket world: the attack's own search, turned around.
+
+A cure must win the retrieval against ordinary pictures and against the suspect, and make agents say something benign
+even when their histories are full of the suspect's sentence. That is the attack's optimisation with another sentence
+and a stronger rival in every album, so the same search does it. Torch is needed: import this module when it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from lazaretto.agents.album import Keepsake, picture_keepsake
+from lazaretto.agents.prompts import answer_request, question_request
+from lazaretto.attacks.infectious.chats import Chat
+from lazaretto.attacks.infectious.craft import Search
+from lazaretto.attacks.infectious.settings import Budget, Craft
+from lazaretto.models.pocket.eyes import pixels
+from lazaretto.models.pocket.gradients import PocketGradients
+from lazaretto.worlds.scenes.render import png_bytes
+
+BENIGN = "This is a happy picture."
+"""What agents say about a cure; made of words that pocket-vlm knows."""
+INFECTED_SHARE = 0.5
+"""Share of the cure's training chats whose histories hold the suspect's sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class CureSettings:
+    """How a cure is sought; more freedom than any virus of the experiments has, so that it can out-score them."""
+
+    budget: Budget = field(default_factory=lambda: Budget("pixel", 64))
+    steps: int = 400
+    restarts: int = 1
+    batch: int = 6
+    seed: int = 0
+
+
+class PocketCures:
+    """Makes cures against the pocket models and keeps them by what they were made from."""
+
+    def __init__(
+        self,
+        models: PocketGradients,
+        chats: Sequence[Chat],
+        base: Keepsake,
+        folder: Path | None = None,
+        settings: CureSettings | None = None,
+    ) -> None:
+        self.models, self.chats, self.base, self.folder = models, tuple(chats), base, folder
+        self.settings = settings or CureSettings()
+
+    def __call__(self, suspect: Keepsake, said: str) -> Keepsake:
+        """The cure for a suspect that made somebody say ``said``."""
+        place = self.folder / f"{self._key(suspect, said)}.png" if self.folder is not None else None
+        if place is not None and place.is_file():
+            return picture_keepsake(place.read_bytes(), self.base.title)
+        data = self._search(suspect, said)
+        if place is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            beside = place.with_suffix(".part")
+            beside.write_bytes(data)
+            beside.replace(place)
+        return picture_keepsake(data, self.base.title)
+
+    def _search(self, suspect: Keepsake, said: str) -> bytes:
+        from PIL import Image
+
+        chats = self._lessons(suspect, said)
+        # the name only seeds the search: what is to be said is put in its place below
+        craft = Craft("marker-test", self.settings.budget, self.settings.steps, self.settings.restarts,
+                      self.settings.batch, infected_share=0.0, seed=self.settings.seed)  # fmt: skip
+        search = Search(self.models, np.array(pixels(self.base.picture)), chats, craft)
+        ask = [question_request(c.questioner, c.questioner_history, image=b"picture") for c in chats]
+        answer = [answer_request(c.answerer, c.answerer_history, BENIGN, image=b"picture") for c in chats]
+        search.lessons = replace(
+            search.lessons, ask=self.models.situations(ask, BENIGN), answer=self.models.situations(answer, BENIGN)
+        )
+        for _ in search.run():
+            pass
+        return png_bytes(Image.fromarray(search.result().pixels))
+
+    def _lessons(self, suspect: Keepsake, said: str) -> list[Chat]:
+        """The chats with the suspect in every album and its sentence in some of the histories."""
+        rng = random.Random(f"cure:{self.settings.seed}")
+        lessons = []
+        for chat in self.chats:
+            held = list(chat.album)
+            held[rng.randrange(1, len(held))] = suspect  # slot 0 is the oldest, which the cure pushes out
+            sick = rng.random() < INFECTED_SHARE
+            known = chat.infected(said, rng.randint(1, 3)) if sick else chat
+            lessons.append(replace(known, album=tuple(held)))
+        return lessons
+
+    def _key(self, suspect: Keepsake, said: str) -> str:
+        chats = hashlib.sha256(repr([(c.plan, c.questioner, c.answerer) for c in self.chats]).encode()).hexdigest()
+        facts = (suspect.key, said, self.base.key, repr(self.settings), chats, BENIGN)
+        return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:24]
