@@ -244,3 +244,28 @@ def test_looks_survive_storing() -> None:
     look = Look.of(drawing())
     assert Look.from_hex(look.hex()) == look
     assert pixel_digest(decode(saved(drawing(), "PNG"), 10**6)) == pixel_digest(decode(saved(drawing(), "BMP"), 10**6))
+
+
+async def test_text_and_picture_of_one_item_are_listed_as_a_pair(context: GateContext) -> None:
+    """Either may be harmless: an ordinary caption must not be blocked for the picture it once stood beside."""
+    gate, data = make({}), saved(drawing(), "PNG")
+    caption = "Look at this picture of the harbour"
+    both = replace(picture(context, data), text=caption)
+    gate.learn(both, Ruling.BLOCK, context)
+    assert (await gate.examine(both, context)).ruling is Ruling.BLOCK
+    assert (await gate.examine(replace(both, text=caption.upper()), context)).rule == "text_folded"
+    assert (await gate.examine(text(caption), context)).ruling is Ruling.ALLOW
+    assert (await gate.examine(picture(context, data), context)).ruling is Ruling.ALLOW
+
+
+async def test_a_cleared_text_does_not_clear_the_picture_beside_it(context: GateContext) -> None:
+    gate, data = make({}), saved(drawing(), "PNG")
+    gate.learn(picture(context, data), Ruling.BLOCK, context)
+    gate.learn(text(POISON), Ruling.ALLOW, context)
+    verdict = await gate.examine(replace(picture(context, data), text=POISON), context)
+    assert (verdict.rule, verdict.ruling) == ("file", Ruling.BLOCK)
+    gate.learn(text("a known bad text of some length"), Ruling.QUARANTINE, context)
+    other = picture(context, saved(drawing(9), "PNG"))
+    assert (
+        await gate.examine(replace(other, text="A known bad text, of some length"), context)
+    ).ruling is Ruling.QUARANTINE

@@ -18,16 +18,21 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lazaretto.config import CLOSED, RulingWord, read_settings
-from lazaretto.gates import pictures
 from lazaretto.gates.folding import fold
+from lazaretto.gates.pictures import Look, Unreadable, decode, pixel_digest
 from lazaretto.gates.protocol import GateContext
+from lazaretto.ledger import Known
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
+KIND = "blocklist"
+"""What the ledger files our fingerprints under; a key is ``rule:fingerprint``, so that one look-up serves several."""
 EXACT, FOLDED, FILE, PIXELS, LOOK = "text", "text_folded", "file", "pixels", "look"
 CLEARED = Ruling.ALLOW.label
 """Mark of what a person released: it stops the search, so that a mere likeness does not flag it again."""
 SLICES = 6
 KEPT = 2
+Key = tuple[str, str]
+"""Rule and fingerprint."""
 MAX_DISTANCE = SLICES - KEPT
 """Two hashes that differ in at most this many bits agree in two of six slices at least: pigeonhole."""
 
@@ -79,12 +84,12 @@ class BlocklistGate:
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """``allow`` for what is not known; else what was ruled then, or ``near_picture`` for a mere resemblance."""
         started = time.perf_counter()
-        match = next(self._matches(observation, context), None)
+        match = self._match(observation, context)
         cost = Cost(ms=(time.perf_counter() - started) * 1000)
         if match is None or match.ruling is Ruling.ALLOW:
             rule = "cleared" if match else "unknown"
             return Verdict(self.name, observation.id, Ruling.ALLOW, 0.05, (0.0, 1.0), rule, cost=cost)
-        near = match.rule == "look"
+        near = match.rule == LOOK
         summary = f"{_SAYINGS[match.rule]} {match.item}, which was ruled {match.detail['known_as']}"
         return Verdict(
             gate=self.name,
@@ -114,62 +119,72 @@ class BlocklistGate:
             keys = [key for key in keys if key[0] in (EXACT, FILE)]
         self._mark(keys, observation.id, ruling, context)
 
-    def _keys(self, observation: Observation, context: GateContext) -> list[tuple[str, str]]:
-        keys = [*text_keys(observation.text, self.settings.min_folded)]
-        if observation.image is not None:
-            keys.append((FILE, observation.image))
-            image = self._decoded(observation, context)
-            if image is not None:
-                keys += [(PIXELS, pictures.pixel_digest(image)), (LOOK, pictures.Look.of(image).hex())]
-        return keys
-
-    @staticmethod
-    def _mark(keys: list[tuple[str, str]], item: str, ruling: Ruling, context: GateContext) -> None:
-        """Newest word wins: whatever equals this item and is marked the other way is forgotten."""
-        equal = [(kind, key) for kind, key in keys if kind != LOOK]
-        for kind, key in equal:
-            for known in context.ledger.find_known(kind, [key]):
-                if (known.label == CLEARED) != (ruling <= Ruling.WARN):
-                    context.ledger.forget_known(known.item)
-        context.ledger.forget_known(item)
-        context.ledger.mark_known(equal, item, CLEARED if ruling <= Ruling.WARN else ruling.label)
-        for look in (key for kind, key in keys if kind == LOOK and ruling > Ruling.WARN):
-            bands = [(LOOK, band) for band in look_keys(pictures.Look.from_hex(look).hash)]
-            context.ledger.mark_known(bands, item, f"{ruling.label} {look}")
-
-    def _matches(self, observation: Observation, context: GateContext) -> Iterator[Match]:
-        """Cheapest first, and lazily: the first match ends the search."""
-        for kind, key in text_keys(observation.text, self.settings.min_folded):
-            yield from self._equal(kind, key, context)
-        if observation.image is None:
-            return
-        yield from self._equal(FILE, observation.image, context)
+    def _keys(self, observation: Observation, context: GateContext) -> list[Key]:
+        """What an item is listed under: text and picture of one item as a pair, for either may be harmless."""
+        if observation.image is None or observation.text:
+            return text_keys(observation.text, self.settings.min_folded, observation.image or "")
         image = self._decoded(observation, context)
-        if image is not None:
-            yield from self._equal(PIXELS, pictures.pixel_digest(image), context)
-            yield from self._alike(pictures.Look.of(image), context)
+        keys = [(FILE, observation.image)]
+        return keys if image is None else [*keys, (PIXELS, pixel_digest(image)), (LOOK, Look.of(image).hex())]
 
     @staticmethod
-    def _equal(kind: str, key: str, context: GateContext) -> Iterator[Match]:
-        found = context.ledger.find_known(kind, [key])
-        for known in sorted(found, key=lambda k: Ruling.from_label(k.label), reverse=True):
-            yield Match(kind, known.item, Ruling.from_label(known.label), {"known_as": known.label})
+    def _mark(keys: list[Key], item: str, ruling: Ruling, context: GateContext) -> None:
+        """Newest word wins: whatever equals this item and is marked the other way is forgotten."""
+        ledger, cleared = context.ledger, ruling <= Ruling.WARN
+        equal = [f"{rule}:{key}" for rule, key in keys if rule != LOOK]
+        for known in ledger.find_known(KIND, equal):
+            if (known.label == CLEARED) != cleared:
+                ledger.forget_known(known.item)
+        ledger.forget_known(item)
+        ledger.mark_known([(KIND, key) for key in equal], item, CLEARED if cleared else ruling.label)
+        for look in (key for rule, key in keys if rule == LOOK and not cleared):
+            bands = [(KIND, band) for band in look_keys(Look.from_hex(look).hash)]
+            ledger.mark_known(bands, item, f"{ruling.label} {look}")
 
-    def _alike(self, look: pictures.Look, context: GateContext) -> Iterator[Match]:
-        for known in context.ledger.find_known(LOOK, look_keys(look.hash)):
+    def _match(self, observation: Observation, context: GateContext) -> Match | None:
+        """What the text, the picture, or both together are known as; the strictest of these."""
+        text, image = observation.text, observation.image
+        alone = text_keys(text, self.settings.min_folded)
+        pair = text_keys(text, self.settings.min_folded, image) if image and text else []
+        file = [(FILE, image)] if image else []
+        found = self._look_up([*alone, *pair, *file], context)
+        shown = _nearest(found, file)
+        if image and shown is None:
+            shown = self._seen_before(observation, context)
+        matches = [match for match in (_nearest(found, alone), _nearest(found, pair), shown) if match]
+        return max(matches, key=lambda match: match.ruling, default=None)
+
+    def _seen_before(self, observation: Observation, context: GateContext) -> Match | None:
+        """A picture whose file is unknown: the same pixels, or a likeness."""
+        image = self._decoded(observation, context)
+        if image is None:
+            return None
+        look, pixels = Look.of(image), (PIXELS, pixel_digest(image))
+        found = self._look_up([pixels, *(("", key) for key in look_keys(look.hash))], context)
+        return _nearest(found, [pixels]) or next(self._alike(look, found), None)
+
+    @staticmethod
+    def _look_up(keys: Sequence[Key], context: GateContext) -> list[Known]:
+        wanted = [f"{rule}:{key}" if rule else key for rule, key in keys]
+        return context.ledger.find_known(KIND, wanted) if wanted else []
+
+    def _alike(self, look: Look, found: Sequence[Known]) -> Iterator[Match]:
+        for known in found:
             label, _, stored = known.label.partition(" ")
-            other = pictures.Look.from_hex(stored)
+            if not stored:
+                continue
+            other = Look.from_hex(stored)
             bits, gap = look.distance(other), look.colour_gap(other)
             if bits <= self.settings.distance and gap <= self.settings.colour_gap:
                 detail = {"known_as": label, "bits": bits, "colour_gap": gap}
-                yield Match("look", known.item, self.settings.near_picture, detail)
+                yield Match(LOOK, known.item, self.settings.near_picture, detail)
 
     @staticmethod
     def _decoded(observation: Observation, context: GateContext) -> Any:
         """The picture, or None where it cannot be decoded: that is the structural gate's finding, not ours."""
         try:
-            return pictures.decode(context.ledger.blob(str(observation.image)), context.limits.max_pixels)
-        except pictures.Unreadable:
+            return decode(context.ledger.blob(str(observation.image)), context.limits.max_pixels)
+        except Unreadable:
             return None
 
 
@@ -182,14 +197,27 @@ _SAYINGS = {
 }
 
 
-def text_keys(text: str, min_folded: int) -> Iterator[tuple[str, str]]:
-    """The fingerprints of a text, the exact one first; a very short text has no other."""
+def _nearest(found: Sequence[Known], keys: Sequence[Key]) -> Match | None:
+    """The most exact of the matches for these keys; among equals the strictest."""
+    for rule, key in keys:
+        labels = [(Ruling.from_label(known.label), known.item) for known in found if known.key == f"{rule}:{key}"]
+        if labels:
+            ruling, item = max(labels)
+            return Match(rule, item, ruling, {"known_as": ruling.label})
+    return None
+
+
+def text_keys(text: str, min_folded: int, beside: str = "") -> list[Key]:
+    """The fingerprints of a text (with the picture beside it), the exact one first; a very short text has no other."""
     if not text:
-        return
-    yield EXACT, hashlib.sha256(text.encode()).hexdigest()
+        return []
+    keys = [(EXACT, _digest(text, beside))]
     folded = fold(text)
-    if len(folded) >= min_folded:
-        yield FOLDED, hashlib.sha256(folded.encode()).hexdigest()
+    return [*keys, (FOLDED, _digest(folded, beside))] if len(folded) >= min_folded else keys
+
+
+def _digest(text: str, beside: str) -> str:
+    return hashlib.sha256(f"{text}\0{beside}".encode() if beside else text.encode()).hexdigest()
 
 
 def look_keys(hashed: int) -> Sequence[str]:

@@ -39,15 +39,16 @@ def mark(
         )
 
 
-def find(connection: sa.Connection, tenant: int | None, kind: str, keys: Sequence[str]) -> list[Known]:
-    """The items a tenant knows under any of ``keys``: one index look-up each, however many are known."""
+def find(connection: sa.Connection, namespace: str, kind: str, keys: Sequence[str]) -> list[Known]:
+    """The items a tenant knows under any of ``keys``: one statement, one index look-up each, however many are known."""
     one = "?" if connection.dialect.name == "sqlite" else "%s"
     found: list[Known] = []
     for chunk in chunks(dict.fromkeys(keys)):
         rows = connection.exec_driver_sql(
-            f"SELECT kind, key, item, label FROM lz_known WHERE tenant = {one} AND kind = {one}"
+            f"SELECT kind, key, item, label FROM lz_known WHERE kind = {one}"
+            f" AND tenant = (SELECT tenant FROM lz_heads WHERE namespace = {one})"
             f" AND key IN ({', '.join([one] * len(chunk))}) ORDER BY key, item",
-            (tenant, kind, *chunk),
+            (kind, namespace, *chunk),
         )
         found.extend(Known(*row) for row in rows)
     return found

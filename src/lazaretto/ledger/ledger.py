@@ -270,7 +270,7 @@ class Ledger:
     def find_known(self, kind: str, keys: Sequence[str]) -> list[Known]:
         """What is known under any of ``keys``; the time does not grow with how much is known."""
         with self._store.reading() as connection:
-            return known.find(connection, self._tenant(connection), kind, keys)
+            return known.find(connection, self.namespace, kind, keys)
 
     def forget_known(self, item: str) -> int:
         """Drop the fingerprints of an item; how many there were."""
