@@ -25,6 +25,8 @@ from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observ
 
 T = TypeVar("T")
 _UNSURE_KEPT = 64
+# made once: every query of the graph asks for the head first, and building the statement was half of that
+_HEAD = sa.select(heads.c.seq, heads.c.hash).where(heads.c.namespace == sa.bindparam("namespace"))
 
 
 class Ledger:
@@ -186,8 +188,7 @@ class Ledger:
     def head(self) -> Head:
         """The end of the chain; keep it somewhere else to prove later that nothing was cut off."""
         with self._store.reading() as connection:
-            query = sa.select(heads.c.seq, heads.c.hash).where(heads.c.namespace == self.namespace)
-            row = connection.execute(query).first()
+            row = connection.execute(_HEAD, {"namespace": self.namespace}).first()
         return Head(self.namespace, 0, GENESIS.hex()) if row is None else Head(self.namespace, row[0], row[1].hex())
 
     def verify(self, head: Head | None = None) -> Verification:
