@@ -1,7 +1,8 @@
 """Which structure holds a million influence edges best? The measurement behind decision 0010.
 
-Three candidates answer the same question, "what does this item reach, in how many hops", on three shapes:
-an ordinary outbreak, a hub with 100,000 descendants, and a chain of 100,000 steps. Run: python benchmarks/graph_structures.py
+Three candidates answer the same question, "what does this item reach, in how many hops", on three shapes: an ordinary
+outbreak, a hub with 100,000 descendants, and a chain of 100,000 steps. Times are processor times.
+Run: python benchmarks/graph_structures.py
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import numpy as np
 import psutil
 import rustworkx
 
+from lazaretto.ledger.adjacency import Adjacency, Rows
+from lazaretto.ledger.index import WIDE
+
 SEED = 20260
 NODES = 700_000
-SMALL = 512
 
 
 def make_edges() -> np.ndarray:
@@ -33,7 +36,7 @@ def make_edges() -> np.ndarray:
 
 def rustworkx_reach(edges: np.ndarray) -> Callable[[int], dict[int, int]]:
     """Petgraph behind Python: hop counts through its Dijkstra with unit weights."""
-    graph = rustworkx.PyDiGraph(multigraph=False)
+    graph = rustworkx.PyDiGraph()
     graph.add_nodes_from([None] * NODES)
     graph.add_edges_from([(a, b, 1.0) for a, b in edges.tolist()])
     return lambda start: {n: int(d) for n, d in rustworkx.dijkstra_shortest_path_lengths(graph, start, float).items()}
@@ -63,31 +66,28 @@ def lists_reach(edges: np.ndarray) -> Callable[[int], dict[int, int]]:
     return reach
 
 
-def csr_reach(edges: np.ndarray) -> Callable[[int], dict[int, int]]:
-    """Two flat arrays; narrow frontiers step node by node, wide ones in whole arrays."""
-    order = np.argsort(edges[:, 0], kind="stable")
-    targets = edges[order, 1].astype(np.int32)
-    offsets = np.zeros(NODES + 1, np.int64)
-    np.cumsum(np.bincount(edges[:, 0], minlength=NODES), out=offsets[1:])
-    starts, cells = memoryview(offsets), memoryview(targets)
+def arrays_reach(edges: np.ndarray) -> Callable[[int], dict[int, int]]:
+    """What the graph uses: flat arrays, thin frontiers node by node, wide ones in whole arrays."""
+    adjacency = Adjacency()
+    count = len(edges)
+    adjacency.extend(Rows(edges[:, 0].tolist(), edges[:, 1].tolist(), [0.0] * count, [0] * count))
 
     def reach(start: int) -> dict[int, int]:
-        hops = {start: 0}
-        frontier, depth = [start], 0
+        seen, depth, hops = bytearray(NODES), 0, {}
+        seen[start] = 1
+        flags = np.frombuffer(seen, np.uint8)
+        frontier = [start]
         while frontier:
             depth += 1
-            if len(frontier) < SMALL:
-                near = [c for n in frontier for c in cells[starts[n] : starts[n + 1]]]
+            if len(frontier) < WIDE:
+                frontier = adjacency.step(frontier, seen)
             else:
-                nodes = np.array(frontier)
-                counts = offsets[nodes + 1] - offsets[nodes]
-                total = int(counts.sum())
-                shift = np.repeat(offsets[nodes] - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
-                near = targets[np.arange(total) + shift].tolist()
-            found = dict.fromkeys([c for c in near if c not in hops], depth)
-            hops.update(found)
-            frontier = list(found)
-        del hops[start]
+                targets = adjacency.gather(frontier).targets
+                flags[targets[flags[targets] == 0]] = 2
+                fresh = np.flatnonzero(flags == 2)
+                flags[fresh] = 1
+                frontier = fresh.tolist()
+            hops.update(dict.fromkeys(frontier, depth))
         return hops
 
     return reach
@@ -105,15 +105,15 @@ def main() -> None:
     ordinary = np.random.default_rng(SEED + 1).integers(200_050, NODES, 300).tolist()
     answers = []
     print(f"{'structure':<12}{'build s':>9}{'MB':>7}{'median ms':>11}{'p99 ms':>9}{'hub ms':>9}{'chain ms':>10}")
-    for build in (rustworkx_reach, lists_reach, csr_reach):
-        before, begun = resident(), time.perf_counter()
+    for build in (rustworkx_reach, lists_reach, arrays_reach):
+        before, begun = resident(), time.thread_time()
         reach = build(edges)
-        built, grown = time.perf_counter() - begun, resident() - before
+        built, grown = time.thread_time() - begun, resident() - before
         taken = []
         for start in [*ordinary, 0, 100_001]:
-            begun = time.perf_counter()
+            begun = time.thread_time()
             answer = reach(start)
-            taken.append((time.perf_counter() - begun) * 1e3)
+            taken.append((time.thread_time() - begun) * 1e3)
         answers.append([reach(start) for start in [*ordinary[:20], 0, 100_001]])
         usual = sorted(taken[:300])
         print(

@@ -137,9 +137,12 @@ class GraphIndex:
 
     def _take_edges(self, edges: Iterable[Edge]) -> None:
         flow, reads, writes = Rows.none(), Rows.none(), Rows.none()
+        known = self.items.number.get  # most ids are known already, and a million calls are a second
         for edge in edges:
             kind, time, tag = edge.kind, edge.time, TAGS[edge.kind]
-            item = self._item(edge.source)
+            item = known(edge.source)
+            if item is None:
+                item = self._item(edge.source)
             if kind is EdgeKind.WRITTEN_BY:
                 agent = self.agents.intern(edge.target)
                 self._write(item, agent, time)
@@ -149,7 +152,9 @@ class GraphIndex:
             if kind is EdgeKind.RETRIEVED_BY or kind is EdgeKind.SENT_TO:
                 reads.add(item, self.agents.intern(edge.target), time, tag)
                 continue
-            other = self._item(edge.target)
+            other = known(edge.target)
+            if other is None:
+                other = self._item(edge.target)
             self._mention(other, time)
             if kind is EdgeKind.DERIVED_FROM and item != other:
                 flow.add(other, item, time, tag)
