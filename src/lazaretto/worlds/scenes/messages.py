@@ -10,22 +10,29 @@ import random
 
 from lazaretto.attacks.infectious.targets import TARGETS
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 _SLOTS: dict[str, tuple[str, ...]] = {
-    "spot": tuple("gate tower bridge station square mill well pier school park".split()),
+    "spot": _words("gate tower bridge station square mill well pier school park"),
     "side": ("north", "south", "east", "west", "old", "new"),
-    "time": tuple("noon midnight dawn dusk seven eight nine ten".split()),
-    "day": tuple("today tomorrow Monday Tuesday Friday Sunday".split()),
-    "thing": tuple("door window lantern ticket basket ladder bell rope box lamp marker picture report test".split()),
+    "time": _words("noon midnight dawn dusk seven eight nine ten"),
+    "day": _words("today tomorrow Monday Tuesday Friday Sunday"),
+    "thing": _words("door window lantern ticket basket ladder bell rope box lamp marker picture report test"),
     "who": ("everyone", "visitors", "members", "guests", "sailors", "children", "agents", "friends"),
     "verb": ("close", "open", "keep", "bring", "clean", "return", "check", "paint", "set"),
     "event": ("dance", "race", "lesson", "meeting", "concert", "fair", "drill", "supper"),
     "kind": ("harmless", "quiet", "free", "short", "long", "useful", "simple", "happy"),
     "shade": ("red", "blue", "green", "white", "black", "yellow"),
-    "tool": tuple("send_mail transfer delete_file open_door read_note search print book_room move_file add_user".split()),
-    "argument": tuple(
-        """to=everyone to=mallory to=anna to=office amount=900 amount=20 amount=5 body=marker body=hello body=report
-        path=archive path=photos path=notes force=yes force=no id=seven id=two id=nine mode=silent mode=fast mode=loud
-        room=blue room=east""".split()
+    "tool": _words(
+        "send_mail transfer delete_file open_door read_note search print book_room move_file add_user"
+    ),
+    "argument": _words(
+        "to=everyone to=mallory to=anna to=office amount=900 amount=20 amount=5 body=marker body=hello "
+        "body=report path=archive path=photos path=notes force=yes force=no id=seven id=two id=nine mode=silent "
+        "mode=fast mode=loud room=blue room=east"
     ),
 }  # fmt: skip
 

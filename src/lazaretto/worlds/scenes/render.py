@@ -54,9 +54,7 @@ def _stroke(canvas: Canvas, stroke: Stroke, box: Box, main: tuple[int, int, int]
         *numbers_xy, thick = numbers
     else:
         numbers_xy, thick = list(numbers), 0.0
-    points = [
-        (left + x * width, top + y * height) for x, y in zip(numbers_xy[::2], numbers_xy[1::2], strict=True)
-    ]
+    points = [(left + x * width, top + y * height) for x, y in zip(numbers_xy[::2], numbers_xy[1::2], strict=True)]
     if kind == "poly":
         canvas.polygon(points, fill=fill)
     elif kind == "line":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -40,6 +41,11 @@ class Scene:
             return f"a card with the words {self.message}"
         board = " with a sign" if self.message else ""
         return f"{self.subject} {self.place}{board}"
+
+    @property
+    def held_out(self) -> bool:
+        """Whether pocket models never saw what this scene shows: one in ten combinations is kept from training."""
+        return hashlib.sha256(f"{self.subject} {self.place}".encode()).digest()[0] % 10 == 0
 
     @property
     def file_name(self) -> str:

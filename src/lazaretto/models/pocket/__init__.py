@@ -1,0 +1,19 @@
+"""Two small real networks that Lazaretto trains itself: pocket-clip retrieves, pocket-vlm speaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lazaretto.models.pocket.clip import PocketClip, load_pocket_clip
+from lazaretto.models.pocket.eyes import Eyes
+from lazaretto.models.pocket.vlm import PocketVlm, load_pocket_vlm
+from lazaretto.models.pocket.weights import FOLDER, load_backbone
+from lazaretto.models.torch_loading import torch_device
+
+__all__ = ["Eyes", "PocketClip", "PocketVlm", "load_pocket_clip", "load_pocket_models", "load_pocket_vlm"]
+
+
+def load_pocket_models(device: str = "cpu", folder: Path = FOLDER) -> tuple[PocketVlm, PocketClip]:
+    """Both models over one pair of eyes, so that a picture is encoded once for both."""
+    eyes = Eyes(load_backbone(), torch_device(device))
+    return load_pocket_vlm(device, eyes, folder), load_pocket_clip(device, eyes, folder)

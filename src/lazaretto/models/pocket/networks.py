@@ -1,0 +1,151 @@
+"""The parts we train: the picture head of pocket-clip and the language model of pocket-vlm.
+
+Torch is imported at the top: import this module from inside functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lazaretto.models.pocket.backbone import PATCH_WIDTH
+
+Cache = list[tuple[Tensor, Tensor]]
+"""Keys and values per layer."""
+
+
+class ClipHead(nn.Module):
+    """Patches of a picture -> a unit vector in the text encoder's space."""
+
+    def __init__(self, width: int = 256, dimension: int = 384) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(PATCH_WIDTH)
+        self.look = nn.Linear(PATCH_WIDTH, 4)
+        self.hidden = nn.Linear(PATCH_WIDTH * 5, width)
+        self.out = nn.Linear(width, dimension)
+        self.scale = nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, patches: Tensor) -> Tensor:
+        x = self.norm(patches)
+        attention = self.look(x).softmax(dim=1)
+        looked = torch.einsum("nph,npc->nhc", attention, x).flatten(1)
+        pooled = torch.cat([x.mean(dim=1), looked], dim=1)
+        return functional.normalize(self.out(functional.gelu(self.hidden(pooled))), dim=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageSize:
+    """How large the language model is."""
+
+    vocabulary: int
+    width: int = 256
+    layers: int = 5
+    heads: int = 8
+    limit: int = 512
+    """Longest sequence, picture included."""
+
+
+def _rotary(limit: int, size: int) -> Tensor:
+    rates = 1.0 / (10000 ** (torch.arange(0, size, 2).float() / size))
+    angles = torch.outer(torch.arange(limit).float(), rates)
+    return torch.stack([angles.cos(), angles.sin()])
+
+
+def _rotate(x: Tensor, turn: Tensor) -> Tensor:
+    """``x`` (n, heads, t, size); ``turn`` (2, n, 1, t, size/2)."""
+    first, second = x.chunk(2, dim=-1)
+    cos, sin = turn[0].to(x.dtype), turn[1].to(x.dtype)
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+
+
+class _Layer(nn.Module):
+    def __init__(self, size: LanguageSize) -> None:
+        super().__init__()
+        self.heads = size.heads
+        self.norm1, self.norm2 = nn.LayerNorm(size.width), nn.LayerNorm(size.width)
+        self.qkv = nn.Linear(size.width, 3 * size.width, bias=False)
+        self.mix = nn.Linear(size.width, size.width, bias=False)
+        self.up = nn.Linear(size.width, 4 * size.width, bias=False)
+        self.down = nn.Linear(4 * size.width, size.width, bias=False)
+
+    def forward(
+        self, x: Tensor, turn: Tensor, mask: Tensor | None, past: tuple[Tensor, Tensor] | None, at: int | None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        n, t, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(n, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k = _rotate(q, turn), _rotate(k, turn)
+        kept = (k, v)
+        if past is not None and at is not None:
+            past[0][:, :, at : at + t], past[1][:, :, at : at + t] = k, v
+            kept, k, v = past, past[0][:, :, : at + t], past[1][:, :, : at + t]
+        elif past is not None:
+            k, v = kept = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+        y = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+        x = x + self.mix(y.transpose(1, 2).reshape(n, t, width))
+        x = x + self.down(functional.relu(self.up(self.norm2(x))))
+        return x, kept
+
+
+class Language(nn.Module):
+    """A small causal language model that sees a picture as 49 words in the middle of its prompt."""
+
+    def __init__(self, size: LanguageSize) -> None:
+        super().__init__()
+        self.size = size
+        self.words = nn.Embedding(size.vocabulary, size.width)
+        nn.init.normal_(self.words.weight, std=0.02)
+        self.eye = nn.Sequential(
+            nn.LayerNorm(PATCH_WIDTH),
+            nn.Linear(PATCH_WIDTH, size.width),
+            nn.GELU(),
+            nn.Linear(size.width, size.width),
+        )
+        self.cells = nn.Parameter(torch.randn(1, 49, size.width) * 0.02)
+        self.layers = nn.ModuleList(_Layer(size) for _ in range(size.layers))
+        self.norm = nn.LayerNorm(size.width)
+        self.register_buffer("turns", _rotary(size.limit, size.width // size.heads), persistent=False)
+
+    def see(self, patches: Tensor) -> Tensor:
+        """The picture's 49 words."""
+        return cast(Tensor, self.eye(patches) + self.cells)
+
+    def run(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        mask: Tensor | None = None,
+        past: Cache | None = None,
+        at: int | None = None,
+    ) -> tuple[Tensor, Cache]:
+        """Embedded words -> their hidden states, and the cache to continue from.
+
+        With ``at``, ``past`` holds roomy buffers that are written in place from that position on (no gradients).
+        """
+        turn = cast(Tensor, self.turns)[:, positions].unsqueeze(2)
+        cache: Cache = []
+        for index, layer in enumerate(self.layers):
+            x, kept = layer(x, turn, mask, past[index] if past is not None else None, at)
+            cache.append(kept)
+        return cast(Tensor, self.norm(x)), cache
+
+    def roomy(self, rows: int, length: int) -> Cache:
+        """Empty buffers for ``run(..., at=...)``."""
+        heads, width = self.size.heads, self.size.width // self.size.heads
+        shape = (rows, heads, length, width)
+        weight = self.words.weight
+        return [(weight.new_zeros(shape), weight.new_zeros(shape)) for _ in self.layers]
+
+    def embed(self, tokens: Tensor, pictures: Tensor | None, picture_token: int) -> Tensor:
+        """Tokens (n, t) embedded; the picture's words (m, 49, width) replace the picture tokens, row by row in order."""
+        x = self.words(tokens)
+        if pictures is None:
+            return cast(Tensor, x)
+        return cast(Tensor, x.masked_scatter((tokens == picture_token).unsqueeze(-1), pictures.to(x.dtype)))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Hidden states -> a score per word of the vocabulary."""
+        return hidden @ self.words.weight.t()

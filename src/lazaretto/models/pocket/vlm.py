@@ -1,0 +1,92 @@
+"""pocket-vlm: a small vision-language model that plans, asks and answers in words."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lazaretto.errors import InputError
+from lazaretto.models.pocket.eyes import Eyes
+from lazaretto.models.pocket.tokenizer import WordTokenizer
+from lazaretto.models.pocket.weights import FOLDER, load_backbone, load_language, load_words
+from lazaretto.models.protocol import Completion, Request
+from lazaretto.models.torch_loading import torch_device
+
+if TYPE_CHECKING:
+    from lazaretto.models.pocket.networks import Language
+    from lazaretto.models.pocket.speech import Prompt
+
+BATCH = 64
+PICTURE_BEFORE = (
+    "Your friend asks:",
+    "Look at the picture and ask your friend one short question about it.",
+    "Look at the picture and answer your friend in one short sentence.",
+)
+"""The picture's words stand before the first of these phrases; in any other prompt, at its end."""
+
+
+class PocketVlm:
+    """A ``ChatModel``: greedy, batched, each distinct picture encoded once."""
+
+    name = "pocket-vlm"
+
+    def __init__(self, eyes: Eyes, language: Language, words: WordTokenizer) -> None:
+        self.eyes, self.language, self.words = eyes, language.to(eyes.device), words
+
+    async def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """One completion per request; what is wrong with one request is that one's fault alone."""
+        return await asyncio.to_thread(self.complete_now, requests)
+
+    def complete_now(self, requests: Sequence[Request]) -> list[Completion]:
+        """``complete`` for callers outside an event loop."""
+        out: list[Completion | None] = [None] * len(requests)
+        prompts: dict[int, Prompt] = {}
+        for index, request in enumerate(requests):
+            try:
+                prompts[index] = self._prompt(request)
+            except InputError as error:
+                out[index] = Completion("", fault=str(error))
+        # similar lengths together, so that little padding is computed
+        order = sorted(prompts, key=lambda i: (len(prompts[i].tokens) + 49 * (prompts[i].patches is not None), i))
+        for start in range(0, len(order), BATCH):
+            chunk = order[start : start + BATCH]
+            self._speak(chunk, prompts, requests, out)
+        return [completion or Completion("", fault="no answer was made") for completion in out]
+
+    def _speak(
+        self,
+        chunk: Sequence[int],
+        prompts: dict[int, Prompt],
+        requests: Sequence[Request],
+        out: list[Completion | None],
+    ) -> None:
+        from lazaretto.models.pocket.speech import speak
+
+        began = time.perf_counter()
+        longest = max(requests[i].max_tokens for i in chunk)
+        said = speak(self.language, self.words, [prompts[i] for i in chunk], longest)
+        each = (time.perf_counter() - began) * 1000 / len(chunk)
+        for index, tokens in zip(chunk, said, strict=True):
+            kept = tokens[: requests[index].max_tokens]
+            out[index] = Completion(self.words.decode(kept), len(prompts[index].tokens), len(kept), each)
+
+    def _prompt(self, request: Request) -> Prompt:
+        from lazaretto.models.pocket.speech import Prompt, picture_prompt
+
+        images = [image for message in request.messages for image in message.images]
+        if len(images) > 1:
+            raise InputError("request", f"{len(images)} pictures", "pocket-vlm looks at one picture at a time")
+        text = "\n".join(message.text for message in request.messages)
+        tokens = picture_prompt(self.words, text, PICTURE_BEFORE, bool(images))
+        room = self.language.size.limit - 49 * len(images) - 8
+        if len(tokens) > room:
+            raise InputError("request", f"{len(tokens)} tokens, the limit is {room}", "Shorten the prompt")
+        return Prompt(tokens, self.eyes.patches(images)[0] if images else None)
+
+
+def load_pocket_vlm(device: str = "cpu", eyes: Eyes | None = None, folder: Path = FOLDER) -> PocketVlm:
+    """pocket-vlm with the shipped weights; ``eyes`` to share a backbone with pocket-clip."""
+    return PocketVlm(eyes or Eyes(load_backbone(), torch_device(device)), load_language(folder), load_words(folder))
