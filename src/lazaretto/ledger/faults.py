@@ -68,3 +68,5 @@ def plain_store_errors(url: str) -> Iterator[None]:
         yield
     except exc.SQLAlchemyError as error:
         raise translate(error, url) from error
+    except UnicodeDecodeError as error:  # the driver's own way to say that text in the file is no longer text
+        raise StoreDamaged(f"{url}: the file is damaged: it holds text that is not Unicode") from error

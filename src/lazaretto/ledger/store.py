@@ -20,7 +20,7 @@ from sqlalchemy.pool import QueuePool
 
 from lazaretto.errors import InputError, MissingExtra, StoreUnavailable
 from lazaretto.ledger import schema
-from lazaretto.ledger.faults import is_passing, plain_store_errors, translate
+from lazaretto.ledger.faults import is_passing, plain_store_errors
 
 T = TypeVar("T")
 BUSY_SECONDS = 60
@@ -199,15 +199,13 @@ class Store:
         """
         if self.read_only:
             raise StoreUnavailable(f"{self.url}: opened read-only")
-        try:
+        with plain_store_errors(self.url):
             try:
                 return self._transact_once(work)
             except exc.DBAPIError as error:
                 if not is_passing(error):
                     raise
                 return self._transact_once(work)
-        except exc.SQLAlchemyError as error:
-            raise translate(error, self.url) from error
 
     def _transact_once(self, work: Callable[[sa.Connection], T]) -> T:
         with self._connect() as connection:

@@ -20,7 +20,7 @@ from lazaretto.ledger.canon import GENESIS, Linker
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
 from lazaretto.ledger.edges import edges_of
 from lazaretto.ledger.replay import changes_of
-from lazaretto.ledger.schema import blob_refs, blobs, heads, items
+from lazaretto.ledger.schema import blob_refs, blobs, events, heads, items
 from lazaretto.types import Event, EventKind, Head
 
 _FETCH = 500
@@ -145,7 +145,7 @@ def verify(connection: sa.Connection, namespace: str, head: Head | None) -> Veri
         walk.run()
     except _Fault as fault:
         return Verification(False, walk.checked, fault.seq, fault.reason)
-    except (StoreDamaged, sa.exc.DatabaseError) as error:
+    except (StoreDamaged, sa.exc.DatabaseError, UnicodeDecodeError) as error:
         if isinstance(error, sa.exc.OperationalError) and connection.dialect.name == "postgresql":
             raise
         text = " ".join(str(getattr(error, "orig", error)).split())
@@ -168,6 +168,8 @@ class _Walk:
         if row is None:
             if self._wanted is not None and self._wanted.seq > 0:
                 raise _Fault(1, f"the chain is gone; the kept head stands at event {self._wanted.seq}")
+            self._check_orphans()
+            self._check_file()
             return
         tenant, seq, last = row
         replay = _Replay()
@@ -183,6 +185,12 @@ class _Walk:
         finally:
             replay.close()
         self._check_file()
+
+    def _check_orphans(self) -> None:
+        """Events whose head row was removed belong to nobody, so an empty namespace may be one that lost its own."""
+        kept = sa.select(heads.c.tenant)
+        if self._connection.execute(sa.select(events.c.seq).where(events.c.tenant.not_in(kept)).limit(1)).first():
+            raise _Fault(1, "a head was removed from the store: events are left that belong to no namespace")
 
     def _walk_chain(self, tenant: int, replay: _Replay) -> None:
         linker = Linker(self._namespace)
@@ -230,8 +238,10 @@ class _Walk:
         )
         for expected, found in zip_longest(replay.items(), stored):
             if expected != found:
-                seqs = [row[1] for row in (expected, found) if row is not None and isinstance(row[1], int)]
-                raise _Fault(min(seqs, default=None), "the items table does not agree with a replay of the chain")
+                # both come in the order of ids, so the smaller id is the one that the other side lacks
+                odd = min((row for row in (expected, found) if row is not None), key=lambda row: bytes(row[0]))
+                seq = odd[1] if isinstance(odd[1], int) else None
+                raise _Fault(seq, f"item {odd[0]!r} does not agree with a replay of the chain")
 
     def _check_search(self, tenant: int, replay: _Replay) -> None:
         if self._connection.dialect.name == "postgresql":

@@ -134,12 +134,10 @@ class Derived:
                     self._changed[field][item] = value
                 else:
                     row[_FIRST_FIELD + FIELDS.index(field)] = value
-        place = 0
-        for edge in edges_of(event):
+        for place, edge in enumerate(edges_of(event)):
             self._edges.append(
                 (self._tenant, event.seq, place, edge.source, edge.target, _EDGE_WORDS[edge.kind], edge.time)
             )
-            place += 1
 
     def _take_item(self, event: Event) -> None:
         body = event.body
