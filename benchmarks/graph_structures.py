@@ -78,15 +78,18 @@ def arrays_reach(edges: np.ndarray) -> Callable[[int], dict[int, int]]:
         flags = np.frombuffer(seen, np.uint8)
         frontier = [start]
         while frontier:
-            depth += 1
             if len(frontier) < WIDE:
-                frontier = adjacency.step(frontier, seen)
-            else:
-                targets = adjacency.gather(frontier).targets
-                flags[targets[flags[targets] == 0]] = 2
-                fresh = np.flatnonzero(flags == 2)
-                flags[fresh] = 1
-                frontier = fresh.tolist()
+                reached, sizes, frontier = adjacency.walk(frontier, seen, WIDE, None)
+                depths = np.repeat(np.arange(depth + 1, depth + 1 + len(sizes)), sizes).tolist()
+                hops.update(zip(reached, depths, strict=True))
+                depth += len(sizes)
+                continue
+            depth += 1
+            targets = adjacency.gather(frontier).targets
+            flags[targets[flags[targets] == 0]] = 2
+            fresh = np.flatnonzero(flags == 2)
+            flags[fresh] = 1
+            frontier = fresh.tolist()
             hops.update(dict.fromkeys(frontier, depth))
         return hops
 

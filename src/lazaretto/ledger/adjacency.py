@@ -56,6 +56,17 @@ class Rows(NamedTuple):
         return Rows(self.targets, self.sources, self.times, self.tags)
 
 
+class Layers(NamedTuple):
+    """Part of a breadth-first walk."""
+
+    reached: list[int]
+    """The nodes found, nearest first."""
+    sizes: list[int]
+    """How many of them each layer holds."""
+    frontier: list[int]
+    """The last layer, from which a walk may go on."""
+
+
 def _concatenated_ranges(starts: Ints, counts: Ints) -> Ints:
     """The numbers start, start + 1, ... of every range, one range after the other."""
     before = np.cumsum(counts) - counts
@@ -118,23 +129,32 @@ class Adjacency:
             near.extend(edge[0] for edge in self._recent[node])
         return near
 
-    def step(self, frontier: list[int], seen: bytearray) -> list[int]:
-        """The unseen neighbours of a thin frontier, marked as seen; written out, for a long chain is all steps."""
+    def walk(self, frontier: list[int], seen: bytearray, widest: int, most: int | None) -> Layers:
+        """Breadth first from ``frontier`` until a layer is empty or holds ``widest`` nodes, or after ``most`` layers.
+
+        Written out in one piece: a chain is nothing but steps, and a call per step would double its price.
+        """
         offsets, cells, recent, settled = self._offset_cells, self._target_cells, self._recent, self._nodes
-        found = []
-        for node in frontier:
-            if node < settled:
-                for k in range(offsets[node], offsets[node + 1]):
-                    target = cells[k]
-                    if not seen[target]:
-                        seen[target] = 1
-                        found.append(target)
-            if node in recent:
-                for target, _, _ in recent[node]:
-                    if not seen[target]:
-                        seen[target] = 1
-                        found.append(target)
-        return found
+        reached: list[int] = []
+        sizes: list[int] = []
+        while frontier and len(frontier) < widest and (most is None or len(sizes) < most):
+            found = []
+            for node in frontier:
+                if node < settled:
+                    for k in range(offsets[node], offsets[node + 1]):
+                        target = cells[k]
+                        if not seen[target]:
+                            seen[target] = 1
+                            found.append(target)
+                if node in recent:
+                    for target, _, _ in recent[node]:
+                        if not seen[target]:
+                            seen[target] = 1
+                            found.append(target)
+            reached += found
+            sizes.append(len(found))
+            frontier = found
+        return Layers(reached, sizes, frontier)
 
     def gather(self, nodes: Sequence[int] | Ints) -> Columns:
         """All edges out of many nodes at once."""

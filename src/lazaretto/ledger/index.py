@@ -203,13 +203,19 @@ class GraphIndex:
         reached = array("q")
         sizes: list[int] = []
         while len(frontier) and (max_hops is None or len(sizes) < max_hops):
-            if len(frontier) >= WIDE:
-                frontier = self._wide_step(frontier, seen, edges, hindered)
-                reached.frombytes(frontier.tobytes())
-            else:
-                thin = frontier if isinstance(frontier, list) else frontier.tolist()
-                frontier = self._thin_live_step(thin, seen, edges) if hindered else edges.step(thin, seen)
+            thin = frontier if isinstance(frontier, list) else frontier.tolist()
+            if len(thin) < WIDE and not hindered:
+                layers = edges.walk(thin, seen, WIDE, None if max_hops is None else max_hops - len(sizes))
+                frontier = layers.frontier
+                reached.fromlist(layers.reached)
+                sizes += layers.sizes
+                continue
+            if len(thin) < WIDE:
+                frontier = self._thin_live_step(thin, seen, edges)
                 reached.fromlist(frontier)
+            else:
+                frontier = self._wide_step(thin, seen, edges, hindered)
+                reached.frombytes(frontier.tobytes())
             sizes.append(len(frontier))
         return np.array(reached, np.int64), np.repeat(np.arange(1, len(sizes) + 1), sizes)
 
@@ -225,7 +231,7 @@ class GraphIndex:
                     found.append(child)
         return found
 
-    def _wide_step(self, frontier: list[int] | Ints, seen: bytearray, edges: Adjacency, live: bool) -> Ints:
+    def _wide_step(self, frontier: list[int], seen: bytearray, edges: Adjacency, live: bool) -> Ints:
         nodes = np.asarray(frontier, np.int64)
         owners, targets, _, _ = edges.gather(nodes)
         if live:
