@@ -351,8 +351,8 @@ def table(facts: dict[str, Any]) -> str:
         f"SQLite ledger. Opening the graph takes {facts['open_s']:.1f} s and {facts['graph_mb']:.0f} MB of resident "
         f"memory. "
         f"SQL is a recursive query over the same table in SQLite {facts['sqlite']}, with covering indexes for both "
-        "directions and a warm cache, asked through Python's sqlite3 alone, while the graph also asks the store whether "
-        "it is up to date; the ratio is total processor time over the questions that both were asked, and every answer is "
+        "directions and a warm cache, asked through Python's sqlite3 alone, while the graph asks the store whether it "
+        "is current. The ratio is total processor time over the questions that both were asked, and every answer is "
         "compared. "
         f"Measured on {facts['machine']}, load average {facts['load']:.1f}, with `python benchmarks/graph.py`.",
         "",
