@@ -85,7 +85,7 @@ def test_a_damaged_file_is_a_clear_error(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{path}") as ledger:
         ledger.append([seen_draft(note(f"{n} " * 50)) for n in range(300)])
     raw = bytearray(path.read_bytes())
-    raw[8192 : len(raw) - 4096 : 7] = bytes(len(raw[8192 : len(raw) - 4096 : 7]))
+    raw[81920 : len(raw) - 4096 : 7] = bytes(len(raw[81920 : len(raw) - 4096 : 7]))  # past the small tables
     path.write_bytes(raw)
     with Ledger.open(f"sqlite:///{path}") as ledger:
         found = ledger.verify()

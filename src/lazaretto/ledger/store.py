@@ -131,8 +131,10 @@ class Store:
         self._pid = os.getpid()
 
     @classmethod
-    def open(cls, url: str | None = None, *, create: bool = True, read_only: bool = False) -> Store:
-        """Open or create the store at ``url``; an old schema is upgraded unless ``read_only``."""
+    def open(
+        cls, url: str | None = None, *, create: bool = True, read_only: bool = False, upgrade: bool = True
+    ) -> Store:
+        """Open or create the store at ``url``; an old schema is upgraded, unless it is not to be or must not be."""
         parsed = _parse(url or default_url())
         if parsed.drivername.startswith("sqlite"):
             path = Path(parsed.database or "").expanduser().absolute()
@@ -146,20 +148,20 @@ class Store:
             engine = _postgres_engine(parsed)
         store = cls(engine, parsed, read_only=read_only)
         try:
-            store._settle_schema(create=create)
+            store._settle_schema(create=create, upgrade=upgrade)
         except BaseException:
             store.close()
             raise
         return store
 
-    def _settle_schema(self, *, create: bool) -> None:
+    def _settle_schema(self, *, create: bool, upgrade: bool) -> None:
         with self.reading() as connection:
             present = schema.steps_present(connection)
         if self.read_only:
             schema.refuse_old(present, self.url)
         elif present is None and not create:
             raise StoreUnavailable(f"no ledger at {self.url}")
-        elif schema.missing_steps(present):
+        elif schema.missing_steps(present) and upgrade:
             self.upgrade()
 
     def upgrade(self) -> tuple[str, ...]:
