@@ -19,9 +19,9 @@ WORD = {"clean": "clean", "infected": "infected", "isolated": "isolated", "super
 
 LEFT, TOP, LANE, RADIUS = 150.0, 96.0, 84.0, 11.0
 NOTE_STEP, READ_STEP = 74.0, 30.0
-WIDEST = 1500.0
-"""Past this width, steps shrink; labels go when there is no room for them."""
-READABLE_STEP = 44.0
+WIDEST, TALLEST, LOWEST_LANE = 1500.0, 1200.0, 26.0
+"""Past this size, steps and lanes shrink; labels go when there is no room for them."""
+READABLE_STEP, READABLE_LANE = 44.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class _Plan:
     columns: dict[tuple[str, str, float], float]
     """(item, reader or "", time) -> x."""
     step: float
+    lane: float
     width: float
     height: float
 
@@ -60,8 +61,9 @@ def _plan(scene: Scene) -> _Plan:
         step = (READ_STEP if reading else NOTE_STEP) * scale
         columns[item, reader, when] = x + step / 2
         x += step
-    heights = {name: TOP + LANE * (place + 0.5) for place, name in enumerate(lanes)}
-    return _Plan(heights, columns, NOTE_STEP * scale, max(x + 40, 760.0), TOP + LANE * len(lanes) + 96)
+    lane = min(LANE, max(LOWEST_LANE, TALLEST / len(lanes)))
+    heights = {name: TOP + lane * (place + 0.5) for place, name in enumerate(lanes)}
+    return _Plan(heights, columns, NOTE_STEP * scale, lane, max(x + 40, 760.0), TOP + lane * len(lanes) + 96)
 
 
 def outbreak_page(scene: Scene, title: str = "") -> Page:
@@ -108,7 +110,7 @@ def _lanes(scene: Scene, plan: _Plan) -> Iterator[Shape]:
     first_red = _turning_points(scene, plan)
     for place, (agent, y) in enumerate(plan.lanes.items()):
         if place % 2 == 0:
-            yield Box(12, y - LANE / 2, plan.width - 24, LANE, Style(fill="#f7f9fb"), 10)
+            yield Box(12, y - plan.lane / 2, plan.width - 24, plan.lane, Style(fill="#f7f9fb"), 10)
         yield line(LEFT, y, plan.width - 28, y, Style(stroke="#cbd2d9", width=1.5))
         reached = agent in first_red
         if reached:
@@ -163,7 +165,7 @@ def _thing(scene: Scene, plan: _Plan, node: Node) -> Iterator[Shape]:
         yield Circle(x, y, RADIUS + 6, Style(fill=PAPER, stroke=RIM["infected"], width=2.2))
         yield Words(x, y - RADIUS - 12, "patient zero", 11, RIM["infected"], "middle", True, True)
     yield from _mark(node.kind, node.state, x, y, hint)
-    if plan.step >= READABLE_STEP:
+    if plan.step >= READABLE_STEP and plan.lane >= READABLE_LANE:
         for place, label in enumerate(_two_lines(node.text or node.id, int(plan.step * 1.4 / 5.5))):
             yield Words(x, y + RADIUS + (19 if zero else 14) + 12 * place, label, 10.5, INK, "middle", halo=True)
 
