@@ -33,13 +33,16 @@ from lazaretto.gates.content.seats import Table
 from lazaretto.ledger import Ledger
 
 
-def _settings(policy: str | None) -> ContentSettings:
+def content_policy(policy: str | None) -> ContentSettings:
+    """The content gate's settings of a policy file, or the defaults."""
     tables = Policy.load(policy).gates if policy else {}
     return content_settings(tables.get("content", {}), policy or "policy")
 
 
 def _table(settings: ContentSettings, store: str | None, namespace: str) -> Table:
     """The table of the settings, with the tenant's live case library."""
+    if "retrieval" in settings.without:
+        return seat_table(settings, None)
     with Ledger.open(store, namespace) as ledger:
         library = Casebook(ledger).library(text_embedder(), cache_folder=vector_cache())
     return seat_table(settings, library)
@@ -84,7 +87,7 @@ def audit(
     as_json: JsonFlag = False,
 ) -> None:
     """Judge a text, a picture or both by debate, with reasons; exit code 1 when it is unsafe."""
-    settings = _settings(policy)
+    settings = content_policy(policy)
     debate = DebateSettings(rounds or settings.rounds, adaptive or settings.adaptive)
     if batch is not None:
         if out is None or text or image or description:

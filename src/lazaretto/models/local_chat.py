@@ -58,6 +58,7 @@ class LocalChat:
                 transformers = import_module("transformers")
             except ImportError:
                 raise MissingExtra("a local language model", "models") from None
+            transformers.utils.logging.disable_progress_bar()
             path = smollm2_file() if self._where == SMOLLM2 else Path(self._where)
             place: dict[str, Any] = {"pretrained_model_name_or_path": str(path)}
             if path.suffix == ".gguf":

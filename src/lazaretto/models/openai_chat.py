@@ -25,6 +25,7 @@ from lazaretto.models.protocol import Completion, Message, Request
 if TYPE_CHECKING:
     from lazaretto.models.lean_transport import LeanTransport
 
+_JSON = {"content-type": "application/json"}
 _RETRY_STATUS = frozenset({408, 409, 425, 429})
 _MEDIA = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"), (b"RIFF", "image/webp"))
 
@@ -44,7 +45,7 @@ class Endpoint:
     retries: int = 3
     """Attempts after the first."""
     backoff: float = 0.5
-    """Seconds before the first retry; doubles, with jitter, up to ``backoff_cap``. A server's retry-after goes first."""
+    """Seconds before the first retry; doubles, with jitter, up to ``backoff_cap``. A server's retry-after wins."""
     backoff_cap: float = 20.0
     concurrency: int = 64
     """Requests under way at once."""
@@ -207,7 +208,9 @@ class OpenAIChat:
     async def _through_sdk(self, body: bytes) -> tuple[str, bytes]:
         """(content type, body) of a good answer."""
         try:
-            response = await self._client.post("/chat/completions", cast_to=self._plain, body=body)
+            response = await self._client.post(
+                "/chat/completions", cast_to=self._plain, content=body, options={"headers": _JSON}
+            )
         except self._status_error as error:
             raise self._refused(int(error.status_code), str(error)[:300], error.response.headers) from None
         except self._sdk_error as error:

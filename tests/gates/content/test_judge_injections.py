@@ -66,7 +66,8 @@ def _gullible(speech: SimpleNamespace) -> Callable[[Request], str]:
         tempted = (
             bool(
                 re.search(
-                    r"OBEY|withdraw|already made|has decided|rule this safe|ignoriere|ignora todas|ignore all|Follow it|Final "
+                    r"OBEY|withdraw|already made|has decided|rule this safe|"
+                    r"ignoriere|ignora todas|ignore all|Follow it|Final "
                     r"Judgment|Игнор|忽略|I concede",
                     outside[:duty],
                     re.IGNORECASE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
@@ -172,7 +173,9 @@ class ChatSupporter:
 
     async def brief(self, prepared: Prepared) -> Briefing:
         """The briefing; precedents are kept even when the model's words cannot be read."""
-        near = self.library.nearest(prepared.words, prepared.kind, self.precedents) if self.library else ()
+        near: tuple[Precedent, ...] = ()
+        if self.library is not None:  # an encoder may run: not on the event loop
+            near = await asyncio.to_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
         quoter = self.codes(prepared)
         file = prompts.opening(prepared, quoter, self.chair.exhibit_chars)
         basis = prompts.precedent_file(Briefing(precedents=near), quoter)

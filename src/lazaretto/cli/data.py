@@ -1,0 +1,140 @@
+"""``lazaretto data``: cases in, and the check that none of them is an evaluation item."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lazaretto.cli.admission import guard_admission
+from lazaretto.cli.common import (
+    EXIT_FLAGGED,
+    JsonFlag,
+    NamespaceOption,
+    PolicyOption,
+    StoreOption,
+    console,
+    emit,
+    plain_errors,
+)
+from lazaretto.errors import InputError
+from lazaretto.gates.content.casebook import Casebook, Intake
+from lazaretto.gates.content.library import read_cases
+from lazaretto.gates.content.records import Case
+from lazaretto.learn.air_bench import case_rows, labelled_rows
+from lazaretto.ledger import Ledger
+
+data = typer.Typer(help="Bring cases in, and keep evaluation items out.", no_args_is_help=True)
+
+AgainstOption = Annotated[
+    list[Path] | None, typer.Option("--against", help="Evaluation items (JSON lines) that no case may overlap.")
+]
+
+
+def protect(book: Casebook, against: list[Path] | None) -> int:
+    """Name the items of evaluation files to the casebook; how many are new."""
+    items: dict[str, str] = {}
+    for path in against or ():
+        for item in labelled_rows(path):
+            items[item.exhibit.id] = "\n".join(p for p in (item.exhibit.text, item.exhibit.description) if p.strip())
+            for part, words in (("text", item.exhibit.text), ("picture", item.exhibit.description)):
+                if len(words.split()) >= 12:
+                    items[f"{item.exhibit.id} ({part})"] = words
+    return book.protect(items)
+
+
+@data.command("import")
+@plain_errors
+def import_cases(
+    kind: Annotated[
+        str, typer.Argument(help="air-bench (Aetheria case files) or cases (JSON lines as exported here).")
+    ],
+    path: Annotated[Path, typer.Argument(help="A .jsonl file, or a folder of them.")],
+    against: AgainstOption = None,
+    live: Annotated[bool, typer.Option("--live/--no-live", help="Use the new version at once.")] = True,
+    screen: Annotated[bool, typer.Option("--screen/--no-screen", help="Ask the memory gate about every case.")] = True,
+    store: StoreOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonFlag = False,
+) -> None:
+    """Import cases into the library: near-duplicates merge, evaluation items are refused by name."""
+    cases = _read(kind, path)
+    with Ledger.open(store, namespace) as ledger:
+        book = Casebook(ledger)
+        protected = protect(book, against)
+        with guard_admission(store, policy, namespace, enabled=screen) as admit:
+            intake = book.offer(cases, f"import {kind} {path.name}", admit)
+        if live:
+            book.go_live(intake.version, by="import")
+        body = _summary(intake, len(cases), protected, book.live)
+    emit(body, as_json, lambda: _show(body))
+
+
+def _read(kind: str, path: Path) -> list[Case]:
+    if kind == "air-bench":
+        return case_rows(path)
+    if kind == "cases":
+        if not path.is_file():
+            raise InputError("path", f"no file {path}", "Give a .jsonl file of cases")
+        return list(read_cases(path.read_bytes(), path.name))
+    raise InputError("kind", f"{kind!r} is unknown", "Use air-bench or cases")
+
+
+def _summary(intake: Intake, offered: int, protected: int, live: str) -> dict[str, Any]:
+    return {
+        "version": intake.version,
+        "live": live,
+        "offered": offered,
+        "added": len(intake.added),
+        "merged": len(intake.merged),
+        "refused": [{"case": r.case, "reason": r.reason, "item": r.item} for r in intake.refused],
+        "protected": protected,
+    }
+
+
+def _show(body: dict[str, Any]) -> None:
+    console.print(
+        f"{body['offered']} offered: {body['added']} added, {body['merged']} merged, {len(body['refused'])} refused; "
+        f"version {body['version']}, live is {body['live']}",
+        highlight=False,
+    )
+    for refusal in body["refused"][:20]:
+        console.print(
+            f"  refused {refusal['case']}: {refusal['reason']} {refusal['item']}", markup=False, highlight=False
+        )
+    if len(body["refused"]) > 20:
+        console.print(f"  ... and {len(body['refused']) - 20} more (--json lists all)")
+
+
+@data.command("leak-check")
+@plain_errors
+def leak_check(
+    against: AgainstOption = None,
+    version: Annotated[str | None, typer.Option("--version", help="Library version; the live one by default.")] = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonFlag = False,
+) -> None:
+    """Does the case library overlap an evaluation set? Exit code 1, and both names, when it does."""
+    with Ledger.open(store, namespace) as ledger:
+        book = Casebook(ledger)
+        protect(book, against)
+        cases = book.cases(version)
+        found = book.leaks(cases)
+    body = {"cases": len(cases), "leaks": [{"case": r.case, "item": r.item, "reason": r.reason} for r in found]}
+
+    def show() -> None:
+        console.print(f"{len(cases)} cases, {len(found)} overlap an evaluation item", highlight=False)
+        for leak in found:
+            console.print(f"  {leak.case} overlaps {leak.item}: {leak.reason}", markup=False, highlight=False)
+
+    emit(body, as_json, show)
+    if found:
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family."""
+    app.add_typer(data, name="data")

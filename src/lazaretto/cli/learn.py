@@ -1,0 +1,206 @@
+"""``lazaretto learn``: the Curator, the case library's versions, and the way back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.table import Table as Grid
+
+from lazaretto.cli.admission import guard_admission
+from lazaretto.cli.audit import content_policy
+from lazaretto.cli.common import (
+    EXIT_FLAGGED,
+    JsonFlag,
+    NamespaceOption,
+    PolicyOption,
+    StoreOption,
+    console,
+    emit,
+    plain_errors,
+)
+from lazaretto.errors import InputError
+from lazaretto.gates.content.casebook import Casebook, Intake
+from lazaretto.gates.content.records import Role
+from lazaretto.gates.content.seating import ContentSettings, chair_for, seat_table, text_embedder, vector_cache
+from lazaretto.learn.air_bench import labelled_rows
+from lazaretto.learn.curate import (
+    ChatCurator,
+    Failed,
+    Labelled,
+    Preview,
+    Writer,
+    curate,
+    extract_lesson,
+    failures,
+    preview,
+)
+from lazaretto.learn.reviews import reviewed_failures
+from lazaretto.ledger import Ledger
+
+learn = typer.Typer(help="Learn from mistakes: curate cases, list versions, roll back.", no_args_is_help=True)
+SAMPLE_SEED = 5
+
+
+def _verdicts(path: Path) -> list[dict[str, Any]]:
+    try:
+        return [orjson.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise InputError("verdicts", f"cannot read {path} ({error})", "Give the output of audit --batch") from None
+
+
+def _writer(settings: ContentSettings) -> Writer:
+    wanted = settings.models.get(Role.CURATOR.value)
+    return ChatCurator(chair_for(Role.CURATOR, wanted)) if wanted is not None else extract_lesson
+
+
+def _wrong(ledger: Ledger, verdicts: Path | None, truth: Path | None) -> list[Failed]:
+    """Failed items of a labelled batch, or those people have labelled and appealed in the ledger."""
+    if (verdicts is None) != (truth is None):
+        raise InputError("verdicts", "verdicts and truth go together", "Give --verdicts and --truth, or neither")
+    if verdicts is None or truth is None:
+        return reviewed_failures(ledger)
+    known = {item.exhibit.id: item for item in labelled_rows(truth)}
+    return failures(_verdicts(verdicts), known)
+
+
+def _sample(path: Path | None, size: int, wrong: list[Failed]) -> list[Labelled]:
+    """A held-out sample: never an item that is being learnt."""
+    if path is None:
+        return []
+    learnt = {failed.exhibit.id for failed in wrong}
+    rows = [item for item in labelled_rows(path) if item.exhibit.id not in learnt]
+    random.Random(SAMPLE_SEED).shuffle(rows)
+    return rows[:size]
+
+
+@learn.command("curate")
+@plain_errors
+def curate_command(
+    verdicts: Annotated[Path | None, typer.Option("--verdicts", help="Output of audit --batch.")] = None,
+    truth: Annotated[Path | None, typer.Option("--truth", help="The same items with their labels.")] = None,
+    held_out: Annotated[Path | None, typer.Option("--held-out", help="Labelled items for the preview.")] = None,
+    sample: Annotated[int, typer.Option("--sample", min=1, help="Items of the preview.")] = 50,
+    force: Annotated[bool, typer.Option("--force", help="Go live even if the preview is worse or absent.")] = False,
+    store: StoreOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonFlag = False,
+) -> None:
+    """Turn mistakes into cases; they go live when a preview on held-out items is no worse.
+
+    Without --verdicts and --truth, what people labelled and appealed in the ledger is learnt.
+    """
+    settings = content_policy(policy)
+    with Ledger.open(store, namespace) as ledger:
+        book = Casebook(ledger)
+        wrong = _wrong(ledger, verdicts, truth)
+        lessons = asyncio.run(curate(wrong, _writer(settings)))
+        with guard_admission(store, policy, namespace) as admit:
+            intake = book.offer(lessons, f"curated from {len(wrong)} failed items", admit)
+        rows = _sample(held_out, sample, wrong)
+        seen = _preview(settings, book, intake, rows) if rows and (intake.added or intake.merged) else None
+        live = bool(intake.added or intake.merged) and (force or (seen is not None and not seen.worse))
+        if live:
+            book.go_live(intake.version, by="curator", preview=asdict(seen) if seen else None)
+    body = _body(intake, len(wrong), seen, live)
+    emit(body, as_json, lambda: _show(body))
+    if wrong and not live:
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+def _preview(settings: ContentSettings, book: Casebook, intake: Intake, rows: list[Labelled]) -> Preview:
+    encoder, cache = text_embedder(), vector_cache()
+    old = seat_table(settings, book.library(encoder, cache_folder=cache))
+    new = seat_table(settings, book.library(encoder, intake.version, cache))
+    return asyncio.run(preview(old, new, rows, settings.debate))
+
+
+def _body(intake: Intake, wrong: int, seen: Preview | None, live: bool) -> dict[str, Any]:
+    shown = {**asdict(seen), "f1_before": seen.before.f1, "f1_after": seen.after.f1} if seen else None
+    refused = [{"case": r.case, "reason": r.reason, "item": r.item} for r in intake.refused]
+    return {
+        "failed": wrong,
+        "version": intake.version,
+        "added": len(intake.added),
+        "merged": len(intake.merged),
+        "refused": refused,
+        "preview": shown,
+        "live": live,
+    }
+
+
+def _show(body: dict[str, Any]) -> None:
+    counts = f"{body['added']} new cases, {body['merged']} merged, {len(body['refused'])} refused"
+    console.print(f"{body['failed']} failed items: {counts}", highlight=False)
+    if body["preview"]:
+        seen = body["preview"]
+        console.print(
+            f"preview on {seen['before']['items']} held-out items: F1 {seen['f1_before']:.3f} -> "
+            f"{seen['f1_after']:.3f}, "
+            f"{len(seen['mended'])} mended, {len(seen['broken'])} broken",
+            highlight=False,
+        )
+    if body["live"]:
+        console.print(f"live: {body['version']}", highlight=False)
+    elif body["failed"]:
+        console.print(f"not live: {body['version']} (give --held-out, or --force to go live anyway)", highlight=False)
+
+
+@learn.command("cases")
+@plain_errors
+def cases_command(
+    version: Annotated[str | None, typer.Option("--version", help="Library version; the live one by default.")] = None,
+    export: Annotated[Path | None, typer.Option("--export", help="Write the cases as JSON lines.")] = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonFlag = False,
+) -> None:
+    """List the versions of the case library, or write one to a file."""
+    with Ledger.open(store, namespace) as ledger:
+        book = Casebook(ledger)
+        cases, versions, live = book.cases(version), book.versions(), book.live
+    if export is not None:
+        from lazaretto.types import plain
+
+        export.write_bytes(b"".join(orjson.dumps(plain(case)) + b"\n" for case in cases))
+    rows = [
+        {"version": v.name, "live": v.name == live, "cases": len(v.cases), "parent": v.parent, "reason": v.reason}
+        for v in versions
+    ]
+
+    def show() -> None:
+        grid = Grid("version", "cases", "from", "reason")
+        for row in rows:
+            name = ("* " if row["live"] else "  ") + str(row["version"])
+            grid.add_row(name, str(row["cases"]), str(row["parent"]), str(row["reason"]))
+        console.print(grid)
+        if export is not None:
+            console.print(f"{len(cases)} cases written to {export}", markup=False, highlight=False)
+
+    emit({"live": live, "versions": rows, "written": len(cases) if export else 0}, as_json, show)
+
+
+@learn.command("rollback")
+@plain_errors
+def rollback_command(
+    to: Annotated[str | None, typer.Option("--to", help="Version; the live one's parent by default.")] = None,
+    by: Annotated[str, typer.Option("--by", help="Who decides it.")] = "operator",
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonFlag = False,
+) -> None:
+    """Go back to an earlier version of the case library."""
+    with Ledger.open(store, namespace) as ledger:
+        now = Casebook(ledger).roll_back(to, by=by)
+    emit({"live": now}, as_json, lambda: console.print(f"live: {now}", highlight=False))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family."""
+    app.add_typer(learn, name="learn")

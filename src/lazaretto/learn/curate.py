@@ -1,0 +1,183 @@
+"""The Curator: reads cases the panel got wrong, writes the lesson, previews what it would change, and lets it go live.
+
+It works in hindsight, with the truth at hand. A language model writes the lesson, or it is extracted from the
+hearing: the spans and the precedents of the side that was right. Either way the lesson is a case like any other and
+passes the library's screens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lazaretto.gates.content import parsing, prompts
+from lazaretto.gates.content.chat_seats import Chair
+from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hear_all
+from lazaretto.gates.content.quoting import Quoter
+from lazaretto.gates.content.records import Case, Exhibit, Label, Prepared
+from lazaretto.gates.content.seats import Table
+from lazaretto.models.protocol import Message
+
+_CUE_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """An exhibit whose truth is known."""
+
+    exhibit: Exhibit
+    truth: Label
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An item the panel got wrong (or could not decide): what it was, what was ruled, and the report of the hearing."""
+
+    exhibit: Exhibit
+    truth: Label
+    ruled: Label
+    report: Mapping[str, Any]
+    source: str = "curated"
+    """``curated`` from a labelled batch, ``appeal`` or ``review`` from a person."""
+
+
+Writer = Callable[[Failed], Awaitable[Case]]
+"""Writes the lesson of one failed item."""
+
+
+def failures(reports: Iterable[Mapping[str, Any]], truths: Mapping[str, Labelled]) -> list[Failed]:
+    """The verdict lines of a batch that the truth contradicts; undecided ones count as wrong."""
+    wrong = []
+    for line in reports:
+        known = truths.get(str(line["id"]))
+        if known is None:
+            continue
+        ruled = Label(line["label"])
+        if ruled is not known.truth or line.get("rule") == "undecided":
+            wrong.append(Failed(known.exhibit, known.truth, ruled, line.get("report") or {}))
+    return wrong
+
+
+async def extract_lesson(failed: Failed) -> Case:
+    """The lesson without a language model: what the side that was right quoted, and what the nearest right precedent
+    says.
+    """
+    right = "strict" if failed.truth is Label.UNSAFE else "loose"
+    cues: list[str] = []
+    for turn in failed.report.get("transcript", ()):
+        if turn["role"] == right:
+            cues += [f"“{quote[:_CUE_CHARS]}”" for quote in turn["quotes"]]
+    for precedent in failed.report.get("precedents", ()):
+        if precedent["label"] == failed.truth.value:
+            cues.append(f"like: {precedent['summary'][:_CUE_CHARS]}")
+    opening = " ".join((failed.exhibit.text or failed.exhibit.description).split())[:_CUE_CHARS]
+    rule = failed.report.get("rule", "nobody")
+    summary = f"Ruled {failed.ruled.value} by {rule}, but {failed.truth.value}: {opening}"
+    hazards = tuple(h for h in failed.report.get("taxonomy", ()) if h in prompts.HAZARDS)
+    return Case(
+        failed.truth,
+        failed.exhibit.text,
+        failed.exhibit.description,
+        hazards if failed.truth is Label.UNSAFE else (),
+        tuple(dict.fromkeys(cues))[:4],
+        summary,
+        failed.source,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCurator:
+    """A language model as Curator; what it cannot write readably is extracted instead, and marked so."""
+
+    chair: Chair
+
+    async def __call__(self, failed: Failed) -> Case:
+        """The lesson of one failed item."""
+        quoter = Quoter()
+        prepared = Prepared(failed.exhibit, failed.exhibit.description)
+        log = "\n".join(
+            f"Round {t['round']}, {t['role']}, {t['score']:.2f}: {t['argument'][:600]}"
+            for t in failed.report.get("transcript", ())
+        )
+        file = prompts.opening(prepared, quoter, 8_000)
+        debate = quoter.block("debate", log or "no debate was recorded")
+        duty = prompts.curator_duty(failed.truth.value, failed.ruled.value)
+        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{debate}\n\n{duty}"))
+        answer, _, _, _ = await self.chair.ask(asked, parsing.CuratorAnswer, parsing.read_curator)
+        plain = await extract_lesson(failed)
+        if answer is None:
+            return plain
+        hazards = tuple(h for h in answer.hazards if h in prompts.HAZARDS) if failed.truth is Label.UNSAFE else ()
+        cues = tuple(answer.key_cues[:4])
+        return Case(plain.label, plain.text, plain.description, hazards, cues, answer.summary, failed.source)
+
+
+async def curate(wrong: Sequence[Failed], writer: Writer = extract_lesson) -> tuple[Case, ...]:
+    """One lesson per failed item, in order."""
+    return tuple([await writer(failed) for failed in wrong])
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How a table did on labelled items; every item counts, an undecided one as it was labelled by the stand-in."""
+
+    items: int
+    true_positive: int
+    false_positive: int
+    false_negative: int
+    undecided: int
+
+    @property
+    def f1(self) -> float:
+        """Of the class unsafe; 1.0 when there was nothing to find and nothing was found."""
+        missed = self.false_positive + self.false_negative
+        found = 2 * self.true_positive
+        return found / (found + missed) if found + missed else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a new library version would change on a held-out sample."""
+
+    before: Tally
+    after: Tally
+    mended: tuple[str, ...]
+    """Items that were wrong and would be right."""
+    broken: tuple[str, ...]
+    """Items that were right and would be wrong."""
+
+    @property
+    def worse(self) -> bool:
+        """Whether the new version would do worse."""
+        return self.after.f1 < self.before.f1
+
+
+async def preview(old: Table, new: Table, sample: Sequence[Labelled], settings: DebateSettings = TWO_ROUNDS) -> Preview:
+    """Judge a held-out sample with both versions."""
+    before, after = await _labels(old, sample, settings), await _labels(new, sample, settings)
+    was_right = {s.exhibit.id for s in sample if before[s.exhibit.id][0] is s.truth}
+    is_right = {s.exhibit.id for s in sample if after[s.exhibit.id][0] is s.truth}
+    mended, broken = tuple(sorted(is_right - was_right)), tuple(sorted(was_right - is_right))
+    return Preview(_tally(before, sample), _tally(after, sample), mended, broken)
+
+
+async def _labels(table: Table, sample: Sequence[Labelled], settings: DebateSettings) -> dict[str, tuple[Label, bool]]:
+    found: dict[str, tuple[Label, bool]] = {}
+    async for exhibit, outcome in hear_all(table, (s.exhibit for s in sample), settings, at_once=8):
+        if isinstance(outcome, Transcript):
+            found[exhibit.id] = (outcome.finding.label, bool(outcome.finding.undecided))
+        else:
+            found[exhibit.id] = (Label.UNSAFE, True)
+    return found
+
+
+def _tally(labels: Mapping[str, tuple[Label, bool]], sample: Sequence[Labelled]) -> Tally:
+    pairs = [(labels[s.exhibit.id][0], s.truth) for s in sample]
+    return Tally(
+        len(pairs),
+        sum(p is Label.UNSAFE and t is Label.UNSAFE for p, t in pairs),
+        sum(p is Label.UNSAFE and t is Label.SAFE for p, t in pairs),
+        sum(p is Label.SAFE and t is Label.UNSAFE for p, t in pairs),
+        sum(labels[s.exhibit.id][1] for s in sample),
+    )
