@@ -115,6 +115,10 @@ def test_state_follows_rulings_repairs_and_releases(ledger: Ledger) -> None:
     assert [found.id for found, _ in ledger.search("door")] == [better.id]
     ledger.append([Draft(EventKind.UNDONE, "rc_2", "", {"restored": {item.id: {"superseded_by": None}}})])
     assert {found.id for found, _ in ledger.search("door")} == {item.id, better.id}
+    ledger.append([Draft(EventKind.UNDONE, "rc_3", "", {"restored": {item.id: {"ruling": "block"}}})])
+    assert ledger.state(item.id).ruling is Ruling.BLOCK
+    ledger.append([Draft(EventKind.UNDONE, "rc_3", "", {"restored": {item.id: {"ruling": None}}})])
+    assert ledger.state(item.id).ruling is None
     assert ledger.verify().ok
 
 

@@ -14,10 +14,23 @@ from lazaretto.types import Channel, Draft, EventKind, MemoryFields, Observation
 
 _CHANNELS = frozenset(c.value for c in Channel)
 _SOURCES = frozenset(s.value for s in SourceClass)
+_PLAIN: dict[str, str] = {word: word.value for word in (*Channel, *SourceClass)}
 _RULINGS = frozenset(r.label for r in Ruling)
 _SEEN_KEYS = frozenset({"channel", "text", "image", "fields", "parents", "source"})
 _COLUMN_KEYS = ("id", "agent", "time", "namespace")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+# reaching for a member of an enum runs Python code in 3.11, and the checks run for every draft
+_DERIVED = EventKind.DERIVED
+_ERASED = EventKind.ERASED
+_INFLUENCED = EventKind.INFLUENCED
+_REPAIRED = EventKind.REPAIRED
+_REPORTED = EventKind.REPORTED
+_RETRIEVED = EventKind.RETRIEVED
+_RULED = EventKind.RULED
+_SEEN = EventKind.SEEN
+_SENT = EventKind.SENT
+_SUPERSEDED = EventKind.SUPERSEDED
+_UNDONE = EventKind.UNDONE
 _ABOUT_AN_ITEM = frozenset(
     {
         EventKind.RETRIEVED,
@@ -64,9 +77,9 @@ class Batch:
 def seen_draft(observation: Observation) -> Draft:
     """The event that records ``observation``; its id, agent and time stand in the event's own columns."""
     body: dict[str, Any] = {
-        "channel": observation.channel,
+        "channel": _PLAIN.get(observation.channel, observation.channel),
         "text": observation.text,
-        "source": observation.source,
+        "source": _PLAIN.get(observation.source, observation.source),
         "parents": list(observation.parents),
     }
     if observation.image is not None:
@@ -116,7 +129,7 @@ def check_drafts(drafts: Sequence[Draft], namespace: str) -> Batch:
     for index, draft in enumerate(drafts):
         one = _check(draft, namespace, salts[index * SALT_BYTES : (index + 1) * SALT_BYTES])
         kind = one.kind
-        if kind is EventKind.RETRIEVED:  # the most frequent kind names nothing but its subject
+        if kind is _RETRIEVED:  # the most frequent kind names nothing but its subject
             if one.subject not in new:
                 items[one.subject] = "subject"
         else:
@@ -126,14 +139,14 @@ def check_drafts(drafts: Sequence[Draft], namespace: str) -> Batch:
                         decisions.setdefault(node, field)
                 elif node not in new:
                     items.setdefault(node, field)
-        if kind is EventKind.SEEN:
+        if kind is _SEEN:
             if one.subject in new or one.subject in items:
                 raise InputError("id", f"{one.subject!r} is brought twice, or named before it is brought")
             new.add(one.subject)
             image = one.body.get("image")
             if image is not None:
                 images.add(image)
-        elif kind is EventKind.REPORTED:
+        elif kind is _REPORTED:
             reported.add(one.subject)
         checked.append(one)
     return Batch(tuple(checked), items, decisions, frozenset(new), frozenset(images))
@@ -146,15 +159,15 @@ def _check(draft: Draft, namespace: str, salt: bytes) -> Checked:
             kind = EventKind(kind)
         except ValueError:
             raise InputError("kind", f"{kind!r} is not an event kind", f"Use {', '.join(EventKind)}") from None
-    if kind is EventKind.ERASED:
+    if kind is _ERASED:
         raise InputError("kind", "an erased event cannot be appended by hand", "Call erase or retain")
     subject = check_name(draft.subject, "subject")
-    agent = check_name(draft.agent, "agent", empty=kind is not EventKind.SEEN)
+    agent = check_name(draft.agent, "agent", empty=kind is not _SEEN)
     time = check_time(draft.time)
-    body = _seen_body(draft, namespace) if kind is EventKind.SEEN else draft.body
+    body = _seen_body(draft, namespace) if kind is _SEEN else draft.body
     raw = encode_body(body)
     stored = decode_body(raw)
-    if kind is EventKind.RULED and stored.get("ruling") not in _RULINGS:
+    if kind is _RULED and stored.get("ruling") not in _RULINGS:
         raise InputError(
             "body.ruling", f"{stored.get('ruling')!r} is not a ruling", f"Use {', '.join(sorted(_RULINGS))}"
         )
@@ -219,25 +232,25 @@ def references(kind: EventKind, subject: str, body: Mapping[str, Any]) -> Iterat
     """What must exist for an event to make sense: field, id, and whether it is a decision rather than an item."""
     if kind in _ABOUT_AN_ITEM:
         yield "subject", subject, False
-    if kind is EventKind.SEEN:
+    if kind is _SEEN:
         for parent in body.get("parents", ()):
             yield "parents", parent, False
-    elif kind is EventKind.SENT:
+    elif kind is _SENT:
         _id_at(body, "to")
-    elif kind is EventKind.DERIVED:
+    elif kind is _DERIVED:
         yield "body.parent", _other(subject, _id_at(body, "parent"), "body.parent"), False
-    elif kind is EventKind.INFLUENCED:
+    elif kind is _INFLUENCED:
         target = _other(subject, _id_at(body, "target"), "body.target")
         yield "body.target", target, target.startswith("de_")
-    elif kind is EventKind.SUPERSEDED:
+    elif kind is _SUPERSEDED:
         yield "body.old", _other(subject, _id_at(body, "old"), "body.old"), False
-    elif kind is EventKind.REPORTED:
+    elif kind is _REPORTED:
         for item in _ids_in(body.get("rests_on") or [], "body.rests_on"):
             yield "body.rests_on", item, False
-    elif kind is EventKind.REPAIRED:
+    elif kind is _REPAIRED:
         for item in _repaired_items(body):
             yield "body.plan.steps", item, False
-    elif kind is EventKind.UNDONE:
+    elif kind is _UNDONE:
         for item in _restored_items(body):
             yield "body.restored", item, False
 
@@ -266,4 +279,8 @@ def _restored_items(body: Mapping[str, Any]) -> Iterator[str]:
     for item, fields in restored.items():
         if not isinstance(fields, Mapping):
             raise InputError("body.restored", "must map each item to its fields", "For example {'hidden': false}")
+        if fields.get("ruling") is not None and fields["ruling"] not in _RULINGS:
+            raise InputError("body.restored", f"{fields['ruling']!r} is not a ruling")
+        if fields.get("superseded_by") is not None:
+            check_name(fields["superseded_by"], "body.restored")
         yield check_name(item, "body.restored")

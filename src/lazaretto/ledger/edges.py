@@ -17,6 +17,14 @@ DECISION_PREFIX = "de_"
 
 _NO_BODY: Mapping[str, Any] = {}
 
+# reaching for a member of an enum runs Python code in 3.11, and these functions run for every event
+_WRITTEN_BY = EdgeKind.WRITTEN_BY
+_DERIVED_FROM = EdgeKind.DERIVED_FROM
+_RETRIEVED_BY = EdgeKind.RETRIEVED_BY
+_SENT_TO = EdgeKind.SENT_TO
+_INFLUENCED = EdgeKind.INFLUENCED
+_SUPERSEDES = EdgeKind.SUPERSEDES
+
 
 def is_decision(node: str) -> bool:
     """Whether an id names a decision rather than an item."""
@@ -24,35 +32,35 @@ def is_decision(node: str) -> bool:
 
 
 def _seen(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, event.agent, EdgeKind.WRITTEN_BY, event.time)
+    yield Edge(event.subject, event.agent, _WRITTEN_BY, event.time)
     for parent in body.get("parents") or ():
-        yield Edge(event.subject, parent, EdgeKind.DERIVED_FROM, event.time)
+        yield Edge(event.subject, parent, _DERIVED_FROM, event.time)
 
 
 def _retrieved(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, event.agent, EdgeKind.RETRIEVED_BY, event.time)
+    yield Edge(event.subject, event.agent, _RETRIEVED_BY, event.time)
 
 
 def _sent(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, body.get("to", ""), EdgeKind.SENT_TO, event.time)
+    yield Edge(event.subject, body.get("to", ""), _SENT_TO, event.time)
 
 
 def _derived(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, body.get("parent", ""), EdgeKind.DERIVED_FROM, event.time)
+    yield Edge(event.subject, body.get("parent", ""), _DERIVED_FROM, event.time)
 
 
 def _influenced(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, body.get("target", ""), EdgeKind.INFLUENCED, event.time)
+    yield Edge(event.subject, body.get("target", ""), _INFLUENCED, event.time)
 
 
 def _reported(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, event.agent, EdgeKind.WRITTEN_BY, event.time)
+    yield Edge(event.subject, event.agent, _WRITTEN_BY, event.time)
     for item in body.get("rests_on") or ():
-        yield Edge(item, event.subject, EdgeKind.INFLUENCED, event.time)
+        yield Edge(item, event.subject, _INFLUENCED, event.time)
 
 
 def _superseded(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, body.get("old", ""), EdgeKind.SUPERSEDES, event.time)
+    yield Edge(event.subject, body.get("old", ""), _SUPERSEDES, event.time)
 
 
 def _erased(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:

@@ -21,6 +21,7 @@ _CHUNK = 500
 _FIRST_FIELD = 4  # where FIELDS begin in a row of lz_items
 
 _WORDS = {kind: (kind.value, kind.value.encode()) for kind in EventKind}
+_SEEN, _MEMORY = EventKind.SEEN, Channel.MEMORY.value
 _EDGE_WORDS = {kind: kind.value for kind in EdgeKind}
 
 EventRow = tuple[Any, ...]
@@ -125,7 +126,7 @@ class Derived:
     def take(self, event: Event) -> None:
         """Note what ``event`` adds and changes."""
         kind = event.kind
-        if kind is EventKind.SEEN:
+        if kind is _SEEN:
             self._take_item(event)
         elif kind in CHANGING:
             for item, field, value in changes_of(kind, event.subject, event.body):
@@ -146,7 +147,7 @@ class Derived:
         self._new[event.subject] = [
             self._tenant, event.subject, event.seq, event.agent, channel, image, 0, 0, None, None
         ]  # fmt: skip
-        if body is not None and channel == Channel.MEMORY.value:
+        if body is not None and channel == _MEMORY:
             self._texts.append((event.seq, body.get("text", "")))
 
     def write(self, connection: sa.Connection) -> None:
