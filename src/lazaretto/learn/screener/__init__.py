@@ -1,0 +1,1 @@
+"""Training and evaluating the text-memory screener: corpora, matched pairs, augmentation, training."""
