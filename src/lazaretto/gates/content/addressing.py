@@ -10,7 +10,6 @@ actual wall.
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 
 from lazaretto.types import Evidence
@@ -81,9 +80,10 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
 )
 _COMPILED = tuple((kind, re.compile(pattern, re.IGNORECASE | re.MULTILINE)) for kind, pattern in _PATTERNS)
 
-_INVISIBLE = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad\u061c\u180e") | {
+_INVISIBLE = frozenset("\u200b\u2060\ufeff\u00ad\u061c\u180e") | {
     chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xE0000, 0xE0080))
 }
+"""Characters nobody sees. The joiners U+200C and U+200D are not among them: Persian and emoji need them."""
 _SCAN_LIMIT = 200_000
 """Characters scanned at each end of a very long text; its middle is never sent to a model whole."""
 
@@ -97,10 +97,12 @@ class Address:
     kind: str
 
 
+_UNSEEN = {ord(c): None for c in _INVISIBLE}
+
+
 def visible(text: str) -> str:
-    """The text as a person sees it: without invisible characters and direction marks, compatibility forms folded."""
-    kept = text.translate({ord(c): None for c in _INVISIBLE}) if not text.isascii() else text
-    return unicodedata.normalize("NFKC", kept) if not kept.isascii() else kept
+    """The text as a person sees it: without invisible characters and direction marks. Nothing else is changed."""
+    return text if text.isascii() else text.translate(_UNSEEN)
 
 
 def find(text: str) -> tuple[Address, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from lazaretto.gates.content.addressing import visible
 
-_MARK_LIKE = re.compile(r"<(?=/?[A-Za-z!|])|\[(?=/?INST\])|<(?=<)", re.IGNORECASE)
+_MARK_LIKE = re.compile(r"[<＜﹤](?=\s*[/／]?\s*[A-Za-z!|<＜])|\[(?=/?INST\])", re.IGNORECASE)
 
 
 def fresh_code() -> str:
@@ -38,7 +38,7 @@ class Quoter:
         or closed from inside.
         """
         shown = visible(data)
-        return _MARK_LIKE.sub(lambda m: "‹" if m.group() == "<" else "⟦", shown).replace(self.code, "······")
+        return _MARK_LIKE.sub(lambda m: "⟦" if m.group() == "[" else "‹", shown).replace(self.code, "······")
 
 
 def shorten(text: str, limit: int) -> str:

@@ -139,7 +139,7 @@ def markdown(report: Mapping[str, Any]) -> str:
 
 
 def _code(text: str) -> str:
-    return str(text).replace("`", "ˋ").replace("\n", " ")
+    return str(text).replace("`", "ˋ").replace("\n", " ").replace("<", "‹")
 
 
 def _line(text: str) -> str:

@@ -1,0 +1,75 @@
+"""Reports: the same facts in three forms, and nothing of the exhibit comes alive in any of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import orjson
+
+from lazaretto.gates.content.debate import Transcript, hear
+from lazaretto.gates.content.library import CaseLibrary
+from lazaretto.gates.content.records import Case, Exhibit, Label, Role
+from lazaretto.gates.content.report import evidence_of, markdown, report_data
+from lazaretto.gates.content.report_page import page, trajectory_svg
+from lazaretto.gates.content.seats import Table
+
+HOSTILE = '<script>alert(1)</script> [click](javascript:x) | cell | `code` <img src=x onerror=y> "quote"'
+
+
+async def _transcript(seat: Callable[..., Table], speech: SimpleNamespace) -> Transcript:
+    lines = {
+        (r, n): speech.debater(HOSTILE, 0.6, quotes=["alert(1)"]) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2)
+    }
+    verdict = speech.arbiter("confirmed-risk", "unsafe", 0.8, HOSTILE, quotes=["alert(1)"], hazards=["S14"])
+    library = CaseLibrary([Case(Label.UNSAFE, HOSTILE, cues=(HOSTILE,), summary=HOSTILE)])
+    return await hear(seat({**lines, (Role.ARBITER, 0): verdict}, library), Exhibit(f"id {HOSTILE}", HOSTILE))
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+async def test_the_page_is_self_contained_and_nothing_of_the_exhibit_is_markup(
+    seat: Callable[..., Table], speech: SimpleNamespace
+) -> None:
+    html = page(report_data(await _transcript(seat, speech)))
+    parser = _Tags()
+    parser.feed(html)
+    tags = {tag for tag, _ in parser.seen}
+    assert not tags & {"script", "img", "iframe", "link", "a", "object"}
+    assert not any(name.startswith("on") or name in ("src", "href") for _, attrs in parser.seen for name in attrs)
+    assert "&lt;script&gt;alert(1)" in html and "default-src 'none'" in html
+
+
+async def test_markdown_keeps_quoted_text_from_rendering(seat: Callable[..., Table], speech: SimpleNamespace) -> None:
+    text = markdown(report_data(await _transcript(seat, speech)))
+    assert "<script" not in text and "<img" not in text
+    assert all(line.count("|") == 6 for line in text.splitlines() if line.startswith("| `ca_"))
+
+
+async def test_the_report_holds_everything_a_person_needs(seat: Callable[..., Table], speech: SimpleNamespace) -> None:
+    transcript = await _transcript(seat, speech)
+    report = report_data(transcript)
+    assert orjson.loads(orjson.dumps(report, option=orjson.OPT_NON_STR_KEYS)) == report
+    assert report["trajectories"] == {"strict": [0.6, 0.6], "loose": [0.6, 0.6]}
+    assert report["taxonomy"] == ["S14"] and report["precedents"][0]["label"] == "unsafe"
+    assert report["cost"]["calls"] == 6 and {c["role"] for c in report["cost"]["by_role"]} >= {"strict", "arbiter"}
+    kinds = {e.kind for e in evidence_of(transcript)}
+    assert {"measure", "span", "precedent"} <= kinds
+
+
+def test_trajectories_are_drawn_where_the_scores_are() -> None:
+    svg = trajectory_svg({"strict": [0.0, 1.0], "loose": [0.5, 0.5]}, 1.0)
+    (points,) = re.findall(r"<polyline points='([^']+)' fill='none' stroke='#b3261e'", svg)
+    (x1, y1), (x2, y2) = [tuple(map(float, p.split(","))) for p in points.split()]
+    assert x1 < x2 and y1 > y2  # a rising risk goes up
+    assert "Arbiter 1.00" in svg and "ruling" in svg
+    assert trajectory_svg({}, 0.2).endswith("</svg>")
