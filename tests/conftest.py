@@ -10,11 +10,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lazaretto import Guard
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -26,6 +28,27 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs development data in {folder}")
     return folder
+
+
+@pytest.fixture
+def open_guard(tmp_path: Path) -> Iterator[Callable[..., Guard]]:
+    """Opens guards on one SQLite store (or the one given) and closes them all."""
+    opened: list[Guard] = []
+
+    def make(policy: Any = None, namespace: str = "default", *, store: str = "", **more: Any) -> Guard:
+        guard = Guard.open(store or f"sqlite:///{tmp_path / 'crew.db'}", policy, namespace, **more)
+        opened.append(guard)
+        return guard
+
+    yield make
+    for guard in opened:
+        guard.close()
+
+
+@pytest.fixture
+def guard(open_guard: Callable[..., Guard]) -> Guard:
+    """A guard with the default policy on an empty store."""
+    return open_guard()
 
 
 class PostgresServer:

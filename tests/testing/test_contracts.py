@@ -77,6 +77,11 @@ def test_a_sound_store_passes(tmp_path: Path) -> None:
     check_store(f"sqlite:///{tmp_path / 'sound.db'}")
 
 
+@pytest.mark.slow
+def test_postgresql_passes(postgres_url: str) -> None:
+    check_store(postgres_url)
+
+
 @pytest.mark.parametrize(
     ("method", "instead", "promise"),
     [

@@ -50,6 +50,13 @@ def read_file(path: Path, field: str, limit: int) -> bytes:
     return data
 
 
+def _content(guard: Guard, text: str, file: Path | None, image: Path | None) -> tuple[str | bytes, bytes | None]:
+    """The text and the picture that the options name."""
+    limits = guard.policy.limits
+    said = read_file(file, "file", limits.max_text_bytes) if file else text
+    return said, read_file(image, "image", limits.max_image_bytes) if image else None
+
+
 def show_decision(decision: Decision) -> None:
     """A decision for a person: what to do, why, and which gates really ran."""
     colour = "green" if decision.allowed else "red"
@@ -104,9 +111,7 @@ def check(
 ) -> None:
     """Judge something an agent is about to read or say. Exit code 1 when it should not be used."""
     with open_guard(store, policy, namespace) as guard:
-        limits = guard.policy.limits
-        said: str | bytes = read_file(file, "file", limits.max_text_bytes) if file else text
-        picture = read_file(image, "image", limits.max_image_bytes) if image else None
+        said, picture = _content(guard, text, file, image)
         decision = guard.run(
             guard.check(said, agent=agent, channel=channel, image=picture, source=source, parents=parent or ())
         )
@@ -131,9 +136,7 @@ def remember(
 ) -> None:
     """Judge and keep a memory. Exit code 1 when it is held back."""
     with open_guard(store, policy, namespace) as guard:
-        limits = guard.policy.limits
-        said: str | bytes = read_file(file, "file", limits.max_text_bytes) if file else text
-        picture = read_file(image, "image", limits.max_image_bytes) if image else None
+        said, picture = _content(guard, text, file, image)
         decision = guard.run(guard.remember(said, agent=agent, parents=parent, image=picture, source=source))
     _finish(decision, json)
 

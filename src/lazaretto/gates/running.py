@@ -11,7 +11,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -270,8 +270,3 @@ def _is_share(number: Any) -> bool:
 
 def _is_amount(number: Any) -> bool:
     return isinstance(number, (int, float)) and math.isfinite(number) and number >= 0
-
-
-def seat_all(names: Sequence[str], make: Mapping[str, Gate | str]) -> dict[str, Seat]:
-    """A seat per gate; where ``make`` gives text instead of a gate, that is why the gate is missing."""
-    return {name: Seat(name, None, made) if isinstance(made := make[name], str) else Seat(name, made) for name in names}
