@@ -97,37 +97,45 @@ def _here(jobs: Sequence[Job], watcher: Watcher) -> Iterator[UnitResult]:
 
 
 def _in_processes(jobs: Sequence[Job], workers: int, watcher: Watcher) -> Iterator[UnitResult]:
-    """Spread jobs over processes. When a process dies (out of memory, a crash in C) its jobs get one more chance."""
+    """Spread jobs over processes.
+
+    When a process dies (out of memory, a crash in C) the pool cannot say whose fault it was: all jobs that were in
+    flight get one more chance, each alone, and one that dies alone is void.
+    """
     waiting = list(reversed(jobs))
-    deaths: Counter[str] = Counter()
-    while waiting:
-        before = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(
-            workers, multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_parent
-        )
+    suspects: list[Job] = []
+    while waiting or suspects:
+        alone = [] if waiting else [suspects.pop()]
         flying: dict[Future[UnitResult], Job] = {}
         try:
-            while waiting or flying:
-                while waiting and len(flying) < workers:
-                    job = waiting.pop()
-                    flying[pool.submit(do_job, job)] = job
-                done, _ = wait(flying, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-                for future in done:
-                    result = future.result()
-                    del flying[future]
-                    yield result
-                _report(list(flying.values()), watcher)
+            yield from _through_pool(list(alone) or waiting, flying, workers, watcher)
         except BrokenProcessPool:
-            for job in flying.values():
-                deaths[job.unit.key] += 1
-                if deaths[job.unit.key] > 1:
-                    yield finished(job.unit, Outcome.VOID, "its process died twice (out of memory, or a crash)")
-                else:
-                    waiting.append(job)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in set(multiprocessing.active_children()) - before:
-                child.terminate()
+            for job in alone:
+                yield finished(job.unit, Outcome.VOID, "its process died twice (out of memory, or a crash)")
+            suspects += [] if alone else flying.values()
+
+
+def _through_pool(
+    queue: list[Job], flying: dict[Future[UnitResult], Job], workers: int, watcher: Watcher
+) -> Iterator[UnitResult]:
+    """Empty the queue through one pool of processes; what is in flight when the pool breaks is left in ``flying``."""
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_parent)
+    try:
+        while queue or flying:
+            while queue and len(flying) < workers:
+                flying[pool.submit(do_job, queue[-1])] = queue[-1]  # a broken pool raises here and the job stays queued
+                queue.pop()
+            done, _ = wait(flying, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+            for future in done:
+                result = future.result()
+                del flying[future]
+                yield result
+            _report(list(flying.values()), watcher)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
 
 
 def _leave_interrupts_to_parent() -> None:

@@ -58,36 +58,44 @@ def uniforms(seed: int, stream: Stream, round_: int, count: int, start: int = 0)
 def random_pairs(seed: int, round_: int, agents: int, part: int = 0, parts: int = 1) -> tuple[Ids, Ids, int]:
     """Questioners and answerers of a round: every ordered perfect matching equally likely.
 
-    Coin tosses choose the answerers (made exactly half by moving a few at random), who stay in order; the others get
+    Coin tosses choose the answerers (made exactly half by moving a few at random), whose order stays; the others get
     random keys, and the order of their keys says whom they meet. Keys carry the agent's number in their low bits, so
     one sort of plain integers does it; 2^40 possible keys and more make ties, which would favour low numbers,
     negligible. With ``parts`` > 1 only the pairs whose key lies in the ``part``-th range are returned, with the
     position of the first: the parts put together are the whole, whatever their number.
     """
-    answers = _answerer_mask(seed, round_, agents)
-    asks = np.flatnonzero(~answers)
+    answers, asks = _halves(seed, round_, agents)
     width = np.uint64(max(1, (agents - 1).bit_length()))
-    keys = (raw_words(seed, Stream.PARTNER, round_, asks.size) << width) | asks.astype(np.uint64)
+    keys = raw_words(seed, Stream.PARTNER, round_, asks.size)
+    keys <<= width
+    keys |= asks.view(np.uint64)
     first = 0
     if parts > 1:
         low, high = (np.uint64((2**64 - 1) * p // parts) for p in (part, part + 1))
         first = int(np.count_nonzero(keys < low))
         keys = keys[(keys >= low) & (keys < high if part + 1 < parts else True)]
     keys.sort()
-    questioners = (keys & ((np.uint64(1) << width) - np.uint64(1))).astype(np.int64)
-    answerers = np.flatnonzero(answers)[first : first + keys.size]
+    keys &= (np.uint64(1) << width) - np.uint64(1)
+    questioners = keys.view(np.int64)
+    answerers = answers[first : first + keys.size]
     return questioners[: answerers.size], answerers, first  # an odd agent, the one of the largest key, sits out
 
 
-def _answerer_mask(seed: int, round_: int, agents: int) -> NDArray[np.bool_]:
-    """A uniformly random set of exactly half the agents (rounded down)."""
+def _halves(seed: int, round_: int, agents: int) -> tuple[Ids, Ids]:
+    """A uniformly random set of exactly half the agents (rounded down), and the rest."""
     words = raw_words(seed, Stream.ROLE, round_, -(-agents // 64))
     mask = np.unpackbits(words.astype("<u8", copy=False).view(np.uint8), count=agents).view(np.bool_)
-    surplus = int(np.count_nonzero(mask)) - agents // 2
-    if surplus:
-        side = np.flatnonzero(mask == (surplus > 0))
-        mask[side[_distinct(seed, round_, side.size, abs(surplus))]] = surplus < 0
-    return mask
+    chosen, rest = np.flatnonzero(mask), np.flatnonzero(~mask)
+    surplus = chosen.size - agents // 2
+    if surplus > 0:
+        chosen, rest = _moved(chosen, rest, _distinct(seed, round_, chosen.size, surplus))
+    elif surplus < 0:
+        rest, chosen = _moved(rest, chosen, _distinct(seed, round_, rest.size, -surplus))
+    return chosen, rest
+
+
+def _moved(giving: Ids, taking: Ids, places: list[int]) -> tuple[Ids, Ids]:
+    return np.delete(giving, places), np.concatenate([taking, giving[places]])
 
 
 def _distinct(seed: int, round_: int, below: int, count: int) -> list[int]:

@@ -21,7 +21,7 @@ from lazaretto.worlds.epidemic.world import COUNTS, Chats, Epidemic, after_turn,
 def play_part(scenario: Scenario, population: Population, seed: int, round_: int, part: int, parts: int) -> Chats:
     """One worker's share of a round. Changes nothing."""
     questioners, answerers, first = random_pairs(seed, round_, scenario.agents, part, parts)
-    return chat(scenario, population, seed, round_, 0, questioners, answerers, first)
+    return chat(scenario, population, (seed,), round_, questioners[None], answerers[None], first)
 
 
 def simulate_on_ray(scenario: Scenario, seed: int, workers: int) -> Epidemic:
@@ -55,6 +55,6 @@ def _run(ray: Any, scenario: Scenario, seed: int, workers: int) -> Epidemic:
         carried = before_turn(scenario, population, (seed,), round_, now)
         albums = ray.put(population)
         for chats in ray.get([play.remote(scenario, albums, seed, round_, part, workers) for part in range(workers)]):
-            settle(population, chats, 0, now)
+            settle(population, chats, now)
         after_turn(scenario, population, (seed,), round_, carried, now)
     return Epidemic(scenario, (seed,), counts)

@@ -8,7 +8,8 @@ with chance gamma.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,7 @@ class Epidemic:
 
 @dataclass(frozen=True, slots=True)
 class Chats:
-    """What happened in a stretch of pairs of one epidemic; all arrays are per pair."""
+    """What happened in the pairs of one round; all arrays are (seeds, pairs), agents numbered over all seeds."""
 
     questioners: Ids
     answerers: Ids
@@ -66,12 +67,15 @@ class Chats:
     """The answer was the symptom."""
     found: tuple[Mask, Mask] | None
     """A defending questioner, a defending answerer recognised it; None without defenders."""
-    carrying: int
-    """Questioners that carried the virus."""
+    carrying: Mask
+    """The questioner carried the virus."""
 
 
-Pairing = Callable[[int, int], tuple[Ids, Ids]]
-"""(index of the seed, round) -> questioners, answerers."""
+Pairs = list[tuple[Ids, Ids]]
+"""Questioners and answerers of a round, for each seed."""
+
+DRAW_AHEAD = 50_000
+"""From so many agents on, the next round's pairs are drawn in a second thread while a round is played."""
 
 
 def simulate(scenario: Scenario, seeds: Sequence[int]) -> Epidemic:
@@ -79,8 +83,24 @@ def simulate(scenario: Scenario, seeds: Sequence[int]) -> Epidemic:
     checked = _checked(seeds)
     if scenario.reference_pairing:
         drawn = [reference_pairs(seed, scenario.agents, scenario.rounds) for seed in checked]
-        return _run(scenario, checked, lambda index, round_: next(drawn[index]))
-    return _run(scenario, checked, lambda index, round_: random_pairs(checked[index], round_, scenario.agents)[:2])
+        return _run(scenario, checked, (list(pairs) for pairs in zip(*drawn, strict=True)))
+
+    def draw(round_: int) -> Pairs:
+        return [random_pairs(seed, round_, scenario.agents)[:2] for seed in checked]
+
+    if scenario.agents < DRAW_AHEAD:
+        return _run(scenario, checked, map(draw, range(scenario.rounds)))
+    return _run(scenario, checked, _ahead(draw, scenario.rounds))
+
+
+def _ahead(draw: Callable[[int], Pairs], rounds: int) -> Iterator[Pairs]:
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(draw, 0)
+        for round_ in range(rounds):
+            pairs = coming.result()
+            if round_ + 1 < rounds:
+                coming = thread.submit(draw, round_ + 1)
+            yield pairs
 
 
 def _checked(seeds: Sequence[int]) -> tuple[int, ...]:
@@ -89,16 +109,14 @@ def _checked(seeds: Sequence[int]) -> tuple[int, ...]:
     return tuple(check_seed(seed) for seed in seeds)
 
 
-def _run(scenario: Scenario, seeds: tuple[int, ...], pairing: Pairing) -> Epidemic:
+def _run(scenario: Scenario, seeds: tuple[int, ...], pairing: Iterable[Pairs]) -> Epidemic:
     population = Population.start(scenario, len(seeds))
     counts = {name: np.zeros((len(seeds), scenario.rounds), dtype=np.int64) for name in COUNTS}
-    for round_ in range(scenario.rounds):
+    for round_, drawn in enumerate(pairing):
         now = {name: array[:, round_] for name, array in counts.items()}
         carried = before_turn(scenario, population, seeds, round_, now)
-        for index, seed in enumerate(seeds):
-            questioners, answerers = pairing(index, round_)
-            chats = chat(scenario, population, seed, round_, index * scenario.agents, questioners, answerers)
-            settle(population, chats, index, now)
+        questioners, answerers = (np.stack(side) if len(side) > 1 else side[0][None] for side in zip(*drawn,
+        strict=True)) settle(population, chat(scenario, population, seeds, round_, questioners, answerers), now)
         after_turn(scenario, population, seeds, round_, carried, now)
     return Epidemic(scenario, seeds, counts)
 
@@ -144,28 +162,31 @@ def _defend(scenario: Scenario, population: Population, seed: int, round_: int, 
 def chat(
     scenario: Scenario,
     population: Population,
-    seed: int,
+    seeds: Sequence[int],
     round_: int,
-    offset: int,
     questioners: Ids,
     answerers: Ids,
     first: int = 0,
 ) -> Chats:
     """What these pairs retrieve and say. Reads the albums and changes nothing.
 
-    Pairs are numbered from ``first`` within the round; agents from 0 within their epidemic, whose agents start at
-    ``offset`` of the population.
+    Questioners and answerers are (seeds, pairs), agents numbered from 0 within each epidemic. ``first`` is the place
+    of the first pair in the round, for whoever plays only a stretch of it.
     """
 
     def happens(stream: Stream, chance: float) -> Mask | bool:
         if chance in (0.0, 1.0):
             return chance == 1.0
         skip = first % 4  # a stretch may begin anywhere, the generator only at multiples of four
-        return uniforms(seed, stream, round_, questioners.size + skip, first - skip)[skip:] < chance
+        count = questioners.shape[1] + skip
+        return np.stack([uniforms(seed, stream, round_, count, first - skip)[skip:] for seed in seeds]) < chance
 
-    asks = questioners + offset
+    asks, answers = questioners, answerers
+    if len(seeds) > 1:
+        offsets = np.arange(len(seeds))[:, None] * scenario.agents
+        asks, answers = questioners + offsets, answerers + offsets
     carrying = population.virus.holds(asks)
-    virus, cure = carrying & happens(Stream.RETRIEVE, scenario.beta), np.zeros(asks.size, dtype=np.bool_)
+    virus, cure = carrying & happens(Stream.RETRIEVE, scenario.beta), np.zeros(asks.shape, dtype=np.bool_)
     if population.cure is not None:  # the cure out-scores the virus
         cure = population.cure.holds(asks) & happens(Stream.CURE, scenario.cure.beta)
         virus &= ~cure
@@ -183,26 +204,30 @@ def chat(
             symptom & (questioners >= defenders) & happens(Stream.FIND_ASKING, scenario.cure.detection),
             symptom & (answerers >= defenders) & happens(Stream.FIND_ANSWERING, scenario.cure.detection),
         )
-    carriers = int(np.count_nonzero(carrying))
-    return Chats(asks, answerers + offset, virus, cure, nothing, asked, answered, found, carriers)
+    return Chats(asks, answers, virus, cure, nothing, asked, answered, found, carrying)
 
 
-def settle(population: Population, chats: Chats, index: int, now: Counts) -> None:
+def settle(population: Population, chats: Chats, now: Counts) -> None:
     """Let the pictures arrive and the symptoms count."""
-    population.ever[chats.questioners[chats.asked]] = True
-    population.ever[chats.answerers[chats.answered]] = True
-    now["current"][index] += np.count_nonzero(chats.asked) + np.count_nonzero(chats.answered)
-    now["questioners_carrying"][index] += chats.carrying
-    now["virus_retrieved"][index] += np.count_nonzero(chats.virus)
-    now["cure_retrieved"][index] += np.count_nonzero(chats.cure)
+    for who, showed in ((chats.questioners, chats.asked), (chats.answerers, chats.answered)):
+        population.ever[who[showed & ~population.ever[who]]] = True  # late in an outbreak hardly any are new
+    now["current"] += _per_seed(chats.asked) + _per_seed(chats.answered)
+    now["questioners_carrying"] += _per_seed(chats.carrying)
+    now["virus_retrieved"] += _per_seed(chats.virus)
+    now["cure_retrieved"] += _per_seed(chats.cure)
     if chats.nothing is None:
-        population.receive(chats.answerers, chats.virus, chats.cure)
+        population.receive(chats.answerers.ravel(), chats.virus.ravel(), chats.cure.ravel())
     else:
         some = ~chats.nothing
         population.receive(chats.answerers[some], chats.virus[some], chats.cure[some])
     for who, recognised in zip((chats.questioners, chats.answerers), chats.found or (), strict=False):
         makers = who[recognised]
         population.receive(makers, np.zeros(makers.size, dtype=np.bool_), np.ones(makers.size, dtype=np.bool_))
+
+
+def _per_seed(mask: Mask) -> NDArray[np.int64]:
+    """How many are true in each row; row by row, because counting along an axis is many times slower in NumPy."""
+    return np.array([np.count_nonzero(row) for row in mask], dtype=np.int64)
 
 
 def after_turn(
@@ -213,7 +238,7 @@ def after_turn(
     if carried is not None:
         drawn = np.stack([uniforms(seed, Stream.RECOVER, round_, scenario.agents) for seed in seeds])
         population.virus.clear(np.flatnonzero(carried & (drawn < scenario.gamma).ravel()))
-    now["cumulative"][:] = np.count_nonzero(population.ever.reshape(shape), axis=1)
-    now["carrying"][:] = np.count_nonzero(population.virus.holds().reshape(shape), axis=1)
+    now["cumulative"][:] = _per_seed(population.ever.reshape(shape))
+    now["carrying"][:] = _per_seed(population.virus.holds().reshape(shape))
     if population.cure is not None:
-        now["cured"][:] = np.count_nonzero(population.cure.holds().reshape(shape), axis=1)
+        now["cured"][:] = _per_seed(population.cure.holds().reshape(shape))
