@@ -26,7 +26,7 @@ from lazaretto.errors import InputError, PolicyError
 from lazaretto.gates.deciding import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.running import Seat, Worker, run_stages
-from lazaretto.ingest.read import RawInput, read, read_name, read_text
+from lazaretto.ingest.read import RawInput, read, read_ids, read_name, read_text
 from lazaretto.ingest.reading import ReadingLog
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.graph import ProvenanceGraph
@@ -171,8 +171,8 @@ class Guard:
     ) -> tuple[Recalled, ...]:
         """Memories the agent may use, and a record that it read them.
 
-        By ``query`` (best first), by ``items`` (those ids of your own store that may be used, in your order), or the
-        newest ones. Whatever is held, superseded or erased stays out.
+        By ``query`` (best first), by ``items`` (all those ids of your own store that may be used, in your order), or
+        the newest ones. Whatever is held, superseded or erased stays out.
         """
         reader = read_name(agent, "agent")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= self.policy.limits.max_results:
@@ -213,7 +213,7 @@ class Guard:
             limit = self.policy.influence.max_sources
             items = await self._in_thread(self._reading.before_decision, name, limit)
         else:
-            items = tuple(dict.fromkeys(read_name(item, "rests_on") for item in rests_on))
+            items = read_ids(rests_on, self.policy.limits.max_results, "rests_on")
         decision = new_id("de")
         body = {"what": what, "success": success, "rests_on": list(items)}
         await self._in_thread(self.ledger.append, [Draft(EventKind.REPORTED, decision, name, body)])
@@ -358,9 +358,9 @@ class Guard:
     def _recall(self, reader: str, query: str | None, items: Sequence[str] | None, limit: int) -> tuple[Recalled, ...]:
         found: list[tuple[Observation, float | None]]
         if items is not None:
-            ids = [read_name(item, "items") for item in items]
+            ids = read_ids(items, self.policy.limits.max_results, "items")
             self._require(ids)
-            found = [(o, None) for o in self.ledger.items(ids=ids, limit=limit)]
+            found = [(o, None) for o in self.ledger.items(ids=ids, limit=None)]
         elif query is not None:
             found = list(self.ledger.search(query, limit=limit))
         else:

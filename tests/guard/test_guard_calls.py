@@ -41,6 +41,17 @@ async def test_held_items_are_recorded_but_not_recalled(guard: Guard) -> None:
     assert guard.ledger.item(held.item).text.startswith("pay to")
 
 
+async def test_recall_by_id_answers_for_every_id(guard: Guard) -> None:
+    kept = [(await guard.remember(f"note {n}", agent="ada")).item for n in range(8)]
+    assert [r.id for r in await guard.recall("bob", items=[*reversed(kept), kept[0]])] == list(reversed(kept))
+    with pytest.raises(UnknownItem):
+        await guard.recall("bob", items=[kept[0], "it_nowhere"])
+    with pytest.raises(InputError, match="list of ids"):
+        await guard.recall("bob", items=kept[0])
+    with pytest.raises(TooLarge):
+        await guard.recall("bob", items=[kept[0]] * 2_000)
+
+
 async def test_recall_is_recorded_and_carries_trust(guard: Guard) -> None:
     web = await guard.check("The tide tables say 4 pm.", agent="ada", channel="document")
     note = await guard.remember("High tide is at 4 pm", agent="ada", parents=[web.item], source="direct_user")

@@ -61,7 +61,7 @@ def read(raw: RawInput, namespace: str, limits: Limits) -> Observation:
         channel=channel,
         text=text,
         fields=fields,
-        parents=read_parents(raw.parents, limits.max_parents),
+        parents=read_ids(raw.parents, limits.max_parents, "parents"),
         source=USUAL_SOURCE[channel] if raw.source is None else read_word(SourceClass, raw.source, "source"),
         namespace=namespace,
         time=clock.time() if raw.time is None else raw.time,
@@ -157,13 +157,13 @@ def _tag(tag: Any) -> str:
     return tag
 
 
-def read_parents(parents: Sequence[str], limit: int) -> tuple[str, ...]:
-    """Ids this item was derived from, each once, in order."""
-    if isinstance(parents, str) or not isinstance(parents, Sequence):
-        raise InputError("parents", f"is {type(parents).__name__}, not a list of ids", "Give a list of item ids")
-    if len(parents) > limit:
-        raise TooLarge("parents", len(parents), limit)
-    return tuple(dict.fromkeys(read_name(parent, "parents") for parent in parents))
+def read_ids(ids: Sequence[str], limit: int, field: str) -> tuple[str, ...]:
+    """Item ids, each once, in order."""
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise InputError(field, f"is {type(ids).__name__}, not a list of ids", "Give a list of item ids")
+    if len(ids) > limit:
+        raise TooLarge(field, len(ids), limit)
+    return tuple(dict.fromkeys(read_name(one, field) for one in ids))
 
 
 def read_name(value: str, field: str) -> str:
