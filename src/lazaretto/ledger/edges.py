@@ -85,5 +85,6 @@ def edges_of(event: Event) -> tuple[Edge, ...]:
     maker = _MAKERS.get(event.kind)
     if maker is None:
         return ()
-    edges = dict.fromkeys(maker(event, event.body or _NO_BODY))
-    return tuple(edge for edge in edges if edge.source and edge.target and edge.source != edge.target)
+    body = event.body or _NO_BODY
+    edges = [edge for edge in maker(event, body) if edge.source and edge.target and edge.source != edge.target]
+    return tuple(edges) if len(edges) < 2 else tuple(dict.fromkeys(edges))
