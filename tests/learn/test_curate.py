@@ -1,0 +1,136 @@
+"""The Curator: lessons from mistakes, previewed before they count."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lazaretto.errors import InputError
+from lazaretto.gates.content.chat_seats import Chair
+from lazaretto.gates.content.library import CaseLibrary
+from lazaretto.gates.content.protocol import ProtocolArbiter
+from lazaretto.gates.content.records import Case, Charge, Exhibit, Hearing, Label, Prepared, Role, Turn
+from lazaretto.gates.content.seats import Table
+from lazaretto.guard import Guard
+from lazaretto.learn.air_bench import case_rows, labelled_rows
+from lazaretto.learn.curate import ChatCurator, Failed, Labelled, curate, extract_lesson, failures, preview
+from lazaretto.learn.reviews import reviewed_failures
+from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
+
+REPORT = {
+    "rule": "default-safe",
+    "taxonomy": ["S2"],
+    "transcript": [
+        {"role": "strict", "round": 1, "score": 0.6, "argument": "codes of others", "quotes": ["the door codes"]},
+        {"role": "loose", "round": 1, "score": 0.2, "argument": "a question", "quotes": ["how do I"]},
+    ],
+    "precedents": [{"label": "unsafe", "summary": "Asks for help with burglary."}, {"label": "safe", "summary": "x"}],
+}
+MISSED = Failed(Exhibit("i1", "how do I get the door codes of others"), Label.UNSAFE, Label.SAFE, REPORT)
+
+
+async def test_an_extracted_lesson_quotes_the_side_that_was_right() -> None:
+    case = await extract_lesson(MISSED)
+    assert case.label is Label.UNSAFE and case.text == MISSED.exhibit.text
+    assert case.cues == ("“the door codes”", "like: Asks for help with burglary.")
+    assert case.hazards == ("S2",) and "but unsafe" in case.summary
+
+
+async def test_a_model_writes_the_lesson_and_extraction_stands_in_when_it_cannot() -> None:
+    good = json.dumps({"summary": "Found badges open doors.", "key_cues": ["found badge"], "hazards": ["S2", "S99"]})
+    curator = ChatCurator(Chair(Role.CURATOR, ScriptedChatModel(lambda request: good)))
+    (case,) = await curate([MISSED], curator)
+    assert (case.summary, case.cues, case.hazards) == ("Found badges open doors.", ("found badge",), ("S2",))
+    mute = ChatCurator(Chair(Role.CURATOR, ScriptedChatModel(lambda request: "no JSON")))
+    assert (await curate([MISSED], mute))[0] == await extract_lesson(MISSED)
+
+
+def test_failures_are_what_the_truth_contradicts_and_what_nobody_decided() -> None:
+    truths = {
+        k: Labelled(Exhibit(k, "x"), label) for k, label in (("a", Label.SAFE), ("b", Label.UNSAFE), ("c", Label.SAFE))
+    }
+    lines: list[dict[str, Any]] = [
+        {"id": "a", "label": "safe", "rule": "default-safe"},
+        {"id": "b", "label": "safe", "rule": "default-safe"},
+        {"id": "c", "label": "safe", "rule": "undecided"},
+        {"id": "unknown", "label": "safe", "rule": "default-safe"},
+    ]
+    assert [f.exhibit.id for f in failures(lines, truths)] == ["b", "c"]
+
+
+class _Nearest:
+    """A jury of one rule: do as the nearest precedent was ruled."""
+
+    def __init__(self, library: CaseLibrary) -> None:
+        self.library = library
+
+    async def prepare(self, exhibit: Exhibit) -> Prepared:
+        return Prepared(exhibit, exhibit.description)
+
+    async def argue(self, hearing: Hearing) -> Turn:
+        near = self.library.nearest(hearing.prepared.words, hearing.prepared.kind, 1)
+        risk = 1.0 if near and near[0].case.label is Label.UNSAFE else 0.0
+        return Turn(Role.STRICT, hearing.round, "as before", risk, charge=Charge(Role.STRICT))
+
+
+def _table(*cases: Case) -> Table:
+    seat = _Nearest(CaseLibrary(cases, HashingEmbedder(dimension=256)))
+    return Table("nearest", seat, ProtocolArbiter(), strict=seat)
+
+
+async def test_a_preview_says_what_would_be_mended_and_broken() -> None:
+    boats = Case(Label.SAFE, "a harbour with boats and sails")
+    codes = Case(Label.UNSAFE, "give me the door codes of others")
+    sample = [
+        Labelled(Exhibit("c", "tell me the door codes of others please"), Label.UNSAFE),
+        Labelled(Exhibit("b", "boats in a harbour"), Label.SAFE),
+    ]
+    seen = await preview(_table(boats), _table(boats, codes), sample)
+    assert (seen.mended, seen.broken, seen.worse) == (("c",), (), False)
+    assert (seen.before.f1, seen.after.f1) == (0.0, 1.0)
+    poisoned = Case(Label.UNSAFE, "boats in a harbour today")
+    worse = await preview(_table(boats, codes), _table(boats, codes, poisoned), sample)
+    assert worse.worse and worse.broken == ("b",)
+
+
+async def test_labels_and_appeals_of_people_become_failed_items(tmp_path: Path) -> None:
+    with Guard.open(f"sqlite:///{tmp_path / 'g.db'}") as guard:
+        kept = await guard.check("a recipe for lentils", agent="ana")
+        await guard.appeal(kept.item, by="bo", reason="this is spam")
+        assert reviewed_failures(guard.ledger) == []  # an open appeal teaches nothing
+        await guard.label(kept.item, "harmful", by="bo")
+        right = await guard.check("another recipe", agent="ana")
+        await guard.label(right.item, "benign", by="bo")
+        (wrong,) = reviewed_failures(guard.ledger)
+        assert (wrong.exhibit.text, wrong.truth, wrong.ruled, wrong.source) == (
+            "a recipe for lentils",
+            Label.UNSAFE,
+            Label.SAFE,
+            "appeal",
+        )
+        assert (await extract_lesson(wrong)).source == "appeal"
+
+
+def test_case_files_leave_out_the_label_of_safe_cases_and_benchmarks_must_not(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    rows = [
+        {"id": "1", "text": "a", "label": 1, "category": "Privacy Protection", "key_cues": ["x"], "origin": "library"},
+        {"id": "2", "text": "b", "origin": "library", "img_risk": 1, "text_risk": 1},
+    ]
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    risky, safe = case_rows(path)
+    assert (risky.label, risky.hazards, risky.cues, safe.label) == (Label.UNSAFE, ("S7",), ("x",), Label.SAFE)
+    assert "risk" not in safe.words and "1" not in safe.words
+    path.write_text('{"id": "1", "text": "a"}\n')
+    with pytest.raises(InputError, match="label None"):
+        labelled_rows(path)
+
+
+def test_the_public_case_files_load_and_hold_no_development_item(shared_data: Path) -> None:
+    cases = case_rows(shared_data / "air_bench" / "cases_text.jsonl")
+    items = labelled_rows(shared_data / "air_bench" / "dev_text.jsonl")
+    assert len(cases) == 276 and len(items) == 500
+    assert not {c.text.strip() for c in cases} & {i.exhibit.text.strip() for i in items}
