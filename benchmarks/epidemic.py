@@ -128,12 +128,12 @@ def main() -> None:
     clock = wall / (LARGE * ROUNDS) * 1e9
     lines += [
         "",
-        f"One million agents, {ROUNDS} rounds, one infected: {used:.2f} CPU seconds in two threads, {wall:.2f} s by
-        the clock; " f"{each:.1f} ns of CPU ({clock:.1f} ns by the clock) per agent and round. That is **{last /
-        each:.0f} times less CPU** than " f"the transcription spends at {SIZES[-1]:,} agents ({last:,.0f} ns), and
-        {best / each:.0f} times less than at its best " f"size above ({best:,.0f} ns; its list pops grow with the
-        number of agents). Peak memory {peak:.0f} MiB, of which " f"{before:.0f} MiB before the run; the agents
-        themselves take {state:.1f} MiB. Cumulative infection at the end: {end:.2f} %.",
+        f"One million agents, {ROUNDS} rounds, one infected: {used:.2f} CPU seconds in two threads, {wall:.2f} s by",
+        f"the clock; {each:.1f} ns of CPU ({clock:.1f} ns by the clock) per agent and round. That is",
+        f"**{last / each:.0f} times less CPU** than the transcription spends at {SIZES[-1]:,} agents ({last:,.0f} ns),",
+        f"and {best / each:.0f} times less than at its best size above ({best:,.0f} ns; its list pops grow with the",
+        f"number of agents). Peak memory {peak:.0f} MiB, of which {before:.0f} MiB before the run; the agents",
+        f"themselves take {state:.1f} MiB. Cumulative infection at the end: {end:.2f} %.",
     ]
     if options.ray:
         scenario = Scenario(LARGE, 1, ROUNDS)

@@ -30,8 +30,9 @@ def written(tmp_path: Path, body: str) -> Path:
 
 
 def test_rows_grid_and_seeds_multiply_out(tmp_path) -> None:
-    body = 'seeds = 2\nsettings = {a = 1}\ngrid = {b = [3, 4]}\n[[rows]]\nname = "x"\n[[rows]]\nname = "y"\nseeds =
-    [7]\n' experiment = read_experiment(written(tmp_path, body + "settings = {a = 2}\n"))
+    body = 'seeds = 2\nsettings = {a = 1}\ngrid = {b = [3, 4]}\n[[rows]]\nname = "x"\n'
+    body += '[[rows]]\nname = "y"\nseeds = [7]\n'
+    experiment = read_experiment(written(tmp_path, body + "settings = {a = 2}\n"))
     assert experiment.name == "family/name"
     rows = experiment.expanded_rows()
     assert [r.name for r in rows] == ["x, b=3", "x, b=4", "y, b=3", "y, b=4"]

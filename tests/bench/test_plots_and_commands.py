@@ -91,8 +91,9 @@ def test_commands_list_run_table_and_plot(tmp_path) -> None:
     for form, start in (("markdown", "**The published"), ("csv", "row,held"), ("rich", " ")):
         shown = invoke("bench", "table", "epidemic_reference", "--seeds", "2", "--format", form, *common)
         assert shown.stdout.startswith(start) and "N=128, 4 infected" in shown.stdout
-    drawn = invoke("bench", "plot", "epidemic_reference", "--seeds", "2", "--to", str(tmp_path / "f"), "--json",
-    *common) assert all(Path(path).stat().st_size > 1000 for path in json.loads(drawn.stdout)["files"])
+    to = str(tmp_path / "figures")
+    drawn = invoke("bench", "plot", "epidemic_reference", "--seeds", "2", "--to", to, "--json", *common)
+    assert all(Path(path).stat().st_size > 1000 for path in json.loads(drawn.stdout)["files"])
 
 
 @pytest.mark.parametrize(

@@ -115,8 +115,9 @@ def _run(scenario: Scenario, seeds: tuple[int, ...], pairing: Iterable[Pairs]) -
     for round_, drawn in enumerate(pairing):
         now = {name: array[:, round_] for name, array in counts.items()}
         carried = before_turn(scenario, population, seeds, round_, now)
-        questioners, answerers = (np.stack(side) if len(side) > 1 else side[0][None] for side in zip(*drawn,
-        strict=True)) settle(population, chat(scenario, population, seeds, round_, questioners, answerers), now)
+        sides = zip(*drawn, strict=True)
+        questioners, answerers = (np.stack(side) if len(side) > 1 else side[0][None] for side in sides)
+        settle(population, chat(scenario, population, seeds, round_, questioners, answerers), now)
         after_turn(scenario, population, seeds, round_, carried, now)
     return Epidemic(scenario, seeds, counts)
 
