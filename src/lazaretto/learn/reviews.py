@@ -22,7 +22,8 @@ def reviewed_failures(ledger: Ledger) -> list[Failed]:
         if event.body is None:
             continue
         if event.kind is EventKind.RULED:
-            ruled[event.subject] = event.body
+            if not str(event.body.get("rule", "")).startswith("person:"):  # a label is recorded as a ruling, too
+                ruled[event.subject] = event.body
         elif event.kind is EventKind.LABELLED:
             labels[event.subject] = str(event.body.get("label"))
         else:
