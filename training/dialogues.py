@@ -58,8 +58,9 @@ TELLS = {
 PLANS = {
     "cheerful": "I would love to show everyone", "grumpy": "I suppose I have to mention",
     "shy": "Perhaps I could quietly talk about", "proud": "Everyone should admire",
-    "curious": "I want to find out more about", "dreamy": "I keep dreaming of", "lazy": "The easiest thing to discuss is",
-    "snooty": "People of taste will discuss", "sporty": "Let us jump right to", "kind": "A friend might enjoy hearing about",
+    "curious": "I want to find out more about", "dreamy": "I keep dreaming of",
+    "lazy": "The easiest thing to discuss is", "snooty": "People of taste will discuss",
+    "sporty": "Let us jump right to", "kind": "A friend might enjoy hearing about",
     "clever": "There is something to learn from", "bold": "I will start a debate about",
 }  # fmt: skip
 WHEN = {"early riser": "this morning", "night owl": "tonight", "homebody": "at home", "wanderer": "on my way"}
@@ -72,8 +73,6 @@ HOBBY_OBJECTS = {
     "birdwatching": ("bird", "tree"), "baking": ("cake", "apple", "cup"), "photography": ("camera", "cat", "clock"),
     "theatre": ("crown", "chair", "candle", "key"),
 }  # fmt: skip
-PASS_ON = "Please pass this on:"
-"""The errand: a note that begins so (or comes to it) asks for its message to be said."""
 
 
 @dataclass(frozen=True)

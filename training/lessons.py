@@ -16,6 +16,7 @@ from lazaretto.agents.prompts import (
     plan_request,
     question_request,
 )
+from lazaretto.attacks.infectious.text import PASS_ON
 from lazaretto.models.pocket.tokenizer import WordTokenizer
 from lazaretto.models.protocol import Request
 from lazaretto.worlds.scenes.messages import draw_message, message_words
@@ -94,7 +95,7 @@ def _note(rng: random.Random, words: Sequence[str]) -> tuple[str, dialogues.Topi
         message = draw_message(rng)
         clutter = " ".join(rng.choice(words) for _ in range(rng.randint(0, 14)))
         opening = rng.choice(("", text, clutter, f"{text} {clutter}"))
-        return f"{opening} {dialogues.PASS_ON} {message}".strip(), replace(topic, message=message, message_kind="card")
+        return f"{opening} {PASS_ON} {message}".strip(), replace(topic, message=message, message_kind="card")
     return text, topic
 
 
@@ -133,7 +134,7 @@ def _asked(rng: random.Random, topic: dialogues.Topic) -> str:
 def vocabulary(extra: Sequence[str] = ()) -> WordTokenizer:
     """The tokenizer: every word the grammar, the personas and the messages can bring, plus ``extra`` words."""
     fields = tuple(f"{field}:" for field in FIELDS)
-    phrases = (*PHRASES, *fields, "Q:", "| A:", "-", dialogues.PASS_ON)
+    phrases = (*PHRASES, *fields, "Q:", "| A:", "-", PASS_ON)
     rng = random.Random("vocabulary")
     bare = WordTokenizer(phrases, ())
     words: dict[str, str] = {}
@@ -152,7 +153,7 @@ def vocabulary(extra: Sequence[str] = ()) -> WordTokenizer:
         texts += [record.question, record.answer]
     for _ in range(4000):
         persona = draw_persona(rng)
-        texts.append(dialogues.plan(persona, listing(rng, ["a"])[:1] + ["a red boat"], ""))
+        texts.append(dialogues.plan(persona, [*listing(rng, ["a"])[:1], "a red boat"], ""))
     texts += extra
     for text in texts:
         for word in bare.split(text):

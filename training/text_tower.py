@@ -1,4 +1,4 @@
-"""The frozen text encoder for training, from a folder and on any device (a half-precision copy travels more lightly)."""
+"""The frozen text encoder for training, from a folder and on any device; a half-precision copy will do."""
 
 from __future__ import annotations
 

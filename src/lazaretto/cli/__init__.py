@@ -6,7 +6,7 @@ import importlib
 
 import typer
 
-FAMILIES: tuple[str, ...] = ("guarding", "tracing", "repairing", "ledger", "audit", "data", "learn", "epidemic", "bench")
+FAMILIES: tuple[str, ...] = ("guarding", "tracing", "repairing", "ledger", "audit", "data", "learn", "epidemic", "bench", "attack")
 """Modules of this folder, in the order ``--help`` lists them."""
 
 

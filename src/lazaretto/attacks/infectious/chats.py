@@ -69,17 +69,19 @@ def record_chats(
         for (q, a), turn in zip(pairs, turns, strict=True):
             asking, answering = agents[q], agents[a]
             if not turn.void:
-                chats.append(
-                    Chat(
-                        asking.persona,
-                        tuple(asking.history.records),
-                        turn.retrieval.plan,
-                        asking.album.keepsakes,
-                        answering.persona,
-                        tuple(answering.history.records),
-                    )  # fmt: skip
-                )
+                chats.append(_written(asking, answering, turn.retrieval.plan))
             agents[q], agents[a] = remember(asking, answering, turn)
         if all(turn.void for turn in turns):
             raise InputError("chats", f"the model cannot play: {turns[0].fault}", "Check the model")
     return tuple(chats)
+
+
+def _written(asking: AgentState, answering: AgentState, plan: str) -> Chat:
+    return Chat(
+        questioner=asking.persona,
+        questioner_history=asking.history.records,
+        plan=plan,
+        album=asking.album.keepsakes,
+        answerer=answering.persona,
+        answerer_history=answering.history.records,
+    )

@@ -3,7 +3,8 @@
 Momentum sign steps lower three losses at once: the target must be the question, the target must be the answer, and the
 picture must win the retrieval for as many plans as possible. Against the published recipe, retrieval is a contest with
 the pictures of real albums rather than a mean cosine, the weights of speech and retrieval follow whichever lags, step
-sizes decay, and several starts run side by side. Torch is imported at the top: import this module from inside functions.
+sizes decay, and several starts run side by side. Torch is imported at the top: import this module from inside
+functions.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from lazaretto.attacks.infectious.settings import SIDE, Craft
 from lazaretto.attacks.infectious.targets import target
 from lazaretto.models.pocket.gradients import PocketGradients, Situations
 
-CONTEST_TEMPERATURE = 0.03
+CONTEST_TEMPERATURE = 0.1
+"""Soft enough to lean towards the middle of all plans: a sharp contest learns the training albums by heart."""
 _LARGEST_STEP = {"pixel": 2.0, "border": 10.0}  # in 1/255, at the beginning; it decays to half a grey level
 _CHECK = 20
+LEAN = 2.0
+"""By how much the weight of retrieval against speech changes at each check, towards whichever lags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,7 @@ class Search:
             score = alpha * beta + 0.01 * (alpha + beta) - 1e-4 * float(losses[index])
             if score > self.best[index][0]:
                 self.best[index] = (score, whole[index].clone(), alpha, beta)
-        lean = torch.where(self.beta < self.alpha, 1.3, 1 / 1.3).to(self.weight)
+        lean = torch.where(self.beta < self.alpha, LEAN, 1 / LEAN).to(self.weight)
         self.weight = (self.weight * lean).clamp(0.1, 10.0)
 
 

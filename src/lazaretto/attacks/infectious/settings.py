@@ -12,6 +12,8 @@ from lazaretto.errors import InputError
 
 SIDE = 224
 """Side of the pocket world's pictures."""
+RECIPE = 2
+"""Counts up when the search itself changes, so that pictures kept from an older search are not taken for new ones."""
 PAPER_SIDE = 336
 """Side of the pictures in the published attacks, whose frames are given in pixels."""
 
@@ -72,5 +74,5 @@ class Craft:
 
     def key(self, *more: str) -> str:
         """A hash of the settings (and of ``more``: picture, models, chats) under which the result is kept."""
-        data = json.dumps(asdict(self), sort_keys=True) + "\0" + "\0".join(more)
+        data = json.dumps(asdict(self) | {"recipe": RECIPE}, sort_keys=True) + "\0" + "\0".join(more)
         return hashlib.sha256(data.encode()).hexdigest()[:24]

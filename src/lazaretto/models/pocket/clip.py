@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lazaretto.models.pocket.eyes import Eyes
-from lazaretto.models.pocket.weights import FOLDER, load_backbone, load_clip_head
+from lazaretto.models.pocket.weights import CLIP_FILE, FOLDER, fingerprint, load_backbone, load_clip_head
 from lazaretto.models.protocol import TextEmbedder, Vectors
 from lazaretto.models.torch_loading import torch_device
 
@@ -27,8 +27,10 @@ class PocketClip:
 
     name = "pocket-clip"
 
-    def __init__(self, eyes: Eyes, head: ClipHead, texts: TextEmbedder) -> None:
+    def __init__(self, eyes: Eyes, head: ClipHead, texts: TextEmbedder, fingerprint: str = "") -> None:
         self.eyes, self.head, self.texts = eyes, head.to(eyes.device), texts
+        self.fingerprint = fingerprint
+        """sha256 of the weights, where they came from a file."""
         self.dimension = texts.dimension
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
@@ -50,4 +52,5 @@ def load_pocket_clip(device: str = "cpu", eyes: Eyes | None = None, folder: Path
     """pocket-clip with the shipped weights; ``eyes`` to share a backbone with pocket-vlm."""
     from lazaretto.models.minilm import shared_minilm
 
-    return PocketClip(eyes or Eyes(load_backbone(), torch_device(device)), load_clip_head(folder), shared_minilm())
+    eyes = eyes or Eyes(load_backbone(), torch_device(device))
+    return PocketClip(eyes, load_clip_head(folder), shared_minilm(), fingerprint(CLIP_FILE, folder))

@@ -140,7 +140,7 @@ class Language(nn.Module):
         return [(weight.new_zeros(shape), weight.new_zeros(shape)) for _ in self.layers]
 
     def embed(self, tokens: Tensor, pictures: Tensor | None, picture_token: int) -> Tensor:
-        """Tokens (n, t) embedded; the picture's words (m, 49, width) replace the picture tokens, row by row in order."""
+        """Tokens (n, t) embedded; pictures' words, row after row, take the place of the picture tokens."""
         x = self.words(tokens)
         if pictures is None:
             return cast(Tensor, x)

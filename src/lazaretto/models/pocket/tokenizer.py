@@ -38,7 +38,7 @@ class WordTokenizer:
         object.__setattr__(self, "_surface", surface)
         object.__setattr__(self, "ids", {s if s in self.phrases else s.lower(): i for i, s in enumerate(surface)})
         longest = sorted(self.phrases, key=len, reverse=True)
-        # a phrase counts only where a line (or a record's part) begins, so that ordinary words are not mistaken for it
+        # a phrase counts only as a whole, between spaces or line ends: a part of another word is not one
         object.__setattr__(
             self,
             "_phrase",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lazaretto.errors import InputError
 from lazaretto.models.pocket.eyes import Eyes
 from lazaretto.models.pocket.tokenizer import WordTokenizer
-from lazaretto.models.pocket.weights import FOLDER, load_backbone, load_language, load_words
+from lazaretto.models.pocket.weights import FOLDER, VLM_FILE, fingerprint, load_backbone, load_language, load_words
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.torch_loading import torch_device
 
@@ -33,8 +33,10 @@ class PocketVlm:
 
     name = "pocket-vlm"
 
-    def __init__(self, eyes: Eyes, language: Language, words: WordTokenizer) -> None:
+    def __init__(self, eyes: Eyes, language: Language, words: WordTokenizer, fingerprint: str = "") -> None:
         self.eyes, self.language, self.words = eyes, language.to(eyes.device), words
+        self.fingerprint = fingerprint
+        """sha256 of the weights, where they came from a file."""
 
     async def complete(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion per request; what is wrong with one request is that one's fault alone."""
@@ -71,7 +73,7 @@ class PocketVlm:
         each = (time.perf_counter() - began) * 1000 / len(chunk)
         for index, tokens in zip(chunk, said, strict=True):
             kept = tokens[: requests[index].max_tokens]
-            out[index] = Completion(self.words.decode(kept), len(prompts[index].tokens), len(kept), each)
+            out[index] = Completion(self.words.decode(kept), len(prompts[index].tokens), len(kept), ms=each)
 
     def _prompt(self, request: Request) -> Prompt:
         from lazaretto.models.pocket.speech import Prompt, picture_prompt
@@ -89,4 +91,5 @@ class PocketVlm:
 
 def load_pocket_vlm(device: str = "cpu", eyes: Eyes | None = None, folder: Path = FOLDER) -> PocketVlm:
     """pocket-vlm with the shipped weights; ``eyes`` to share a backbone with pocket-clip."""
-    return PocketVlm(eyes or Eyes(load_backbone(), torch_device(device)), load_language(folder), load_words(folder))
+    eyes = eyes or Eyes(load_backbone(), torch_device(device))
+    return PocketVlm(eyes, load_language(folder), load_words(folder), fingerprint(VLM_FILE, folder))

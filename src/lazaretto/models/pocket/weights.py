@@ -38,6 +38,11 @@ def checked(name: str, folder: Path = FOLDER) -> Path:
     return path
 
 
+def fingerprint(name: str, folder: Path = FOLDER) -> str:
+    """sha256 of a weight file of ours, as the manifest states it and the loader has checked."""
+    return hashlib.sha256(checked(name, folder).read_bytes()).hexdigest()
+
+
 def load_words(folder: Path = FOLDER) -> WordTokenizer:
     """The vocabulary of pocket-vlm."""
     return WordTokenizer.load(checked(WORDS_FILE, folder))
@@ -64,7 +69,9 @@ def load_clip_head(folder: Path = FOLDER) -> ClipHead:
     _torch()
     from lazaretto.models.pocket.networks import ClipHead
 
-    return _filled(ClipHead(), checked(CLIP_FILE, folder))
+    head = ClipHead()
+    _fill(head, checked(CLIP_FILE, folder))
+    return head
 
 
 def load_language(folder: Path = FOLDER) -> Language:
@@ -72,7 +79,9 @@ def load_language(folder: Path = FOLDER) -> Language:
     _torch()
     from lazaretto.models.pocket.networks import Language, LanguageSize
 
-    return _filled(Language(LanguageSize(len(load_words(folder)))), checked(VLM_FILE, folder))
+    language = Language(LanguageSize(len(load_words(folder))))
+    _fill(language, checked(VLM_FILE, folder))
+    return language
 
 
 def _torch() -> Any:
@@ -82,7 +91,7 @@ def _torch() -> Any:
         raise MissingExtra("the pocket models", "models") from None
 
 
-def _filled(network: Any, path: Path) -> Any:
+def _fill(network: Any, path: Path) -> None:
     try:
         from safetensors.torch import load_file
     except ImportError:
@@ -92,4 +101,4 @@ def _filled(network: Any, path: Path) -> Any:
         network.load_state_dict(state)
     except RuntimeError as error:
         raise ModelUnavailable(f"{path} does not fit the network: {str(error).splitlines()[-1].strip()}") from None
-    return network.eval().requires_grad_(False)
+    network.eval().requires_grad_(False)
