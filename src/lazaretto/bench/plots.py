@@ -61,7 +61,9 @@ def draw(experiment: Experiment, plot: Plot, results: Sequence[RowResults], path
         raise InputError(f"plot {plot.name}", f"{len(measures)} measures but {len(labels)} labels")
     chosen = [r for r in results if not plot.rows or r.row.name in plot.rows]
     with paper_style() as pyplot:
-        size = (PANEL[0] * len(measures), PANEL[1] + (0.35 if len(chosen) > 1 and plot.kind == "curve" else 0))
+        legend = 0.35 if len(chosen) > 1 and plot.kind == "curve" else 0.0
+        height = 0.7 + 0.32 * len(chosen) if plot.kind == "bars" else PANEL[1] + legend
+        size = (PANEL[0] * len(measures), height)
         figure, panels = pyplot.subplots(1, len(measures), figsize=size, squeeze=False)
         painter = {"curve": _curves, "line": _lines, "bars": _bars}[plot.kind]
         for axes, measure, label in zip(panels[0], measures, labels, strict=True):
@@ -174,7 +176,6 @@ def _bars(experiment: Experiment, plot: Plot, results: Sequence[RowResults], mea
         xerr=errors,
         height=0.62,
         color="C0",
-        alpha=0.85,
         ecolor="#333333",
         capsize=2.5,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -183,10 +184,11 @@ def _show_table(made: tables.Table) -> None:
         view.add_column(escape(heading), justify="left" if place < 2 else "right")
     for line in tables.lines(made):
         view.add_row(*(escape(cell) for cell in line))
-    # a pipe or file has no width to fit into: there the table takes what it needs
-    needed = console.measure(view, options=console.options.update(max_width=10_000)).maximum
-    width = None if console.is_terminal else max(console.width, needed)
-    console.print(view, width=width, crop=False)
+    if console.is_terminal:
+        console.print(view)
+    else:  # a pipe or file has no width to fit into: there the table takes what it needs
+        needed = console.measure(view, options=console.options.update(max_width=10_000)).maximum
+        Console(file=sys.stdout, width=max(console.width, needed)).print(view)
     for row in made.rows:
         for reason in row.reasons:
             console.print(f"[yellow]void[/] in {escape(row.name)}: {escape(reason)}")
