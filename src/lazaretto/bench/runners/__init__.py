@@ -9,6 +9,8 @@ from lazaretto.bench.context import Runner
 from lazaretto.errors import InputError, MissingExtra
 
 RUNNERS: dict[str, str] = {
+    "debate": "lazaretto.bench.runners.debate:run",
+    "debate-learning": "lazaretto.bench.runners.debate:learning",
     "epidemic": "lazaretto.bench.runners.epidemic:run",
     "outbreak": "lazaretto.bench.runners.outbreak:run",
 }
