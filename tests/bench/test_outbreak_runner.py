@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from lazaretto.agents.album import picture_keepsake
 from lazaretto.agents.prompts import PLAN_TASK
 from lazaretto.bench.context import RunContext
 from lazaretto.bench.runners.outbreak import run_with
+from lazaretto.bench.runners.outbreak_attack import viruses_for
 from lazaretto.bench.runners.outbreak_models import models_for
 from lazaretto.bench.runners.outbreak_parts import DEFENCES, Parts, defence_factory, pool_for
 from lazaretto.bench.runners.outbreak_settings import ModelSettings, OutbreakSettings, read_settings
@@ -98,7 +100,6 @@ def test_a_ledger_is_written_when_asked_for(tmp_path: Path) -> None:
         ({"agent": 4}, "settings.agent"),
         ({"attack": {"budget": "sticker"}}, "settings.attack.budget"),
         ({"memory": "notes"}, "settings"),
-        ({"attack": {"picture": "x.png"}}, "settings"),
     ],
 )
 def test_wrong_settings_name_their_place(settings: Mapping[str, Any], place: str) -> None:
@@ -120,6 +121,18 @@ def test_unknown_models_defences_and_folders_are_said_plainly(tmp_path: Path) ->
     with pytest.raises(InputError, match=r"broken\.png"):
         pool_for(OutbreakSettings(pictures=str(tmp_path), pool=1))
     assert all(defence_factory(name) for name in DEFENCES)
+
+
+def test_a_ready_virus_is_found_and_must_be_the_one_that_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "virus.png").write_bytes(b"picture")
+    digest = hashlib.sha256(b"picture").hexdigest()
+    ready = {"picture": str(tmp_path / "virus.png"), "title": "a boat", "sentence": TARGET}
+    (virus,) = viruses_for(read_settings({"attack": {**ready, "sha256": digest}}))
+    assert (virus.keepsake.key, virus.keepsake.title, virus.target) == (digest, "a boat", TARGET)
+    with pytest.raises(InputError, match="not the picture"):
+        viruses_for(read_settings({"attack": {**ready, "sha256": "0" * 64}}))
+    with pytest.raises(InputError, match="no file"):
+        viruses_for(read_settings({"attack": {"picture": "nowhere.png"}}))
 
 
 def test_a_users_own_pictures_fill_the_albums(shared_data: Path) -> None:

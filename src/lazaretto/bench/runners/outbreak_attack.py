@@ -1,81 +1,75 @@
-"""Viruses for outbreak experiments: crafted once per settings and kept, or made elsewhere and named by their file."""
+"""Viruses for outbreak experiments: sought once per settings and kept, or made before and named by their file."""
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from pathlib import Path
 
-from lazaretto.agents.album import Keepsake, picture_keepsake
+from lazaretto.agents.album import Keepsake, note_keepsake, picture_keepsake
 from lazaretto.agents.mind import Mind
-from lazaretto.agents.prompts import picture_title
 from lazaretto.attacks.infectious.chats import TRAIN_PERSONAS, Chat, record_chats
 from lazaretto.attacks.infectious.settings import Budget, Craft
 from lazaretto.attacks.infectious.targets import target
+from lazaretto.attacks.infectious.text import TextCraft, craft_note
+from lazaretto.bench.experiment import experiment_folder
 from lazaretto.bench.runners.outbreak_models import pocket_models
 from lazaretto.bench.runners.outbreak_settings import AttackSettings, OutbreakSettings, cache_folder
 from lazaretto.errors import InputError
 from lazaretto.models.cache import EmbeddingCache
-from lazaretto.worlds.album_chat.pools import scene_pictures
+from lazaretto.worlds.album_chat.pools import scene_notes, scene_pictures
 from lazaretto.worlds.album_chat.scenario import Virus
 
 TRAINING_POOL, BASES = 11, 33
 """Seeds of the pictures an attacker trains with and starts from; worlds draw theirs from another."""
-TRAINING_CHATS = 192
+TRAINING_CHATS = 96
 
 
 def viruses_for(settings: OutbreakSettings) -> tuple[Virus, ...]:
     """The viruses of an experiment."""
-    attack = settings.attack
+    attack, device = settings.attack, settings.models.device
+    sentence = attack.sentence or target(attack.target)
     if attack.picture:
-        return (Virus(_ready(Path(attack.picture)), attack.sentence),)
-    return tuple(_crafted(attack, number, settings.models.device) for number in range(attack.variants))
+        return (Virus(_ready(attack), sentence),)
+    make = _note if attack.budget == "text" else _picture
+    return tuple(Virus(make(attack, number, device), sentence) for number in range(attack.variants))
 
 
-def _ready(path: Path) -> Keepsake:
-    if not path.is_file():
-        raise InputError("attack.picture", f"no file {path}", "Name an attack picture")
-    return picture_keepsake(path.read_bytes(), picture_title(path.name))
+def _ready(attack: AttackSettings) -> Keepsake:
+    """A picture made before; a relative path is looked up here and beside the experiment files."""
+    places = [Path(attack.picture), experiment_folder() / "outbreak" / attack.picture]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise InputError("attack.picture", f"no file {attack.picture}", "Name an attack picture")
+    data = path.read_bytes()
+    if attack.sha256 and hashlib.sha256(data).hexdigest() != attack.sha256:
+        raise InputError("attack.picture", f"{path} is not the picture this experiment was written for")
+    return picture_keepsake(data, attack.title or path.stem)
 
 
-def _crafted(attack: AttackSettings, number: int, device: str) -> Virus:
+def _picture(attack: AttackSettings, number: int, device: str) -> Keepsake:
+    from lazaretto.attacks.infectious.kept import crafted_picture
+    from lazaretto.models.pocket.gradients import PocketGradients
+
     if attack.budget == "text":
-        raise InputError("attack.budget", "text viruses", "not yet")
-    base = _bases(number + 1)[number]
+        raise InputError("attack.budget", "a note is not a picture", "Use pixel or border")
+    base = scene_pictures(number + 1, BASES)[number]
     settings = Craft(
         attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts,
         augment=attack.augment, seed=attack.seed + number,
     )  # fmt: skip
-    place = cache_folder() / "viruses" / f"{settings.key(base.key, str(TRAINING_CHATS))}.png"
-    if not place.is_file():
-        _write(place, _search(settings, base, device))
-    return Virus(picture_keepsake(place.read_bytes(), base.title), target(attack.target))
+    models = PocketGradients(*pocket_models(device))
+    kept = crafted_picture(models, base, training_chats(device), settings, cache_folder() / "attacks")
+    return picture_keepsake(kept.data, base.title)
 
 
-def _search(settings: Craft, base: Keepsake, device: str) -> bytes:
-    import numpy as np
-    from PIL import Image
-
-    from lazaretto.attacks.infectious.craft import craft
-    from lazaretto.models.pocket.eyes import pixels
-    from lazaretto.models.pocket.gradients import PocketGradients
-    from lazaretto.worlds.scenes.render import png_bytes
-
-    found = craft(
-        PocketGradients(*pocket_models(device)), np.array(pixels(base.picture)), training_chats(device), settings
+def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:
+    vlm, clip = pocket_models(device)
+    chats = record_chats(
+        Mind(vlm, EmbeddingCache(clip.texts)), scene_notes(300, TRAINING_POOL), TRAINING_CHATS, 1, TRAIN_PERSONAS
     )
-    return png_bytes(Image.fromarray(found.pixels))
-
-
-def _write(place: Path, data: bytes) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    beside = place.with_suffix(".part")
-    beside.write_bytes(data)
-    beside.replace(place)
-
-
-@cache
-def _bases(count: int) -> tuple[Keepsake, ...]:
-    return scene_pictures(count, BASES)
+    found = craft_note(clip.texts, [chat.plan for chat in chats], TextCraft(attack.target, seed=attack.seed + number))
+    return note_keepsake(found.note)
 
 
 @cache

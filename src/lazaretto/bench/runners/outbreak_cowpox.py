@@ -42,7 +42,7 @@ class CowpoxSettings(BaseModel):
     turns: int = 1
     cure_eps: float = 64
     """Budget of the cure, in 1/255 per pixel."""
-    cure_steps: int = 400
+    cure_steps: int = 120
 
 
 def cowpox(settings: Mapping[str, Any], context: DefenceContext) -> Defence:

@@ -26,16 +26,20 @@ class AttackSettings(_Strict):
     """``pixel``: largest change in 1/255; ``border``: width of the frame as published, of 336 pixels."""
     target: str = "marker-lantern"
     """Name of a target sentence."""
-    steps: int = 600
-    restarts: int = 2
+    steps: int = 120
+    restarts: int = 1
     augment: tuple[str, ...] = ()
     seed: int = 0
     variants: int = 1
     """How many viruses of the same kind, each from another picture."""
     picture: str = ""
-    """A ready attack picture instead of a crafted one (for models that are not ours)."""
+    """A picture made before instead of one crafted now: a path, also relative to ``experiments/outbreak``."""
+    sha256: str = ""
+    """What that picture must be, so that results are never of another one."""
+    title: str = ""
+    """Its title in album listings."""
     sentence: str = ""
-    """The target of a ready picture, in words."""
+    """What it makes agents say, where that is none of the named targets."""
 
 
 class ModelSettings(_Strict):
@@ -80,8 +84,6 @@ class OutbreakSettings(_Strict):
     def _consistent(self) -> OutbreakSettings:
         if (self.memory == "notes") != (self.attack.budget == "text") and self.infected:
             raise ValueError("a world of notes takes an attack with budget 'text', and no other world does")
-        if self.attack.picture and not self.attack.sentence:
-            raise ValueError("attack.picture needs attack.sentence: what the picture makes agents say")
         return self
 
     def scenario(self, seed: int) -> Scenario:

@@ -35,7 +35,7 @@ class CureSettings:
     """How a cure is sought; more freedom than any virus of the experiments has, so that it can out-score them."""
 
     budget: Budget = field(default_factory=lambda: Budget("pixel", 64))
-    steps: int = 400
+    steps: int = 120
     restarts: int = 1
     batch: int = 6
     seed: int = 0
