@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("--restarts", type=int, default=3)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--chats", type=int, default=192)
+    parser.add_argument("--validation", type=int, default=128)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop crafting after this long")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -59,9 +60,10 @@ def main() -> None:
     mind = Mind(vlm, EmbeddingCache(clip))
     models = PocketGradients(vlm, clip)
     training = record_chats(mind, kept(300, 11), options.chats, 1, TRAIN_PERSONAS)
-    validation = record_chats(mind, kept(300, 22), 128, 2, VALIDATION_PERSONAS)
+    validation = record_chats(mind, kept(300, 22), options.validation, 2, VALIDATION_PERSONAS)
     bases, table, began = kept(options.bases, 33), [], time.time()
-    chosen = [b for b in BUDGETS if b.label in options.budgets.split(",")]
+    named = {b.label: b for b in BUDGETS}
+    chosen = [named[label] for label in options.budgets.split(",")]
     for name in options.targets.split(","):
         for budget in chosen:
             for number, base in enumerate(bases):
