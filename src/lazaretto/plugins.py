@@ -62,6 +62,7 @@ GATES = Table(
         "structure": "lazaretto.gates.structure:make",
         "blocklist": "lazaretto.gates.blocklist:make",
         "content": "lazaretto.gates.content.gate:make",
+        "memory": "lazaretto.gates.memory.gate:make",
     },
 )
 REPAIRS = Table(

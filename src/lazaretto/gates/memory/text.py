@@ -152,9 +152,13 @@ def _spans(view: View, several: list[tuple[Tokens, NDArray[np.float32]]]) -> lis
 
 def language_of(text: str) -> str:
     """``en`` unless the text is surely in another language; code, tables and fragments count as ``en``."""
-    if not any(c.isalpha() for c in text):
+    letters = [c for c in text[:4000] if c.isalpha()]
+    if not letters:
         return "en"
+    foreign = sum(c > "\u024f" for c in letters) > len(letters) / 2  # past the Latin letters
     language, confidence = _identifier().classify(text[:4000])
+    if foreign:
+        return str(language) if language != "en" else "und"
     return str(language) if confidence >= _FOREIGN_CONFIDENCE and language not in ("en", "zxx", "und") else "en"
 
 

@@ -32,7 +32,7 @@ MAX_DECODED = 8
 """Encoded stretches looked into per text: enough for any note, a bound for hostile ones."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}[ ,:]?){16,}")
-_PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2}|[\w.~-]){0,400}(?:%[0-9a-fA-F]{2}){3}(?:%[0-9a-fA-F]{2}|[\w.~-]){0,400}")
+_PERCENT = re.compile(r"(?<![\w.~%-])[\w.~-]{0,60}(?:%[0-9a-fA-F]{2}[\w.~-]*){3,}")
 _SPACED = re.compile(r"\b(?:\w[ .\-_*]){5,}\w\b")
 _MIXED_WORD = re.compile(r"\w+")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")

@@ -50,7 +50,7 @@ def calibrate(scored: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, Any
         "risk": table[:, 1].round(4).tolist(),
         "low": table[:, 2].round(4).tolist(),
         "high": table[:, 3].round(4).tolist(),
-        "thresholds": {str(rate): round(_threshold(scored, rate), 4) for rate in RATES},
+        "thresholds": {str(rate): _threshold(scored, rate) for rate in RATES},
     }
 
 
