@@ -82,13 +82,13 @@ class MemoryGate:
         )
 
     def _rule(self, observation: Observation, screening: Screening) -> tuple[Ruling, str]:
+        if not screening.known_language:
+            return self.settings.unknown_language, "unknown_language"
         order = screening.logit > self._ask_at
         if order and observation.source in self.settings.may_order:
             return Ruling.ALLOW, "trusted_order"
         if screening.logit > self._hold_at:
             return self.settings.ruling, "foreign_order"
-        if not screening.known_language:
-            return self.settings.unknown_language, "unknown_language"
         if order:
             return Ruling.REVIEW, "possible_order"
         return (Ruling.ALLOW, "clean") if screening.whole else (Ruling.REVIEW, "too_long_to_read_whole")

@@ -116,7 +116,7 @@ class TextScreener:
         whole = all(len(several) < MAX_WINDOWS for _, several in mine)
         language = language_of(text)
         if language != "en":
-            low, high = 0.0, 1.0
+            risk, low, high, spans = 0.5, 0.0, 1.0, ()  # no opinion
         elif not whole:
             high = 1.0
         return Screening(risk, (min(low, risk), max(high, risk)), logit, language, spans[:8], whole)
