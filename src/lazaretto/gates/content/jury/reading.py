@@ -1,7 +1,8 @@
 """How the jury's models read an exhibit: cleaned words, composed into windows of at most 256 tokens.
 
-Training and hearings share this module, so that a model never meets in a hearing what it was not trained on. Formatting
-(markdown, line breaks, invisible characters) is removed: in the training data it follows the describing model, not the risk.
+Training and hearings share this module, so that a model never meets in a hearing what it was not trained on.
+Formatting (markdown, line breaks, invisible characters) is removed: in the training data it follows the describing
+model, not the risk.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 
 from lazaretto.gates.content.records import InputKind
 
+HEADS = (*(kind.value for kind in InputKind), "lettering")
+"""A model's heads: one per kind of input, and one for words read off a picture that are all the picture has to say."""
 CLS, SEP = 101, 102
 PICTURE_IDS = (3861, 1024)
 """The word pieces of ``picture:``, which stand before every description."""

@@ -1,0 +1,41 @@
+"""The embedded jury: trained local models take the seats of the debate, with no key and no network.
+
+Read in this order: ``preparing`` (pictures to words), ``views`` (what is there to judge), ``reading`` (how models see it),
+``scoring`` (the models), ``debating`` (the seats).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lazaretto.gates.content.library import CaseLibrary
+    from lazaretto.gates.content.protocol import Order
+    from lazaretto.gates.content.records import InputKind
+    from lazaretto.gates.content.seats import Table
+
+
+def embedded_table(
+    library: CaseLibrary | None,
+    precedents: int = 3,
+    without: Collection[str] = (),
+    orders: Mapping[InputKind, Order] | None = None,
+) -> Table:
+    """The table with the shipped models in every seat; ``without`` names seats to leave empty."""
+    from lazaretto.gates.content.jury.debating import JuryArbiter, JuryDebater
+    from lazaretto.gates.content.jury.preparing import JuryPreprocessor
+    from lazaretto.gates.content.jury.scoring import shipped_models
+    from lazaretto.gates.content.jury.supporting import JurySupporter
+    from lazaretto.gates.content.records import Role
+    from lazaretto.gates.content.seats import Table
+
+    models = shipped_models()
+    return Table(
+        "embedded",
+        JuryPreprocessor(),
+        JuryArbiter(models, orders),
+        None if "supporter" in without else JurySupporter(library, precedents),
+        None if "strict" in without else JuryDebater(Role.STRICT, models),
+        None if "loose" in without else JuryDebater(Role.LOOSE, models),
+    )

@@ -1,0 +1,224 @@
+"""The trained models behind the jury's seats: one pass over an exhibit gives both debaters their logits and their quotes.
+
+A seat's logit is a mean of token scores, so every clause's share in it is exact: the quotes are not a guess made afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.errors import MissingExtra, ModelUnavailable
+from lazaretto.gates.content.jury.lexicon import lexical_logits
+from lazaretto.gates.content.jury.reading import HEADS, Window, windows
+from lazaretto.gates.content.jury.views import View, views
+from lazaretto.gates.content.records import Prepared, Role
+from lazaretto.models.minilm import minilm_tokenizer
+from lazaretto.models.stacked import MergedEncoder, split_seat
+
+MOST_WINDOWS = 32
+"""Windows read of one view: a longer text is sampled evenly over its whole length."""
+_AVERAGED = 4
+"""The models were fitted on the mean of at most this many windows; of more, the worst this many count."""
+_CHARACTERS = 400_000
+_KEPT = 512
+_CLAUSE = re.compile(r"[^.!?;\n]+[.!?;]*\s*")
+_SEATS = (Role.STRICT, Role.LOOSE)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A clause and its share in a seat's logit."""
+
+    quote: str
+    part: str
+    start: int
+    end: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeatReading:
+    """What one seat made of the exhibit before anyone spoke."""
+
+    logit: float
+    odds: float
+    """The logit calibrated, the bag of words weighed in: its log-odds of risk."""
+    spans: tuple[Span, ...]
+    """Most against the exhibit first."""
+    hazards: Mapping[str, float]
+    contexts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What both seats made of the worst view of an exhibit."""
+
+    head: str
+    seats: Mapping[Role, SeatReading]
+    tokens: int
+    sampled: bool
+    """Whether parts of a very long text were skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The fitted numbers of one head (see ``training/train_jury.py``)."""
+
+    calibration: Mapping[str, tuple[float, float, float]]
+    """Per seat: offset, weight of its own logit, weight of the bag of words."""
+    debate: Mapping[str, tuple[float, float, float, float]]
+    """Per seat, round 2: offset, weight of Strict's log-odds, of Loose's, of the precedents' evidence."""
+    threshold: float
+    spread: float
+    """How far the log-odds move when the models are trained again: half of the interval."""
+
+
+class JuryModels:
+    """Both debaters' models. Safe to share between threads; reading the same exhibit twice costs once."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from safetensors.numpy import load_file
+        except ImportError:
+            raise MissingExtra("the embedded jury", "models") from None
+        manifest = json.loads((folder / "jury.json").read_text(encoding="utf-8"))
+        for name, digest in manifest["sha256"].items():
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+                raise ModelUnavailable(f"{name} is not the file that jury.json describes")
+        seats = [split_seat(load_file(folder / f"{role.value}.safetensors")) for role in _SEATS]
+        self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
+        self.version = str(manifest["version"])
+        self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
+        self._lexicon = load_file(folder / "lexicon.safetensors")
+        self._encoder = MergedEncoder([adapter for adapter, _ in seats])
+        self._heads = [heads for _, heads in seats]
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[str, str, str], Reading | None] = OrderedDict()
+
+    def read(self, prepared: Prepared) -> Reading | None:
+        """Both seats' view of the exhibit; None when it holds nothing to read."""
+        key = (prepared.exhibit.text, prepared.description, prepared.read_text)
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = self._read(views(prepared))
+                while len(self._known) > _KEPT:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(key)
+            return self._known[key]
+
+    def _read(self, found: Sequence[View]) -> Reading | None:
+        readings = [self._read_view(view) for view in found]
+        return max(readings, key=self._margin, default=None)
+
+    def _margin(self, reading: Reading) -> float:
+        """How far past its head's threshold a reading is, before any debate."""
+        limits = self.settings[reading.head]
+        return float(np.mean([reading.seats[role].odds for role in _SEATS])) - log_odds(limits.threshold)
+
+    def _read_view(self, view: View) -> Reading:
+        tokenizer = minilm_tokenizer()
+        text = tokenizer.encode(_sampled(view.text), add_special_tokens=False)
+        picture = tokenizer.encode(_sampled(view.picture), add_special_tokens=False)
+        parts = windows(view.kind, text.ids, picture.ids, MOST_WINDOWS)
+        states = [s for begin in range(0, len(parts), 8) for s in self._encoder.token_states([w.ids for w in parts[begin : begin + 8]])]
+        column = HEADS.index(view.head)
+        settings = self.settings[view.head]
+        used = any(weights[2] for weights in settings.calibration.values())
+        lexical = float(lexical_logits([view.text], self._lexicon)[0]) if used else 0.0
+        seats: dict[Role, SeatReading] = {}
+        for index, role in enumerate(_SEATS):
+            heads = self._heads[index]
+            tokens = [s[index] @ heads["risk.weight"][column] for s in states]
+            logits = np.array([t.mean() for t in tokens]) + heads["risk.bias"][column]
+            worst = np.argsort(-logits)[:_AVERAGED]
+            pooled = states[int(worst[0])][index].mean(axis=0)
+            logit = float(logits[worst].mean())
+            offset, own, words = settings.calibration[role.value]
+            seats[role] = SeatReading(
+                logit,
+                offset + own * logit + words * lexical,
+                _spans(view, parts[int(worst[0])], tokens[int(worst[0])], (text.offsets, picture.offsets)),
+                _named(self._names[0], _softmax(heads["hazard.weight"] @ pooled + heads["hazard.bias"])),
+                _named(self._names[1], sigmoid(heads["context.weight"] @ pooled + heads["context.bias"])),
+            )
+        longest = max(len(view.text), len(view.picture))
+        covered = sum(len(w.ids) for w in parts) >= len(text.ids) and longest <= _CHARACTERS
+        return Reading(view.head, seats, sum(len(w.ids) for w in parts), not covered)
+
+
+def _sampled(text: str) -> str:
+    """A text of bearable length: a huge one keeps its head, its tail and even samples between."""
+    if len(text) <= _CHARACTERS:
+        return text
+    pieces, size = 64, _CHARACTERS // 64
+    starts = [i * (len(text) - size) // (pieces - 1) for i in range(pieces)]
+    return " ".join(text[s : s + size] for s in starts)
+
+
+def _spans(
+    view: View, window: Window, scores: NDArray[np.float32], offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
+) -> tuple[Span, ...]:
+    """Each clause's share in the window's logit, relative to an average clause of the same length."""
+    average, found = float(scores.mean()), []
+    blocks = (
+        (view.text, view.part, window.text, window.text_at, offsets[0]),
+        (view.picture, "description", window.picture, window.picture_at, offsets[1]),
+    )
+    for words, part, (first, last), at, places in blocks:
+        if last <= first:
+            continue
+        begin, stop = places[first][0], places[last - 1][1]
+        for clause in _CLAUSE.finditer(words, begin, stop):
+            inside = [at + i - first for i in range(first, last) if clause.start() <= places[i][0] < clause.end()]
+            if inside:
+                share = float((scores[inside] - average).sum() / len(scores))
+                found.append(Span(clause.group().strip(), part, clause.start(), clause.end(), share))
+    return tuple(sorted(found, key=lambda s: -s.weight))
+
+
+def _named(names: Sequence[str], values: NDArray[np.float32]) -> dict[str, float]:
+    return dict(zip(names, map(float, values), strict=True))
+
+
+def _softmax(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    e: NDArray[np.float32] = np.exp(x - x.max())
+    return e / e.sum()
+
+
+def sigmoid(x: Any) -> Any:
+    """Log-odds to probability."""
+    return 1.0 / (1.0 + np.exp(-np.clip(x, -30.0, 30.0)))
+
+
+def log_odds(p: float) -> float:
+    """Probability to log-odds, the ends kept finite."""
+    p = min(max(p, 1e-4), 1 - 1e-4)
+    return float(np.log(p / (1 - p)))
+
+
+def _settings(fields: Mapping[str, Any]) -> Settings:
+    calibration = {k: (float(v[0]), float(v[1]), float(v[2])) for k, v in fields["calibration"].items()}
+    debate = {k: (float(v[0]), float(v[1]), float(v[2]), float(v[3])) for k, v in fields["debate"].items()}
+    return Settings(calibration, debate, float(fields["threshold"]), float(fields["spread"]))
+
+
+@cache
+def shipped_models() -> JuryModels:
+    """The models that come with the package, loaded once."""
+    folder = Path(str(resources.files("lazaretto.models"))) / "weights" / "jury"
+    if not (folder / "jury.json").is_file():
+        raise ModelUnavailable("this installation has no jury weights; make them with training/train_jury.py")
+    return JuryModels(folder)

@@ -1,0 +1,58 @@
+"""The ways an exhibit can be read: each is scored by its own head, and the worst one speaks for the exhibit.
+
+A picture's description, the words lettered on it, and a text beside it are different roads for the same harm. Text that addresses
+the judges is taken out first; where it is most of what there is, it is read as it stands, so that nobody can hide a
+request by addressing it to the judges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lazaretto.gates.content import addressing
+from lazaretto.gates.content.jury.reading import clean
+from lazaretto.gates.content.records import PLACEHOLDER, InputKind, Prepared
+
+_FEWEST_LETTERS = 8
+"""Fewer letters than this on a picture are a label or a logo, not a message."""
+_MOSTLY_ADDRESS = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One way to read the exhibit."""
+
+    head: str
+    """Which head scores it: text, image, pair or lettering."""
+    kind: InputKind
+    """How it is composed."""
+    text: str
+    picture: str
+    part: str
+    """Which part of the exhibit ``text`` stands for in quotes: text or read_text."""
+
+
+def views(prepared: Prepared) -> list[View]:
+    """Everything there is to read; empty when there is nothing (a picture without description or words)."""
+    text = undressed(prepared.exhibit.text)
+    description = "" if prepared.description == PLACEHOLDER else undressed(prepared.description)
+    words = undressed(prepared.read_text)
+    found: list[View] = []
+    if text and description:
+        found.append(View("pair", InputKind.PAIR, text, description, "text"))
+    elif text:
+        found.append(View("text", InputKind.TEXT, text, "", "text"))
+    elif description:
+        found.append(View("image", InputKind.IMAGE, "", description, "text"))
+    if sum(c.isalpha() for c in words) >= _FEWEST_LETTERS:
+        found.append(View("lettering", InputKind.TEXT, words, "", "read_text"))
+    return found
+
+
+def undressed(text: str) -> str:
+    """The words of a text, without those that speak to the judges unless they are most of it."""
+    whole = clean(text)
+    if not addressing.find(text):
+        return whole
+    rest = clean(addressing.without(text))
+    return whole if len(rest) < (1 - _MOSTLY_ADDRESS) * len(whole) else rest

@@ -1,0 +1,149 @@
+"""Puts the jury together: trained seats, fitted numbers, and the figures that its model card quotes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.gates.content.jury.debating import precedent_evidence
+from lazaretto.gates.content.jury.scoring import sigmoid
+from lazaretto.gates.content.library import CaseLibrary
+from lazaretto.gates.content.records import Case, InputKind, Label
+from lazaretto.learn.jury_data import CONTEXTS, HAZARDS, grouped, load_air_bench, without_overlap
+from lazaretto.learn.jury_evaluation import (
+    ARMS,
+    SEATS,
+    Fitted,
+    Floats,
+    Scores,
+    difference,
+    fit,
+    item_logits,
+    nested,
+    spread,
+    summary,
+)
+from lazaretto.learn.jury_lexicon import fit_lexicons
+from lazaretto.learn.jury_runs import FOLDS, FOREIGN, Prepared, labelled
+from lazaretto.models.minilm import shared_minilm
+
+VERSION = "1"
+_LETTERING: Mapping[str, Any] = {
+    "calibration": {"strict": [0.0, 1.0, 0.0], "loose": [0.0, 1.0, 0.0]},
+    "debate": {"strict": [0.0, 0.5, 0.5, 0.0], "loose": [0.0, 0.5, 0.5, 0.0]},
+    "threshold": 0.5,
+}
+"""Nobody voted on lettered pictures: the models' own odds stand, and both seats meet in the middle."""
+
+
+def precedents_of(folder: Path, count: int = 3) -> dict[str, float]:
+    """For each development item, what its nearest public cases say, found by the library the debate uses."""
+    examples = grouped(load_air_bench(folder))
+    dev = [e for e in examples if e.source == "dev"]
+    cases = without_overlap([e for e in examples if e.source != "dev"], dev)
+    library = CaseLibrary(
+        (Case(Label.UNSAFE if e.label else Label.SAFE, e.text, e.description) for e in cases), shared_minilm()
+    )
+    found: dict[str, float] = {}
+    for e in dev:
+        words = "\n".join(part for part in (e.text, e.description) if part)
+        found[e.id] = precedent_evidence(library.nearest(words, e.kind, count))
+    return found
+
+
+def lexicons_of(data: Path, folder: Path) -> dict[str, dict[str, float]]:
+    """Fits the bags of words; writes the shipped one to ``folder`` and gives the cross-validated logits of texts."""
+    from safetensors.numpy import save_file
+
+    examples, numbers = labelled(data)
+    weights, logits = fit_lexicons(examples, np.array(numbers), FOLDS)
+    save_file(weights, folder / "lexicon.safetensors")
+    return logits
+
+
+def assemble_jury(
+    prepared: Prepared,
+    scores: Mapping[str, NDArray[np.float32]],
+    evidence: Mapping[str, float],
+    lexical: Mapping[str, Mapping[str, float]],
+    folder: Path,
+) -> dict[str, Any]:
+    """The manifest ``jury.json``: file hashes, fitted numbers of every head, and what was measured."""
+    judged = [prepared.items[int(i)] for i in scores["judged"]]
+    logits = {name: item_logits(values) for name, values in scores.items() if name != "judged"}
+    heads: dict[str, Any] = {"lettering": dict(_LETTERING)}
+    measured: dict[str, Any] = {}
+    pooled: list[tuple[NDArray[np.int64], dict[str, NDArray[np.bool_]], dict[str, Floats]]] = []
+    for kind in InputKind:
+        rows = np.array([e.fold >= 0 and e.example.kind is kind for e in judged])
+        here = Scores(
+            np.array([int(e.example.label) for e, r in zip(judged, rows, strict=True) if r]),
+            np.array([e.fold for e, r in zip(judged, rows, strict=True) if r]),
+            {name: values[rows] for name, values in logits.items()},
+            np.array([evidence[e.example.id] for e, r in zip(judged, rows, strict=True) if r]),
+            _lexical(judged, rows, lexical) if kind is InputKind.TEXT else {},
+        )
+        ruled, margins = nested(here, FOLDS)
+        measured[kind.value] = _measured(here.labels, ruled, margins)
+        pooled.append((here.labels, ruled, margins))
+        fitted = fit(*here.pick(np.ones(len(here.labels), dtype=bool), None))
+        heads[kind.value] = _head(fitted, spread(here, FOLDS))
+    heads["lettering"]["spread"] = heads["text"]["spread"]
+    labels = np.concatenate([labels for labels, _, _ in pooled])
+    measured["all"] = _measured(
+        labels, *({arm: np.concatenate([part[n][arm] for part in pooled]) for arm in ARMS} for n in (1, 2))
+    )
+    measured["foreign"] = _foreign(judged, logits)
+    hashes = {f"{part}.safetensors": _sha256(folder / f"{part}.safetensors") for part in (*SEATS, "lexicon")}
+    return {
+        "version": VERSION,
+        "sha256": hashes,
+        "hazards": list(HAZARDS),
+        "contexts": list(CONTEXTS),
+        "heads": heads,
+        "measured": measured,
+    }
+
+
+def _measured(
+    labels: NDArray[np.int64], ruled: Mapping[str, NDArray[np.bool_]], margins: Mapping[str, Floats]
+) -> dict[str, Any]:
+    figures: dict[str, Any] = {arm: summary(labels, ruled[arm], margins[arm]) for arm in ARMS}
+    others = [arm for arm in ARMS if arm != "debate"]
+    figures["debate minus"] = {arm: difference(labels, ruled["debate"], ruled[arm]) for arm in others}
+    return figures
+
+
+def _head(made: Fitted, width: float) -> dict[str, Any]:
+    return {
+        "calibration": {k: [round(x, 5) for x in v] for k, v in made.calibration.items()},
+        "debate": {k: [round(x, 5) for x in v] for k, v in made.debate.items()},
+        "threshold": round(float(sigmoid(made.thresholds["debate"])), 5),
+        "spread": round(width, 4),
+    }
+
+
+def _lexical(judged: list[Any], rows: NDArray[np.bool_], logits: Mapping[str, Mapping[str, float]]) -> dict[str, Floats]:
+    ids = [e.example.id for e, r in zip(judged, rows, strict=True) if r]
+    return {name: np.array([found.get(i, np.nan) for i in ids]) for name, found in logits.items()}
+
+
+def _foreign(judged: list[Any], logits: Mapping[str, Floats]) -> dict[str, Any]:
+    """Sets that the seats scoring them never saw a word of: the encoder alone, cut at even odds."""
+    unseen = ",".join(map(str, FOREIGN.values()))
+    figures: dict[str, Any] = {}
+    for source, fold in FOREIGN.items():
+        rows = np.array([e.fold == fold for e in judged])
+        labels = np.array([int(e.example.label) for e, r in zip(judged, rows, strict=True) if r])
+        margins = np.mean([logits[f"{seat}:{unseen}"][rows] for seat in SEATS], axis=0)
+        figures[source] = summary(labels, margins >= 0, margins)
+    return figures
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
