@@ -122,13 +122,18 @@ class ProvenanceGraph:
                 raise UnknownItem(decision, self._ledger.namespace, "decision")
             return _listed(index, *index.spread([start], back=True))
 
-    def patient_zero(self, items: Sequence[str]) -> PatientZero:
-        """The origin that explains most of the given infected items; the earliest where several explain as many."""
+    def patient_zero(self, items: Sequence[str], healthy: Sequence[str] = ()) -> PatientZero:
+        """The origin that explains most of the given infected items; the earliest where several explain as many.
+
+        ``healthy`` names items and decisions known to be fine. Two notes behind every wrong decision look alike; one
+        that also stands behind a right decision is the less likely culprit.
+        """
         if not items:
             raise InputError("items", "no infected item was given", "Give at least one")
         with self._fresh() as index:
             given = list(dict.fromkeys(index.item_number(item) for item in items))
-            origin, covered = covering_origin(index, given)
+            fine = list(dict.fromkeys(index.item_number(item) for item in healthy))
+            origin, covered = covering_origin(index, given, fine)
             writer = index.writers[origin]
             return PatientZero(
                 item=index.items.of[origin],
