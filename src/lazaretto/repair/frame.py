@@ -258,4 +258,15 @@ def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
             )
             brought.append(seen_draft(made))
             follow.append(Draft(EventKind.SUPERSEDED, new["id"], new["agent"], {"old": step.item}))
-    return [*brought, Draft(EventKind.REPAIRED, receipt.id, body=plain(receipt)), *follow]
+    return [*brought, Draft(EventKind.REPAIRED, receipt.id, body=plain(_without_texts(receipt))), *follow]
+
+
+def _without_texts(receipt: Receipt) -> Receipt:
+    """The receipt as it is recorded: new texts stand in their own items alone, so that erasing one leaves no copy."""
+    steps = tuple(
+        replace(step, detail={**step.detail, "replacement": {k: v for k, v in new.items() if k != "text"}})
+        if (new := step.detail.get("replacement"))
+        else step
+        for step in receipt.plan.steps
+    )
+    return replace(receipt, plan=replace(receipt.plan, steps=steps))
