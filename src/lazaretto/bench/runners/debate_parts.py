@@ -88,7 +88,8 @@ def held_out_table(settings: Mapping[str, Any], library: CaseLibrary | None, wit
     from lazaretto.gates.content.protocol import Order
 
     work = settings.get("work") or os.environ.get("LAZARETTO_JURY_WORK", "")
-    models: Any = HeldOutModels(Path(work))
+    retrieval = library is not None and not {"retrieval", "supporter"} & set(without)
+    models: Any = HeldOutModels(Path(work), data_folder().parent, retrieval=retrieval)
     first = settings.get("risk_first")
     orders = None if first is None else {k: Order.RISK_FIRST if k in first else Order.CONTEXT_FIRST for k in InputKind}
     precedents = int(settings.get("precedents", 3))

@@ -38,10 +38,11 @@ class Order(StrEnum):
 
 DEFAULT_ORDERS: Mapping[InputKind, Order] = {
     InputKind.TEXT: Order.CONTEXT_FIRST,
-    InputKind.IMAGE: Order.CONTEXT_FIRST,
+    InputKind.IMAGE: Order.RISK_FIRST,
     InputKind.PAIR: Order.CONTEXT_FIRST,
 }
-"""The order that measured best for each kind (``experiments/debate/rule_order.toml``)."""
+"""The reference program's orders, for language models. The embedded jury's order was measured (its model card has the
+figures), and a policy can set either with ``risk_first``."""
 
 
 @dataclass(frozen=True, slots=True)

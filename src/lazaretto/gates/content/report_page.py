@@ -19,7 +19,7 @@ td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid #e3e9ee;verti
 blockquote,pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f7f9}pre{padding:.7rem}
 blockquote{margin:.4rem 0;padding:.5rem .9rem;border-left:4px solid #9fb2c0}
 .turn.strict blockquote{border-color:#b3261e}.turn.loose blockquote{border-color:#1b6e3c}
-svg text{font:12px system-ui,sans-serif;fill:#33414c}
+svg{max-width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:#33414c}
 """
 
 
