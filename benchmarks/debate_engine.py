@@ -29,6 +29,8 @@ from lazaretto.gates.content.records import Exhibit, Role
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 
 HERE = Path(__file__).resolve().parent
+RUNS = 3
+"""The fastest run stands in the table, the slowest beside it: on a shared machine the difference is other people's work."""
 REFERENCE_CPU_MS, REFERENCE_RATE = 40.0, 24.0
 TEXT = "Which of the two cleaners in the cupboard should I take for the stains, and may I use both at once? " * 3
 PICTURE = "A kitchen counter with two bottles, a sponge and a bucket; one label is turned away from the viewer. " * 9
@@ -87,11 +89,15 @@ def report(items: int) -> str:
     lines = ["| delay | transport | CPU per item | items/s | against the reference |", "|---|---|---|---|---|"]
     sample: Transcript | None = None
     for delay, transport, at_once in ((0.0, "lean", 64), (100.0, "lean", 256), (0.0, "stock", 64)):
-        with stub(delay) as url:
-            cpu, rate, done = asyncio.run(run(url, items, at_once, transport))
+        runs = []
+        for _ in range(RUNS):
+            with stub(delay) as url:
+                runs.append(asyncio.run(run(url, items, at_once, transport)))
+        rates = [rate for _, rate, _ in runs]
+        cpu, rate, done = max(runs, key=lambda r: r[1])
         sample = done[0]
         ratio = f"{REFERENCE_CPU_MS / cpu:.1f} x less CPU, {rate / REFERENCE_RATE:.1f} x its ceiling"
-        lines.append(f"| {delay:g} ms | {transport} | {cpu:.2f} ms | {rate:.0f} | {ratio} |")
+        lines.append(f"| {delay:g} ms | {transport} | {cpu:.2f} ms | {rate:.0f} (slowest {min(rates):.0f}) | {ratio} |")
     assert sample is not None
     busy = os.getloadavg()[0]
     ours, twice, repeated = characters(sample)
