@@ -75,8 +75,9 @@ def main() -> None:
                 for _ in search.run():
                     pass
                 result = search.result()
-                row = {"target": name, "budget": budget.label, "frame": budget.frame, "base": base.title,
-                       "alpha_train": result.alpha, "beta_train": result.beta, "seconds": time.time() - started}  # fmt: skip
+                row: dict[str, object] = {"target": name, "budget": budget.label, "frame": budget.frame}
+                row |= {"base": base.title, "alpha_train": result.alpha, "beta_train": result.beta}
+                row["seconds"] = time.time() - started
                 data = _png(result.pixels)
                 (options.out / f"{name}-{budget.label}-{number}.png").write_bytes(data)
                 virus = picture_keepsake(data, base.title)

@@ -9,6 +9,7 @@ given with ``--backbone`` and ``--text-encoder``, and are never changed.
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import json
 import math
@@ -214,6 +215,7 @@ def main() -> None:
         save(head, options.out / CLIP_FILE)
         examples = [example for chunk in taught for example in chunk]
     say("lessons", len(examples))
+    gc.freeze()  # or every collection walks through hundreds of thousands of lists
     language = train_vlm(words, examples, features, options.vlm_steps, options.vlm_seconds, options.batch_tokens)
     save(language, options.out / VLM_FILE)
     write_manifest(options.out)

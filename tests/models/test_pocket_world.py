@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.prompts import answer_request, picture_title, plan_request, question_request
 from lazaretto.models.pocket import PocketClip, PocketVlm, load_pocket_models
 from lazaretto.models.protocol import ChatModel, ImageTextEmbedder, Message, Request
-from lazaretto.worlds.scenes import Scene, draw_scene, png_bytes, render
+from lazaretto.worlds.scenes import Scene, draw_scene, folder_pool, png_bytes, render
 from lazaretto.worlds.scenes.shapes import plural
 
 pytest.importorskip("torch")
@@ -43,9 +44,7 @@ def test_they_stand_behind_the_protocols(models: tuple[PocketVlm, PocketClip]) -
     assert clip.embed_images([]).shape == (0, clip.dimension)
 
 
-def test_captions_fetch_their_pictures(
-    models: tuple[PocketVlm, PocketClip], unseen: list[tuple[Scene, bytes]]
-) -> None:
+def test_captions_fetch_their_pictures(models: tuple[PocketVlm, PocketClip], unseen: list[tuple[Scene, bytes]]) -> None:
     vlm, clip = models
     before = vlm.eyes.encoded
     pictures = clip.embed_images([data for _, data in unseen])
@@ -103,5 +102,19 @@ def test_batches_change_nothing_and_faults_stay_alone(
     together = asyncio.run(vlm.complete([good[0], broken, good[1], endless, good[2], two]))
     assert [bool(c.fault) for c in together] == [False, True, False, True, False, True]
     assert [together[i].text for i in (0, 2, 4)] == [vlm.complete_now([request])[0].text for request in good]
-    assert vlm.complete_now([question_request(PEOPLE[0], [], image=unseen[0][1], max_tokens=3)])[0].completion_tokens == 3
+    short = question_request(PEOPLE[0], [], image=unseen[0][1], max_tokens=3)
+    assert vlm.complete_now([short])[0].completion_tokens == 3
     assert vlm.complete_now([]) == []
+
+
+def test_foreign_pictures_can_be_an_album(models: tuple[PocketVlm, PocketClip], shared_data: Path) -> None:
+    folder = shared_data / "openclipart" / "png"
+    if not folder.is_dir():
+        pytest.skip(f"needs {folder}")
+    vlm, clip = models
+    pool = folder_pool(folder, 10, seed=2)
+    vectors = clip.embed_images([p.data for p in pool])
+    assert np.isfinite(vectors).all() and np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    titles = [picture_title(p.file_name) for p in pool]
+    said = vlm.complete_now([plan_request(PEOPLE[0], [], titles), question_request(PEOPLE[0], [], image=pool[0].data)])
+    assert all(completion.text and not completion.fault for completion in said)

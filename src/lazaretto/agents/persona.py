@@ -14,32 +14,34 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-NAMES: tuple[str, ...] = (
-    _words("""Ada Abel Agnes Albin Alda Amos Anouk Anton Arlo Asta Basil Beata Berta Bruno Carla Caspar Celia Clara Cleo Conrad
-    Cora Cosmo Dana Daria Delia Dimitri Dora Edda Edgar Elio Elsa Emil Enzo Erik Esme Etta Eva Fabio Felix Fern Fiona Flora
-    Frieda Gerd Gilda Greta Gustav Hanna Harald Hazel Hedda Helga Henrik Hilda Hugo Ida Igor Ilse Ines Ingrid Iris Isko Ivo
-    Jonas Judith Juno Kaja Karl Kira Knut Lara Lars Leda Leo Lina Linus Livia Lorenz Lotte Luca Lucy Magda Malin Marco Maren
-    Marta Matti Mavis Maya Milo Mina Mira Moritz Nadia Nell Nico Nils Nina Noel Nora Odin Olaf Olga Orla Oscar Otto Paola
-    Pavel Penny Petra Pia Quentin Quincy Ralf Ramona Rosa Rufus Runa Sandro Selma Silas Simone Sven Tamar Tess Theo Tilda
-    Timo Tobias Tova Ulla Umberto Ursula Valentin Vera Viktor Viola Walda Wanda Wilma Xaver Ylva Yuri Zelda Zeno""")
+NAMES: tuple[str, ...] = _words(
+    """Ada Abel Agnes Albin Alda Amos Anouk Anton Arlo Asta Basil Beata Berta Bruno Carla Caspar Celia Clara Cleo
+    Conrad Cora Cosmo Dana Daria Delia Dimitri Dora Edda Edgar Elio Elsa Emil Enzo Erik Esme Etta Eva Fabio
+    Felix Fern Fiona Flora Frieda Gerd Gilda Greta Gustav Hanna Harald Hazel Hedda Helga Henrik Hilda Hugo Ida
+    Igor Ilse Ines Ingrid Iris Isko Ivo Jonas Judith Juno Kaja Karl Kira Knut Lara Lars Leda Leo Lina Linus
+    Livia Lorenz Lotte Luca Lucy Magda Malin Marco Maren Marta Matti Mavis Maya Milo Mina Mira Moritz Nadia Nell
+    Nico Nils Nina Noel Nora Odin Olaf Olga Orla Oscar Otto Paola Pavel Penny Petra Pia Quentin Quincy Ralf
+    Ramona Rosa Rufus Runa Sandro Selma Silas Simone Sven Tamar Tess Theo Tilda Timo Tobias Tova Ulla Umberto
+    Ursula Valentin Vera Viktor Viola Walda Wanda Wilma Xaver Ylva Yuri Zelda Zeno"""
 )
-SPECIES: tuple[str, ...] = (
-    _words("""owl fox badger otter heron hedgehog lynx beaver raven hare tortoise squirrel wolf bear deer goat penguin seal frog
-    mouse goose pony sheep mole""")
+SPECIES: tuple[str, ...] = _words(
+    """owl fox badger otter heron hedgehog lynx beaver raven hare tortoise squirrel wolf bear deer goat penguin
+    seal frog mouse goose pony sheep mole"""
 )
 GENDERS: tuple[str, ...] = ("female", "male", "neither")
 PERSONALITIES: tuple[str, ...] = _words("cheerful grumpy shy proud curious dreamy lazy snooty sporty kind clever bold")
 SUBTYPES: tuple[str, ...] = ("early riser", "night owl", "homebody", "wanderer")
-HOBBIES: tuple[str, ...] = (
-    _words("""sailing gardening cooking reading music stargazing football painting hiking travel sewing fishing birdwatching
-    baking photography theatre""")
+HOBBIES: tuple[str, ...] = _words(
+    """sailing gardening cooking reading music stargazing football painting hiking travel sewing fishing
+    birdwatching baking photography theatre"""
 )
 MONTHS: tuple[str, ...] = _words(
     "January February March April May June July August September October November December"
 )
 CATCHPHRASES: tuple[str, ...] = (
     "shipshape", "by my whiskers", "indeed", "old bean", "splish splash", "tick tock", "my friend", "so there", "hum",
-    "goodness me", "onward", "easy now", "chirp", "you see", "honest", "zip zap", "dear", "what luck", "bravo", "hoopla",
+    "goodness me", "onward", "easy now", "chirp", "you see", "honest", "zip zap", "dear", "what luck", "bravo",
+    "hoopla",
     "mark my words", "pip pip", "sweet pea", "steady on",
 )  # fmt: skip
 SONGS: tuple[str, ...] = (

@@ -71,7 +71,7 @@ def _request(images: tuple[bytes, ...], lines: Sequence[str], max_tokens: int) -
 def plan_request(
     persona: Persona, history: Sequence[ChatRecord], listing: Sequence[str], max_tokens: int = TURN_TOKENS
 ) -> Request:
-    """Ask for a plan. ``listing`` names what the album holds, oldest first: titles of pictures, or openings of notes."""
+    """Ask for a plan. ``listing`` names what the album holds, oldest first: titles of pictures, openings of notes."""
     lines = [character(persona, history), LISTING_HEAD, *(f"- {title}" for title in listing), PLAN_TASK]
     return _request((), lines, max_tokens)
 

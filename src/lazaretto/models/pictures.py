@@ -12,11 +12,14 @@ if TYPE_CHECKING:
 
 
 def decode_picture(data: bytes) -> Image:
-    """The picture in RGB; raises ``InputError`` for bytes that are not one."""
+    """The picture in RGB, transparent parts on white; raises ``InputError`` for bytes that are not one."""
     from PIL import Image as Pillow
 
     try:
         with Pillow.open(io.BytesIO(data)) as picture:
-            return picture.convert("RGB")
+            if not picture.has_transparency_data:
+                return picture.convert("RGB")
+            layered = picture.convert("RGBA")
+            return Pillow.alpha_composite(Pillow.new("RGBA", layered.size, "white"), layered).convert("RGB")
     except (OSError, ValueError, SyntaxError, Pillow.DecompressionBombError) as error:
         raise InputError("picture", f"not a readable picture ({error})", "Give whole PNG, JPEG or WebP bytes") from None
