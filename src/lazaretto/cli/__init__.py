@@ -6,7 +6,20 @@ import importlib
 
 import typer
 
-FAMILIES: tuple[str, ...] = ("guarding", "tracing", "repairing", "ledger", "audit", "data", "learn", "epidemic", "bench", "attack")
+FAMILIES: tuple[str, ...] = (
+    "guarding",
+    "tracing",
+    "repairing",
+    "ledger",
+    "doctor",
+    "serve",
+    "audit",
+    "data",
+    "learn",
+    "epidemic",
+    "bench",
+    "attack",
+)
 """Modules of this folder, in the order ``--help`` lists them."""
 
 

