@@ -30,7 +30,7 @@ from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 
 HERE = Path(__file__).resolve().parent
 RUNS = 3
-"""The fastest run stands in the table, the slowest beside it: on a shared machine the difference is other people's work."""
+"""The fastest run stands in the table, the slowest beside it: on a shared machine the rest is noise."""
 REFERENCE_CPU_MS, REFERENCE_RATE = 40.0, 24.0
 TEXT = "Which of the two cleaners in the cupboard should I take for the stains, and may I use both at once? " * 3
 PICTURE = "A kitchen counter with two bottles, a sponge and a bucket; one label is turned away from the viewer. " * 9

@@ -56,7 +56,8 @@ class RecordedChat:
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
                 body = orjson.loads(line)
-                self._answers[body.pop("key")] = Completion(**body)
+                key = str(body.pop("key"))
+                self._answers[key] = Completion(**body)
             except (orjson.JSONDecodeError, KeyError, TypeError):
                 raise InputError(
                     "recording", f"line {number} of {path} is not a recorded answer", "Record it again"
