@@ -1,0 +1,53 @@
+"""``lazaretto doctor`` says what is there, what is not, and fails only for what is needed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lazaretto.cli import build, doctor
+from lazaretto.ledger import Ledger
+from lazaretto.types import Channel, Observation
+
+RUNNER = CliRunner()
+
+
+def findings(store: Path) -> tuple[int, dict[str, dict[str, object]]]:
+    result = RUNNER.invoke(build(), ["doctor", "--json", "--store", f"sqlite:///{store}"])
+    return result.exit_code, {f["part"]: f for f in json.loads(result.output)["findings"]}
+
+
+def test_a_sound_installation_is_sound(tmp_path: Path) -> None:
+    code, found = findings(tmp_path / "crew.db")
+    assert code == 0
+    assert found["store"]["ok"] and found["chain"]["ok"] and found["python"]["ok"]
+
+
+def test_a_missing_extra_is_named_with_its_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "EXTRAS", (("vision", "no_such_module", "reading text in pictures"),))
+    code, found = findings(tmp_path / "crew.db")
+    missing = found["reading text in pictures (no_such_module)"]
+    assert (code, missing["ok"]) == (0, False)
+    assert missing["fix"] == "pip install 'lazaretto[vision]'"
+
+
+def test_a_broken_chain_is_a_fault(tmp_path: Path) -> None:
+    with Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}") as ledger:
+        ledger.observe(Observation("ada", Channel.MEMORY, "a note"))
+    with sqlite3.connect(tmp_path / "crew.db") as store:
+        store.execute("update lz_events set agent = 'eve'")
+    code, found = findings(tmp_path / "crew.db")
+    assert code == 1
+    assert found["chain"]["ok"] is False
+    assert "event 1" in str(found["chain"]["found"])
+
+
+def test_a_store_that_cannot_be_opened_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "crew.db").write_bytes(b"not a database at all, but long enough to look" * 40)
+    code, found = findings(tmp_path / "crew.db")
+    assert code == 1
+    assert found["store"]["ok"] is False
