@@ -114,7 +114,7 @@ class LedgerScribe:
         return drafts
 
     def mark(self, name: str) -> str:
-        """Subject of the note that says a batch is complete; its presence makes writing it twice impossible."""
+        """Subject of the note that every batch begins with: where it is there, the batch was written."""
         return f"run_{self.run}_{name}"
 
     def round_events(self, trace: RoundTrace, keepsakes: Mapping[str, Keepsake]) -> list[Draft]:

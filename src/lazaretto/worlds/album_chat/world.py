@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from lazaretto.agents.mind import Mind
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, Turn, play, remember
 from lazaretto.errors import InputError
-from lazaretto.types import EventKind, plain
+from lazaretto.types import Draft, EventKind, plain
 from lazaretto.worlds.album_chat.agents import populate
 from lazaretto.worlds.album_chat.checkpoint import Checkpoint
 from lazaretto.worlds.album_chat.defence import Change, Defence, NoDefence, View
@@ -146,7 +146,8 @@ class AlbumChat:
         virus = next((place for place, v in enumerate(self.viruses) if v.keepsake.key == key), -1)
         return TurnTrace(
             *pair, key, got.slot, got.score, got.plan, turn.question, turn.answer, turn.fault, carried, virus,
-            asked_symptom=self._shows(turn.question), answered_symptom=self._shows(turn.answer),
+            asked_symptom=not turn.void and self._shows(turn.question),
+            answered_symptom=not turn.void and self._shows(turn.answer),
         )  # fmt: skip
 
     def _shows(self, said: str) -> bool:
@@ -155,34 +156,28 @@ class AlbumChat:
     def _write(self, trace: RoundTrace) -> None:
         """Ledger first: its note of the round keeps a round that is played again from being written twice."""
         if self._ledger is not None:
-            self._append(self._scribe.mark(f"round_{trace.round_index}"), trace)
+            drafts = self._scribe.round_events(trace, self._keepsakes)
+            added = dict.fromkeys(key for change in trace.changes for key in change.added)
+            self._append(self._ledger, drafts, added)
         if self._checkpoint is not None:
             self._checkpoint.save(trace, self.agents, tuple(self._made.values()), self.defence.snapshot())
         self.rounds.append(trace)
 
-    def _append(self, mark: str, trace: RoundTrace) -> None:
-        assert self._ledger is not None
-        drafts = self._scribe.round_events(trace, self._keepsakes)
-        if next(self._ledger.events(kinds=[EventKind.NOTED], subject=mark, limit=1), None) is None:
-            for key in dict.fromkeys(key for change in trace.changes for key in change.added):
-                self._put(self._keepsakes[key])
-            self._ledger.append(drafts)
-
-    def _put(self, keepsake: Keepsake) -> None:
-        if self._ledger is not None and not keepsake.is_note:
-            self._ledger.put_blob(keepsake.picture)
+    def _append(self, ledger: Ledger, drafts: Sequence[Draft], contents: Iterable[str]) -> None:
+        """Append a batch unless its mark, which is its first event, is there already; pictures go before it."""
+        if next(ledger.events(kinds=[EventKind.NOTED], subject=drafts[0].subject, limit=1), None) is not None:
+            return
+        for key in contents:
+            if not self._keepsakes[key].is_note:
+                ledger.put_blob(self._keepsakes[key].picture)
+        ledger.append(drafts)
 
     def _begin(self) -> None:
         start = self.agents
         saved = self._checkpoint.load(start, self._keepsakes) if self._checkpoint is not None else None
         if self._ledger is not None:
-            mark = self._scribe.mark("start")
             facts = {"scenario": plain(self.scenario), "defence": self.defence.name, "fingerprint": self.fingerprint}
-            drafts = self._scribe.opening(start, facts)
-            if next(self._ledger.events(kinds=[EventKind.NOTED], subject=mark, limit=1), None) is None:
-                for key in sorted(self._met):
-                    self._put(self._keepsakes[key])
-                self._ledger.append(drafts)
+            self._append(self._ledger, self._scribe.opening(start, facts), sorted(self._met))
         if saved is None:
             return
         self.rounds, self.agents = list(saved.rounds), saved.agents
@@ -195,8 +190,8 @@ class AlbumChat:
     def _fingerprint(self) -> str:
         facts = {
             "scenario": plain(self.scenario),
-            "agents": [[plain(agent.persona), [k.key for k in agent.album]] for agent in self.agents],
-            "viruses": [[virus.keepsake.key, virus.target] for virus in self.viruses],
+            "agents": [[plain(agent.persona), [(k.key, k.title) for k in agent.album]] for agent in self.agents],
+            "viruses": [[virus.keepsake.key, virus.keepsake.title, virus.target] for virus in self.viruses],
             "models": [self.mind.chat.name, self.mind.embedder.name, self.mind.max_tokens],
             "defence": self.defence.name,
         }
