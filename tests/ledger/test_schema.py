@@ -26,14 +26,14 @@ def first_step_file(path: Path) -> Observation:
         schema.apply_steps(connection, schema.STEPS[:1])
         head = lock_head(connection, "default")
         assert head is not None
-        events, rows = link_batch(Linker("default"), "default", head, check_drafts([seen_draft(note)], "default"))
+        rows = link_batch(Linker("default"), head, check_drafts([seen_draft(note)], "default"))
         for table, values in (
             (schema.events, rows),
             (schema.items, [(1, note.id, 1, "ann", "memory", None, 0, 0, None, None)]),
             (schema.edges, [(1, 1, 0, note.id, "ann", "written_by", note.time)]),
         ):
             connection.exec_driver_sql(insert_sql(table, "sqlite"), values)
-        connection.execute(schema.heads.update().values(seq=1, hash=bytes.fromhex(events[0].hash)))
+        connection.execute(schema.heads.update().values(seq=1, hash=rows[0][8]))
 
     store.transact(build)
     store.close()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.ledger.canon import SALT_BYTES, body_digest, check_name, check_time, decode_body, encode_body
+from lazaretto.ledger.canon import check_name, check_names, check_times, decode_body, encode_body
 from lazaretto.types import Channel, Draft, EventKind, MemoryFields, Observation, Ruling, SourceClass, plain
 
 _CHANNELS = frozenset(c.value for c in Channel)
@@ -17,6 +17,7 @@ _SOURCES = frozenset(s.value for s in SourceClass)
 _PLAIN: dict[str, str] = {word: word.value for word in (*Channel, *SourceClass)}
 _RULINGS = frozenset(r.label for r in Ruling)
 _SEEN_KEYS = frozenset({"channel", "text", "image", "fields", "parents", "source"})
+_COLUMNS = attrgetter("kind", "subject", "agent", "time")
 _COLUMN_KEYS = ("id", "agent", "time", "namespace")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 # reaching for a member of an enum runs Python code in 3.11, and the checks run for every draft
@@ -46,24 +47,18 @@ _ABOUT_AN_ITEM = frozenset(
 )
 
 
-class Checked(NamedTuple):
-    """A draft that may be appended, in the form in which it is stored; a tuple, because thousands are made at once."""
-
-    kind: EventKind
-    subject: str
-    agent: str
-    time: float
-    body: Mapping[str, Any]
-    raw: bytes
-    salt: bytes
-    digest: bytes
-
-
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Drafts that are appended together, and what they take for granted."""
+    """Drafts that may be appended together, as columns in the form in which they are stored, and what they rest on."""
 
-    drafts: tuple[Checked, ...]
+    kinds: Sequence[EventKind]
+    subjects: Sequence[str]
+    agents: Sequence[str]
+    times: Sequence[float]
+    bodies: Sequence[Mapping[str, Any]]
+    """What the derived tables are made from."""
+    raws: Sequence[bytes]
+    """The same bodies as the bytes that are hashed and stored."""
     items: Mapping[str, str]
     """Items that must exist, each with the field that names it."""
     decisions: Mapping[str, str]
@@ -72,6 +67,14 @@ class Batch:
     """Items the batch brings; none of them may exist."""
     images: frozenset[str]
     """Blobs that the tenant must have put."""
+
+    @classmethod
+    def of_ledger(cls, kind: EventKind, told: Sequence[tuple[str, Mapping[str, Any]]], time: float) -> Batch:
+        """What the ledger itself says about subjects that are known to be there, each with a body."""
+        count, raws = len(told), [encode_body(body) for _, body in told]
+        subjects, bodies = [subject for subject, _ in told], [decode_body(raw) for raw in raws]
+        nothing: frozenset[str] = frozenset()
+        return cls([kind] * count, subjects, [""] * count, [time] * count, bodies, raws, {}, {}, nothing, nothing)
 
 
 def seen_draft(observation: Observation) -> Draft:
@@ -119,60 +122,89 @@ def observation_of(
 
 def check_drafts(drafts: Sequence[Draft], namespace: str) -> Batch:
     """Refuse what cannot be recorded, naming the field; else the batch in its stored form."""
-    salts = os.urandom(SALT_BYTES * len(drafts))
-    checked: list[Checked] = []
-    new: set[str] = set()
-    images: set[str] = set()
-    items: dict[str, str] = {}
-    decisions: dict[str, str] = {}
-    reported: set[str] = set()
-    for index, draft in enumerate(drafts):
-        one = _check(draft, namespace, salts[index * SALT_BYTES : (index + 1) * SALT_BYTES])
-        kind = one.kind
-        if kind is _RETRIEVED:  # the most frequent kind names nothing but its subject
-            if one.subject not in new:
-                items[one.subject] = "subject"
-        else:
-            for field, node, is_decision in references(kind, one.subject, one.body):
-                if is_decision:
-                    if node not in reported:
-                        decisions.setdefault(node, field)
-                elif node not in new:
-                    items.setdefault(node, field)
+    found_kinds, found_subjects, found_agents, found_times = zip(*map(_COLUMNS, drafts), strict=True)
+    kinds = _check_kinds(found_kinds)
+    subjects, times = check_names(found_subjects, "subject"), check_times(found_times)
+    agents = _check_agents(found_agents, kinds)
+    rests = _Rests()
+    bodies: list[Mapping[str, Any]] = []
+    raws: list[bytes] = []
+    for kind, subject, draft in zip(kinds, subjects, drafts, strict=True):
+        body = draft.body
         if kind is _SEEN:
-            if one.subject in new or one.subject in items:
-                raise InputError("id", f"{one.subject!r} is brought twice, or named before it is brought")
-            new.add(one.subject)
-            image = one.body.get("image")
-            if image is not None:
-                images.add(image)
-        elif kind is _REPORTED:
-            reported.add(one.subject)
-        checked.append(one)
-    return Batch(tuple(checked), items, decisions, frozenset(new), frozenset(images))
+            body = _seen_body(draft, namespace)
+            raw = encode_body(body)
+            rests.bring(subject, body)
+        elif kind is _RETRIEVED and type(body) is dict and not body:
+            # the most frequent kind: it names nothing but its subject, and most reads carry no body at all
+            raw = b"{}"
+            if subject not in rests.new:
+                rests.items[subject] = "subject"
+        else:
+            raw = encode_body(body)
+            body = decode_body(raw)
+            rests.name(kind, subject, body)
+        bodies.append(body)
+        raws.append(raw)
+    return Batch(
+        kinds, subjects, agents, times, bodies, raws,
+        rests.items, rests.decisions, frozenset(rests.new), frozenset(rests.images),
+    )  # fmt: skip
 
 
-def _check(draft: Draft, namespace: str, salt: bytes) -> Checked:
-    kind = draft.kind
-    if type(kind) is not EventKind:
-        try:
-            kind = EventKind(kind)
-        except ValueError:
-            raise InputError("kind", f"{kind!r} is not an event kind", f"Use {', '.join(EventKind)}") from None
-    if kind is _ERASED:
+class _Rests:
+    """Collects what a batch brings, and what it names that must be there already."""
+
+    def __init__(self) -> None:
+        self.new: set[str] = set()
+        self.images: set[str] = set()
+        self.items: dict[str, str] = {}
+        self.decisions: dict[str, str] = {}
+        self._reported: set[str] = set()
+
+    def bring(self, subject: str, body: Mapping[str, Any]) -> None:
+        """A new item, with a body that was checked."""
+        new, items = self.new, self.items
+        for parent in body.get("parents", ()):
+            if parent not in new:
+                items.setdefault(parent, "parents")
+        if subject in new or subject in items:
+            raise InputError("id", f"{subject!r} is brought twice, or named before it is brought")
+        new.add(subject)
+        image = body.get("image")
+        if image is not None:
+            self.images.add(image)
+
+    def name(self, kind: EventKind, subject: str, body: Mapping[str, Any]) -> None:
+        """Any other event."""
+        if kind is _RULED and body.get("ruling") not in _RULINGS:
+            words = ", ".join(sorted(_RULINGS))
+            raise InputError("body.ruling", f"{body.get('ruling')!r} is not a ruling", f"Use {words}")
+        for field, node, is_decision in references(kind, subject, body):
+            if is_decision:
+                if node not in self._reported:
+                    self.decisions.setdefault(node, field)
+            elif node not in self.new:
+                self.items.setdefault(node, field)
+        if kind is _REPORTED:
+            self._reported.add(subject)
+
+
+def _check_kinds(found: Sequence[Any]) -> Sequence[EventKind]:
+    try:
+        kinds = found if set(map(type, found)) == {EventKind} else [EventKind(kind) for kind in found]
+    except ValueError as error:
+        raise InputError("kind", str(error), f"Use {', '.join(EventKind)}") from None
+    if _ERASED in kinds:
         raise InputError("kind", "an erased event cannot be appended by hand", "Call erase or retain")
-    subject = check_name(draft.subject, "subject")
-    agent = check_name(draft.agent, "agent", empty=kind is not _SEEN)
-    time = check_time(draft.time)
-    body = _seen_body(draft, namespace) if kind is _SEEN else draft.body
-    # most reads carry no body at all
-    raw = encode_body(body) if body or type(body) is not dict else b"{}"
-    stored = decode_body(raw)
-    if kind is _RULED and stored.get("ruling") not in _RULINGS:
-        raise InputError(
-            "body.ruling", f"{stored.get('ruling')!r} is not a ruling", f"Use {', '.join(sorted(_RULINGS))}"
-        )
-    return Checked(kind, subject, agent, time, stored, raw, salt, body_digest(salt, raw))
+    return kinds
+
+
+def _check_agents(found: Sequence[Any], kinds: Sequence[EventKind]) -> Sequence[str]:
+    """Only what brings an item needs an agent."""
+    if "" not in found:
+        return check_names(found, "agent")
+    return [check_name(agent, "agent", empty=kind is not _SEEN) for agent, kind in zip(found, kinds, strict=True)]
 
 
 def _seen_body(draft: Draft, namespace: str) -> Mapping[str, Any]:
@@ -182,10 +214,13 @@ def _seen_body(draft: Draft, namespace: str) -> Mapping[str, Any]:
         raise InputError("body", f"is {type(body).__name__}, not a mapping")
     if not body.keys() <= _SEEN_KEYS:
         body = _without_columns(draft, namespace)
-    if body.get("channel") not in _CHANNELS:
-        raise InputError("channel", f"{body.get('channel')!r} is not a channel", f"Use {', '.join(sorted(_CHANNELS))}")
-    if body.get("source") not in _SOURCES:
-        raise InputError("source", f"{body.get('source')!r} is not a source", f"Use {', '.join(sorted(_SOURCES))}")
+    channel, source = body.get("channel"), body.get("source")
+    if channel not in _CHANNELS:
+        raise InputError("channel", f"{channel!r} is not a channel", f"Use {', '.join(sorted(_CHANNELS))}")
+    if source not in _SOURCES:
+        raise InputError("source", f"{source!r} is not a source", f"Use {', '.join(sorted(_SOURCES))}")
+    if type(channel) is not str:  # the member of the enum: tables and bytes hold its word
+        body = {**body, "channel": _PLAIN[channel]}
     if not isinstance(body.get("text", ""), str):
         raise InputError("text", f"is {type(body['text']).__name__}, not text")
     parents = body.get("parents", ())

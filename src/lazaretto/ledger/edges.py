@@ -7,7 +7,7 @@ survives the removal of the content.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lazaretto.types import Edge, EdgeKind, Event, EventKind
@@ -17,13 +17,17 @@ DECISION_PREFIX = "de_"
 
 _NO_BODY: Mapping[str, Any] = {}
 
-# reaching for a member of an enum runs Python code in 3.11, and these functions run for every event
-_WRITTEN_BY = EdgeKind.WRITTEN_BY
-_DERIVED_FROM = EdgeKind.DERIVED_FROM
-_RETRIEVED_BY = EdgeKind.RETRIEVED_BY
-_SENT_TO = EdgeKind.SENT_TO
-_INFLUENCED = EdgeKind.INFLUENCED
-_SUPERSEDES = EdgeKind.SUPERSEDES
+EdgeFields = tuple[str, str, str, float]
+"""Source, target, the word of the kind, time: an edge before anybody asks for the record, which is dearer to make."""
+
+# plain words, because reaching for a member of an enum runs Python code in 3.11, and this runs for every event
+_WRITTEN_BY = EdgeKind.WRITTEN_BY.value
+_DERIVED_FROM = EdgeKind.DERIVED_FROM.value
+_RETRIEVED_BY = EdgeKind.RETRIEVED_BY.value
+_SENT_TO = EdgeKind.SENT_TO.value
+_INFLUENCED = EdgeKind.INFLUENCED.value
+_SUPERSEDES = EdgeKind.SUPERSEDES.value
+_KINDS = {kind.value: kind for kind in EdgeKind}
 
 
 def is_decision(node: str) -> bool:
@@ -31,44 +35,45 @@ def is_decision(node: str) -> bool:
     return node.startswith(DECISION_PREFIX)
 
 
-def _seen(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, event.agent, _WRITTEN_BY, event.time)
-    for parent in body.get("parents") or ():
-        yield Edge(event.subject, parent, _DERIVED_FROM, event.time)
+def _seen(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> list[EdgeFields]:
+    written = (subject, agent, _WRITTEN_BY, time)
+    parents = body.get("parents")
+    return [written, *[(subject, parent, _DERIVED_FROM, time) for parent in parents]] if parents else [written]
 
 
-def _retrieved(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, event.agent, _RETRIEVED_BY, event.time)
+def _retrieved(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> list[EdgeFields]:
+    return [(subject, agent, _RETRIEVED_BY, time)]
 
 
-def _sent(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, body.get("to", ""), _SENT_TO, event.time)
+def _sent(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> list[EdgeFields]:
+    return [(subject, body.get("to", ""), _SENT_TO, time)]
 
 
-def _derived(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, body.get("parent", ""), _DERIVED_FROM, event.time)
+def _derived(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> list[EdgeFields]:
+    return [(subject, body.get("parent", ""), _DERIVED_FROM, time)]
 
 
-def _influenced(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, body.get("target", ""), _INFLUENCED, event.time)
+def _influenced(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> list[EdgeFields]:
+    return [(subject, body.get("target", ""), _INFLUENCED, time)]
 
 
-def _reported(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, event.agent, _WRITTEN_BY, event.time)
-    for item in body.get("rests_on") or ():
-        yield Edge(item, event.subject, _INFLUENCED, event.time)
+def _reported(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> list[EdgeFields]:
+    rested = [(item, subject, _INFLUENCED, time) for item in body.get("rests_on") or ()]
+    return [(subject, agent, _WRITTEN_BY, time), *rested]
 
 
-def _superseded(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    yield Edge(event.subject, body.get("old", ""), _SUPERSEDES, event.time)
+def _superseded(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> list[EdgeFields]:
+    return [(subject, body.get("old", ""), _SUPERSEDES, time)]
 
 
-def _erased(event: Event, body: Mapping[str, Any]) -> Iterable[Edge]:
-    for kept in body.get("edges") or ():
-        yield Edge(kept["source"], kept["target"], EdgeKind(kept["kind"]), float(kept["time"]))
+def _erased(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> list[EdgeFields]:
+    return [
+        (kept["source"], kept["target"], EdgeKind(kept["kind"]).value, float(kept["time"]))
+        for kept in body.get("edges") or ()
+    ]
 
 
-_MAKERS: Mapping[EventKind, Callable[[Event, Mapping[str, Any]], Iterable[Edge]]] = {
+_MAKERS: Mapping[EventKind, Callable[[str, str, float, Mapping[str, Any]], list[EdgeFields]]] = {
     EventKind.SEEN: _seen,
     EventKind.RETRIEVED: _retrieved,
     EventKind.SENT: _sent,
@@ -80,11 +85,21 @@ _MAKERS: Mapping[EventKind, Callable[[Event, Mapping[str, Any]], Iterable[Edge]]
 }
 
 
-def edges_of(event: Event) -> tuple[Edge, ...]:
-    """The edges that ``event`` adds, each once, in a fixed order; none for kinds that only change state."""
-    maker = _MAKERS.get(event.kind)
+def edge_fields(
+    kind: EventKind, subject: str, agent: str, time: float, body: Mapping[str, Any] | None
+) -> Sequence[EdgeFields]:
+    """The edges that an event adds, each once, in a fixed order; none for kinds that only change state."""
+    maker = _MAKERS.get(kind)
     if maker is None:
         return ()
-    body = event.body or _NO_BODY
-    edges = [edge for edge in maker(event, body) if edge.source and edge.target and edge.source != edge.target]
-    return tuple(edges) if len(edges) < 2 else tuple(dict.fromkeys(edges))
+    made = maker(subject, agent, time, body or _NO_BODY)
+    if len(made) == 1:  # the usual case, and the others are three times dearer
+        source, target, _, _ = made[0]
+        return made if source and target and source != target else ()
+    return [edge for edge in dict.fromkeys(made) if edge[0] and edge[1] and edge[0] != edge[1]]
+
+
+def edges_of(event: Event) -> tuple[Edge, ...]:
+    """The same edges as records."""
+    fields = edge_fields(event.kind, event.subject, event.agent, event.time, event.body)
+    return tuple([Edge(source, target, _KINDS[word], time) for source, target, word, time in fields])

@@ -5,7 +5,6 @@ What stays readable: the ids, agents, kinds and times of the events, and the edg
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,12 +13,12 @@ import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import blobs, known, search
-from lazaretto.ledger.canon import SALT_BYTES, Linker, body_digest, decode_body, encode_body
-from lazaretto.ledger.drafts import Batch, Checked
+from lazaretto.ledger.canon import Linker
+from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edges_of
-from lazaretto.ledger.reading import event_from
+from lazaretto.ledger.recorded import Recorded, event_from
 from lazaretto.ledger.schema import edges, events, items
-from lazaretto.ledger.writing import Derived, insert_sql, link_batch, lock_head, write_events
+from lazaretto.ledger.writing import insert_sql, lock_head, write_batch
 from lazaretto.types import Channel, Edge, Event, EventKind, plain
 
 _WITH_CONTENT = (
@@ -37,7 +36,7 @@ RETAIN_CHUNK = 200
 
 def erase_subjects(
     connection: sa.Connection, linker: Linker, namespace: str, subjects: Sequence[str], reason: str
-) -> list[Event]:
+) -> Recorded:
     """Erase the content of items or decisions, leaving one tombstone each, in the caller's transaction."""
     head = lock_head(connection, namespace)
     assert head is not None
@@ -61,12 +60,9 @@ def erase_subjects(
         _remove_bodies(connection, tenant, full)
         known.forget(connection, tenant, subject)
         tombstones.append(_tombstone(subject, reason, full, "" if item is None else item[0]))
-    linked, rows = link_batch(linker, namespace, head, Batch(tuple(tombstones), {}, {}, frozenset(), frozenset()))
-    derived = Derived(tenant)
-    for event in linked:
-        derived.take(event)
-    write_events(connection, rows)
-    derived.write(connection)
+    linked = write_batch(
+        connection, linker, namespace, head, Batch.of_ledger(EventKind.ERASED, tombstones, time.time())
+    )
     search.drop(connection, tenant, texts)
     blobs.drop_unused(connection, tenant, images)
     return linked
@@ -112,8 +108,8 @@ def _remove_bodies(connection: sa.Connection, tenant: int, full: Sequence[Event]
         connection.exec_driver_sql(insert_sql(edges, connection.dialect.name), rows)
 
 
-def _tombstone(subject: str, reason: str, full: Sequence[Event], channel: str) -> Checked:
-    """The ERASED event: it names what went, and keeps the edges that only the bodies had told."""
+def _tombstone(subject: str, reason: str, full: Sequence[Event], channel: str) -> tuple[str, dict[str, Any]]:
+    """Subject and body of the ERASED event: it names what went, and keeps the edges that only the bodies had told."""
     kept: dict[Edge, None] = {}
     for event in full:
         still_told = set(edges_of(_without_body(event)))
@@ -124,11 +120,10 @@ def _tombstone(subject: str, reason: str, full: Sequence[Event], channel: str) -
         "edges": [plain(edge) for edge in kept],
         "channel": channel,
     }
-    raw, salt = encode_body(body), os.urandom(SALT_BYTES)
-    return Checked(EventKind.ERASED, subject, "", time.time(), decode_body(raw), raw, salt, body_digest(salt, raw))
+    return subject, body
 
 
-def erase_before(connection: sa.Connection, linker: Linker, namespace: str, before: float) -> list[Event]:
+def erase_before(connection: sa.Connection, linker: Linker, namespace: str, before: float) -> Recorded:
     """Erase some of the items and decisions recorded before a moment; an empty answer says that none is left."""
     head = lock_head(connection, namespace)
     assert head is not None
@@ -140,4 +135,8 @@ def erase_before(connection: sa.Connection, linker: Linker, namespace: str, befo
         .limit(RETAIN_CHUNK)
     )
     subjects = list(dict.fromkeys(row[0] for row in old))
-    return erase_subjects(connection, linker, namespace, subjects, _KEPT_BY_RETENTION) if subjects else []
+    return (
+        erase_subjects(connection, linker, namespace, subjects, _KEPT_BY_RETENTION)
+        if subjects
+        else Recorded(namespace, [])
+    )

@@ -36,7 +36,7 @@ class Ledger:
         self._store = store
         self.namespace = check_name(namespace, "namespace")
         self._linker = Linker(namespace)
-        self._unsure: list[tuple[tuple[object, ...], list[Event]]] = []
+        self._unsure: list[tuple[tuple[object, ...], Sequence[Event]]] = []
 
     @classmethod
     def open(
@@ -69,7 +69,7 @@ class Ledger:
 
     # writing
 
-    def append(self, drafts: Sequence[Draft], *, expect: Head | None = None) -> list[Event]:
+    def append(self, drafts: Sequence[Draft], *, expect: Head | None = None) -> Sequence[Event]:
         """Record ``drafts`` together or not at all; when this returns, they are on disk.
 
         With ``expect`` they are refused unless the chain still ends there: what the caller has read is then still true.
@@ -79,7 +79,7 @@ class Ledger:
             return []
         batch = check_drafts(wanted, self.namespace)
 
-        def work(connection: sa.Connection) -> list[Event]:
+        def work(connection: sa.Connection) -> Sequence[Event]:
             self._require_head(connection, expect)
             return append_batch(connection, self._linker, self.namespace, batch)
 
@@ -90,7 +90,7 @@ class Ledger:
         if expect is not None and head is not None and (head[1], head[2].hex()) != (expect.seq, expect.hash):
             raise InputError("expect", f"the chain ends at event {head[1]}, not at {expect.seq}", "Read again")
 
-    def _record(self, key: tuple[object, ...], work: Callable[[sa.Connection], list[Event]]) -> list[Event]:
+    def _record(self, key: tuple[object, ...], work: Callable[[sa.Connection], Sequence[Event]]) -> Sequence[Event]:
         """Run ``work`` so that its events are recorded exactly once, even when the store dies while it commits."""
         tried = next((events for one, events in self._unsure if one == key), None)
         for _ in range(2):
@@ -106,8 +106,8 @@ class Ledger:
         raise translate(cause, self.url) from cause
 
     def _unless_recorded(
-        self, connection: sa.Connection, work: Callable[[sa.Connection], list[Event]], tried: list[Event] | None
-    ) -> list[Event]:
+        self, connection: sa.Connection, work: Callable[[sa.Connection], Sequence[Event]], tried: Sequence[Event] | None
+    ) -> Sequence[Event]:
         """Run ``work``, unless an earlier try whose end nobody saw turns out to have succeeded."""
         head = lock_head(connection, self.namespace) if tried else None
         if tried and head is not None:
@@ -118,7 +118,7 @@ class Ledger:
                 return tried
         return work(connection)
 
-    def observe(self, observation: Observation, extra: Sequence[Draft] = ()) -> list[Event]:
+    def observe(self, observation: Observation, extra: Sequence[Draft] = ()) -> Sequence[Event]:
         """Record an observation, and whatever else belongs to the same moment, in one transaction."""
         if observation.namespace != self.namespace:
             raise InputError("namespace", f"{observation.namespace!r} is not this ledger's {self.namespace!r}")

@@ -7,9 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lazaretto.errors import StoreDamaged
-from lazaretto.ledger.canon import decode_body
 from lazaretto.ledger.drafts import observation_of
+from lazaretto.ledger.recorded import EventRow, event_from
 from lazaretto.ledger.replay import ItemState
 from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
 from lazaretto.ledger.store import Store
@@ -18,28 +17,13 @@ from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observati
 
 _PAGE = 1000
 _EDGE_PAGE = 20_000
-_KINDS = {kind.value: kind for kind in EventKind}
 _EDGE_KINDS = {kind.value: kind for kind in EdgeKind}
-
-Row = Sequence[Any]
 
 
 def tenant_of(connection: sa.Connection, namespace: str) -> int | None:
     """The number under which a namespace's rows stand; None when it has none yet."""
     found = connection.execute(sa.select(heads.c.tenant).where(heads.c.namespace == namespace)).scalar()
     return None if found is None else int(found)
-
-
-def event_from(namespace: str, row: Row) -> Event:
-    """The event in a row of lz_events."""
-    _, seq, kind, subject, agent, time, _, prev, link, _, raw = row
-    try:
-        body = None if raw is None else decode_body(raw)
-        return Event(namespace, seq, _KINDS[kind], subject, agent, time, body, prev.hex(), link.hex())
-    except (KeyError, ValueError, AttributeError, TypeError) as error:
-        raise StoreDamaged(
-            f"namespace {namespace!r}, event {seq}: cannot be read ({error}): run 'lazaretto ledger verify'"
-        ) from error
 
 
 def read_events(
@@ -92,7 +76,7 @@ def read_edges(store: Store, namespace: str, *, after: int) -> Iterator[tuple[in
         after, place = page[-1][0], page[-1][1]
 
 
-def _observations(namespace: str, rows: Iterable[Row]) -> list[Observation]:
+def _observations(namespace: str, rows: Iterable[EventRow]) -> list[Observation]:
     found = []
     for row in rows:
         event = event_from(namespace, row)

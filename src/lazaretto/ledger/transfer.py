@@ -160,7 +160,7 @@ class Importer:
                 raise ChainBroken(self._namespace, seq, fault)
             try:
                 event = event_of(self._namespace, stored)
-                derived.take(event)
+                derived.take(seq, event.kind, event.subject, event.agent, event.time, event.body)
             except (ValueError, KeyError, TypeError) as error:
                 raise ChainBroken(self._namespace, seq, f"it means nothing: {error}") from error
             rows.append(

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, repeat
 from typing import Any
 
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import search
-from lazaretto.ledger.canon import GENESIS, Linker
+from lazaretto.ledger.canon import GENESIS, Linker, body_digest, fresh_salts
 from lazaretto.ledger.drafts import Batch
-from lazaretto.ledger.edges import edges_of
+from lazaretto.ledger.edges import edge_fields
+from lazaretto.ledger.recorded import EventRow, Recorded
 from lazaretto.ledger.replay import CHANGING, FIELDS, changes_of
 from lazaretto.ledger.schema import blob_refs, edges, events, heads, items
-from lazaretto.types import Channel, EdgeKind, Event, EventKind
+from lazaretto.types import Channel, EventKind
 
 _CHUNK = 500
 _FIRST_FIELD = 4  # where FIELDS begin in a row of lz_items
 
-_WORDS = {kind: (kind.value, kind.value.encode()) for kind in EventKind}
+_WORDS = {kind: kind.value for kind in EventKind}
 _SEEN, _MEMORY = EventKind.SEEN, Channel.MEMORY.value
-_EDGE_WORDS = {kind: kind.value for kind in EdgeKind}
-
-EventRow = tuple[Any, ...]
 
 
 def insert_sql(table: sa.Table, dialect: str) -> str:
@@ -93,24 +92,17 @@ def check_references(connection: sa.Connection, tenant: int, namespace: str, bat
         raise InputError("image", f"no blob {digest[:12]}... in namespace {namespace!r}", "Call put_blob first")
 
 
-def link_batch(
-    linker: Linker, namespace: str, head: tuple[int, int, bytes], batch: Batch
-) -> tuple[list[Event], list[EventRow]]:
-    """The batch as events and as rows, each linked to the one before it."""
+def link_batch(linker: Linker, head: tuple[int, int, bytes], batch: Batch) -> list[EventRow]:
+    """The batch as rows of lz_events, each linked to the one before it."""
     tenant, seq, prev = head
-    linked: list[Event] = []
-    rows: list[EventRow] = []
-    prev_hex = prev.hex()
-    link = linker.link
-    for kind, subject, agent, time, body, raw, salt, digest in batch.drafts:
-        seq += 1
-        word, word_bytes = _WORDS[kind]
-        this = link(seq, word_bytes, subject.encode(), agent.encode(), time, digest + prev)
-        this_hex = this.hex()
-        linked.append(Event(namespace, seq, kind, subject, agent, time, body, prev_hex, this_hex))
-        rows.append((tenant, seq, word, subject, agent, time, digest, prev, this, salt, raw))
-        prev, prev_hex = this, this_hex
-    return linked, rows
+    words = [_WORDS[kind] for kind in batch.kinds]
+    salts = fresh_salts(len(words))
+    digests = list(map(body_digest, salts, batch.raws))
+    opened = (words, batch.subjects, batch.agents, batch.times, digests)
+    hashes = linker.link_all(seq + 1, zip(*opened, strict=True), prev)
+    places = range(seq + 1, seq + 1 + len(words))
+    columns = (repeat(tenant, len(words)), places, *opened, [prev, *hashes[:-1]], hashes, salts, batch.raws)
+    return list(zip(*columns, strict=True))
 
 
 class Derived:
@@ -123,32 +115,29 @@ class Derived:
         self._edges: list[tuple[Any, ...]] = []
         self._texts: list[tuple[int, str]] = []
 
-    def take(self, event: Event) -> None:
-        """Note what ``event`` adds and changes."""
-        kind = event.kind
+    def take(
+        self, seq: int, kind: EventKind, subject: str, agent: str, time: float, body: Mapping[str, Any] | None
+    ) -> None:
+        """Note what an event adds and changes."""
+        tenant = self._tenant
         if kind is _SEEN:
-            self._take_item(event)
+            channel = "" if body is None else body["channel"]
+            image = None if body is None else body.get("image")
+            self._new[subject] = [tenant, subject, seq, agent, channel, image, 0, 0, None, None]
+            if body is not None and channel == _MEMORY:
+                self._texts.append((seq, body.get("text", "")))
         elif kind in CHANGING:
-            for item, field, value in changes_of(kind, event.subject, event.body):
-                row = self._new.get(item)
-                if row is None:
-                    self._changed[field][item] = value
-                else:
-                    row[_FIRST_FIELD + FIELDS.index(field)] = value
-        for place, edge in enumerate(edges_of(event)):
-            self._edges.append(
-                (self._tenant, event.seq, place, edge.source, edge.target, _EDGE_WORDS[edge.kind], edge.time)
-            )
+            self._change(kind, subject, body)
+        for place, (source, target, word, since) in enumerate(edge_fields(kind, subject, agent, time, body)):
+            self._edges.append((tenant, seq, place, source, target, word, since))
 
-    def _take_item(self, event: Event) -> None:
-        body = event.body
-        channel = "" if body is None else body["channel"]
-        image = None if body is None else body.get("image")
-        self._new[event.subject] = [
-            self._tenant, event.subject, event.seq, event.agent, channel, image, 0, 0, None, None
-        ]  # fmt: skip
-        if body is not None and channel == _MEMORY:
-            self._texts.append((event.seq, body.get("text", "")))
+    def _change(self, kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> None:
+        for item, field, value in changes_of(kind, subject, body):
+            row = self._new.get(item)
+            if row is None:
+                self._changed[field][item] = value
+            else:
+                row[_FIRST_FIELD + FIELDS.index(field)] = value
 
     def write(self, connection: sa.Connection) -> None:
         """Write it all, inside the caller's transaction."""
@@ -178,15 +167,22 @@ def write_events(connection: sa.Connection, rows: Sequence[EventRow]) -> None:
     )
 
 
-def append_batch(connection: sa.Connection, linker: Linker, namespace: str, batch: Batch) -> list[Event]:
+def append_batch(connection: sa.Connection, linker: Linker, namespace: str, batch: Batch) -> Recorded:
     """Append ``batch`` to the chain of ``namespace`` and bring the derived tables in step, in one transaction."""
     head = lock_head(connection, namespace)
     assert head is not None
     check_references(connection, head[0], namespace, batch)
-    linked, rows = link_batch(linker, namespace, head, batch)
-    derived = Derived(head[0])
-    for event in linked:
-        derived.take(event)
+    return write_batch(connection, linker, namespace, head, batch)
+
+
+def write_batch(
+    connection: sa.Connection, linker: Linker, namespace: str, head: tuple[int, int, bytes], batch: Batch
+) -> Recorded:
+    """Append a batch whose references are known to be good after ``head``."""
+    rows = link_batch(linker, head, batch)
     write_events(connection, rows)
+    derived = Derived(head[0])
+    columns = (batch.kinds, batch.subjects, batch.agents, batch.times, batch.bodies)
+    deque(map(derived.take, range(head[1] + 1, head[1] + 1 + len(rows)), *columns), maxlen=0)
     derived.write(connection)
-    return linked
+    return Recorded(namespace, rows)
