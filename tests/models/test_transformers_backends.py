@@ -200,6 +200,7 @@ def complete(model: ChatModel, *requests: Request) -> list[Any]:
     return asyncio.run(model.complete(requests))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llava", "qwen2_vl", "internvl", "instructblip"])
 def test_a_tiny_network_answers_sees_the_picture_and_runs_two_rounds(name: str, tiny: Callable[[str], str]) -> None:
     model = TransformersVlm(tiny(name), device="cpu", batch=3)

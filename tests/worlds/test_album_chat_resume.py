@@ -79,6 +79,7 @@ def finish(world: AlbumChat) -> Outcome:
     return asyncio.run(world.run())
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
     whole = finish(build(tmp_path / "whole"))
     store = f"sqlite:///{tmp_path / 'run.db'}"
