@@ -40,13 +40,15 @@ def test_every_setting_changes_the_key() -> None:
     others = [
         replace(plain, target="marker-gate"), replace(plain, budget=Budget("border", 8)), replace(plain, steps=7),
         replace(plain, restarts=2), replace(plain, batch=3), replace(plain, seed=1), replace(plain, augment=("jpeg",)),
-        replace(plain, momentum=0.5), replace(plain, infected_share=0.0),
+        replace(plain, momentum=0.5), replace(plain, rule="sign"), replace(plain, infected_share=0.0),
     ]  # fmt: skip
     assert len({craft.key() for craft in (plain, *others)}) == 1 + len(others)
     assert plain.key("a") != plain.key("b") and plain.key("a") == plain.key("a")
 
 
-@pytest.mark.parametrize("change", [{"steps": 0}, {"restarts": 0}, {"batch": 0}, {"augment": ("blur",)}])
+@pytest.mark.parametrize(
+    "change", [{"steps": 0}, {"restarts": 0}, {"batch": 0}, {"augment": ("blur",)}, {"rule": "newton"}]
+)
 def test_senseless_searches_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(InputError):
         replace(Craft("marker-test", Budget("pixel", 8)), **change)  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ def craft_picture(
     target_name: TargetOption = "marker-lantern",
     budget: Annotated[str, typer.Option(help="pixel:EPS in 1/255, or border:WIDTH of 336 px.")] = "pixel:16",
     base: Annotated[Path | None, typer.Option(help="Picture to start from. Default: a drawn scene.")] = None,
-    search: Annotated[str, typer.Option(help="steps,restarts,batch of the search.")] = "400,1,6",
+    search: Annotated[str, typer.Option(help="steps,restarts,batch of the search.")] = "200,1,4",
     augment: Annotated[str, typer.Option(help="Comma-separated: jpeg, flip, resize.")] = "",
     chats: ChatsOption = 96,
     validate: CheckOption = 48,
@@ -172,7 +172,7 @@ def _search(text: str) -> tuple[int, int, int]:
     try:
         steps, restarts, batch = (int(part) for part in text.split(","))
     except ValueError:
-        raise InputError("search", f"{text!r} is not steps,restarts,batch", "Write for example 400,1,6") from None
+        raise InputError("search", f"{text!r} is not steps,restarts,batch", "Write for example 200,1,4") from None
     return steps, restarts, batch
 
 

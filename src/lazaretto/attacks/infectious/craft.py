@@ -1,10 +1,10 @@
 """The search for an infectious picture: Agent-Smith's optimisation, strengthened.
 
-Momentum sign steps lower three losses at once: the target must be the question, the target must be the answer, and the
+Projected steps lower three losses at once: the target must be the question, the target must be the answer, and the
 picture must win the retrieval for as many plans as possible. Against the published recipe, retrieval is a contest with
 the pictures of real albums rather than a mean cosine, the weights of speech and retrieval follow whichever lags, step
-sizes decay, and several starts run side by side. Torch is imported at the top: import this module from inside
-functions.
+sizes decay, Adam's rule takes the place of momentum sign steps unless those are asked for, and several starts run side
+by side. Torch is imported at the top: import this module from inside functions.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ class Search:
         self.pixels = torch.where(torch.arange(settings.restarts, device=models.device).view(-1, 1, 1, 1) == 0, (
             self.base if settings.budget.kind == "pixel" else start), start)  # fmt: skip
         self.velocity = torch.zeros_like(self.pixels)
+        self.power = torch.zeros_like(self.pixels)
         self.weight = torch.ones(settings.restarts, device=models.device)
         self.alpha = torch.zeros(settings.restarts)
         self.beta = torch.zeros(settings.restarts)
@@ -141,13 +142,21 @@ class Search:
         total = (speech + self.weight * retrieval).sum()
         (gradient,) = torch.autograd.grad(total, pixels)
         gradient = gradient / gradient.abs().mean(dim=(1, 2, 3), keepdim=True).clamp(min=1e-12)
-        self.velocity = self.settings.momentum * self.velocity + gradient
-        self.pixels = torch.minimum(
-            torch.maximum(pixels.detach() - self._size(step) * self.velocity.sign(), self.low), self.high
-        )
+        moved = pixels.detach() - self._size(step) * self._direction(gradient, step)
+        self.pixels = torch.minimum(torch.maximum(moved, self.low), self.high)
         for index, value in enumerate((speech + retrieval).tolist()):
             self.losses[index].append(value)
         return speech.detach(), retrieval.detach()
+
+    def _direction(self, gradient: Tensor, step: int) -> Tensor:
+        if self.settings.rule == "sign":
+            self.velocity = self.settings.momentum * self.velocity + gradient
+            return self.velocity.sign()
+        first, second = 0.9, 0.99
+        self.velocity = first * self.velocity + (1 - first) * gradient
+        self.power = second * self.power + (1 - second) * gradient**2
+        steady = (self.power / (1 - second ** (step + 1))).sqrt() + 1e-3
+        return self.velocity / (1 - first ** (step + 1)) / steady
 
     def _speech(self, features: Tensor, rows: Tensor) -> Tensor:
         parts = [

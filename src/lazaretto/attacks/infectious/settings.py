@@ -12,7 +12,7 @@ from lazaretto.errors import InputError
 
 SIDE = 224
 """Side of the pocket world's pictures."""
-RECIPE = 2
+RECIPE = 3
 """Counts up when the search itself changes, so that pictures kept from an older search are not taken for new ones."""
 PAPER_SIDE = 336
 """Side of the pictures in the published attacks, whose frames are given in pixels."""
@@ -56,7 +56,10 @@ class Craft:
     """Independent starts sought side by side; the best on the training chats is kept."""
     batch: int = 6
     """Chats looked at in each step."""
+    rule: Literal["adam", "sign"] = "adam"
+    """How a gradient becomes a step: ``sign`` with momentum as published, or ``adam``, which needs half the steps."""
     momentum: float = 0.95
+    """Of the ``sign`` rule."""
     infected_share: float = 0.4
     """Share of training chats whose histories already hold the target, as they do once it spreads."""
     augment: tuple[str, ...] = ()
@@ -68,6 +71,8 @@ class Craft:
         for name in ("steps", "restarts", "batch"):
             if getattr(self, name) < 1:
                 raise InputError(name, f"{getattr(self, name)} is too few", "Use 1 or more")
+        if self.rule not in ("adam", "sign"):
+            raise InputError("rule", f"{self.rule!r} is unknown", "Use adam or sign")
         unknown = set(self.augment) - {"jpeg", "flip", "resize"}
         if unknown:
             raise InputError("augment", f"{', '.join(sorted(unknown))} is unknown", "Use jpeg, flip or resize")
