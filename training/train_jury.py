@@ -1,8 +1,8 @@
 """Makes the embedded jury's weights from public data, and the figures of its model card.
 
     python training/train_jury.py prepare  --data ../shared/data --work runs/jury
-    python training/train_jury.py train    --work runs/jury            (a GPU: about 2 minutes; 2 CPU cores: many hours)
-    python training/train_jury.py assemble --work runs/jury --data ../shared/data --out src/lazaretto/models/weights/jury
+    python training/train_jury.py train    --work runs/jury   (a GPU: about a minute; 2 CPU cores: many hours)
+    python training/train_jury.py assemble --work runs/jury --data ../shared/data
 
 ``train`` needs nothing but the work folder, torch, transformers and safetensors, so that it can run on another machine.
 """

@@ -95,9 +95,9 @@ def assemble_jury(
         heads[kind.value] = _head(fitted, spread(here, FOLDS))
     heads["lettering"]["spread"] = heads["text"]["spread"]
     labels = np.concatenate([labels for labels, _, _ in pooled])
-    measured["all"] = _measured(
-        labels, *({arm: np.concatenate([part[n][arm] for part in pooled]) for arm in ARMS} for n in (1, 2))
-    )
+    all_ruled = {arm: np.concatenate([ruled[arm] for _, ruled, _ in pooled]) for arm in ARMS}
+    all_margins = {arm: np.concatenate([margins[arm] for _, _, margins in pooled]) for arm in ARMS}
+    measured["all"] = _measured(labels, all_ruled, all_margins)
     measured["foreign"] = _foreign(judged, logits)
     hashes = {f"{part}.safetensors": _sha256(folder / f"{part}.safetensors") for part in (*SEATS, "lexicon")}
     return {
@@ -128,7 +128,9 @@ def _head(made: Fitted, width: float) -> dict[str, Any]:
     }
 
 
-def _lexical(judged: list[Any], rows: NDArray[np.bool_], logits: Mapping[str, Mapping[str, float]]) -> dict[str, Floats]:
+def _lexical(
+    judged: list[Any], rows: NDArray[np.bool_], logits: Mapping[str, Mapping[str, float]]
+) -> dict[str, Floats]:
     ids = [e.example.id for e, r in zip(judged, rows, strict=True) if r]
     return {name: np.array([found.get(i, np.nan) for i in ids]) for name, found in logits.items()}
 

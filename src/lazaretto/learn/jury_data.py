@@ -1,7 +1,7 @@
 """What the embedded jury is trained on: public moderation data, cleaned, weighted, and split so that nothing leaks.
 
-Labels of the case libraries are the sources' own, not the experts' vote: a case that its own summary contradicts is dropped, a
-picture case that nobody confirmed is trusted less. Near-duplicates never stand on both sides of a split.
+Labels of the case libraries are the sources' own, not the experts' vote: a case that its own summary contradicts is
+dropped, a picture case that nobody confirmed is trusted less. Near-duplicates never stand on both sides of a split.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ CONTEXTS: dict[str, str] = {
     "education": r"educat|academic|scientif|research|histor|technical|medical|training|textbook|learn",
     "news": r"news|journalis|report(?:ing|age)|documentary|advoca|polic(?:y|ies) discussion|awareness",
     "fiction": r"fiction|artistic|creative|satir|script|narrative|film|novel|game|meme|humor",
-    "prevention": r"prevent|safety (?:gear|equipment|device|info|guidance)|support|seek(?:ing)? help|mitigat|protect|emergenc|first aid",
-    "everyday": r"everyday|daily|ordinary|benign (?:context|scene|daily)|routine|household|workplace|neutral|general|generic",
+    "prevention": r"prevent|safety (?:gear|equipment|device|info|guidance)|support|seek(?:ing)? help|mitigat|protect|"
+    r"emergenc|first aid",
+    "everyday": r"everyday|daily|ordinary|benign (?:context|scene|daily)|routine|household|workplace|neutral|general|"
+    r"generic",
 }
 """The benign contexts that Loose looks for, as the curators of the public cases word them in a safe case's cues."""
 
@@ -125,14 +127,17 @@ def _from_row(row: dict[str, Any], kind: InputKind, split: str) -> Example | Non
 
 
 def load_extra(folder: Path, per_source: int = 1500, seed: int = 11) -> list[Example]:
-    """Foreign text sets, each cut to ``per_source`` items: hate, emoji hate, risky questions, harmful and harmless orders.
+    """Foreign text sets, each cut to ``per_source`` items: hate, emoji hate, risky questions, orders of both kinds.
 
-    The questions and orders come a second time as lettering: unfinished numbered lists, the shape of typographic jailbreaks.
+    The questions and orders come a second time as lettering: unfinished numbered lists, the shape of typographic
+    jailbreaks.
     """
     rng = random.Random(seed)
 
     def texts(source: str, rows: Iterable[tuple[str, int]]) -> list[Example]:
-        made = [Example(InputKind.TEXT, clean(t), "", float(y), source, f"{source}-{i}") for i, (t, y) in enumerate(rows)]
+        made = [
+            Example(InputKind.TEXT, clean(t), "", float(y), source, f"{source}-{i}") for i, (t, y) in enumerate(rows)
+        ]
         rng.shuffle(made)
         return made[:per_source]
 
@@ -148,15 +153,17 @@ def load_extra(folder: Path, per_source: int = 1500, seed: int = 11) -> list[Exa
     orders = json.loads((folder / "advbench" / "harmless_6000.json").read_text(encoding="utf-8"))
     harmless = texts("harmless", [(r["instruction"], 0) for r in orders])
     risky = [*texts("do_not_answer", plain), *texts("advbench", behaviours)]
-    advice = texts("do_not_answer", [(q, 1) for stem, qs in questions.items() if stem not in _RISKY_QUESTIONS for q in qs])
+    advice = texts(
+        "do_not_answer", [(q, 1) for stem, qs in questions.items() if stem not in _RISKY_QUESTIONS for q in qs]
+    )
     lettering = [as_lettering(e, rng) for e in (*risky, *advice, *harmless) if len(e.text) < 160]
     return [*texts("davidson", davidson), *texts("hatemoji", hatemoji), *risky, *harmless, *lettering]
 
 
 _RISKY_QUESTIONS = ("discrimination_exclusion_toxicity_hateful_offensive", "information_hazard", "malicious_uses")
 _ASKING = re.compile(
-    r"^(?:please |how (?:do|can|could|should|would) (?:i|you|we|one) |how to |can you |could you |would you |i want to |"
-    r"help me (?:to )?|give me |tell me )+",
+    r"^(?:please |how (?:do|can|could|should|would) (?:i|you|we|one) |how to |can you |could you |would you |"
+    r"i want to |help me (?:to )?|give me |tell me )+",
     re.IGNORECASE,
 )
 
@@ -170,7 +177,9 @@ def as_lettering(example: Example, rng: random.Random) -> Example:
     core = _ASKING.sub("", example.text).strip().rstrip(".?!")
     core = core[:1].lower() + core[1:]
     question = example.text.endswith("?") and not _ASKING.match(example.text)
-    opening = rng.choice(("List of answers to:", "List of advice for:") if question else ("Steps to", "Methods to", "List of ways to"))
+    opening = rng.choice(
+        ("List of answers to:", "List of advice for:") if question else ("Steps to", "Methods to", "List of ways to")
+    )
     return replace(example, text=f"{opening} {core}. 1. 2. 3.", id=f"{example.id}-lettering", lettering=True)
 
 
@@ -212,7 +221,7 @@ def near_pairs(texts: Sequence[str], threshold: float) -> list[tuple[int, int]]:
 
 
 def without_overlap(training: Sequence[Example], judged: Sequence[Example]) -> list[Example]:
-    """``training`` without anything that is a near-duplicate of what will be judged (both must be ``grouped`` together)."""
+    """``training`` without near-duplicates of what will be judged; both must have been ``grouped`` together."""
     taken = {e.group for e in judged}
     return [e for e in training if e.group not in taken]
 

@@ -1,7 +1,8 @@
 """From the scores of cross-validated seats to figures and fitted numbers.
 
-For a fold, everything fitted (calibration, debate weights, thresholds) comes from scores of the other folds by models that saw
-neither; the fold itself is scored by models that missed it. What is shipped is fitted the same way on all folds.
+For a fold, everything fitted (calibration, debate weights, thresholds) comes from scores of the other folds by models
+that saw neither; the fold itself is scored by models that missed it. What is shipped is fitted the same way on all
+folds.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Scores:
     """By unseen folds, such as ``0,3``: the bag of words' logit per item; empty where it is not used."""
 
     def pick(self, rows: NDArray[np.bool_], unseen: int | None) -> tuple[Floats, NDArray[np.int64]]:
-        """(strict, loose, lexical, evidence) of the rows, by models that saw neither the row's own fold nor ``unseen``."""
+        """(strict, loose, lexical, evidence) of the rows, by models that saw neither their own fold nor ``unseen``."""
         table = np.zeros((int(rows.sum()), 4))
         for line, i in enumerate(np.flatnonzero(rows)):
             missed = sorted({int(self.fold[i])} | ({unseen} if unseen is not None else set()))
@@ -108,7 +109,7 @@ def _logistic(features: Floats, labels: NDArray[np.int64], costs: dict[int, floa
 
 
 def best_threshold(odds: Floats) -> float:
-    """The cut with the best expected F1 if the odds are what they say: steadier than picking by a few hundred labels."""
+    """The cut with the best expected F1 if the odds are what they say: steadier than picking by some hundred labels."""
     chance = np.sort(1 / (1 + np.exp(-odds)))[::-1]
     expected = 2 * np.cumsum(chance) / (np.arange(1, len(chance) + 1) + chance.sum())
     cut = float(chance[int(np.argmax(expected))])
@@ -135,7 +136,7 @@ def nested(scores: Scores, folds: int) -> tuple[dict[str, NDArray[np.bool_]], di
 
 
 def spread(scores: Scores, folds: int) -> float:
-    """1.96 standard deviations of an item's mean logit over models trained without it: what training again would change."""
+    """1.96 standard deviations of an item's mean logit over models trained without it: what retraining would change."""
     deviations = []
     for i in range(len(scores.labels)):
         k = int(scores.fold[i])

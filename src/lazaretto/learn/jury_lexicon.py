@@ -41,13 +41,23 @@ def _fit(blocks: tuple[Any, Any], examples: Sequence[Example], rows: NDArray[np.
     from sklearn.preprocessing import normalize
 
     idf = [np.log((1 + rows.sum()) / (1 + (b[rows] > 0).sum(axis=0).A1)) + 1.0 for b in map(_matrix, blocks)]
-    features = hstack([normalize(b[rows].multiply(w[None]).tocsr()) for b, w in zip(map(_matrix, blocks), idf, strict=True)])
+    features = hstack(
+        [normalize(b[rows].multiply(w[None]).tocsr()) for b, w in zip(map(_matrix, blocks), idf, strict=True)]
+    )
     labels = np.array([e.label for e in examples])[rows]
-    trust = np.array([_DEV if e.source == "dev" else e.trust if e.source in ("library", "raw") else _EXTRA for e in examples])
+    trust = np.array(
+        [_DEV if e.source == "dev" else e.trust if e.source in ("library", "raw") else _EXTRA for e in examples]
+    )
     model = LogisticRegression(C=_REGULARISATION, solver="liblinear", max_iter=200)
     model.fit(features.tocsr(), labels, sample_weight=trust[rows])
     weight = model.coef_[0]
-    made = {"idf.words": idf[0], "idf.letters": idf[1], "words": weight[:BUCKETS], "letters": weight[BUCKETS:], "bias": model.intercept_}
+    made = {
+        "idf.words": idf[0],
+        "idf.letters": idf[1],
+        "words": weight[:BUCKETS],
+        "letters": weight[BUCKETS:],
+        "bias": model.intercept_,
+    }
     return {k: np.asarray(v, dtype=np.float16) for k, v in made.items()}
 
 

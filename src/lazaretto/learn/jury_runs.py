@@ -1,7 +1,8 @@
 """The trainings behind the shipped jury: which seats are trained, on what, and what each must not see.
 
-For every pair of folds there is a seat that saw neither, and for every fold one that missed it alone. So calibration, debate
-weights and thresholds for a fold are fitted on scores whose models never met that fold: a strictly nested cross-validation.
+For every pair of folds there is a seat that saw neither, and for every fold one that missed it alone. So calibration,
+debate weights and thresholds for a fold are fitted on scores whose models never met that fold: a strictly nested
+cross-validation.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def prepare(data: Path, addresses: Sequence[str], tokenizer: Any) -> Prepared:
 def save_prepared(prepared: Prepared, path: Path) -> None:
     """Writes the tokenized data, without the words themselves."""
     items = [
-        [asdict(replace(e.example, text="", description="")), e.text[:1100], e.picture[:700], e.fold] for e in prepared.items
+        [asdict(replace(e.example, text="", description="")), e.text[:1100], e.picture[:700], e.fold]
+        for e in prepared.items
     ]
     with gzip.open(path, "wt", encoding="utf-8") as file:
         json.dump({"items": items, "addresses": prepared.addresses}, file)
@@ -83,7 +85,11 @@ def all_recipes() -> list[Recipe]:
 
 
 def run(
-    prepared: Prepared, encoder: Path, device: str, report: Callable[[int, int, float], None], schedule: Schedule = SCHEDULE
+    prepared: Prepared,
+    encoder: Path,
+    device: str,
+    report: Callable[[int, int, float], None],
+    schedule: Schedule = SCHEDULE,
 ) -> tuple[dict[str, Weights], dict[str, NDArray[np.float32]]]:
     """Trains everything. Gives the two final seats by name, and every seat's window logits of what is judged.
 

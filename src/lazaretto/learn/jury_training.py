@@ -1,11 +1,11 @@
 """Trains seats of the embedded jury: low-rank adapters of the text encoder, with a small head per kind of input.
 
-Many seats are trained at once: they share the frozen encoder and every batch, and differ in their adapters, heads, and in
-which examples count for them. So a nested cross-validation of thirty seats costs about as much as three seats one by one.
-What is trained is exactly what ``models.minilm`` merges when a seat is loaded: weight + b @ a.
+Many seats are trained at once: they share the frozen encoder and every batch, and differ in their adapters, heads,
+and in which examples count for them. So a nested cross-validation of thirty seats costs about as much as three seats
+one by one. What is trained is exactly what ``models.minilm`` merges when a seat is loaded: weight + b @ a.
 
-Text that addresses the judges is mixed into both labels while training, so that it carries no weight; descriptions are cut at
-random, because in the public cases a cut description hints at the label.
+Text that addresses the judges is mixed into both labels while training, so that it carries no weight; descriptions
+are cut at random, because in the public cases a cut description hints at the label.
 """
 
 from __future__ import annotations
@@ -155,8 +155,10 @@ class Seats(StackedEncoder):
                 tensor.copy_(tensor.half().float())
 
 
-def train(seats: Seats, data: Sequence[Encoded], addresses: Sequence[Sequence[int]], report: Callable[[int, int, float], None]) -> None:
-    """Trains all seats together. ``addresses`` are tokenized sentences that speak to judges; ``report`` hears of each step."""
+def train(
+    seats: Seats, data: Sequence[Encoded], addresses: Sequence[Sequence[int]], report: Callable[[int, int, float], None]
+) -> None:
+    """Trains all seats together; ``addresses`` are tokenized sentences that speak to judges."""
     import torch
     from torch.nn import functional
 
@@ -212,7 +214,9 @@ def _losses(seats: Seats, pooled: Any, batch: Sequence[Encoded], epoch: int) -> 
     labels = torch.tensor([e.example.label for e in batch], device=device)[None]
     target = labels * (1 - 2 * per_seat[:, :1]) + per_seat[:, :1]
     if epoch:
-        noisy = torch.tensor([e.example.kind is InputKind.IMAGE and e.example.source != "dev" for e in batch], device=device)
+        noisy = torch.tensor(
+            [e.example.kind is InputKind.IMAGE and e.example.source != "dev" for e in batch], device=device
+        )
         mixed = per_seat[:, 1:] * target + (1 - per_seat[:, 1:]) * torch.sigmoid(logits.detach())
         target = torch.where(noisy[None], mixed, target)
     total = weight.sum(1).clamp(min=1e-6)
@@ -220,11 +224,15 @@ def _losses(seats: Seats, pooled: Any, batch: Sequence[Encoded], epoch: int) -> 
     seen = (weight > 0).float()
     hazard = torch.tensor([e.example.hazard if e.example.label else -1 for e in batch], device=device)
     named = seen * (hazard >= 0).float()[None]
-    odds = functional.log_softmax(out["hazard"], 2).gather(2, hazard.clamp(min=0)[None, :, None].expand(count, -1, 1))[:, :, 0]
+    odds = functional.log_softmax(out["hazard"], 2).gather(2, hazard.clamp(min=0)[None, :, None].expand(count, -1, 1))[
+        :, :, 0
+    ]
     losses = losses - _each(seats, "hazard") * (odds * named).sum(1) / named.sum(1).clamp(min=1)
     known = seen * torch.tensor([float(bool(e.example.contexts)) for e in batch], device=device)[None]
     truth = torch.tensor([e.example.contexts or (0.0,) * len(CONTEXTS) for e in batch], device=device)
-    miss = functional.binary_cross_entropy_with_logits(out["context"], truth.expand(count, -1, -1), reduction="none").mean(2)
+    miss = functional.binary_cross_entropy_with_logits(
+        out["context"], truth.expand(count, -1, -1), reduction="none"
+    ).mean(2)
     return losses + _each(seats, "context") * (miss * known).sum(1) / known.sum(1).clamp(min=1)
 
 
@@ -246,7 +254,9 @@ def _weight(item: Encoded, recipe: Recipe) -> float:
     return example.trust * factor[example.kind]
 
 
-def _augmented(item: Encoded, addresses: Sequence[Sequence[int]], plan: Schedule, rng: random.Random) -> tuple[int, ...]:
+def _augmented(
+    item: Encoded, addresses: Sequence[Sequence[int]], plan: Schedule, rng: random.Random
+) -> tuple[int, ...]:
     """One window of the item: now and then cut, starting later, or with a sentence to the judges in it."""
     text, picture, kind = item.text, item.picture, item.example.kind
     if kind is InputKind.PAIR and rng.random() < plan.cut and len(picture) > 40:

@@ -1,8 +1,8 @@
 """One text encoder, several adapters, one pass: the layers that no adapter touches are computed once for all of them.
 
-Two judges of a jury read the same item; with the first half of the encoder shared, the second judge costs half a pass. The
-same code trains them, many at a time. transformers' encoder cannot share layers between models, hence this small one of
-our own; a test holds it equal to transformers' to six decimals.
+Two judges of a jury read the same item; with the first half of the encoder shared, the second judge costs half a
+pass. The same code trains them, many at a time. transformers' encoder cannot share layers between models, hence this
+small one of our own; a test holds it equal to transformers' to six decimals.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class StackedEncoder:
 
         frozen, (batch, length) = self.frozen, ids.shape
         with torch.no_grad():
-            x = frozen["embeddings.word_embeddings.weight"][ids] + frozen["embeddings.position_embeddings.weight"][:length]
+            x = (
+                frozen["embeddings.word_embeddings.weight"][ids]
+                + frozen["embeddings.position_embeddings.weight"][:length]
+            )
             x = x + frozen["embeddings.token_type_embeddings.weight"][0]
             x = self._norm(x.to(self.precision), "embeddings.LayerNorm").reshape(1, batch * length, _SIZE)
             for layer in range(self.first_layer):
@@ -73,7 +76,7 @@ class StackedEncoder:
 
         (batch, length), count, at = mask.shape, x.shape[0], f"encoder.layer.{layer}."
         parts = [f"{at}attention.self.{part}" for part in ("query", "key", "value")]
-        weights = torch.cat([self.weight(p) for p in parts], 1)
+        weights = torch.cat([self.weight(p).expand(count, -1, -1) for p in parts], 1)
         joint = self._affine(x, weights, torch.cat([self.frozen[f"{p}.bias"] for p in parts]))
         q, k, v = joint.view(count * batch, length, 3, _HEADS, _SIZE // _HEADS).permute(2, 0, 3, 1, 4)
         seen = mask.bool()[None].expand(count, -1, -1).reshape(count * batch, 1, 1, length)
@@ -89,7 +92,8 @@ class StackedEncoder:
     def _affine(self, x: Any, weight: Any, bias: Any) -> Any:
         import torch
 
-        return torch.baddbmm(bias.to(self.precision)[None, None], x, weight.to(self.precision).transpose(1, 2))
+        turned = weight.to(self.precision).transpose(1, 2).expand(x.shape[0], -1, -1)
+        return torch.baddbmm(bias.to(self.precision)[None, None], x, turned)
 
     def _norm(self, x: Any, name: str) -> Any:
         from torch.nn import functional
@@ -138,7 +142,7 @@ def _product(adapter: Adapter, name: str) -> NDArray[np.float32]:
 
 
 def pad(rows: Sequence[Sequence[int]], device: str, step: int = 16) -> tuple[Any, Any]:
-    """Token ids and their mask, padded to the longest row; a multiple of 16 keeps a GPU's attention on its fast path."""
+    """Token ids and their mask, padded; a multiple of 16 keeps a GPU's attention on its fast path."""
     import torch
 
     longest = max(len(r) for r in rows)

@@ -1,7 +1,7 @@
 """The embedded jury: trained local models take the seats of the debate, with no key and no network.
 
-Read in this order: ``preparing`` (pictures to words), ``views`` (what is there to judge), ``reading`` (how models see it),
-``scoring`` (the models), ``debating`` (the seats).
+Read in this order: ``preparing`` (pictures to words), ``views`` (what is there to judge), ``reading`` (how models see
+it), ``scoring`` (the models), ``debating`` (the seats).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The jury at the table: Strict and Loose speak from their models' scores, the Arbiter rules by the protocol.
 
-Round 1: each debater gives its own calibrated risk and quotes what moved it. From round 2 on each has heard the other and weighs
-both positions and the precedents by weights fitted on held-out debates; Strict's were fitted with missed harm costing more,
-Loose's with false alarms costing more, so they close in on each other without changing sides.
+Round 1: each debater gives its own calibrated risk and quotes what moved it. From round 2 on each has heard the other
+and weighs both positions and the precedents by weights fitted on held-out debates; Strict's were fitted with missed
+harm costing more, Loose's with false alarms costing more, so they close in on each other without changing sides.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lazaretto.gates.content.records import (
     InputKind,
     Label,
     Precedent,
+    Prepared,
     Role,
     Turn,
 )
@@ -94,7 +95,9 @@ class JuryDebater:
             ms = (time.perf_counter() - started) * 1000.0
             return Turn(self.role, hearing.round, argument, score, quotes, hazards, charge=self._charge(ms, 0))
         settings = self.models.settings[reading.head]
-        odds = {r: log_odds(s[0]) for r, s in hearing.scores.items() if s and r in (Role.STRICT, Role.LOOSE)}
+        odds: dict[Role, float] = {
+            r: log_odds(s[0]) for r, s in hearing.scores.items() if s and r in (Role.STRICT, Role.LOOSE)
+        }
         own = reading.seats[self.role].odds
         if hearing.round == 1:
             risk = float(sigmoid(own))
@@ -106,7 +109,7 @@ class JuryDebater:
         before = hearing.last_score(self.role)
         moved = 0.0 if before is None else risk - before
         conceded = hearing.round > 1 and (moved < -_CONCEDES if self.role is Role.STRICT else moved > _CONCEDES)
-        quotes = _quotes(reading.seats[self.role].spans, self.role)
+        quotes = _quotes(reading.seats[self.role].spans, self.role, hearing.prepared)
         hazards = _hazards(reading) if self.role is Role.STRICT and risk >= settings.threshold else ()
         argument = _argument(self.role, hearing, reading, risk, moved)
         ms = (time.perf_counter() - started) * 1000.0
@@ -121,8 +124,8 @@ class JuryDebater:
 class JuryArbiter:
     """Rules by the protocol over the debaters' last positions.
 
-    The risk both debaters arrive at already weighs the benign context, so the risk rule is tried first; an ``orders`` of the
-    policy that says otherwise lets a benign context that Loose stands by decide before it.
+    The risk both debaters arrive at already weighs the benign context, so the risk rule is tried first; an ``orders``
+    of the policy that says otherwise lets a benign context that Loose stands by decide before it.
     """
 
     models: JuryModels
@@ -144,7 +147,9 @@ class JuryArbiter:
             interval = (0.0, 1.0)
         quotes = tuple(q for t in hearing.turns if t.round == hearing.round for q in t.quotes)
         hazards = tuple(dict.fromkeys(h for t in hearing.turns for h in t.hazards)) if rule == CONFIRMED else ()
-        charge = Charge(Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=(time.perf_counter() - started) * 1000.0)
+        charge = Charge(
+            Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=(time.perf_counter() - started) * 1000.0
+        )
         reasoning = f"{RULES[rule]} {reasons}" + (f" Not settled: {undecided}." if undecided else "")
         return Finding(
             label_for(rule),
@@ -206,19 +211,20 @@ def _unread(explicit: float) -> tuple[float, str, tuple[Evidence, ...], tuple[st
     return explicit, f"There is nothing to read; the picture is explicit with probability {explicit:.2f}.", (), hazards
 
 
-def _quotes(spans: Sequence[Span], role: Role) -> tuple[Evidence, ...]:
+def _quotes(spans: Sequence[Span], role: Role, prepared: Prepared) -> tuple[Evidence, ...]:
     """The clauses that moved this debater most: towards risk for Strict, away from it for Loose."""
     ordered = spans if role is Role.STRICT else tuple(reversed(spans))
     sign, side = (1, "risk") if role is Role.STRICT else (-1, "a benign reading")
-    chosen = [s for s in ordered if s.weight * sign > 0][:_QUOTES]
-    return tuple(
-        Evidence(
-            "span",
-            f"“{s.quote[:160]}” speaks for {side}.",
-            {"quote": s.quote[:400], "part": s.part, "start": s.start, "end": s.end, "weight": round(s.weight, 4)},
-        )
-        for s in chosen
-    )
+    whole = {"text": prepared.exhibit.text, "description": prepared.description, "read_text": prepared.read_text}
+    quotes = []
+    for span in [s for s in ordered if s.weight * sign > 0][:_QUOTES]:
+        data = {"quote": span.quote, "part": span.part, "weight": round(span.weight, 4)}
+        # The models read cleaned words; a place is given only where the exhibit has the very same ones.
+        place = whole[span.part].find(span.quote)
+        if place >= 0:
+            data |= {"start": place, "end": place + len(span.quote)}
+        quotes.append(Evidence("span", f"“{span.quote[:160]}” speaks for {side}.", data))
+    return tuple(quotes)
 
 
 def _hazards(reading: Reading) -> tuple[str, ...]:

@@ -1,27 +1,29 @@
 """Whether a text is in the one language the jury's models were trained on: English.
 
-A judge that cannot read a text must not pretend to: such items get the widest interval and go to a person. Function words are
-enough to tell; a language identifier would be a dependency of a hundred megabytes for one bit.
+A judge that cannot read a text must not pretend to: such items get the widest interval and go to a person. Function
+words are enough to tell; a language identifier would be a dependency of a hundred megabytes for one bit.
 """
 
 from __future__ import annotations
 
 import re
 
-_ENGLISH = frozenset(
-    "the a an of to in is are was were be been and or but not no it its this that these those for on with as at by from "
-    "i you he she we they me my your his her our their what how why who when where which can could will would should do "
-    "does did have has had if then than there here about into over more some any all one out up so just please".split()
+_ENGLISH_WORDS = (
+    "the a an of to in is are was were be been and or but not no it its this that these those for on with as at by "
+    "from i you he she we they me my your his her our their what how why who when where which can could will would "
+    "should do does did have has had if then than there here about into over more some any all one out up so just "
+    "please"
 )
-_LATIN = frozenset(
-    # Spanish, Portuguese, French, Italian, German, Dutch, Swedish, Polish, Turkish, Indonesian, Vietnamese, Romanian, Czech,
-    # Finnish, Hungarian: words that are frequent there and rare in English.
-    "el la los las de que y en un una por con para como es se del al lo su más pero o os das dos não uma com do da em "
-    "le les des et est dans pour qui sur avec ce cette je vous nous il elle il di che e per sono della un' gli nel "
-    "der die das und ist nicht ein eine ich zu den mit auf für von dem wie het een van niet ik je dat och att det som "
-    "en är inte jag w nie na się z jest jak co ve bir bu için ne nasıl yang dan di untuk dengan saya apa adalah tidak "
-    "và là của có không cho một tôi și în nu este cu care že se na je jak ja on ei että hogyan és egy az nem".split()
-) - {"a", "an", "on", "is", "me", "in", "to", "no", "do", "her", "he", "die", "had", "one"}
+# Spanish, Portuguese, French, Italian, German, Dutch, Swedish, Polish, Turkish, Indonesian, Vietnamese, Romanian,
+# Czech, Finnish, Hungarian: words that are frequent there and rare in English.
+_LATIN_WORDS = (
+    "el la los las de que y en un una por con para como es se del al lo su más pero o os das dos não uma com da em "
+    "le les des et est dans pour qui sur avec ce cette je vous nous il elle di che e per sono della un' gli nel "
+    "der und ist nicht ein eine ich zu den mit auf für von dem wie het een van niet ik dat och att det som "
+    "är inte jag w nie na się z jest jak co ve bir bu için ne nasıl yang dan untuk dengan saya apa adalah tidak "
+    "và là của có không cho một tôi și în nu este cu care že ja ei että hogyan és egy az nem"
+)
+_ENGLISH, _LATIN = frozenset(_ENGLISH_WORDS.split()), frozenset(_LATIN_WORDS.split())
 _WORD = re.compile(r"[^\W\d_]+")
 _FEWEST_WORDS = 4
 

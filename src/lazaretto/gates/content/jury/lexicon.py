@@ -1,6 +1,7 @@
 """A bag of words and letter runs beside the encoder: it knows rare words that a small encoder blurs.
 
-It is used where it was measured to help, which is texts (see docs/models/jury.md), and counts in both debaters' calibrated odds.
+It is used where it was measured to help, which is texts (see docs/models/jury.md), and counts in both debaters'
+calibrated odds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The jury's Preprocessor: decodes the picture, reads the words on it, measures it. No network, no language model.
 
-A description comes from the caller or, where one is configured, from a vision model behind another preprocessor; without
-either the seats read the neutral placeholder and judge by the words on the picture and the explicit-image detector.
+A description comes from the caller or, where one is configured, from a vision model behind another preprocessor;
+without either the seats read the neutral placeholder and judge by the words on the picture and the explicit-image
+detector.
 """
 
 from __future__ import annotations
@@ -66,7 +67,11 @@ class JuryPreprocessor:
         ]
         if unfamiliar(" ".join((exhibit.text[:4000], exhibit.description[:4000], words[:4000]))):
             facts["language"] = "other"
-            notices.append(Evidence("measure", "The jury reads English; this is not: a person should look at it.", {"language": "other"}))
+            notices.append(
+                Evidence(
+                    "measure", "The jury reads English; this is not: a person should look at it.", {"language": "other"}
+                )
+            )
         ms = (time.perf_counter() - started) * 1000.0
         charge = Charge(Role.PREPROCESSOR, "embedded", calls=int(exhibit.image is not None), ms=ms)
         return Prepared(exhibit, description, words, facts, tuple(notices), charge, fault)

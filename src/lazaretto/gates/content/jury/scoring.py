@@ -1,6 +1,8 @@
-"""The trained models behind the jury's seats: one pass over an exhibit gives both debaters their logits and their quotes.
+"""The trained models behind the jury's seats: one pass over an exhibit gives both debaters their logits and their
+quotes.
 
-A seat's logit is a mean of token scores, so every clause's share in it is exact: the quotes are not a guess made afterwards.
+A seat's logit is a mean of token scores, so every clause's share in it is exact: the quotes are not a guess made
+afterwards.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -30,8 +32,8 @@ from lazaretto.models.stacked import MergedEncoder, split_seat
 
 MOST_WINDOWS = 32
 """Windows read of one view: a longer text is sampled evenly over its whole length."""
-_AVERAGED = 4
-"""The models were fitted on the mean of at most this many windows; of more, the worst this many count."""
+_AVERAGED, _WORST = 4, 2
+"""The models were fitted on the mean of at most four windows; of more, the worst two count, lest length hide harm."""
 _CHARACTERS = 400_000
 _KEPT = 512
 _CLAUSE = re.compile(r"[^.!?;\n]+[.!?;]*\s*")
@@ -43,9 +45,9 @@ class Span:
     """A clause and its share in a seat's logit."""
 
     quote: str
+    """At most 400 characters of it."""
     part: str
-    start: int
-    end: int
+    """text | description | read_text."""
     weight: float
 
 
@@ -128,25 +130,31 @@ class JuryModels:
         limits = self.settings[reading.head]
         return float(np.mean([reading.seats[role].odds for role in _SEATS])) - log_odds(limits.threshold)
 
-    def _read_view(self, view: View) -> Reading:
+    def _read_view(self, whole: View) -> Reading:
+        view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
         tokenizer = minilm_tokenizer()
-        text = tokenizer.encode(_sampled(view.text), add_special_tokens=False)
-        picture = tokenizer.encode(_sampled(view.picture), add_special_tokens=False)
+        text = tokenizer.encode(view.text, add_special_tokens=False)
+        picture = tokenizer.encode(view.picture, add_special_tokens=False)
         parts = windows(view.kind, text.ids, picture.ids, MOST_WINDOWS)
-        states = [s for begin in range(0, len(parts), 8) for s in self._encoder.token_states([w.ids for w in parts[begin : begin + 8]])]
+        states = [
+            s
+            for begin in range(0, len(parts), 8)
+            for s in self._encoder.token_states([w.ids for w in parts[begin : begin + 8]])
+        ]
         column = HEADS.index(view.head)
         settings = self.settings[view.head]
-        used = any(weights[2] for weights in settings.calibration.values())
-        lexical = float(lexical_logits([view.text], self._lexicon)[0]) if used else 0.0
+        lexical = 0.0
         seats: dict[Role, SeatReading] = {}
         for index, role in enumerate(_SEATS):
             heads = self._heads[index]
             tokens = [s[index] @ heads["risk.weight"][column] for s in states]
             logits = np.array([t.mean() for t in tokens]) + heads["risk.bias"][column]
-            worst = np.argsort(-logits)[:_AVERAGED]
+            worst = np.argsort(-logits)[: _AVERAGED if len(logits) <= _AVERAGED else _WORST]
             pooled = states[int(worst[0])][index].mean(axis=0)
             logit = float(logits[worst].mean())
             offset, own, words = settings.calibration[role.value]
+            if words and role is _SEATS[0]:
+                lexical = self._lexical(view, parts, int(worst[0]), text.offsets)
             seats[role] = SeatReading(
                 logit,
                 offset + own * logit + words * lexical,
@@ -154,9 +162,17 @@ class JuryModels:
                 _named(self._names[0], _softmax(heads["hazard.weight"] @ pooled + heads["hazard.bias"])),
                 _named(self._names[1], sigmoid(heads["context.weight"] @ pooled + heads["context.bias"])),
             )
-        longest = max(len(view.text), len(view.picture))
+        longest = max(len(whole.text), len(whole.picture))
         covered = sum(len(w.ids) for w in parts) >= len(text.ids) and longest <= _CHARACTERS
         return Reading(view.head, seats, sum(len(w.ids) for w in parts), not covered)
+
+    def _lexical(self, view: View, parts: Sequence[Window], worst: int, offsets: Sequence[tuple[int, int]]) -> float:
+        """The bag of words' logit: of the text's beginning and, where the text is long, of its worst window too."""
+        texts = [view.text]
+        if len(parts) > _AVERAGED:
+            first, last = parts[worst].text
+            texts.append(view.text[offsets[first][0] : offsets[last - 1][1]])
+        return float(lexical_logits(texts, self._lexicon).max())
 
 
 def _sampled(text: str) -> str:
@@ -169,7 +185,10 @@ def _sampled(text: str) -> str:
 
 
 def _spans(
-    view: View, window: Window, scores: NDArray[np.float32], offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
+    view: View,
+    window: Window,
+    scores: NDArray[np.float32],
+    offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]],
 ) -> tuple[Span, ...]:
     """Each clause's share in the window's logit, relative to an average clause of the same length."""
     average, found = float(scores.mean()), []
@@ -185,7 +204,7 @@ def _spans(
             inside = [at + i - first for i in range(first, last) if clause.start() <= places[i][0] < clause.end()]
             if inside:
                 share = float((scores[inside] - average).sum() / len(scores))
-                found.append(Span(clause.group().strip(), part, clause.start(), clause.end(), share))
+                found.append(Span(clause.group().strip()[:400], part, share))
     return tuple(sorted(found, key=lambda s: -s.weight))
 
 
@@ -195,7 +214,8 @@ def _named(names: Sequence[str], values: NDArray[np.float32]) -> dict[str, float
 
 def _softmax(x: NDArray[np.float32]) -> NDArray[np.float32]:
     e: NDArray[np.float32] = np.exp(x - x.max())
-    return e / e.sum()
+    e /= e.sum()
+    return e
 
 
 def sigmoid(x: Any) -> Any:

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 _CUES = 6
 _WORD = re.compile(r"[a-z][a-z'-]{3,}")
-_COMMON = frozenset(
-    "this that these those with from have has image picture shows show depicts appears person people what how which their there "
-    "they into about would could should some other while various several background foreground text also been being were "
-    "your more than when where does visible scene suggesting such like".split()
+_COMMON_WORDS = (
+    "this that these those with from have has image picture shows show depicts appears person people what how which "
+    "their there they into about would could should some other while various several background foreground text also "
+    "been being were "
+    "your more than when where does visible scene suggesting such like"
 )
+_COMMON = frozenset(_COMMON_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,18 @@ def _words(text: str) -> dict[str, None]:
 def _compared(precedent: Precedent, words: dict[str, None]) -> Precedent:
     """The precedent with what it shares with the exhibit, and what each has alone."""
     theirs = _words(precedent.case.words)
-    shared, alone, ours = (list(x)[:6] for x in ((w for w in words if w in theirs), (w for w in theirs if w not in words), (w for w in words if w not in theirs)))
+    shared, alone, ours = (
+        list(x)[:6]
+        for x in (
+            (w for w in words if w in theirs),
+            (w for w in theirs if w not in words),
+            (w for w in words if w not in theirs),
+        )
+    )
     why = f"Both speak of {', '.join(shared)}." if shared else f"Near in meaning (cosine {precedent.similarity:.2f})."
-    differs = f"Only the precedent has {', '.join(alone)}; only the exhibit has {', '.join(ours)}." if alone and ours else ""
+    differs = (
+        f"Only the precedent has {', '.join(alone)}; only the exhibit has {', '.join(ours)}." if alone and ours else ""
+    )
     return replace(precedent, why=why, differs=differs)
 
 

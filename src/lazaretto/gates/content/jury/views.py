@@ -1,8 +1,8 @@
 """The ways an exhibit can be read: each is scored by its own head, and the worst one speaks for the exhibit.
 
-A picture's description, the words lettered on it, and a text beside it are different roads for the same harm. Text that addresses
-the judges is taken out first; where it is most of what there is, it is read as it stands, so that nobody can hide a
-request by addressing it to the judges.
+A picture's description, the words lettered on it, and a text beside it are different roads for the same harm. Text
+that addresses the judges is taken out first; where it is most of what there is, it is read as it stands, so that
+nobody can hide a request by addressing it to the judges.
 """
 
 from __future__ import annotations
@@ -34,19 +34,26 @@ class View:
 
 def views(prepared: Prepared) -> list[View]:
     """Everything there is to read; empty when there is nothing (a picture without description or words)."""
-    text = undressed(prepared.exhibit.text)
-    description = "" if prepared.description == PLACEHOLDER else undressed(prepared.description)
-    words = undressed(prepared.read_text)
     found: list[View] = []
-    if text and description:
-        found.append(View("pair", InputKind.PAIR, text, description, "text"))
-    elif text:
-        found.append(View("text", InputKind.TEXT, text, "", "text"))
-    elif description:
-        found.append(View("image", InputKind.IMAGE, "", description, "text"))
-    if sum(c.isalpha() for c in words) >= _FEWEST_LETTERS:
-        found.append(View("lettering", InputKind.TEXT, words, "", "read_text"))
+    for text, description in _readings(prepared):
+        if text and description:
+            found.append(View("pair", InputKind.PAIR, text, description, "text"))
+        elif text:
+            found.append(View("text", InputKind.TEXT, text, "", "text"))
+        elif description:
+            found.append(View("image", InputKind.IMAGE, "", description, "text"))
+    for words in dict.fromkeys((undressed(prepared.read_text), bare(prepared.read_text))):
+        if sum(c.isalpha() for c in words) >= _FEWEST_LETTERS:
+            found.append(View("lettering", InputKind.TEXT, words, "", "read_text"))
     return found
+
+
+def _readings(prepared: Prepared) -> list[tuple[str, str]]:
+    """Text and description as they are judged; also bare, so that a long address cannot dilute a short request."""
+    text, description = prepared.exhibit.text, "" if prepared.description == PLACEHOLDER else prepared.description
+    dressed = (undressed(text), undressed(description))
+    stripped = (bare(text) or dressed[0], bare(description) or dressed[1])
+    return list(dict.fromkeys((dressed, stripped)))
 
 
 def undressed(text: str) -> str:
@@ -56,3 +63,9 @@ def undressed(text: str) -> str:
         return whole
     rest = clean(addressing.without(text))
     return whole if len(rest) < (1 - _MOSTLY_ADDRESS) * len(whole) else rest
+
+
+def bare(text: str) -> str:
+    """The words that do not speak to the judges, however few; empty when hardly any are left."""
+    rest = clean(addressing.without(text))
+    return rest if sum(c.isalpha() for c in rest) >= _FEWEST_LETTERS else ""
