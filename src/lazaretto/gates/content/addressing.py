@@ -47,6 +47,24 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         r"\b(?:ignora\w*|olvida\w*|ignorez|oubliez|esque[cç]a|dimentica)\b[^.\n]{0,40}"
         r"(?:instrucciones|reglas|instruções|regras|consignes|istruzioni|règles)[^.\n]{0,60}",
     ),
+    (
+        "fakes a turn of the debate",
+        r"^[^\n]{0,40}\b(?:round \d+|strict|loose)\b[^\n]{0,40}\brisk\b[^\n]*(?:\n[^\n]{1,300}){0,3}",
+    ),
+    (
+        "orders the judges",
+        rf"\byou are (?:now )?(?:the |an? )?(?:strict |loose |helpful |lenient )?{_JUDGE}\b[^\n]{{0,200}}",
+    ),
+    (
+        "fakes a verdict",
+        rf"\b(?:ruling|verdict|panel|jury|court|decision)\b[^.\n]{{0,40}}[:,]\s*{_VERDICT}\b[^\n]{{0,40}}",
+    ),
+    ("orders the judges", rf"\bobey\b\s*[:,-]?\s*[^\n]{{0,20}}?{_VERDICT}[^\n]{{0,40}}"),
+    (
+        "fakes a briefing",
+        r"\b(?:summary|cues|differences|patterns)\s*:\s*(?:none|harmless|safe|benign|no risk)\b[^\n.]{0,80}\.?",
+    ),
+    ("closes a delimiter", r"^\s*code of this hearing\b[^\n]{0,80}"),
     ("fakes a turn of the debate", r"\b(?:strict|loose|arbiter)(?: debater)?\s*:\s*[^\n]{0,120}"),
     ("orders to ignore the instructions", r"(?:忽略|无视|忘记)[^。\n]{0,12}(?:指令|指示|规则|提示)[^。\n]{0,40}"),
     (
