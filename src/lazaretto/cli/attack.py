@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import platformdirs
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -14,6 +13,7 @@ from rich.table import Table
 from lazaretto.attacks.infectious.settings import Budget, Craft
 from lazaretto.attacks.infectious.targets import TARGETS, target
 from lazaretto.attacks.infectious.text import TextCraft
+from lazaretto.bench.runners.outbreak_settings import cache_folder
 from lazaretto.cli.common import JsonFlag, console, emit, errors, plain_errors
 from lazaretto.errors import InputError
 
@@ -105,7 +105,7 @@ def _crafted(settings: Craft, origin: Keepsake, out: Path, sizes: tuple[int, int
         mind = Mind(vlm, EmbeddingCache(clip))
         bar.update(task, description="recording chats")
         training = _recorded(mind, sizes[0], validation=False)
-        folder = Path(platformdirs.user_cache_dir("lazaretto")) / "attacks"
+        folder = cache_folder() / "attacks"
         kept = crafted_picture(
             PocketGradients(vlm, clip), origin, training, settings, folder,
             lambda p: bar.update(task, completed=p.step, description=(
@@ -180,11 +180,10 @@ def _origin(base: Path | None, seed: int) -> Keepsake:
     from lazaretto.agents.album import picture_keepsake
     from lazaretto.agents.prompts import picture_title
     from lazaretto.models.pocket.eyes import pixels
-    from lazaretto.worlds.scenes import album_pool
+    from lazaretto.worlds.album_chat.pools import scene_pictures
 
     if base is None:
-        drawn = album_pool(seed + 1, BASES)[seed]
-        return picture_keepsake(drawn.data, picture_title(drawn.file_name))
+        return scene_pictures(seed + 1, BASES)[seed]
     if not base.is_file():
         raise InputError("base", f"no file {base}", "Name a picture")
     data = base.read_bytes()
@@ -193,13 +192,10 @@ def _origin(base: Path | None, seed: int) -> Keepsake:
 
 
 def _recorded(mind: Mind, count: int, validation: bool) -> tuple[Chat, ...]:
-    from lazaretto.agents.album import picture_keepsake
-    from lazaretto.agents.prompts import picture_title
     from lazaretto.attacks.infectious.chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats
-    from lazaretto.worlds.scenes import album_pool
+    from lazaretto.worlds.album_chat.pools import scene_pictures
 
-    pictures = album_pool(max(30, min(300, count * 2)), VALIDATION_PICTURES if validation else TRAIN_PICTURES)
-    pool = [picture_keepsake(p.data, picture_title(p.file_name)) for p in pictures]
+    pool = scene_pictures(max(30, min(300, count * 2)), VALIDATION_PICTURES if validation else TRAIN_PICTURES)
     people = VALIDATION_PERSONAS if validation else TRAIN_PERSONAS
     return record_chats(mind, pool, count, 2 if validation else 1, people)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image, UnidentifiedImageError
-
 from lazaretto.errors import InputError
+from lazaretto.models.pictures import decode_picture
 from lazaretto.worlds.scenes.messages import draw_message
 from lazaretto.worlds.scenes.render import png_bytes, render
 from lazaretto.worlds.scenes.scene import scene_pool
@@ -55,8 +53,7 @@ def folder_pool(folder: str | Path, count: int | None = None, seed: int = 0) -> 
 def _readable(path: Path) -> bytes:
     data = path.read_bytes()
     try:
-        with Image.open(io.BytesIO(data)) as image:
-            image.load()
-    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
-        raise InputError("folder", f"{path} is not a readable picture ({error})", "Repair or remove it") from None
+        decode_picture(data)
+    except InputError as error:
+        raise InputError("folder", f"{path} is {error.problem}", "Repair or remove it") from None
     return data
