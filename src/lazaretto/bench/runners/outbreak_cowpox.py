@@ -72,7 +72,7 @@ def _cures(wanted: CowpoxSettings, context: DefenceContext) -> CureMaker:
 
     return PocketCures(
         PocketGradients(*pocket_models(models.device)),
-        training_chats(models.device),
+        lambda: training_chats(models.device),
         scene_pictures(1, CURE_BASES)[0],
         cache_folder() / "cures",
         CureSettings(Budget("pixel", wanted.cure_eps), wanted.cure_steps),

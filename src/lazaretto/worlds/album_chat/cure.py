@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from lazaretto.agents.album import Keepsake, picture_keepsake
 from lazaretto.agents.prompts import answer_request, question_request
 from lazaretto.attacks.infectious.chats import Chat
 from lazaretto.attacks.infectious.craft import Search
-from lazaretto.attacks.infectious.settings import Budget, Craft
+from lazaretto.attacks.infectious.settings import RECIPE, Budget, Craft
 from lazaretto.models.pocket.eyes import pixels
 from lazaretto.models.pocket.gradients import PocketGradients
 from lazaretto.worlds.scenes.render import png_bytes
@@ -42,17 +42,20 @@ class CureSettings:
 
 
 class PocketCures:
-    """Makes cures against the pocket models and keeps them by what they were made from."""
+    """Makes cures against the pocket models and keeps them by what they were made from.
+
+    ``chats`` gives the training chats; it is asked only when a cure has to be sought.
+    """
 
     def __init__(
         self,
         models: PocketGradients,
-        chats: Sequence[Chat],
+        chats: Callable[[], Sequence[Chat]],
         base: Keepsake,
         folder: Path | None = None,
         settings: CureSettings | None = None,
     ) -> None:
-        self.models, self.chats, self.base, self.folder = models, tuple(chats), base, folder
+        self.models, self.chats, self.base, self.folder = models, chats, base, folder
         self.settings = settings or CureSettings()
 
     def __call__(self, suspect: Keepsake, said: str) -> Keepsake:
@@ -89,7 +92,7 @@ class PocketCures:
         """The chats with the suspect in every album and its sentence in some of the histories."""
         rng = random.Random(f"cure:{self.settings.seed}")
         lessons = []
-        for chat in self.chats:
+        for chat in self.chats():
             held = list(chat.album)
             held[rng.randrange(1, len(held))] = suspect  # slot 0 is the oldest, which the cure pushes out
             sick = rng.random() < INFECTED_SHARE
@@ -98,6 +101,6 @@ class PocketCures:
         return lessons
 
     def _key(self, suspect: Keepsake, said: str) -> str:
-        chats = hashlib.sha256(repr([(c.plan, c.questioner, c.answerer) for c in self.chats]).encode()).hexdigest()
-        facts = (suspect.key, said, self.base.key, repr(self.settings), chats, BENIGN)
+        models = (self.models.vlm.fingerprint, self.models.clip.fingerprint)
+        facts = (suspect.key, said, self.base.key, repr(self.settings), str(RECIPE), BENIGN, *models)
         return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:24]
