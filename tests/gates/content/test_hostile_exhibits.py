@@ -12,7 +12,7 @@ from PIL import Image
 
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.gates.content import pictures
-from lazaretto.gates.content.chat_seats import Chair, chat_table
+from lazaretto.gates.content.chat_seats import Chair, ChatPreprocessor, Describing, chat_table
 from lazaretto.gates.content.debate import hear
 from lazaretto.gates.content.gate import EMPTY_RULE, ContentGate
 from lazaretto.gates.content.records import PLACEHOLDER, Exhibit, InputKind, Label, Role
@@ -149,6 +149,23 @@ async def test_a_failing_eye_gives_the_placeholder_and_a_recorded_fault(speech: 
     transcript = await hear(chat_table(chairs), Exhibit("x", "a caption", _encode(Image.new("RGB", (9, 9)), "PNG")))
     assert transcript.prepared.description == PLACEHOLDER
     assert any("no vision today" in fault for fault in transcript.faults)
+
+
+async def test_a_vision_model_can_stand_before_another_preprocessor() -> None:
+    asked = []
+
+    def see(request: Request) -> str:
+        asked.append(len(request.messages[0].images))
+        return "A red square." if len(asked) == 1 else ""
+
+    seat = Describing(Chair(Role.PREPROCESSOR, ScriptedChatModel(see)), ChatPreprocessor())
+    picture = _encode(Image.new("RGB", (9, 9), "red"), "PNG")
+    seen = await seat.prepare(Exhibit("x", "what is this", picture))
+    assert (seen.description, seen.fault, seen.charge.calls) == ("A red square.", "", 1)
+    given = await seat.prepare(Exhibit("x", "what is this", picture, "the caller's words"))
+    assert given.description == "the caller's words" and asked == [1]
+    mute = await seat.prepare(Exhibit("x", "what is this", picture))
+    assert mute.description == PLACEHOLDER and "empty answer" in mute.fault
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))

@@ -27,7 +27,7 @@ from lazaretto.gates.content.records import (
     Role,
     Turn,
 )
-from lazaretto.gates.content.seats import Table
+from lazaretto.gates.content.seats import PreprocessorSeat, Table
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
 from lazaretto.types import Evidence
 
@@ -152,6 +152,23 @@ class ChatPreprocessor:
             words = PLACEHOLDER
         found = addressing.notices(exhibit.text, "text") + addressing.notices(words, "description")
         return Prepared(exhibit, words, facts=facts, notices=found, charge=charge, fault=fault)
+
+
+@dataclass(frozen=True, slots=True)
+class Describing:
+    """A vision model before another preprocessor, which reads its description as if the caller had given it."""
+
+    eye: Chair
+    inner: PreprocessorSeat
+
+    async def prepare(self, exhibit: Exhibit) -> Prepared:
+        """The inner preprocessor's words, with the picture described; a failed description is a recorded fault."""
+        if exhibit.image is None or exhibit.description.strip():
+            return await self.inner.prepare(exhibit)
+        ask = (Message("user", prompts.describe_duty(), open_picture(exhibit.image).frames),)
+        _, words, fault, charge = await self.eye.ask(ask, None, _any_words)
+        prepared = await self.inner.prepare(replace(exhibit, description=words))
+        return replace(prepared, charge=charge, fault=prepared.fault or fault)
 
 
 class _Words(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ from pydantic import Field
 
 from lazaretto.config import CLOSED, RulingWord, Share, read_settings
 from lazaretto.errors import InputError, MissingExtra, PolicyError
-from lazaretto.gates.content.chat_seats import Chair, Price, chat_table
+from lazaretto.gates.content.chat_seats import Chair, Describing, Price, chat_table
 from lazaretto.gates.content.debate import DebateSettings
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.protocol import DEFAULT_ORDERS, Order
@@ -168,7 +168,11 @@ def _embedded(settings: ContentSettings, library: CaseLibrary | None) -> Table:
     from lazaretto.gates.content.jury import embedded_table
 
     orders = None if settings.risk_first is None else settings.orders
-    return embedded_table(library, precedents=settings.precedents, without=settings.without, orders=orders)
+    table = embedded_table(library, precedents=settings.precedents, without=settings.without, orders=orders)
+    if "vision" not in settings.models:
+        return table
+    eye = chair_for(Role.PREPROCESSOR, settings.models["vision"])
+    return replace(table, preprocessor=Describing(eye, table.preprocessor))
 
 
 def text_embedder() -> TextEmbedder | None:
