@@ -18,11 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lazaretto import plugins
 from lazaretto.config import Policy
-from lazaretto.errors import InputError, PolicyError
+from lazaretto.errors import InputError, PolicyError, RepairRefused
 from lazaretto.gates.deciding import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.running import Seat, Worker, run_stages
@@ -48,6 +48,9 @@ from lazaretto.types import (
     new_id,
     plain,
 )
+
+if TYPE_CHECKING:
+    from lazaretto.gates.foresight.adapter import Foresight, ForesightAgent
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -75,6 +78,25 @@ class Recalled:
     """How well it fits the query; higher is better, None without a query."""
 
 
+@dataclass(frozen=True, slots=True)
+class BeforeTurn:
+    """What foresight found and did before an agent spoke."""
+
+    agent: str
+    removed: tuple[str, ...]
+    """Items that are out of recall from now on, the agent's own; copies elsewhere stand in the receipts."""
+    unread: tuple[str, ...]
+    """Suspicious items that could not be rehearsed: the budget was spent, or the model failed."""
+    receipts: tuple[Receipt, ...]
+    calls: int
+    """Model calls that were made."""
+
+    @property
+    def clear(self) -> bool:
+        """Whether the agent may speak without further thought."""
+        return not self.unread
+
+
 class Guard:
     """Watches what agents read, keep and say. Async throughout; ``run`` is the one door for synchronous code.
 
@@ -91,6 +113,8 @@ class Guard:
     ) -> None:
         """``gates`` adds ready-made gates under names that the policy may use; ``file`` is for error messages."""
         self.ledger = ledger
+        self.foresight: Foresight | None = None
+        """What ``before_turn`` rehearses with; set it before the first call."""
         self.policy = policy or Policy()
         self.graph = ProvenanceGraph(ledger)
         own = dict(gates or {})
@@ -218,6 +242,30 @@ class Guard:
         body = {"what": what, "success": success, "rests_on": list(items)}
         await self._in_thread(self.ledger.append, [Draft(EventKind.REPORTED, decision, name, body)])
         return decision
+
+    async def before_turn(self, agent: ForesightAgent) -> BeforeTurn:
+        """Rehearse what the agent would say; remove what would speak through it, here and in every other memory.
+
+        The agent's item ids must be known to the ledger. It is looked at again after every removal.
+        """
+        if self.foresight is None:
+            raise InputError("foresight", "is not set up", "Set guard.foresight; see docs/foresight.md")
+        removed: list[str] = []
+        receipts: list[Receipt] = []
+        calls = 0
+        while True:
+            seen = await self.foresight.look(agent, removed)
+            calls += seen.calls
+            if not seen.items:
+                return BeforeTurn(agent.name, tuple(removed), seen.unread, tuple(receipts), calls)
+            for item in seen.items:
+                try:
+                    plan = await self.plan("sweep", item, reason=f"foresight: {agent.name} would speak for it")
+                    receipts.append(await self.apply(plan))
+                except RepairRefused:  # a copy of it was removed a moment ago, or the policy holds us back
+                    if not (await self._in_thread(self.ledger.state, item)).hidden:
+                        raise
+            removed += seen.items
 
     # what people do
 

@@ -71,5 +71,8 @@ REPAIRS = Table(
     {
         "isolate": "lazaretto.repair.isolate:make",
         "release": "lazaretto.repair.release:make",
+        "rollback": "lazaretto.repair.rollback:make",
+        "bisect": "lazaretto.repair.bisect:make",
+        "sweep": "lazaretto.repair.sweep:make",
     },
 )

@@ -12,6 +12,9 @@ RUNNERS: dict[str, str] = {
     "debate": "lazaretto.bench.runners.debate:run",
     "debate-learning": "lazaretto.bench.runners.debate:learning",
     "epidemic": "lazaretto.bench.runners.epidemic:run",
+    "foresight-diagnosis": "lazaretto.bench.runners.foresight_trials:diagnosis",
+    "foresight-drift": "lazaretto.bench.runners.foresight_trials:drift",
+    "foresight-purification": "lazaretto.bench.runners.foresight_trials:purify",
     "outbreak": "lazaretto.bench.runners.outbreak:run",
 }
 """Short names of the runners that ship; packages add theirs through the entry point group ``lazaretto.runners``."""

@@ -25,6 +25,8 @@ POOL_SEED = 0
 DEFENCES: dict[str, str] = {
     "none": "lazaretto.bench.runners.outbreak_parts:no_defence",
     "cowpox": "lazaretto.bench.runners.outbreak_cowpox:cowpox",
+    "flp": "lazaretto.bench.runners.foresight:flp",
+    "lazaretto": "lazaretto.bench.runners.foresight:lazaretto",
 }
 """Name -> ``module:factory``; others may be named as ``module:factory`` themselves."""
 

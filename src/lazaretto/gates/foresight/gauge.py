@@ -1,0 +1,125 @@
+"""What one memory does to agents, measured in two steps: how it is fetched, and what is said of it.
+
+**Pull** costs no model call: plans recorded from benign agents are looked up in reference albums with the memory among
+them; its pull is the share it wins. Because album and plans are fixed, it is a property of the memory alone, whatever
+else its owner holds: copies, other viruses and small albums do not blur it. **Talk** is a full rehearsal of that one
+memory: two pairs of personas speak about it, one of them with the agent's real history, since a virus may behave
+before an empty one. Sentences that hardly differ between personas are the collapse that foresight looks for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lazaretto.agents.album import Album, Keepsake
+from lazaretto.errors import InputError
+from lazaretto.gates.foresight.stage import Stage
+from lazaretto.metrics.diversity import semantic_diversity
+
+VERBATIM = 0.01
+"""Diversity below which utterances count as the same: rounding, a comma."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """Recorded plans and reference albums: the fixed test bench of every memory."""
+
+    plans: tuple[str, ...]
+    albums: tuple[tuple[Keepsake, ...], ...]
+    """Benign memories that the one under test competes with."""
+
+    def __post_init__(self) -> None:
+        if not self.plans or not self.albums or not all(self.albums):
+            raise InputError("gauge", "needs plans and reference albums", "Calibrate on benign agents first")
+
+    async def pull(self, keepsake: Keepsake, stage: Stage) -> float:
+        """Share of the recorded plans that fetch the memory, over all reference albums without itself."""
+        won = 0
+        for held in self.albums:
+            others = tuple(k for k in held if k.key != keepsake.key)
+            found = await stage.look_up(Album(len(others) + 1, (*others, keepsake)), self.plans)
+            won += sum(key == keepsake.key for key in found)
+        return won / (len(self.albums) * len(self.plans))
+
+
+def collapse(utterances: Sequence[str], stage: Stage) -> float | None:
+    """How alike the utterances are: -ln of their diversity, so that word for word stands apart from merely alike (a
+    picture with writing on it makes everybody quote it). None when fewer than two have words."""
+    spoken = [text for text in utterances if text.strip()]
+    if len(spoken) < 2:
+        return None
+    return -math.log(max(0.0, semantic_diversity(stage.text_vectors(spoken).astype(np.float64))) + VERBATIM)
+
+
+def beside_the_point(utterances: Sequence[str], title: str, stage: Stage) -> float | None:
+    """How little of what is said has to do with the memory's title: 1 - mean cosine. None without words or title."""
+    spoken = [text for text in utterances if text.strip()]
+    if not spoken or not title.strip():
+        return None
+    rows = stage.text_vectors([title, *spoken]).astype(np.float64)
+    return 1.0 - float((rows[1:] @ rows[0]).mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Benign values of one kind of evidence, as a yardstick: how many spreads above the middle is a value?"""
+
+    middle: float
+    spread: float
+
+    def __call__(self, value: float | None) -> float:
+        """0 for what is ordinary or could not be measured."""
+        return 0.0 if value is None else max(0.0, (value - self.middle) / self.spread)
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Scale:
+        """From benign values: median, and the distance from there to the 95th percentile as about two spreads."""
+        if not values:
+            raise InputError("calibration", "no benign values", "Calibrate on more agents")
+        middle, high = np.quantile(values, (0.5, 0.95))
+        return cls(float(middle), max(float(high - middle) / 1.645, 1e-3))
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """The yardsticks and where suspicion and diagnosis begin; made by calibration, never from attacks."""
+
+    pull: Scale
+    collapse: Scale
+    beside: Scale
+    suspicious: float
+    """From this pull on, a memory is rehearsed in full before its owner may speak."""
+    infected: float
+    """From this joint evidence on, it is a virus."""
+    pull_alone: float
+    """The same for pull by itself, and below for collapse by itself: what ablations use."""
+    collapse_alone: float
+
+    def score(self, reading: Reading, use_pull: bool = True, use_collapse: bool = True) -> float:
+        """The joint evidence. Where nothing collapses there is no virus: being fetched often and odd words only add."""
+        if not use_collapse:
+            return self.pull(reading.pull)
+        alike = self.collapse(reading.collapse)
+        if not use_pull or alike <= 0.0:
+            return alike
+        return alike + self.pull(reading.pull) + self.beside(reading.beside)
+
+    def limit(self, use_pull: bool = True, use_collapse: bool = True) -> float:
+        """Where a diagnosis begins for that evidence."""
+        if use_pull and use_collapse:
+            return self.infected
+        return self.pull_alone if use_pull else self.collapse_alone
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The evidence on one memory. None: not rehearsed, or the model failed."""
+
+    pull: float
+    collapse: float | None = None
+    beside: float | None = None
+    utterances: tuple[str, ...] = ()

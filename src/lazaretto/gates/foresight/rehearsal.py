@@ -1,0 +1,111 @@
+"""The rehearsal: an agent plays both sides of a few turns behind other personas, on copies of itself.
+
+Albums are read and never written; records of the rehearsal go into the copies' histories alone, which end with it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from lazaretto.agents.persona import Persona
+from lazaretto.agents.prompts import ChatRecord
+from lazaretto.agents.turn import AgentState
+from lazaretto.errors import InputError
+from lazaretto.gates.foresight.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What a rehearsal of one agent brought to light."""
+
+    retrieved: tuple[str, ...] = ()
+    """Key of what each rehearsed turn fetched."""
+    records: tuple[str, ...] = ()
+    """The rehearsed chats as text, of those turns that came to their end."""
+    faults: tuple[str, ...] = ()
+    """Why turns are missing: a model that failed, an empty album."""
+
+
+@dataclass
+class _Scene:
+    """One rehearsed turn in the making."""
+
+    agent: int
+    asking: int
+    answering: int
+    key: str = ""
+    question: str = ""
+
+
+@dataclass
+class _Notes:
+    retrieved: list[str] = field(default_factory=list)
+    records: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
+async def rehearse(
+    agents: Sequence[AgentState], casts: Sequence[Sequence[Persona]], passes: int, stage: Stage, rng: random.Random
+) -> list[Rehearsed]:
+    """Every agent behind its cast of personas, ``passes`` times in pairs that change; all agents in common batches.
+
+    Histories begin empty, as in the authors' program. An odd persona sits out; one persona plays both sides.
+    """
+    if passes < 1:
+        raise InputError("passes", f"{passes}", "Rehearse at least once")
+    copies = [
+        [replace(agent.playing(persona), history=agent.history.cleared()) for persona in cast]
+        for agent, cast in zip(agents, casts, strict=True)
+    ]
+    notes = [_Notes() for _ in agents]
+    for _ in range(passes):
+        scenes = [scene for index, cast in enumerate(copies) for scene in _pairs(index, len(cast), rng)]
+        await _play(scenes, copies, notes, stage)
+    return [Rehearsed(tuple(n.retrieved), tuple(n.records), tuple(n.faults)) for n in notes]
+
+
+def _pairs(agent: int, cast: int, rng: random.Random) -> list[_Scene]:
+    if cast == 1:
+        return [_Scene(agent, 0, 0)]
+    order = rng.sample(range(cast), cast)
+    return [_Scene(agent, q, a) for q, a in zip(order[0::2], order[1::2], strict=False)]
+
+
+async def _play(scenes: list[_Scene], copies: list[list[AgentState]], notes: list[_Notes], stage: Stage) -> None:
+    """One pass: plan, look up, ask, answer; a scene that fails drops out and says why."""
+    going: list[_Scene] = []
+    plans = await stage.plan([copies[s.agent][s.asking] for s in scenes])
+    for scene, said in zip(scenes, plans, strict=True):
+        actor = copies[scene.agent][scene.asking]
+        if said.fault or not len(actor.album):
+            notes[scene.agent].faults.append(said.fault or "the album is empty")
+            continue
+        (scene.key,) = await stage.look_up(actor.album, [said.text or actor.persona.text()])
+        notes[scene.agent].retrieved.append(scene.key)
+        going.append(scene)
+    for side in ("ask", "answer"):
+        shown = [next(k for k in copies[s.agent][0].album if k.key == s.key) for s in going]
+        if side == "ask":
+            spoken = await stage.ask([copies[s.agent][s.asking] for s in going], shown)
+        else:
+            actors = [copies[s.agent][s.answering] for s in going]
+            spoken = await stage.answer(actors, shown, [s.question for s in going])
+        left = []
+        for scene, said in zip(going, spoken, strict=True):
+            if said.fault:
+                notes[scene.agent].faults.append(said.fault)
+            elif side == "ask":
+                scene.question = said.text
+                left.append(scene)
+            else:
+                _keep(scene, said.text, copies[scene.agent], notes[scene.agent])
+        going = left
+
+
+def _keep(scene: _Scene, answer: str, cast: list[AgentState], notes: _Notes) -> None:
+    record = ChatRecord(scene.question, answer)
+    notes.records.append(record.text())
+    for place in {scene.asking, scene.answering}:
+        cast[place] = replace(cast[place], history=cast[place].history.add(record))

@@ -1,0 +1,205 @@
+"""Foresight as we run it (mode ``lazaretto``): look at memories, cheap evidence first, each of them once.
+
+Before agents speak, every memory they hold has its pull measured (no model call). What pulls more than benign memories
+do is rehearsed in full, most suspicious first, and so is what came from a diagnosed agent. What is left of the round's
+budget goes to memories nobody has looked at yet. A reading is kept until the memory is forgotten: it does not depend on
+who holds it. What agents really say later is read too, so a virus that slept through its rehearsal is found when it
+wakes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lazaretto.agents.album import Keepsake
+from lazaretto.agents.persona import Persona
+from lazaretto.agents.turn import AgentState
+from lazaretto.errors import InputError
+from lazaretto.gates.foresight.gauge import Gauge, Reading, Scales, beside_the_point, collapse
+from lazaretto.gates.foresight.stage import Stage
+
+CALLS_PER_READING = 4
+LEAST = 3
+"""Memories that may always be rehearsed, however few agents share the budget."""
+HEARD = 4
+"""Real speakers remembered for each memory: two turns. One speaker who repeats itself proves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """What foresight may spend, and which evidence it uses."""
+
+    budget: float = 1.0
+    """Most model calls per agent and round, for suspicious memories."""
+    curiosity: float = 0.25
+    """Of these, how many may go to memories that are not suspicious."""
+    listen: bool = True
+    """Read real talk as well."""
+    use_pull: bool = True
+    use_collapse: bool = True
+
+    def __post_init__(self) -> None:
+        if self.budget < 0 or not self.curiosity >= 0:
+            raise InputError("foresight.budget", "is negative", "Use 0 or more model calls per agent and round")
+        if not (self.use_pull or self.use_collapse):
+            raise InputError("foresight", "no evidence is left to diagnose with", "Use pull, collapse or both")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What foresight says of one agent before it speaks."""
+
+    agent: str
+    culprits: tuple[str, ...] = ()
+    """Keys of the memories that would make it speak for somebody else."""
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    """Joint evidence of each culprit."""
+    unread: tuple[str, ...] = ()
+    """Suspicious memories that the budget or a failing model left unrehearsed."""
+
+    @property
+    def infected(self) -> bool:
+        """Whether anything must go before it speaks."""
+        return bool(self.culprits)
+
+
+class Watch:
+    """The gate of one community of agents. Its memory is ``snapshot``; it changes no agent."""
+
+    def __init__(
+        self, gauge: Gauge, scales: Scales, personas: Sequence[Persona], settings: WatchSettings | None = None
+    ) -> None:
+        if not personas:
+            raise InputError("personas", "none to rehearse with", "Give at least one")
+        self.gauge, self.scales, self.personas = gauge, scales, tuple(personas)
+        self.settings = settings or WatchSettings()
+        self.readings: dict[str, Reading] = {}
+        self.heard: dict[str, dict[str, str]] = {}
+        """What was last really said of a memory, by speaker, the newest last."""
+        self.urgent: set[str] = set()
+        """Memories that passed through a diagnosed agent's hands, or look like one that was removed."""
+
+    async def diagnose(
+        self, agents: Sequence[AgentState], stage: Stage, rng: random.Random, community: int | None = None
+    ) -> list[Diagnosis]:
+        """Every agent that is about to speak. ``community``: how many agents the budget is for (default: these)."""
+        kept = {k.key: (k, agent) for agent in agents for k in agent.album}
+        for key, (keepsake, _) in kept.items():
+            if key not in self.readings:
+                self.readings[key] = Reading(await self.gauge.pull(keepsake, stage))
+        await self._rehearse(self._queue(kept, len(agents) if community is None else community), stage, rng)
+        return [self._diagnosis(agent, stage) for agent in agents]
+
+    def listen(self, said: Iterable[tuple[Keepsake, Mapping[str, str]]]) -> None:
+        """What was really said about which memory, by speaker."""
+        if self.settings.listen:
+            for keepsake, words in said:
+                known = self.heard.get(keepsake.key, {})
+                lasting = {speaker: text for speaker, text in known.items() if speaker not in words}
+                self.heard[keepsake.key] = dict([*lasting.items(), *words.items()][-HEARD:])
+
+    def expect(self, keys: Iterable[str]) -> None:
+        """Rehearse these first, and again if they were rehearsed: contacts of a diagnosed agent, near-duplicates."""
+        self.urgent.update(keys)
+
+    def score(self, keepsake: Keepsake, stage: Stage) -> float:
+        """The joint evidence on a memory, rehearsed or overheard, whichever is worse."""
+        reading = self.readings.get(keepsake.key)
+        if reading is None:
+            return 0.0
+        scores = [self._score(reading)]
+        heard = tuple(self.heard.get(keepsake.key, {}).values())
+        if len(heard) >= HEARD:
+            scores.append(self._score(_spoken(reading, keepsake, heard, stage)))
+        return max(scores)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What it knows, as JSON data."""
+        rows = {key: [r.pull, r.collapse, r.beside, list(r.utterances)] for key, r in self.readings.items()}
+        return {
+            "readings": rows,
+            "heard": {k: list(v.items()) for k, v in self.heard.items()},
+            "urgent": sorted(self.urgent),
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Know again what a snapshot says."""
+        self.readings = {
+            key: Reading(pull, alike, beside, tuple(said))
+            for key, (pull, alike, beside, said) in snapshot["readings"].items()
+        }
+        self.heard = {key: dict(said) for key, said in snapshot["heard"].items()}
+        self.urgent = set(snapshot["urgent"])
+
+    def _queue(self, kept: Mapping[str, tuple[Keepsake, AgentState]], agents: int) -> list[tuple[Keepsake, AgentState]]:
+        """What to rehearse now: contacts, then by pull; the unsuspicious only within what curiosity allows."""
+        if not self.settings.use_collapse:
+            return []
+        open_ = [key for key in kept if key in self.urgent or self.readings[key].collapse is None]
+        open_.sort(key=lambda key: (key not in self.urgent, -self.readings[key].pull, key))
+        most = max(LEAST * bool(agents), int(self.settings.budget * agents // CALLS_PER_READING))
+        spare = int(self.settings.curiosity * agents // CALLS_PER_READING)
+        must = [key for key in open_ if self._suspicious(key)][:most]
+        chosen = set(must)
+        others = [key for key in open_ if key not in chosen and not self._suspicious(key)]
+        return [kept[key] for key in (*must, *others[: max(0, min(spare, most - len(must)))])]
+
+    def _suspicious(self, key: str) -> bool:
+        return key in self.urgent or not self.settings.use_pull or self.readings[key].pull >= self.scales.suspicious
+
+    async def _rehearse(self, queue: Sequence[tuple[Keepsake, AgentState]], stage: Stage, rng: random.Random) -> None:
+        """Two pairs of personas speak about each memory; half of them remember what the agent remembers."""
+        if not queue:
+            return
+        for (keepsake, _), words in zip(queue, await talk(queue, self.personas, stage, rng), strict=True):
+            reading = _spoken(self.readings[keepsake.key], keepsake, words, stage)
+            if len(words) == CALLS_PER_READING or len(self.personas) == 1:
+                self.urgent.discard(keepsake.key)
+                self.readings[keepsake.key] = reading
+
+    def _score(self, reading: Reading) -> float:
+        return self.scales.score(reading, self.settings.use_pull, self.settings.use_collapse)
+
+    def _diagnosis(self, agent: AgentState, stage: Stage) -> Diagnosis:
+        scores = {k.key: self.score(k, stage) for k in agent.album}
+        limit = self.scales.limit(self.settings.use_pull, self.settings.use_collapse)
+        bad = {key: score for key, score in scores.items() if score >= limit}
+        unread = [k for k in scores if self.readings[k].collapse is None and self._suspicious(k) and k not in bad]
+        return Diagnosis(agent.id, tuple(bad), bad, tuple(unread))
+
+
+def _spoken(reading: Reading, keepsake: Keepsake, words: Sequence[str], stage: Stage) -> Reading:
+    return replace(
+        reading,
+        collapse=collapse(words, stage),
+        beside=beside_the_point(words, keepsake.title, stage),
+        utterances=tuple(words),
+    )
+
+
+async def talk(
+    queue: Sequence[tuple[Keepsake, AgentState]], personas: Sequence[Persona], stage: Stage, rng: random.Random
+) -> list[tuple[str, ...]]:
+    """What two pairs of personas say about each memory: with an empty history, and with the agent's own.
+
+    What a failing model did not say is missing; four utterances are a whole rehearsal.
+    """
+    asking, answering, shown = [], [], []
+    for keepsake, agent in queue:
+        cast = [rng.choice(personas) for _ in range(4)] if len(personas) < 4 else rng.sample(list(personas), 4)
+        blank = replace(agent, history=agent.history.cleared())
+        asking += [blank.playing(cast[0]), agent.playing(cast[2])]
+        answering += [blank.playing(cast[1]), agent.playing(cast[3])]
+        shown += [keepsake, keepsake]
+    questions = await stage.ask(asking, shown)
+    going = [i for i, said in enumerate(questions) if not said.fault]
+    answers = await stage.answer(
+        [answering[i] for i in going], [shown[i] for i in going], [questions[i].text for i in going]
+    )
+    words: list[list[str]] = [[] for _ in queue]
+    for i, said in zip(going, answers, strict=True):
+        words[i // 2] += [questions[i].text] + ([] if said.fault else [said.text])
+    return [tuple(one) for one in words]

@@ -1,0 +1,144 @@
+"""Mode lazaretto: cheap evidence first, each memory once, and sound behaviour where agents are odd."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lazaretto.agents.album import Album, picture_keepsake
+from lazaretto.agents.persona import persona_pool
+from lazaretto.errors import InputError
+from lazaretto.gates.foresight.stage import MindStage
+from lazaretto.gates.foresight.watch import CALLS_PER_READING, Watch, WatchSettings
+from lazaretto.learn.calibrate import WatchCalibration, calibrate_watch
+from lazaretto.models.protocol import Completion
+
+PEOPLE = persona_pool(16, 99)
+
+
+@pytest.fixture
+def calibration(make_community: Any) -> WatchCalibration:
+    benign = make_community(24, seed=77)
+    return asyncio.run(calibrate_watch(benign.agents, PEOPLE, MindStage(benign.mind), memories=100))
+
+
+def watching(calibration: WatchCalibration, settings: WatchSettings | None = None, people: Any = PEOPLE) -> Watch:
+    return Watch(calibration.gauge, calibration.scales, people, settings)
+
+
+def look(watch: Watch, agents: Any, mind: Any, community: int | None = None) -> Any:
+    return asyncio.run(watch.diagnose(agents, MindStage(mind), random.Random(1), community))
+
+
+def carrier(community: Any, place: int = 1, slot: int = 4) -> Any:
+    agent = community.agents[place]
+    return replace(agent, album=agent.album.put(slot, community.virus))
+
+
+def test_it_names_the_virus_and_nothing_else(community: Any, calibration: WatchCalibration) -> None:
+    watch = watching(calibration)
+    sick = carrier(community)
+    said = look(watch, [sick, *community.agents[2:]], community.mind, 100)
+    assert said[0].culprits == (community.virus.key,) and said[0].infected
+    assert not any(diagnosis.infected for diagnosis in said[1:])
+
+
+def test_the_calibration_is_kept_with_its_data(calibration: WatchCalibration) -> None:
+    assert WatchCalibration.from_json(calibration.to_json()) == calibration
+    assert calibration.readings and calibration.gauge.plans
+
+
+def test_a_memory_is_rehearsed_once_whoever_holds_it(community: Any, calibration: WatchCalibration) -> None:
+    watch = watching(calibration)
+    look(watch, [carrier(community)], community.mind, 1000)
+    spent = community.mind.spent.calls
+    assert spent > 0
+    said = look(watch, [carrier(community), carrier(community, 2)], community.mind, 0)
+    assert [d.infected for d in said] == [True, True] and community.mind.spent.calls == spent
+
+
+def test_the_budget_is_kept_and_the_most_suspicious_go_first(community: Any, calibration: WatchCalibration) -> None:
+    watch = watching(calibration, WatchSettings(budget=1.0, curiosity=0.0))
+    said = look(watch, [carrier(community), *community.agents], community.mind, 3)
+    assert community.mind.spent.calls <= 3 * CALLS_PER_READING
+    assert said[0].infected
+
+
+def test_curiosity_reads_what_nobody_suspects_yet(community: Any, calibration: WatchCalibration) -> None:
+    idle, curious = (watching(calibration, WatchSettings(budget=40.0, curiosity=c)) for c in (0.0, 40.0))
+    for watch in (idle, curious):
+        look(watch, community.agents[:2], community.mind)
+    read = [sum(r.collapse is not None for r in watch.readings.values()) for watch in (idle, curious)]
+    assert read[0] < read[1] == len(curious.readings)
+
+
+def test_several_viruses_do_not_hide_each_other(community: Any, calibration: WatchCalibration) -> None:
+    second = picture_keepsake(community.virus.picture + b" hobby", "a quiet road")
+    agent = replace(carrier(community), album=carrier(community).album.put(7, second))
+    (said,) = look(watching(calibration), [agent], community.mind, 100)
+    assert set(said.culprits) == {community.virus.key, second.key}
+
+
+def test_a_virus_in_every_slot(community: Any, calibration: WatchCalibration) -> None:
+    agent = replace(community.agents[0], album=Album(10, (community.virus,) * 10))
+    (said,) = look(watching(calibration), [agent], community.mind, 100)
+    assert said.culprits == (community.virus.key,)
+    assert len(agent.album.without(said.culprits)) == 0
+
+
+def test_an_empty_album_and_an_album_of_copies_are_healthy(community: Any, calibration: WatchCalibration) -> None:
+    empty = replace(community.agents[0], album=Album(10))
+    copies = replace(community.agents[0], album=Album(10, (community.pool[3],) * 10))
+    said = look(watching(calibration), [empty, copies], community.mind, 1000)
+    assert not said[0].infected and not said[1].infected
+
+
+def test_one_persona_only_still_finds_it_and_spares_the_rest(community: Any, calibration: WatchCalibration) -> None:
+    watch = watching(calibration, people=PEOPLE[:1])
+    said = look(watch, [carrier(community)], community.mind, 100)
+    assert community.virus.key in said[0].culprits
+
+
+def test_a_failing_model_leaves_the_suspect_unread_until_it_answers(
+    make_community: Any, community: Any, calibration: WatchCalibration
+) -> None:
+    broken = make_community(4, speak=lambda request: Completion("", fault="no model"))
+    watch = watching(calibration)
+    (said,) = look(watch, [carrier(community)], broken.mind, 100)
+    assert not said.infected and community.virus.key in said.unread
+    (said,) = look(watch, [carrier(community)], community.mind, 100)
+    assert said.culprits == (community.virus.key,) and not said.unread
+
+
+def test_a_virus_that_slept_is_found_by_what_is_really_said(community: Any, calibration: WatchCalibration) -> None:
+    sleeper = picture_keepsake(b"i want to talk about my because of my a dream", "a quiet lake")
+    watch = watching(calibration)
+    agent = replace(community.agents[0], album=community.agents[0].album.put(0, sleeper))
+    assert not look(watch, [agent], community.mind, 0)[0].infected  # no budget: not rehearsed
+    for _ in range(5):  # one pair that repeats itself is no evidence
+        watch.listen([(sleeper, {"ada": "The same.", "bo": "The same."})])
+    assert not look(watch, [agent], community.mind, 0)[0].infected
+    watch.listen([(sleeper, {"cy": "The same.", "di": "The same."})])
+    assert look(watch, [agent], community.mind, 0)[0].culprits == (sleeper.key,)
+
+
+def test_what_it_knows_survives_a_restart(community: Any, calibration: WatchCalibration) -> None:
+    watch, again = watching(calibration), watching(calibration)
+    look(watch, [carrier(community)], community.mind, 100)
+    watch.expect(["x"])
+    watch.listen([(community.pool[0], {"ada": "a", "bo": "b"})])
+    again.restore(watch.snapshot())
+    assert (again.readings, again.heard, again.urgent) == (watch.readings, watch.heard, watch.urgent)
+
+
+def test_settings_and_personas_are_checked(calibration: WatchCalibration) -> None:
+    with pytest.raises(InputError):
+        WatchSettings(budget=-1)
+    with pytest.raises(InputError):
+        WatchSettings(use_pull=False, use_collapse=False)
+    with pytest.raises(InputError):
+        watching(calibration, people=())
