@@ -70,7 +70,7 @@ def arrays_reach(edges: np.ndarray) -> Callable[[int], dict[int, int]]:
     """What the graph uses: flat arrays, thin frontiers node by node, wide ones in whole arrays."""
     adjacency = Adjacency()
     count = len(edges)
-    adjacency.extend(Rows(edges[:, 0].tolist(), edges[:, 1].tolist(), [0.0] * count, [0] * count))
+    adjacency.extend(Rows(edges[:, 0], edges[:, 1], np.zeros(count), np.zeros(count, np.uint8)))
 
     def reach(start: int) -> dict[int, int]:
         seen, depth, hops = bytearray(NODES), 0, {}

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import adjacency, index
-from lazaretto.ledger.edges import edges_of
+from lazaretto.ledger.edges import EdgeColumns, edges_of
 from lazaretto.ledger.graph import ProvenanceGraph
 from lazaretto.ledger.traces import Contact
 from lazaretto.types import (
     Channel,
     Cost,
-    Edge,
     EdgeKind,
     Event,
     EventKind,
@@ -77,8 +76,12 @@ class Notebook:
         wanted = set(EventKind if kinds is None else kinds)
         return (e for e in self.log[after:] if e.kind in wanted)
 
-    def edges(self, *, after: int = 0) -> Iterator[tuple[int, Edge]]:
-        return ((event.seq, edge) for event in self.log[after:] for edge in edges_of(event))
+    def edge_columns(self, *, after: int, until: int) -> Iterator[EdgeColumns]:
+        made = [edge for event in self.log[after:until] for edge in edges_of(event)]
+        for page in (made[: len(made) // 2], made[len(made) // 2 :]):  # two, so that pages have to fit together
+            yield EdgeColumns(
+                [e.source for e in page], [e.target for e in page], [e.kind.value for e in page], [e.time for e in page]
+            )
 
     def items(self, *, ids: Iterable[str] | None = None, **_: Any) -> list[Observation]:
         bodies = {e.subject: e.body or {} for e in self.log if e.kind is EventKind.SEEN and e.subject in set(ids or ())}

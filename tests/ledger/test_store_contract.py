@@ -402,6 +402,9 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "append": lambda own, item, _, __: _refused(lambda: own.append([Draft(EventKind.RETRIEVED, item, "spy")])),
     "observe": lambda own, item, _, __: _refused(lambda: own.observe(memory(parents=(item,), namespace=own.namespace))),
     "events": lambda own, item, _, __: list(own.events(kinds=[EventKind.SEEN])) + list(own.events(subject=item)),
+    "edge_columns": lambda own, item, _, __: [
+        page for page in own.edge_columns(after=0, until=1 << 40) if item in (*page.sources, *page.targets)
+    ],
     "edges": lambda own, item, _, __: [edge for _, edge in own.edges() if item in (edge.source, edge.target)],
     "item": lambda own, item, _, __: _refused(lambda: own.item(item)),
     "state": lambda own, item, _, __: _refused(lambda: own.state(item)),

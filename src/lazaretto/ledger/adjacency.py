@@ -32,24 +32,22 @@ class Columns(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Edges to be added, as lists of equal length."""
+    """Edges to be added, as columns of equal length."""
 
-    sources: list[int]
-    targets: list[int]
-    times: list[float]
-    tags: list[int]
+    sources: Ints
+    targets: Ints
+    times: Floats
+    tags: NDArray[np.uint8]
+
+    def where(self, mask: NDArray[np.bool_]) -> Rows:
+        """Some of them."""
+        return Rows(self.sources[mask], self.targets[mask], self.times[mask], self.tags[mask])
 
     @classmethod
-    def none(cls) -> Rows:
-        """A fresh set of empty lists."""
-        return cls([], [], [], [])
-
-    def add(self, source: int, target: int, time: float, tag: int) -> None:
-        """Put one edge at the end."""
-        self.sources.append(source)
-        self.targets.append(target)
-        self.times.append(time)
-        self.tags.append(tag)
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Several sets, one after the other."""
+        sources, targets, times, tags = zip(*parts, strict=True)
+        return cls(np.concatenate(sources), np.concatenate(targets), np.concatenate(times), np.concatenate(tags))
 
     def turned(self) -> Rows:
         """The same edges, seen from the other end."""
@@ -100,20 +98,18 @@ class Adjacency:
         if self._recent_count + len(rows.sources) > max(MERGE_AT_LEAST, len(self._targets) // 8):
             self._merge(rows)
             return
-        for source, target, time, tag in zip(rows.sources, rows.targets, rows.times, rows.tags, strict=True):
+        for source, target, time, tag in zip(*(column.tolist() for column in rows), strict=True):
             self._recent.setdefault(source, []).append((target, time, tag))
         self._recent_count += len(rows.sources)
 
     def _merge(self, rows: Rows) -> None:
-        late = Rows.none()
-        for source, near in self._recent.items():
-            for target, time, tag in near:
-                late.add(source, target, time, tag)
+        late = [(source, *edge) for source, near in self._recent.items() for edge in near]
+        recent = list(zip(*late, strict=True)) or [(), (), (), ()]
         kept = np.repeat(np.arange(self._nodes, dtype=np.int64), np.diff(self._offsets))
-        sources = np.concatenate([kept, np.array(late.sources + rows.sources, np.int64)])
-        targets = np.concatenate([self._targets, np.array(late.targets + rows.targets, np.int32)])
-        times = np.concatenate([self._times, np.array(late.times + rows.times, np.float64)])
-        tags = np.concatenate([self._tags, np.array(late.tags + rows.tags, np.uint8)])
+        sources = np.concatenate([kept, np.array(recent[0], np.int64), rows.sources])
+        targets = np.concatenate([self._targets, np.array(recent[1], np.int32), rows.targets.astype(np.int32)])
+        times = np.concatenate([self._times, np.array(recent[2], np.float64), rows.times])
+        tags = np.concatenate([self._tags, np.array(recent[3], np.uint8), rows.tags])
         order = np.argsort(sources, kind="stable")
         offsets = np.zeros(int(sources.max()) + 2, np.int64)
         np.cumsum(np.bincount(sources), out=offsets[1:])

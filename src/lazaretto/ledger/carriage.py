@@ -53,9 +53,9 @@ class Carriage:
         """Whether any repair stops anything at all."""
         return bool(self.hidden or self.superseded or self.cuts)
 
-    def grow(self) -> None:
-        """Make room for one more item, which carries influence until further notice."""
-        self.until.append(ALWAYS)
+    def grow(self, count: int) -> None:
+        """Make room for more items, which carry influence until further notice."""
+        self.until.extend([ALWAYS] * count)
 
     def apply(self, event: Event, number: Callable[[str], int]) -> None:
         """Follow one event of ``STATE_KINDS``; ``number`` turns an item's id into its number."""

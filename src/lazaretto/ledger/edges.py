@@ -8,7 +8,7 @@ survives the removal of the content.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lazaretto.types import Edge, EdgeKind, Event, EventKind
 
@@ -19,6 +19,17 @@ _NO_BODY: Mapping[str, Any] = {}
 
 EdgeFields = tuple[str, str, str, float]
 """Source, target, the word of the kind, time: an edge before anybody asks for the record, which is dearer to make."""
+
+
+class EdgeColumns(NamedTuple):
+    """Many edges at once, as columns of equal length."""
+
+    sources: Sequence[str]
+    targets: Sequence[str]
+    words: Sequence[str]
+    """The words of their kinds."""
+    times: Sequence[float]
+
 
 # plain words, because reaching for a member of an enum runs Python code in 3.11, and this runs for every event
 _WRITTEN_BY = EdgeKind.WRITTEN_BY.value

@@ -11,8 +11,10 @@ process or another. Two kinds of question are kept apart:
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,9 @@ from lazaretto.ledger.traces import BlastRadius, Contact, Lineage, PatientZero, 
 from lazaretto.types import SourceClass
 
 _FAR = np.iinfo(np.int64).max
+# ``_make`` without its Python frame, which is most of what a row costs; the number of columns is right by construction
+_REACHED: Callable[[Iterable[Any]], Reached] = partial(tuple.__new__, Reached)
+_CONTACT: Callable[[Iterable[Any]], Contact] = partial(tuple.__new__, Contact)
 
 
 class ProvenanceGraph:
@@ -204,10 +209,13 @@ class ProvenanceGraph:
         self, index: GraphIndex, numbers: list[int], source_trust: Mapping[SourceClass, float]
     ) -> dict[int, float]:
         """The trust of each node by itself; a decision counts as what a model inferred."""
-        names = {n: index.items.of[n] for n in numbers if index.writers[n] >= 0}
-        wanted = [name for n, name in names.items() if not index.decision[n]]
-        sources = {o.id: o.source for o in self._ledger.items(ids=wanted, hidden=True, limit=None)}
-        classes = {n: sources.get(name, SourceClass.MODEL_INFERENCE) for n, name in names.items()}
+        known, inferred = index.sources, SourceClass.MODEL_INFERENCE
+        written = [n for n in numbers if index.writers[n] >= 0]
+        asked = {index.items.of[n]: n for n in written if n not in known and not index.decision[n]}
+        if asked:
+            found = self._ledger.items(ids=list(asked), hidden=True, limit=None)
+            known.update((asked[one.id], one.source) for one in found)
+        classes = {n: known.get(n, inferred) for n in written}
         missing = {source.value for source in classes.values() if source not in source_trust}
         if missing:
             raise InputError("source_trust", f"says nothing about {sorted(missing)}", "Give each source class a trust")
@@ -216,7 +224,7 @@ class ProvenanceGraph:
 
 def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Sequence[Reached]:
     order = np.lexsort((times, hops))
-    return Table(Reached._make, (names, numbers[order]), (None, hops[order]), (None, times[order]))
+    return Table(_REACHED, (names, numbers[order]), (None, hops[order]), (None, times[order]))
 
 
 def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> Sequence[Reached]:
@@ -241,7 +249,7 @@ def _contacts(index: GraphIndex, agent: int, first: float, last: float) -> Seque
         fresh[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     when, who, what, way = (column[fresh] for column in columns)
     return Table(
-        Contact._make,
+        _CONTACT,
         (index.agents.of, who),
         (index.items.of, what),
         (("in", "out"), way.astype(np.int64)),

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lazaretto.errors import UnknownItem
 from lazaretto.ledger.adjacency import Adjacency, Floats, Ints, Rows
 from lazaretto.ledger.carriage import STATE_KINDS, Carriage
-from lazaretto.ledger.edges import is_decision
-from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Head, Observation
+from lazaretto.ledger.edges import EdgeColumns, is_decision
+from lazaretto.types import Channel, EdgeKind, Event, EventKind, Head, Observation, SourceClass
 
 KINDS = tuple(EdgeKind)
 TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 """The number under which an edge's kind is kept."""
+_TAG_OF = {kind.value: tag for kind, tag in TAGS.items()}
+_TO_AGENTS = frozenset(kind.value for kind in (EdgeKind.WRITTEN_BY, EdgeKind.RETRIEVED_BY, EdgeKind.SENT_TO))
+_WRITTEN_BY, _RETRIEVED_BY, _SENT_TO = (TAGS[EdgeKind.WRITTEN_BY], TAGS[EdgeKind.RETRIEVED_BY], TAGS[EdgeKind.SENT_TO])
+_DERIVED_FROM, _INFLUENCED = TAGS[EdgeKind.DERIVED_FROM], TAGS[EdgeKind.INFLUENCED]
 
 WIDE = 512
 """Frontiers from this size on are stepped in whole arrays; thinner ones node by node."""
@@ -36,8 +40,8 @@ class Tailed(Protocol):
         """The last event."""
         ...
 
-    def edges(self, *, after: int = 0) -> Iterator[tuple[int, Edge]]:
-        """Edges in order, each with the number of the event that made it, of the events past ``after``."""
+    def edge_columns(self, *, after: int, until: int) -> Iterator[EdgeColumns]:
+        """Edges in order, of the events past ``after`` up to ``until``."""
         ...
 
     def events(
@@ -97,7 +101,10 @@ class GraphIndex:
         """Per item: the agent that wrote it, or -1."""
         self.decision = bytearray()
         """Per item: 1 for a decision."""
+        self.sources: dict[int, SourceClass] = {}
+        """Per item: who stands behind it, as far as anybody has asked."""
         self.carriage = Carriage()
+        self._flags = bytearray()
         self.children, self.parents = Adjacency(), Adjacency()
         self.exposures, self.readings = Adjacency(), Adjacency()
         """Item -> agents that read it, and agent -> items it read, with the times of reading."""
@@ -109,61 +116,87 @@ class GraphIndex:
         head = self._ledger.head().seq
         if head <= self.seq:
             return
-        fresh = self._ledger.edges(after=self.seq)
         # Events appended meanwhile wait for the next time, so that edges and repairs are of one moment.
-        self._take_edges(edge for seq, edge in takewhile(lambda numbered: numbered[0] <= head, fresh))
-        for event in self._ledger.events(after=self.seq, kinds=STATE_KINDS):
+        self._take_edges(self._ledger.edge_columns(after=self.seq, until=head))
+        for event in self._ledger.events(after=self.seq, kinds=(*STATE_KINDS, EventKind.ERASED)):
             if event.seq > head:
                 break
-            self.carriage.apply(event, self._item)
+            if event.kind is EventKind.ERASED:
+                self.sources.pop(self._item(event.subject), None)  # nobody vouches for what was erased
+            else:
+                self.carriage.apply(event, self._item)
         self.seq = head
 
     def _item(self, name: str) -> int:
         number = self.items.intern(name)
-        if number == len(self.births):
-            self.births.append(math.inf)
-            self.writers.append(-1)
-            self.decision.append(is_decision(name))
-            self.carriage.grow()
+        self._make_room()
         return number
 
-    def _mention(self, number: int, time: float) -> None:
-        if self.writers[number] < 0 and time < self.births[number]:
-            self.births[number] = time
+    def _make_room(self) -> None:
+        """Bring every column of the items up to their number."""
+        fresh = self.items.of[len(self.births) :]
+        if fresh:
+            self.births.extend([math.inf] * len(fresh))
+            self.writers.extend([-1] * len(fresh))
+            self.decision.extend(map(is_decision, fresh))
+            self.carriage.grow(len(fresh))
 
-    def _write(self, number: int, agent: int, time: float) -> None:
-        if self.writers[number] < 0 or time < self.births[number]:
-            self.writers[number], self.births[number] = agent, time
+    def _take_edges(self, pages: Iterable[EdgeColumns]) -> None:
+        taken = [self._numbered(page) for page in pages]
+        if not taken:
+            return
+        rows = Rows.joined(taken)
+        self._make_room()
+        written, read = rows.tags == _WRITTEN_BY, (rows.tags == _RETRIEVED_BY) | (rows.tags == _SENT_TO)
+        self._date(rows, written, read)
+        writes, reads = rows.where(written), rows.where(read)
+        other = rows.sources != rows.targets
+        derived = rows.where((rows.tags == _DERIVED_FROM) & other)
+        influenced = rows.where((rows.tags == _INFLUENCED) & other)
+        flow = Rows.joined([derived.turned(), influenced])
+        for some, outward, back in ((flow, self.children, self.parents), (reads, self.exposures, self.readings)):
+            outward.extend(some)
+            back.extend(some.turned())
+        self.writings.extend(writes.turned())
 
-    def _take_edges(self, edges: Iterable[Edge]) -> None:
-        flow, reads, writes = Rows.none(), Rows.none(), Rows.none()
-        known = self.items.number.get  # most ids are known already, and a million calls are a second
-        for edge in edges:
-            kind, time, tag = edge.kind, edge.time, TAGS[edge.kind]
-            item = known(edge.source)
-            if item is None:
-                item = self._item(edge.source)
-            if kind is EdgeKind.WRITTEN_BY:
-                agent = self.agents.intern(edge.target)
-                self._write(item, agent, time)
-                writes.add(agent, item, time, tag)
-                continue
-            self._mention(item, time)
-            if kind is EdgeKind.RETRIEVED_BY or kind is EdgeKind.SENT_TO:
-                reads.add(item, self.agents.intern(edge.target), time, tag)
-                continue
-            other = known(edge.target)
-            if other is None:
-                other = self._item(edge.target)
-            self._mention(other, time)
-            if kind is EdgeKind.DERIVED_FROM and item != other:
-                flow.add(other, item, time, tag)
-            elif kind is EdgeKind.INFLUENCED and item != other:
-                flow.add(item, other, time, tag)
-        for rows, outward, back in ((flow, self.children, self.parents), (reads, self.exposures, self.readings)):
-            outward.extend(rows)
-            back.extend(rows.turned())
-        self.writings.extend(writes)
+    def _numbered(self, page: EdgeColumns) -> Rows:
+        """The edges with numbers for ids, those of agents where an edge leads to one."""
+        items, agents = self.items.intern, self.agents.intern
+        # most ids are known already, and a million calls are a second
+        known_items, known_agents = self.items.number.get, self.agents.number.get
+        sources = [
+            items(name) if at is None else at
+            for name, at in zip(page.sources, map(known_items, page.sources), strict=True)
+        ]
+        targets = []
+        for name, word in zip(page.targets, page.words, strict=True):
+            if word in _TO_AGENTS:
+                at = known_agents(name)
+                targets.append(agents(name) if at is None else at)
+            else:
+                at = known_items(name)
+                targets.append(items(name) if at is None else at)
+        return Rows(
+            np.array(sources, np.int64),
+            np.array(targets, np.int64),
+            np.array(page.times, np.float64),
+            np.array(list(map(_TAG_OF.__getitem__, page.words)), np.uint8),
+        )
+
+    def _date(self, rows: Rows, written: NDArray[np.bool_], read: NDArray[np.bool_]) -> None:
+        """When and by whom items were written: the earliest writing counts, or the earliest mention before any."""
+        births, writers = np.frombuffer(self.births, np.float64), np.frombuffer(self.writers, np.int32)
+        writes = rows.where(written)
+        order = np.lexsort((writes.times, writes.sources))
+        items, first = np.unique(writes.sources[order], return_index=True)
+        times, agents = writes.times[order][first], writes.targets[order][first]
+        better = (writers[items] < 0) | (times < births[items])
+        births[items[better]], writers[items[better]] = times[better], agents[better]
+        named, shared = rows.where(~written), rows.where(~written & ~read)
+        mentioned = np.concatenate([named.sources, shared.targets])
+        moments = np.concatenate([named.times, shared.times])
+        unwritten = writers[mentioned] < 0
+        np.minimum.at(births, mentioned[unwritten], moments[unwritten])
 
     def item_number(self, name: str, field: str = "item") -> int:
         """The number of a known item or decision, else ``UnknownItem``."""
@@ -196,28 +229,37 @@ class GraphIndex:
         """
         edges = self.parents if back else self.children
         hindered = live and self.carriage.hinders
-        seen = bytearray(len(self.items))
-        frontier: list[int] | Ints = list(dict.fromkeys(starts))
+        seen, frontier = self._unseen(), list(dict.fromkeys(starts))
         for start in frontier:
             seen[start] = 1
-        reached = array("q")
+        layers: list[Ints] = [np.array(frontier, np.int64)]
         sizes: list[int] = []
-        while len(frontier) and (max_hops is None or len(sizes) < max_hops):
-            thin = frontier if isinstance(frontier, list) else frontier.tolist()
-            if len(thin) < WIDE and not hindered:
-                layers = edges.walk(thin, seen, WIDE, None if max_hops is None else max_hops - len(sizes))
-                frontier = layers.frontier
-                reached.fromlist(layers.reached)
-                sizes += layers.sizes
+        width = len(frontier)
+        while width and (max_hops is None or len(sizes) < max_hops):
+            if width >= WIDE:
+                layers.append(self._wide_step(layers[-1][-width:], seen, edges, hindered))
+                width = len(layers[-1])
+                frontier = layers[-1].tolist() if width < WIDE else []
+                sizes.append(width)
                 continue
-            if len(thin) < WIDE:
-                frontier = self._thin_live_step(thin, seen, edges)
-                reached.fromlist(frontier)
+            if hindered:
+                reached = frontier = self._thin_live_step(frontier, seen, edges)
+                sizes.append(len(frontier))
             else:
-                frontier = self._wide_step(thin, seen, edges, hindered)
-                reached.frombytes(frontier.tobytes())
-            sizes.append(len(frontier))
-        return np.array(reached, np.int64), np.repeat(np.arange(1, len(sizes) + 1), sizes)
+                left = None if max_hops is None else max_hops - len(sizes)
+                reached, walked, frontier = edges.walk(frontier, seen, WIDE, left)
+                sizes += walked
+            layers.append(np.array(reached, np.int64))
+            width = len(frontier)
+        touched = np.concatenate(layers)
+        np.frombuffer(seen, np.uint8)[touched] = 0
+        return touched[len(layers[0]) :], np.repeat(np.arange(1, len(sizes) + 1), sizes)
+
+    def _unseen(self) -> bytearray:
+        """One zero per item. Kept from walk to walk, each cleaning up behind itself: a fresh one would cost more than
+        most walks do."""
+        self._flags.extend(bytes(len(self.items) - len(self._flags)))
+        return self._flags
 
     def _thin_live_step(self, frontier: list[int], seen: bytearray, edges: Adjacency) -> list[int]:
         until, births, cuts = self.carriage.until, self.births, self.carriage.cuts
@@ -231,8 +273,7 @@ class GraphIndex:
                     found.append(child)
         return found
 
-    def _wide_step(self, frontier: list[int], seen: bytearray, edges: Adjacency, live: bool) -> Ints:
-        nodes = np.asarray(frontier, np.int64)
+    def _wide_step(self, nodes: Ints, seen: bytearray, edges: Adjacency, live: bool) -> Ints:
         owners, targets, _, _ = edges.gather(nodes)
         if live:
             keep = self.births_now()[targets] <= self.until_now()[nodes[owners]]

@@ -14,6 +14,7 @@ from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import blobs, erasing, known, reading, search, transfer, verify
 from lazaretto.ledger.canon import GENESIS, Linker, check_name, check_time
 from lazaretto.ledger.drafts import check_drafts, seen_draft
+from lazaretto.ledger.edges import EdgeColumns
 from lazaretto.ledger.faults import translate
 from lazaretto.ledger.known import Known
 from lazaretto.ledger.replay import ItemState
@@ -36,6 +37,7 @@ class Ledger:
         self._store = store
         self.namespace = check_name(namespace, "namespace")
         self._linker = Linker(namespace)
+        self._head: tuple[tuple[int, int], Head] | None = None
         self._unsure: list[tuple[tuple[object, ...], Sequence[Event]]] = []
 
     @classmethod
@@ -144,6 +146,10 @@ class Ledger:
         """Every edge with the number of the event that made it: faster than replaying ``events``."""
         return reading.read_edges(self._store, self.namespace, after=after)
 
+    def edge_columns(self, *, after: int, until: int) -> Iterator[EdgeColumns]:
+        """The edges of the events past ``after`` up to ``until``, many at a time: what the graph is built from."""
+        return reading.read_edge_columns(self._store, self.namespace, after=after, until=until)
+
     def item(self, item: str) -> Observation:
         """One item, whatever its state; erased content comes back as no text."""
         with self._store.reading() as connection:
@@ -187,9 +193,16 @@ class Ledger:
 
     def head(self) -> Head:
         """The end of the chain; keep it somewhere else to prove later that nothing was cut off."""
+        version = self._store.version()  # before reading: a commit in between then makes us read again next time
+        known = self._head
+        if known is not None and known[0] == version:
+            return known[1]
         with self._store.reading() as connection:
             row = connection.execute(_HEAD, {"namespace": self.namespace}).first()
-        return Head(self.namespace, 0, GENESIS.hex()) if row is None else Head(self.namespace, row[0], row[1].hex())
+        seq, last = (0, GENESIS) if row is None else row
+        head = Head(self.namespace, seq, last.hex())
+        self._head = None if version is None else (version, head)
+        return head
 
     def verify(self, head: Head | None = None) -> Verification:
         """Check the whole chain and all that is derived from it, and that it still contains ``head``."""

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.ledger.drafts import observation_of
+from lazaretto.ledger.edges import EdgeColumns
 from lazaretto.ledger.recorded import EventRow, event_from
 from lazaretto.ledger.replay import ItemState
 from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
@@ -16,7 +17,8 @@ from lazaretto.ledger.writing import chunks
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling
 
 _PAGE = 1000
-_EDGE_PAGE = 20_000
+_EDGE_PAGE = 5_000
+_LAST = (1 << 63) - 1
 _EDGE_KINDS = {kind.value: kind for kind in EdgeKind}
 
 
@@ -55,25 +57,40 @@ def read_events(
         left = None if left is None else left - len(page)
 
 
-def read_edges(store: Store, namespace: str, *, after: int) -> Iterator[tuple[int, Edge]]:
-    """Every stored edge with the number of the event that made it, in order, page by page."""
-    place = 1 << 30  # past every edge of the event ``after``
-    columns = (edges.c.seq, edges.c.place, edges.c.source, edges.c.target, edges.c.kind, edges.c.time)
+def _edge_pages(store: Store, namespace: str, after: int, until: int) -> Iterator[Sequence[Any]]:
+    """Rows of stored edges in order, page by page: seq, place, source, target, kind, time."""
+    mark, place = "?" if store.dialect == "sqlite" else "%s", 1 << 30  # past every edge of the event ``after``
+    query = (
+        f"SELECT seq, place, source, target, kind, time FROM lz_edges WHERE tenant = {mark}"
+        f" AND (seq, place) > ({mark}, {mark}) AND seq <= {mark} ORDER BY seq, place LIMIT {_EDGE_PAGE}"
+    )
     while True:
         with store.reading() as connection:
             tenant = tenant_of(connection, namespace)
-            page = connection.execute(
-                sa.select(*columns)
-                .where(edges.c.tenant == tenant)
-                .where(sa.tuple_(edges.c.seq, edges.c.place) > sa.tuple_(after, place))
-                .order_by(edges.c.seq, edges.c.place)
-                .limit(_EDGE_PAGE)
-            ).all()
-        for seq, _, source, target, kind, time in page:
-            yield seq, Edge(source, target, _EDGE_KINDS[kind], time)
+            # the driver's own tuples: a million of them without a record around each
+            cursor = connection.connection.cursor()
+            cursor.execute(query, (tenant, after, place, until))
+            page = cursor.fetchall()
+            cursor.close()
+        if page:
+            yield page
         if len(page) < _EDGE_PAGE:
             return
         after, place = page[-1][0], page[-1][1]
+
+
+def read_edges(store: Store, namespace: str, *, after: int) -> Iterator[tuple[int, Edge]]:
+    """Every stored edge with the number of the event that made it, in order."""
+    for page in _edge_pages(store, namespace, after, _LAST):
+        for seq, _, source, target, kind, time in page:
+            yield seq, Edge(source, target, _EDGE_KINDS[kind], time)
+
+
+def read_edge_columns(store: Store, namespace: str, *, after: int, until: int) -> Iterator[EdgeColumns]:
+    """The edges of the events past ``after`` up to ``until``, in order."""
+    for page in _edge_pages(store, namespace, after, until):
+        _, _, sources, targets, kinds, times = zip(*page, strict=True)
+        yield EdgeColumns(sources, targets, kinds, times)
 
 
 def _observations(namespace: str, rows: Iterable[EventRow]) -> list[Observation]:

@@ -21,6 +21,7 @@ from sqlalchemy.pool import QueuePool
 from lazaretto.errors import InputError, MissingExtra, StoreUnavailable
 from lazaretto.ledger import schema
 from lazaretto.ledger.faults import is_passing, plain_store_errors
+from lazaretto.ledger.watch import Watch
 
 T = TypeVar("T")
 BUSY_SECONDS = 60
@@ -129,6 +130,7 @@ class Store:
         """Where it is, without the password."""
         self.read_only = read_only
         self._pid = os.getpid()
+        self._watch = Watch(engine) if engine.dialect.name == "sqlite" else None
 
     @classmethod
     def open(
@@ -179,11 +181,24 @@ class Store:
             rows = connection.execute(sa.select(schema.heads.c.namespace).order_by(schema.heads.c.namespace))
             return tuple(row[0] for row in rows)
 
-    def _connect(self) -> sa.Connection:
-        if os.getpid() != self._pid:  # after a fork: the parent's connections are not ours to use or to close
+    def _after_fork(self) -> None:
+        if os.getpid() != self._pid:  # the parent's connections are not ours to use or to close
             self.engine.dispose(close=False)
             self._pid = os.getpid()
+
+    def _connect(self) -> sa.Connection:
+        self._after_fork()
         return self.engine.connect()
+
+    def version(self) -> tuple[int, int] | None:
+        """Equal to an earlier answer only if nobody wrote in between; None where only reading can tell."""
+        if self._watch is None:
+            return None
+        self._after_fork()
+        try:
+            return self._watch.version()
+        except (sqlite3.Error, exc.SQLAlchemyError):
+            return None  # whoever reads next is told what is wrong
 
     @contextmanager
     def reading(self, *, snapshot: bool = False) -> Iterator[sa.Connection]:
@@ -237,6 +252,8 @@ class Store:
 
     def close(self) -> None:
         """Give every connection back."""
+        if self._watch is not None:
+            self._watch.close()
         self.engine.dispose(close=os.getpid() == self._pid)
 
 

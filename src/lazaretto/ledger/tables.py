@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from numpy.typing import NDArray
 
 Row = TypeVar("Row")
+_MANY = 10_000
 Column = tuple[Sequence[Any] | None, NDArray[Any]]
 """Values as they are (None), or numbers to be looked up in a sequence that only ever grows at its end."""
 
@@ -33,10 +35,17 @@ class Table(Sequence[Row], Generic[Row]):
 
     def _column(self, column: Column) -> list[Any]:
         names, values = column[0], column[1].tolist()
-        return values if names is None else [names[value] for value in values]
+        return values if names is None else list(map(names.__getitem__, values))
 
     def __iter__(self) -> Iterator[Row]:
-        return map(self._make, zip(*map(self._column, self._columns), strict=True))
+        rows = map(self._make, zip(*map(self._column, self._columns), strict=True))
+        if len(self) < _MANY or not gc.isenabled():
+            return rows
+        gc.disable()  # it would walk the rows made so far again and again, and rows hold no rings: half of their price
+        try:
+            return iter(list(rows))
+        finally:
+            gc.enable()
 
     @property
     def first(self) -> tuple[Any, ...]:
