@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Mapping
 from typing import Any
 
+from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import Transcript, hear
 from lazaretto.gates.content.records import Exhibit, Label
@@ -33,6 +35,13 @@ class ContentGate:
         self._lock = threading.Lock()
         self._books: dict[tuple[str, str], Casebook] = {}
         self._tables: dict[tuple[str, str, str], Table] = {}
+        self._warming: threading.Thread | None = None
+
+    def warm_up(self) -> None:
+        """Begin to load the embedded models in the background, so that the first item does not wait for all of it."""
+        if self._warming is None and self._given is None and self.settings.jury == "embedded":
+            self._warming = threading.Thread(target=_load_models, name="content-warm-up", daemon=True)
+            self._warming.start()
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """Hold a hearing about one item. An unreadable picture raises: the guard then rules by its fail mode."""
@@ -40,13 +49,16 @@ class ContentGate:
         exhibit = Exhibit(observation.id, observation.text, image)
         if image is None and not observation.text.strip():
             return Verdict(NAME, observation.id, Ruling.ALLOW, 0.0, (0.0, 0.0), EMPTY_RULE)
-        transcript = await hear(self._seated(context.ledger), exhibit, self.settings.debate)
+        table = await asyncio.to_thread(self._seated, context.ledger)  # may load models and embed cases
+        transcript = await hear(table, exhibit, self.settings.debate)
         return verdict_of(transcript, self.settings)
 
     def _seated(self, ledger: Ledger) -> Table:
         """The table with the tenant's live case library; made once per library version."""
         if self._given is not None:
             return self._given
+        if self._warming is not None:
+            self._warming.join()
         if "retrieval" in self.settings.without:
             self._given = seat_table(self.settings, None)
             return self._given
@@ -89,4 +101,17 @@ def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
 
 def make(table: Mapping[str, Any]) -> ContentGate:
     """The gate from the policy's ``[gates.content]``."""
-    return ContentGate(content_settings(table))
+    gate = ContentGate(content_settings(table))
+    gate.warm_up()
+    return gate
+
+
+def _load_models() -> None:
+    """Load what the embedded jury needs; what is missing is said when an item is judged."""
+    from lazaretto.gates.content.jury.scoring import shipped_models
+
+    try:
+        shipped_models()
+        text_embedder()
+    except (ModelError, MissingExtra):
+        pass
