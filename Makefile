@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Importing the heavy parts on every core at once is slower than on two.
 export OMP_NUM_THREADS ?= 2
 
+BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak
+
 .PHONY: help setup demo test check bench serve clean
 
 help:  ## this list
@@ -32,7 +34,7 @@ demo: $(VENV)/.demo  ## an outbreak, traced and repaired, in front of your eyes
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test  ## all tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.test  ## format, lint, strict types, layer order
 	@$(BIN)/ruff format --check src tests examples benchmarks training
@@ -41,7 +43,7 @@ check: $(VENV)/.test  ## format, lint, strict types, layer order
 	@$(BIN)/python -m pytest -q tests/test_layers.py
 
 bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --write || exit 1; done
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --write || exit 1; done
 
 serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve
