@@ -52,3 +52,9 @@ def test_every_setting_changes_the_key() -> None:
 def test_senseless_searches_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(InputError):
         replace(Craft("marker-test", Budget("pixel", 8)), **change)  # type: ignore[arg-type]
+
+
+def test_frames_take_sign_steps_unless_told_otherwise() -> None:
+    frame, pixel = Craft("marker-test", Budget("border", 6)), Craft("marker-test", Budget("pixel", 8))
+    assert frame.signed and not pixel.signed
+    assert replace(pixel, rule="sign").signed and not replace(frame, rule="adam").signed

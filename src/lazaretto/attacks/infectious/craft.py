@@ -3,8 +3,7 @@
 Projected steps lower three losses at once: the target must be the question, the target must be the answer, and the
 picture must win the retrieval for as many plans as possible. Against the published recipe, retrieval is a contest with
 the pictures of real albums rather than a mean cosine, the weights of speech and retrieval follow whichever lags, step
-sizes decay, Adam's rule takes the place of momentum sign steps unless those are asked for, and several starts run side
-by side. Torch is imported at the top: import this module from inside functions.
+sizes decay, Adam's rule takes the place of momentum sign steps for pixel budgets, and several starts run side by side. Torch is imported at the top: import this module from inside functions.
 """
 
 from __future__ import annotations
@@ -149,7 +148,7 @@ class Search:
         return speech.detach(), retrieval.detach()
 
     def _direction(self, gradient: Tensor, step: int) -> Tensor:
-        if self.settings.rule == "sign":
+        if self.settings.signed:
             self.velocity = self.settings.momentum * self.velocity + gradient
             return self.velocity.sign()
         first, second = 0.9, 0.99

@@ -12,7 +12,7 @@ from lazaretto.errors import InputError
 
 SIDE = 224
 """Side of the pocket world's pictures."""
-RECIPE = 3
+RECIPE = 4
 """Counts up when the search itself changes, so that pictures kept from an older search are not taken for new ones."""
 PAPER_SIDE = 336
 """Side of the pictures in the published attacks, whose frames are given in pixels."""
@@ -56,8 +56,9 @@ class Craft:
     """Independent starts sought side by side; the best on the training chats is kept."""
     batch: int = 6
     """Chats looked at in each step."""
-    rule: Literal["adam", "sign"] = "adam"
-    """How a gradient becomes a step: ``sign`` with momentum as published, or ``adam``, which needs half the steps."""
+    rule: Literal["auto", "adam", "sign"] = "auto"
+    """How a gradient becomes a step: ``sign`` with momentum as published, ``adam``, or ``auto``: adam for pixel budgets,
+    where it needs fewer steps, and sign for frames, where adam fails."""
     momentum: float = 0.95
     """Of the ``sign`` rule."""
     infected_share: float = 0.4
@@ -71,11 +72,16 @@ class Craft:
         for name in ("steps", "restarts", "batch"):
             if getattr(self, name) < 1:
                 raise InputError(name, f"{getattr(self, name)} is too few", "Use 1 or more")
-        if self.rule not in ("adam", "sign"):
-            raise InputError("rule", f"{self.rule!r} is unknown", "Use adam or sign")
+        if self.rule not in ("auto", "adam", "sign"):
+            raise InputError("rule", f"{self.rule!r} is unknown", "Use auto, adam or sign")
         unknown = set(self.augment) - {"jpeg", "flip", "resize"}
         if unknown:
             raise InputError("augment", f"{', '.join(sorted(unknown))} is unknown", "Use jpeg, flip or resize")
+
+    @property
+    def signed(self) -> bool:
+        """Whether steps follow the sign of the momentum."""
+        return self.rule == "sign" or (self.rule == "auto" and self.budget.kind == "border")
 
     def key(self, *more: str) -> str:
         """A hash of the settings (and of ``more``: picture, models, chats) under which the result is kept."""
