@@ -3,7 +3,8 @@
 Projected steps lower three losses at once: the target must be the question, the target must be the answer, and the
 picture must win the retrieval for as many plans as possible. Against the published recipe, retrieval is a contest with
 the pictures of real albums rather than a mean cosine, the weights of speech and retrieval follow whichever lags, step
-sizes decay, Adam's rule takes the place of momentum sign steps for pixel budgets, and several starts run side by side. Torch is imported at the top: import this module from inside functions.
+sizes decay, Adam's rule takes the place of momentum sign steps for pixel budgets, and several starts run
+side by side. Torch is imported at the top: import this module from inside functions.
 """
 
 from __future__ import annotations

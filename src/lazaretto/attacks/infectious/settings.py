@@ -57,8 +57,8 @@ class Craft:
     batch: int = 6
     """Chats looked at in each step."""
     rule: Literal["auto", "adam", "sign"] = "auto"
-    """How a gradient becomes a step: ``sign`` with momentum as published, ``adam``, or ``auto``: adam for pixel budgets,
-    where it needs fewer steps, and sign for frames, where adam fails."""
+    """How a gradient becomes a step: ``sign`` with momentum as published, ``adam``, or ``auto``: adam for pixel
+    budgets, where it needs fewer steps, and sign for frames, where adam fails."""
     momentum: float = 0.95
     """Of the ``sign`` rule."""
     infected_share: float = 0.4
