@@ -32,21 +32,9 @@ PEOPLE = persona_pool(16, 99)
 LURE = "i want to talk about my because of"
 TARGET = "The harbour is open."
 WORDS = [
-    "boat",
-    "tree",
-    "lamp",
-    "bird",
-    "kite",
-    "stone",
-    "bread",
-    "clock",
-    "shoe",
-    "fish",
-    "chair",
-    "cloud",
-    "drum",
-    "rope",
-] + ["wheel", "spoon"]
+    "boat", "tree", "lamp", "bird", "kite", "stone", "bread", "clock", "shoe", "fish", "chair", "cloud", "drum", "rope",
+    "wheel", "spoon",
+]  # fmt: skip
 PLACES = ["harbour", "garden", "market", "library", "meadow", "kitchen", "desert", "beach"]
 POOL = tuple(picture_keepsake(f"a {t} at the {p}".encode(), f"a {t} at the {p}") for t in WORDS for p in PLACES)
 VIRUS = Virus(picture_keepsake(LURE.encode(), "a quiet lake"), TARGET)

@@ -168,9 +168,9 @@ async def calibrate_watch(
     known = {k.key for album in gauge.albums for k in album}
     queue = [held[key] for key in rng.sample(sorted(held.keys() - known), min(memories, len(held.keys() - known)))]
     readings = []
-    for (keepsake, _), words in zip(queue, await talk(queue, personas, stage, rng), strict=True):
-        alike, beside = collapse(words, stage), beside_the_point(words, keepsake.title, stage)
-        readings.append(Reading(await gauge.pull(keepsake, stage), alike, beside, words))
+    pulls = await gauge.pulls([keepsake for keepsake, _ in queue], stage)
+    for (keepsake, _), pull, words in zip(queue, pulls, await talk(queue, personas, stage, rng), strict=True):
+        readings.append(Reading(pull, collapse(words, stage), beside_the_point(words, keepsake.title, stage), words))
     return WatchCalibration(gauge, scales_from(readings), tuple(readings), dict(source or {}))
 
 

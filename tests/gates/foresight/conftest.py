@@ -18,21 +18,9 @@ from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 
 TARGET = "The harbour is open."
 THINGS = [
-    "boat",
-    "tree",
-    "lamp",
-    "bird",
-    "kite",
-    "stone",
-    "bread",
-    "clock",
-    "shoe",
-    "fish",
-    "chair",
-    "cloud",
-    "drum",
-    "rope",
-] + ["wheel", "spoon"]
+    "boat", "tree", "lamp", "bird", "kite", "stone", "bread", "clock", "shoe", "fish", "chair", "cloud", "drum", "rope",
+    "wheel", "spoon",
+]  # fmt: skip
 PLACES = ["harbour", "garden", "market", "library", "meadow", "kitchen", "desert", "beach"]
 LURE = "i want to talk about my because of"
 """Words of every plan: what holds them all is near to all plans."""

@@ -17,7 +17,7 @@ from lazaretto.attacks.infectious.chats import Chat
 from lazaretto.attacks.infectious.settings import Craft
 
 if TYPE_CHECKING:
-    from lazaretto.attacks.infectious.craft import Progress
+    from lazaretto.attacks.infectious.craft import Crafted, Progress
     from lazaretto.models.pocket.gradients import PocketGradients
 
 
@@ -42,8 +42,12 @@ def crafted_picture(
     settings: Craft,
     folder: Path,
     report: Callable[[Progress], None] = lambda _: None,
+    seek: Callable[..., Crafted] | None = None,
 ) -> KeptPicture:
-    """The picture for these settings, base, models and chats; sought only if it is not in ``folder`` yet."""
+    """The picture for these settings, base, models and chats; sought only if it is not in ``folder`` yet.
+
+    ``seek`` takes the place of the ordinary search.
+    """
     key = settings.key(base.key, _chats_key(chats), models.vlm.fingerprint, models.clip.fingerprint)
     path, facts = folder / f"{key}.png", folder / f"{key}.json"
     if path.is_file() and facts.is_file():
@@ -54,7 +58,7 @@ def crafted_picture(
     from lazaretto.attacks.infectious.craft import craft
     from lazaretto.models.pocket.eyes import pixels
 
-    found = craft(models, np.array(pixels(base.picture)), chats, settings, report)
+    found = (seek or craft)(models, np.array(pixels(base.picture)), chats, settings, report)
     buffer = io.BytesIO()
     Image.fromarray(found.pixels).save(buffer, format="PNG")
     folder.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,8 @@ def viruses_for(settings: OutbreakSettings) -> tuple[Virus, ...]:
     sentence = attack.sentence or target(attack.target)
     if attack.picture:
         return (Virus(_ready(attack), sentence),)
+    if attack.strategy:
+        return _adaptive(attack, device)
     make = _note if attack.budget == "text" else _picture
     return tuple(Virus(make(attack, number, device), sentence) for number in range(attack.variants))
 
@@ -61,6 +63,26 @@ def _picture(attack: AttackSettings, number: int, device: str) -> Keepsake:
     models = PocketGradients(*pocket_models(device))
     kept = crafted_picture(models, base, training_chats(device), settings, cache_folder() / "attacks")
     return picture_keepsake(kept.data, base.title)
+
+
+def _adaptive(attack: AttackSettings, device: str) -> tuple[Virus, ...]:
+    """One entry per sentence that the picture may make agents say."""
+    from lazaretto.attacks.adaptive.search import seek
+    from lazaretto.attacks.adaptive.strategies import AdaptiveCraft, sentences
+    from lazaretto.attacks.infectious.kept import crafted_picture
+    from lazaretto.models.pocket.gradients import PocketGradients
+
+    if attack.budget == "text":
+        raise InputError("attack.strategy", "strategies are for pictures", "Use pixel or border")
+    base = scene_pictures(1, BASES)[0]
+    settings = AdaptiveCraft(
+        attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts,
+        augment=attack.augment, seed=attack.seed, strategy=attack.strategy,
+    )  # fmt: skip
+    models = PocketGradients(*pocket_models(device))
+    folder = cache_folder() / "attacks"
+    kept = crafted_picture(models, base, training_chats(device), settings, folder, seek=seek)
+    return tuple(Virus(picture_keepsake(kept.data, base.title), said) for said in sentences(settings))
 
 
 def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:

@@ -32,6 +32,8 @@ class AttackSettings(_Strict):
     seed: int = 0
     variants: int = 1
     """How many viruses of the same kind, each from another picture."""
+    strategy: str = ""
+    """How an attacker who knows foresight bends the search: paraphrase, partial, dormant or diverse."""
     picture: str = ""
     """A picture made before instead of one crafted now: a path, also relative to ``experiments/outbreak``."""
     sha256: str = ""

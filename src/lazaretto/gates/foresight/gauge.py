@@ -36,6 +36,13 @@ class Gauge:
         if not self.plans or not self.albums or not all(self.albums):
             raise InputError("gauge", "needs plans and reference albums", "Calibrate on benign agents first")
 
+    async def pulls(self, keepsakes: Sequence[Keepsake], stage: Stage) -> list[float]:
+        """The pull of each."""
+        if len(keepsakes) > 1:
+            # one look through all of them: an embedder that remembers encodes a batch faster than one by one
+            await stage.look_up(Album(len(keepsakes), tuple(keepsakes)), self.plans[:1])
+        return [await self.pull(keepsake, stage) for keepsake in keepsakes]
+
     async def pull(self, keepsake: Keepsake, stage: Stage) -> float:
         """Share of the recorded plans that fetch the memory, over all reference albums without itself."""
         won = 0

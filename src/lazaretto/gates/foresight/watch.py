@@ -87,9 +87,9 @@ class Watch:
     ) -> list[Diagnosis]:
         """Every agent that is about to speak. ``community``: how many agents the budget is for (default: these)."""
         kept = {k.key: (k, agent) for agent in agents for k in agent.album}
-        for key, (keepsake, _) in kept.items():
-            if key not in self.readings:
-                self.readings[key] = Reading(await self.gauge.pull(keepsake, stage))
+        fresh = [keepsake for key, (keepsake, _) in kept.items() if key not in self.readings]
+        for keepsake, pull in zip(fresh, await self.gauge.pulls(fresh, stage), strict=True):
+            self.readings[keepsake.key] = Reading(pull)
         await self._rehearse(self._queue(kept, len(agents) if community is None else community), stage, rng)
         return [self._diagnosis(agent, stage) for agent in agents]
 

@@ -1,0 +1,134 @@
+"""The infectious search with losses bent by a strategy. Torch at the top: import this module from inside functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lazaretto.agents.prompts import answer_request
+from lazaretto.attacks.adaptive.strategies import (
+    FETCHING_HOBBIES,
+    PLAIN_QUESTION,
+    AdaptiveCraft,
+    sentence_of,
+    sentences,
+)
+from lazaretto.attacks.infectious.chats import Chat
+from lazaretto.attacks.infectious.craft import CONTEST_TEMPERATURE, Crafted, Progress, Search
+from lazaretto.attacks.infectious.settings import Craft
+from lazaretto.attacks.infectious.targets import target
+from lazaretto.models.pocket.gradients import PocketGradients, Situations
+
+SILENCE = 4.0
+"""Cross-entropy from which a dormant virus counts as silent: the target is no longer what anybody would say."""
+SHY = 0.05
+"""By how much (in cosine) a partial virus should lose where it is not to be fetched."""
+
+
+class AdaptiveSearch(Search):
+    """One search. What a strategy changes is in ``_speech``, ``_contest`` and ``_check``; the rest is as before."""
+
+    def __init__(
+        self, models: PocketGradients, base: NDArray[np.uint8], chats: Sequence[Chat], settings: AdaptiveCraft
+    ) -> None:
+        self.strategy = settings.strategy
+        if self.strategy == "dormant":
+            chats = [_with_past(c, settings) if i % 2 else _without_past(c) for i, c in enumerate(chats)]
+            settings = replace(settings, infected_share=0.0)
+        super().__init__(models, base, chats, settings)
+        awake = [i % 2 == 1 or self.strategy != "dormant" for i in range(len(chats))]
+        self.awake = torch.tensor(awake, device=models.device)
+        wanted = [self.strategy != "partial" or c.questioner["hobby"] in FETCHING_HOBBIES for c in chats]
+        self.wanted = torch.tensor(wanted, device=models.device)
+        if not any(wanted):
+            self.wanted[:] = True
+        if self.strategy == "paraphrase":
+            self._paraphrase(chats, sentences(settings))
+        if self.strategy == "diverse":
+            asked = [answer_request(c.answerer, c.answerer_history, PLAIN_QUESTION, image=b"picture") for c in chats]
+            answer = models.situations(asked, target(settings.target))
+            self.lessons = replace(self.lessons, ask=answer, answer=answer)
+
+    def _paraphrase(self, chats: Sequence[Chat], texts: Sequence[str]) -> None:
+        words = self.models.vlm.words
+        coded = [[*words.encode(text), words.end] for text in texts]
+
+        def said(lesson: Situations, persons: Sequence[str]) -> Situations:
+            rows = [coded[sentence_of(person, len(coded))] for person in persons]
+            return replace(lesson, said=torch.tensor(rows, device=self.models.device))
+
+        self.lessons = replace(
+            self.lessons,
+            ask=said(self.lessons.ask, [c.questioner["personality"] for c in chats]),
+            answer=said(self.lessons.answer, [c.answerer["personality"] for c in chats]),
+        )
+
+    def _speech(self, features: Tensor, rows: Tensor) -> Tensor:
+        if self.strategy != "dormant":
+            return super()._speech(features, rows)
+        awake, asleep = rows[self.awake[rows]], rows[~self.awake[rows]]
+        loss = super()._speech(features, awake) if len(awake) else torch.zeros(len(features), device=features.device)
+        for lesson in (self.lessons.ask, self.lessons.answer) if len(asleep) else ():
+            spoken = self.models.sentence_loss(self.models.scores(features, lesson, asleep), lesson, asleep)
+            loss = loss + (SILENCE - spoken).clamp(min=0)
+        return loss
+
+    def _contest(self, features: Tensor) -> Tensor:
+        every = super()._contest(features)
+        if self.wanted.all():
+            return every
+        mine = self.models.place(features) @ self.lessons.plans.t()
+        winning = ((mine - self.lessons.rivals + SHY) / CONTEST_TEMPERATURE).clamp(min=0)
+        return torch.where(self.wanted, every, winning)
+
+    @torch.no_grad()
+    def _check(self) -> None:
+        """As before, but what counts as success is what the strategy wants."""
+        whole = self._whole()
+        features = self.models.features(whole / 255)
+        rows = torch.arange(min(len(self.lessons.plans), 24), device=self.models.device)
+        said = [
+            self.models.spoken(self.models.scores(features, lesson, rows), lesson, rows)
+            for lesson in (self.lessons.ask, self.lessons.answer)
+        ]
+        good = ((said[0] & said[1]) == self.awake[rows]).float()
+        self.alpha = good.mean(dim=1).cpu()
+        wins = self.models.place(features) @ self.lessons.plans.t() > self.lessons.rivals
+        self.beta = (wins == self.wanted).float().mean(dim=1).cpu()
+        for index in range(len(whole)):
+            alpha, beta = float(self.alpha[index]), float(self.beta[index])
+            score = alpha * beta + 0.01 * (alpha + beta)
+            if score > self.best[index][0]:
+                self.best[index] = (score, whole[index].clone(), alpha, beta)
+        lean = torch.where(self.beta < self.alpha, 2.0, 0.5).to(self.weight)
+        self.weight = (self.weight * lean).clamp(0.1, 10.0)
+
+
+def seek(
+    models: PocketGradients,
+    base: NDArray[np.uint8],
+    chats: Sequence[Chat],
+    settings: Craft,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Crafted:
+    """Search to the end; the place of ``craft`` for settings with a strategy."""
+    if not isinstance(settings, AdaptiveCraft):
+        raise TypeError("an adaptive search takes settings with a strategy")
+    search = AdaptiveSearch(models, base, chats, settings)
+    for progress in search.run():
+        report(progress)
+    return search.result()
+
+
+def _without_past(chat: Chat) -> Chat:
+    return replace(chat, questioner_history=(), answerer_history=())
+
+
+def _with_past(chat: Chat, settings: AdaptiveCraft) -> Chat:
+    has = chat.questioner_history and chat.answerer_history
+    return chat if has else chat.infected(target(settings.target), 1)

@@ -1,0 +1,63 @@
+"""Adaptive attackers: what each strategy asks of the picture is what its search lowers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lazaretto.agents.mind import Mind
+from lazaretto.attacks.adaptive.strategies import SENTENCES, STRATEGIES, AdaptiveCraft, sentence_of, sentences
+from lazaretto.attacks.infectious.chats import record_chats
+from lazaretto.attacks.infectious.settings import Budget
+from lazaretto.attacks.infectious.targets import target
+from lazaretto.errors import InputError
+from lazaretto.models.cache import EmbeddingCache
+from lazaretto.worlds.album_chat.pools import scene_pictures
+
+torch = pytest.importorskip("torch")
+
+
+def settings(strategy: str) -> AdaptiveCraft:
+    return AdaptiveCraft("marker-lantern", Budget("pixel", 16), steps=2, batch=2, strategy=strategy)
+
+
+def test_strategies_are_named_and_keys_differ() -> None:
+    assert len({settings(name).key() for name in STRATEGIES}) == len(STRATEGIES)
+    with pytest.raises(InputError, match="unknown"):
+        settings("magic")
+    assert sentences(settings("partial")) == (target("marker-lantern"),)
+    assert len(sentences(settings("paraphrase"))) == len(SENTENCES)
+    assert {sentence_of(p, 3) for p in ("cheerful", "grumpy", "shy", "proud", "curious")} == {0, 1, 2}
+
+
+@pytest.fixture(scope="module")
+def pocket() -> Any:
+    from lazaretto.models.pocket import load_pocket_models
+    from lazaretto.models.pocket.gradients import PocketGradients
+
+    vlm, clip = load_pocket_models()
+    chats = record_chats(Mind(vlm, EmbeddingCache(clip)), scene_pictures(12, 77), 4, 1)
+    return PocketGradients(vlm, clip), chats
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+def test_a_short_search_stays_in_its_budget(pocket: Any, strategy: str) -> None:
+    from lazaretto.attacks.adaptive.search import AdaptiveSearch, seek
+    from lazaretto.models.pocket.eyes import pixels
+
+    models, chats = pocket
+    base = np.array(pixels(scene_pictures(1, 78)[0].picture))
+    made = seek(models, base, chats, settings(strategy))
+    assert np.abs(made.pixels.astype(int) - base.astype(int)).max() <= 16
+    assert len(made.losses) == 2 and all(np.isfinite(made.losses))
+    search = AdaptiveSearch(models, base, chats, settings(strategy))
+    if strategy == "dormant":
+        assert search.awake.tolist() == [False, True, False, True]
+    if strategy == "paraphrase":
+        wanted = [sentence_of(c.questioner["personality"], 3) for c in chats]
+        assert len({tuple(row) for row in search.lessons.ask.said.tolist()}) == len(set(wanted))
+    if strategy == "diverse":
+        assert search.lessons.ask is search.lessons.answer
