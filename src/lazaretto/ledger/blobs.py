@@ -35,13 +35,17 @@ def put(connection: sa.Connection, tenant: int, data: bytes) -> str:
     return digest
 
 
+# made once: building the statement cost more than running it
+_OWN = (
+    sa.select(blobs.c.data)
+    .join(blob_refs, blob_refs.c.digest == blobs.c.digest)
+    .where(blob_refs.c.tenant == sa.bindparam("tenant"), blobs.c.digest == sa.bindparam("digest"))
+)
+
+
 def get(connection: sa.Connection, tenant: int | None, digest: str) -> bytes | None:
     """The bytes at ``digest`` if this tenant put them."""
-    data = connection.execute(
-        sa.select(blobs.c.data)
-        .join(blob_refs, blob_refs.c.digest == blobs.c.digest)
-        .where(blob_refs.c.tenant == tenant, blobs.c.digest == digest)
-    ).scalar()
+    data = connection.execute(_OWN, {"tenant": tenant, "digest": digest}).scalar()
     return None if data is None else bytes(data)
 
 

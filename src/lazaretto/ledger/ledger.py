@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import blobs, erasing, known, reading, search, transfer, verify
 from lazaretto.ledger.canon import GENESIS, Linker, check_name, check_time
+from lazaretto.ledger.collector import paused_for
 from lazaretto.ledger.drafts import check_drafts, seen_draft
 from lazaretto.ledger.edges import EdgeColumns
 from lazaretto.ledger.faults import translate
@@ -79,7 +80,8 @@ class Ledger:
         wanted = tuple(drafts)
         if not wanted:
             return []
-        batch = check_drafts(wanted, self.namespace)
+        with paused_for(len(wanted)):
+            batch = check_drafts(wanted, self.namespace)
 
         def work(connection: sa.Connection) -> Sequence[Event]:
             self._require_head(connection, expect)

@@ -22,9 +22,12 @@ _LAST = (1 << 63) - 1
 _EDGE_KINDS = {kind.value: kind for kind in EdgeKind}
 
 
+_TENANT = sa.select(heads.c.tenant).where(heads.c.namespace == sa.bindparam("namespace"))
+
+
 def tenant_of(connection: sa.Connection, namespace: str) -> int | None:
     """The number under which a namespace's rows stand; None when it has none yet."""
-    found = connection.execute(sa.select(heads.c.tenant).where(heads.c.namespace == namespace)).scalar()
+    found = connection.execute(_TENANT, {"namespace": namespace}).scalar()
     return None if found is None else int(found)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from numpy.typing import NDArray
 
+from lazaretto.ledger.collector import MANY, paused_for
+
 Row = TypeVar("Row")
-_MANY = 10_000
 Column = tuple[Sequence[Any] | None, NDArray[Any]]
 """Values as they are (None), or numbers to be looked up in a sequence that only ever grows at its end."""
 
@@ -39,13 +39,10 @@ class Table(Sequence[Row], Generic[Row]):
 
     def __iter__(self) -> Iterator[Row]:
         rows = map(self._make, zip(*map(self._column, self._columns), strict=True))
-        if len(self) < _MANY or not gc.isenabled():
+        if len(self) < MANY:
             return rows
-        gc.disable()  # it would walk the rows made so far again and again, and rows hold no rings: half of their price
-        try:
+        with paused_for(len(self)):
             return iter(list(rows))
-        finally:
-            gc.enable()
 
     @property
     def first(self) -> tuple[Any, ...]:

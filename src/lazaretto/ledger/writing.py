@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import search
 from lazaretto.ledger.canon import GENESIS, Linker, body_digest, fresh_salts
+from lazaretto.ledger.collector import paused_for
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edge_fields
 from lazaretto.ledger.recorded import EventRow, Recorded
@@ -172,7 +173,8 @@ def append_batch(connection: sa.Connection, linker: Linker, namespace: str, batc
     head = lock_head(connection, namespace)
     assert head is not None
     check_references(connection, head[0], namespace, batch)
-    return write_batch(connection, linker, namespace, head, batch)
+    with paused_for(len(batch.kinds)):
+        return write_batch(connection, linker, namespace, head, batch)
 
 
 def write_batch(
