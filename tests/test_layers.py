@@ -65,11 +65,19 @@ def room_of(file: Path) -> str:
 def test_imports_follow_the_order_of_the_folders(file: Path) -> None:
     room = room_of(file)
     assert room in ALLOWED, f"{room} has no place in ARCHITECTURE.md; give it one, there and here"
-    bad = [f"{file.name}:{line} imports {other}" for other, line in imported_rooms(file) if other not in ALLOWED[room] | {room}]
+    bad = [
+        f"{file.name}:{line} imports {other}"
+        for other, line in imported_rooms(file)
+        if other not in ALLOWED[room] | {room}
+    ]
     assert not bad, f"{room} may import {sorted(ALLOWED[room])} only: {bad}"
 
 
 def test_every_room_of_the_table_is_in_the_architecture_page() -> None:
     page = (PACKAGE.parent.parent / "ARCHITECTURE.md").read_text()
-    missing = [room for room in sorted({room_of(f) for f in PACKAGE.rglob("*.py")}) if not room.startswith("__") and room not in page]
+    missing = [
+        room
+        for room in sorted({room_of(f) for f in PACKAGE.rglob("*.py")})
+        if not room.startswith("__") and room not in page
+    ]
     assert not missing, f"ARCHITECTURE.md does not mention {missing}"

@@ -94,10 +94,15 @@ def report(arguments: argparse.Namespace) -> None:
     (arguments.out / "calibration.json").write_text(json.dumps(calibration, indent=1) + "\n")
     base = {source: rows for left_out in FOLDS for source, rows in _tfidf(left_out, arguments).items()}
     act_at = calibration["thresholds"]["0.01"]
-    print(
-        "| left out | AUC | recall at 1 % FPR | TF-IDF AUC | TF-IDF recall at 1 % FPR | recall / FPR at the 1 % threshold |"
+    columns = (
+        "left out",
+        "AUC",
+        "recall at 1 % FPR",
+        "TF-IDF AUC",
+        "TF-IDF recall",
+        "recall / FPR at the 1 % threshold",
     )
-    print("|---|---|---|---|---|---|")
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for source, rows in scored.items():
         label, logit = rows["label"] == 1, rows["logit"]
         operating = f"{np.mean(logit[~label] > act_at):.1%}"
@@ -105,9 +110,8 @@ def report(arguments: argparse.Namespace) -> None:
             print(f"| {source} (benign, {len(label)}) | | | | | {operating} |")
             continue
         ours, theirs = _figures(label, logit), _figures(label, base[source])
-        print(
-            f"| {source} ({label.sum()} pairs) | {ours} | {theirs} | {np.mean(logit[label] > act_at):.1%} / {operating} |"
-        )
+        caught = f"{np.mean(logit[label] > act_at):.1%}"
+        print(f"| {source} ({label.sum()} pairs) | {ours} | {theirs} | {caught} / {operating} |")
 
 
 def _figures(label: np.ndarray, scores: np.ndarray) -> str:
@@ -124,7 +128,7 @@ def _figures(label: np.ndarray, scores: np.ndarray) -> str:
 
 
 def _tfidf(left_out: str, arguments: argparse.Namespace) -> dict[str, np.ndarray]:
-    """The baseline's scores on the sources of one fold: word and character n-grams, logistic regression, same samples."""
+    """The baseline on the sources of one fold: word and character n-grams, logistic regression, same samples."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_union
