@@ -53,9 +53,8 @@ def test_command_blocks_run(page: Path, tmp_path: Path) -> None:
         done = subprocess.run(
             command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=240
         )
-        assert done.returncode == 0, (
-            f"{page.name}, block {number} ({language}) failed:\n{code}\n--- stdout\n{done.stdout[-3000:]}\n--- stderr\n{done.stderr[-3000:]}"
-        )
+        printed = f"--- stdout\n{done.stdout[-3000:]}\n--- stderr\n{done.stderr[-3000:]}"
+        assert done.returncode == 0, f"{page.name}, block {number} ({language}) failed:\n{code}\n{printed}"
 
 
 def test_internal_links_lead_somewhere() -> None:

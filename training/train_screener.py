@@ -8,8 +8,8 @@
 wrote (a GPU helps: about a minute instead of an hour). Every fold leaves out one attack family and one benign corpus,
 trains on the rest and scores what was left out; the scores are kept, so that every table and the calibration can be
 made again without training. ``report`` writes calibration.json and prints the table of the model card, with a TF-IDF
-baseline trained on the same samples. The shipped weights see all families; LoCoMo is never trained on: its licence allows
-evaluation alone.
+baseline trained on the same samples. The shipped weights see all families; LoCoMo is never trained on: its licence
+allows evaluation alone.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ class TooLarge(InputError):
 
     def __init__(self, field: str, size: int, limit: int) -> None:
         self.size, self.limit = size, limit
-        super().__init__(field, f"{size:,} is past the limit of {limit:,}", "Shorten it, or raise the limit in the policy")
+        fix = "Shorten it, or raise the limit in the policy"
+        super().__init__(field, f"{size:,} is past the limit of {limit:,}", fix)
 
 
 class StoreError(LazarettoError):
