@@ -70,6 +70,8 @@ REPAIRS = Table(
     "lazaretto.repairs",
     {
         "isolate": "lazaretto.repair.isolate:make",
+        "contain": "lazaretto.repair.contain:make",
+        "rewrite": "lazaretto.repair.rewrite:make",
         "release": "lazaretto.repair.release:make",
         "rollback": "lazaretto.repair.rollback:make",
         "bisect": "lazaretto.repair.bisect:make",

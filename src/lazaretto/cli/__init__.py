@@ -19,6 +19,7 @@ FAMILIES: tuple[str, ...] = (
     "epidemic",
     "bench",
     "attack",
+    "screen",
 )
 """Modules of this folder, in the order ``--help`` lists them."""
 

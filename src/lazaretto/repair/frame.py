@@ -24,6 +24,7 @@ from lazaretto.types import (
     Cost,
     Draft,
     EventKind,
+    MemoryFields,
     Observation,
     Receipt,
     RepairPlan,
@@ -175,6 +176,7 @@ def replacement(old: Observation, text: str) -> dict[str, Any]:
 
 _PLAN = TypeAdapter(RepairPlan)
 _RECEIPT = TypeAdapter(Receipt)
+_FIELDS = TypeAdapter(MemoryFields)
 
 
 def _receipt_of(body: Mapping[str, Any]) -> Receipt:
@@ -253,9 +255,11 @@ def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
             follow.append(Draft(EventKind.RELEASED, step.item, body={"receipt": receipt.id}))
         elif step.action == "replace":
             new, old = step.detail["replacement"], ledger.item(step.item)
+            fields = _FIELDS.validate_python(new["fields"]) if "fields" in new else old.fields
             made = replace(
-                old, id=new["id"], text=new["text"], agent=new["agent"], parents=(old.id,), time=receipt.time
-            )
+                old, id=new["id"], text=new["text"], agent=new["agent"], fields=fields, parents=(old.id,),
+                time=receipt.time,
+            )  # fmt: skip
             brought.append(seen_draft(made))
             follow.append(Draft(EventKind.SUPERSEDED, new["id"], new["agent"], {"old": step.item}))
     return [*brought, Draft(EventKind.REPAIRED, receipt.id, body=plain(_without_texts(receipt))), *follow]

@@ -20,6 +20,8 @@ INSTRUCTION_TAGS = ("always", "ignore_previous", "override_policy", "do_not_veri
 _TURNS = np.linspace(1.0, 0.0, 41)
 """How far the action is turned: 1 is the opposite, 0 the honest one."""
 MAX_TAGS = 5
+WEAKEST = 0.5
+"""Poison no stronger than honest actions would be told by nothing but its content; weaker than this it does no harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,12 @@ def tag_sums(tags: NDArray[np.int64], vocabulary: tuple[str, ...]) -> Floats:
 
 
 def opposite(action: Floats, rng: np.random.Generator) -> Floats:
-    """A unit action against each given one; where there is none, any direction."""
+    """An action against each given one and as strong (at least ``WEAKEST``); where there is none, any direction."""
     length = np.linalg.norm(action, axis=1, keepdims=True)
     drawn = rng.standard_normal(action.shape).astype(np.float32) * (np.abs(action).sum(0, keepdims=True) > 0)
     drawn /= np.maximum(np.linalg.norm(drawn, axis=1, keepdims=True), 1e-6)
-    return np.asarray(np.where(length > 0.05, -action / np.maximum(length, 1e-6), drawn), dtype=np.float32)
+    away = np.where(length > 0.05, -action / np.maximum(length, 1e-6), drawn)
+    return np.asarray(away * np.maximum(length, WEAKEST), dtype=np.float32)
 
 
 def instruction(honest: Memories, right: Floats, vocabulary: tuple[str, ...], rng: np.random.Generator) -> Crafted:

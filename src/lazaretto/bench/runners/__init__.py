@@ -15,6 +15,7 @@ RUNNERS: dict[str, str] = {
     "foresight-diagnosis": "lazaretto.bench.runners.foresight_trials:diagnosis",
     "foresight-drift": "lazaretto.bench.runners.foresight_trials:drift",
     "foresight-purification": "lazaretto.bench.runners.foresight_trials:purify",
+    "memory": "lazaretto.bench.runners.memory:run",
     "outbreak": "lazaretto.bench.runners.outbreak:run",
 }
 """Short names of the runners that ship; packages add theirs through the entry point group ``lazaretto.runners``."""

@@ -15,9 +15,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lazaretto.config import CLOSED, RulingWord, Share, read_settings
+from lazaretto.gates.memory.records import RecordModel, shared_model
+from lazaretto.gates.memory.structured import Judged, StructuredScreener, vector_of
 from lazaretto.gates.memory.text import Screening, TextScreener, shared_screener
 from lazaretto.gates.protocol import GateContext
-from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
+from lazaretto.types import Channel, Cost, EventKind, Evidence, Observation, Ruling, SourceClass, Verdict
 
 MEMORY_POISONING = "ASI06"
 INTER_AGENT = "ASI07"
@@ -56,12 +58,40 @@ class MemoryGate:
         self._screener = screener
         self._hold_at = screener.calibration.threshold(settings.false_positive_rate)
         self._ask_at = screener.calibration.threshold(settings.review_rate)
+        self._structured: dict[str, _Evidence] = {}
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """One pass over the text; the strongest order in it decides."""
-        started = time.perf_counter()
-        screening = (await asyncio.to_thread(self._screener.screen, [observation.text]))[0]
-        return self.judge(observation, screening, (time.perf_counter() - started) * 1000)
+        verdicts = []
+        if observation.fields is not None:
+            verdicts.append(await asyncio.to_thread(self._examine_record, observation, context))
+        if observation.text or not verdicts:
+            started = time.perf_counter()
+            screening = (await asyncio.to_thread(self._screener.screen, [observation.text]))[0]
+            verdicts.append(self.judge(observation, screening, (time.perf_counter() - started) * 1000))
+        return max(verdicts, key=lambda verdict: (verdict.ruling, verdict.risk))  # a note must not excuse its record
+
+    def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
+        """Structured memories that may be used become evidence; those that are held stop being it."""
+        if observation.fields is None:
+            return
+        screener = self._evidence_of(context).screener
+        if ruling <= Ruling.WARN:
+            screener.keep([observation.id], [observation.agent], vector_of(observation))
+        else:
+            screener.drop(observation.id)
+
+    def _examine_record(self, observation: Observation, context: GateContext) -> Verdict:
+        evidence = self._evidence_of(context)
+        evidence.hear(context)
+        judged = evidence.screener.screen(observation.agent, vector_of(observation))
+        return record_verdict(observation, judged, self.settings.ruling)
+
+    def _evidence_of(self, context: GateContext) -> _Evidence:
+        namespace = context.ledger.namespace
+        if namespace not in self._structured:
+            self._structured[namespace] = _Evidence.of(shared_model(), context)
+        return self._structured[namespace]
 
     def judge(self, observation: Observation, screening: Screening, ms: float = 0.0) -> Verdict:
         """The verdict that a screening means for an item of this source."""
@@ -92,6 +122,51 @@ class MemoryGate:
         if order:
             return Ruling.REVIEW, "possible_order"
         return (Ruling.ALLOW, "clean") if screening.whole else (Ruling.REVIEW, "too_long_to_read_whole")
+
+
+class _Evidence:
+    """The structured memories of one namespace, and how far its outcomes were read."""
+
+    def __init__(self, screener: StructuredScreener) -> None:
+        self.screener = screener
+        self._seen, self._due = 0, 0.0
+
+    @classmethod
+    def of(cls, model: RecordModel, context: GateContext) -> _Evidence:
+        """Evidence filled with what the ledger holds."""
+        made = cls(StructuredScreener(model))
+        capacity = made.screener.window.capacity
+        items = context.ledger.items(channel=Channel.MEMORY, limit=capacity)
+        for item in sorted((i for i in items if i.fields is not None), key=lambda i: i.time):
+            made.screener.keep([item.id], [item.agent], vector_of(item))
+        return made
+
+    def hear(self, context: GateContext) -> None:
+        """Outcomes that agents reported since the last time, looked up at most once a second."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + 1.0
+        for event in context.ledger.events(after=self._seen, kinds=(EventKind.REPORTED,)):
+            self._seen = event.seq
+            success = (event.body or {}).get("success")
+            if success is not None:
+                self.screener.report([(event.agent, bool(success))])
+
+
+def record_verdict(observation: Observation, judged: Judged, ruling: Ruling) -> Verdict:
+    """The verdict that a judgement of a structured memory means."""
+    rule = "conflicts_with_evidence" if judged.suspicious else "in_line" if judged.informed else "too_little_evidence"
+    return Verdict(
+        gate=MemoryGate.name,
+        subject=observation.id,
+        ruling=ruling if judged.suspicious else Ruling.ALLOW,
+        risk=judged.risk,
+        interval=judged.interval,
+        rule=rule,
+        evidence=judged.evidence,
+        taxonomy=(MEMORY_POISONING,) if judged.suspicious else (),
+        cost=Cost(ms=judged.ms, calls=1),
+    )
 
 
 def _taxonomy(channel: Channel) -> tuple[str, ...]:

@@ -99,7 +99,9 @@ class Adversary:
     def _hide_among(self, log: Log, pool: Pool, where: tuple[Ints, Ints, int]) -> Crafted:
         team, rows, index = where
         picked = [self._pick(int(t), index, pool, log) for t in team]
-        stacked = [np.stack([getattr(c.memories, n)[i] for c, i in picked]) for n in ("state", "context", "action", "tags")]
+        stacked = [
+            np.stack([getattr(c.memories, n)[i] for c, i in picked]) for n in ("state", "context", "action", "tags")
+        ]
         right = np.stack([c.right[i] for c, i in picked])
         directions = np.stack([c.directions[i] for c, i in picked])
         log.reference[rows] = right
@@ -123,7 +125,9 @@ class Adversary:
         centre = points[self._rng.choice(len(points), CLUSTERS, replace=False)]
         for _ in range(8):
             nearest = ((points[:, None] - centre) ** 2).sum(-1).argmin(1)
-            centre = np.stack([points[nearest == c].mean(0) if (nearest == c).any() else centre[c] for c in range(CLUSTERS)])
+            centre = np.stack(
+                [points[nearest == c].mean(0) if (nearest == c).any() else centre[c] for c in range(CLUSTERS)]
+            )
         vectors = log.memories(ids).embedded(VOCABULARY)
         means = np.stack([vectors[nearest == c].sum(0) for c in range(CLUSTERS)])
         lengths = np.linalg.norm(means, axis=1, keepdims=True)

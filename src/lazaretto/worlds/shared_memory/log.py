@@ -129,12 +129,14 @@ class Outcomes:
     reward: float
 
 
-def outcomes(log: Log, scenario: Scenario) -> Outcomes:
-    """The measures of a run, over the rounds in which an attack is possible."""
-    decided = (log.kind == 0) & (log.round >= scenario.quiet_rounds)
+def outcomes(log: Log, scenario: Scenario, teams: NDArray[np.int64] | None = None) -> Outcomes:
+    """The measures of a run (of some teams), over the rounds in which an attack is possible."""
+    chosen = np.arange(scenario.teams) if teams is None else teams
+    mine = np.isin(log.team, chosen)
+    decided = mine & (log.kind == 0) & (log.round >= scenario.quiet_rounds)
     moved = decided & (log.hops > 0)
     hops = log.hops[moved]
-    injected = int(log.poisoned.sum())
+    injected = int((mine & log.poisoned).sum())
     cells = log.round // 50 * 10_000 + log.team * 10 + log.agent
     return Outcomes(
         misbehaviour=float((log.deviation()[decided] > scenario.deviation).mean()),
@@ -143,7 +145,7 @@ def outcomes(log: Log, scenario: Scenario) -> Outcomes:
         max_hops=int(hops.max()) if hops.size else 0,
         coverage=float(moved.sum() / decided.sum()),
         agents_reached=len(np.unique(cells[moved])) / len(np.unique(cells[decided])),
-        reward=float(log.reward[scenario.quiet_rounds :].mean()),
+        reward=float(log.reward[scenario.quiet_rounds :, chosen].mean()),
     )
 
 

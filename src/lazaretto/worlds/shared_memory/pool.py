@@ -86,7 +86,8 @@ class Pool:
         truth: tuple[Floats, NDArray[np.int64]],
         meta: tuple[NDArray[np.bool_], Floats],
     ) -> None:
-        """Store memories; ``meta`` is whether all may read them and how important they claim to be, ``truth`` is how poison moved them and from how far away."""
+        """Store memories. ``truth``: how poison moved them, and from how far away; ``meta``: whether all may read them,
+        and how important they claim to be."""
         self.ids[where], self._keys[where], self._action[where] = ids, key, action
         self._norms[where] = (key**2).sum(-1)
         self._taint[where], self._hops[where] = truth
@@ -95,22 +96,9 @@ class Pool:
 
     def drop(self, team: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
         """Take memories out of reach."""
-        self._norms[self._find(team, ids)] = np.inf
-
-    def mend(self, team: NDArray[np.int64], ids: NDArray[np.int64], action: Floats, right: Floats) -> None:
-        """Give memories another action; what is left of the poison is its distance from the honest one (``right``)."""
-        t, s = self._find(team, ids, alive := np.ones(len(ids), dtype=bool))
-        self._action[t, s] = action[alive]
-        self._taint[t, s] = action[alive] - right[alive]
-
-    def _find(
-        self, team: NDArray[np.int64], ids: NDArray[np.int64], alive: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         hit = self.ids[team] == ids[:, None]
         found = hit.any(1)
-        if alive is not None:
-            alive &= found
-        return team[found], hit.argmax(1)[found]
+        self._norms[team[found], hit.argmax(1)[found]] = np.inf
 
     def usable(self, team: int) -> NDArray[np.int64]:
         """Slots of a team that hold something readable."""

@@ -95,9 +95,7 @@ class Particles:
         away = np.clip(goal - self.position, -2, 2)
         reference = clipped(2.0 * away - 0.5 * self.velocity)
         nearest = self._nearest(2)
-        state = np.concatenate(
-            [away, self.velocity, self.position, nearest[:, :, 0], nearest[:, :, 1], goal], axis=-1
-        )
+        state = np.concatenate([away, self.velocity, self.position, nearest[:, :, 0], nearest[:, :, 1], goal], axis=-1)
         angle = np.arctan2(away[..., 1], away[..., 0])
         sector = ((angle / (2 * np.pi) + 0.5) * 4).astype(int).clip(0, 3)
         near = np.linalg.norm(away, axis=-1) < 0.3
@@ -241,5 +239,3 @@ def make_task(domain: str, sizes: list[int], rng: np.random.Generator) -> Task:
     if domain in ("resource_contention", "rationing"):
         return Resources(sizes, rng, rationing=domain == "rationing")
     return Particles(domain, sizes, rng)
-
-

@@ -50,9 +50,8 @@ class Mending:
     """What a defence changes in memories that are already there."""
 
     hide: NDArray[np.int64]
-    rewrite: NDArray[np.int64]
-    actions: Floats
-    """The new actions of ``rewrite``."""
+    show: NDArray[np.int64]
+    """Held before, and released now."""
 
 
 class Screen(Protocol):
@@ -77,6 +76,8 @@ class _Run:
     rng: np.random.Generator
     shift: Floats
     """How poison moved each decision, as a vector."""
+    slot: NDArray[np.int64]
+    """Where in its team's pool each memory stands."""
     size: int = 0
 
 
@@ -99,7 +100,7 @@ def simulate(
         scenario.seed,
     )  # fmt: skip
     log = empty_log(scenario.honest_memories + scenario.poison_count, scenario.rounds, scenario.teams, MAX_AGENTS)
-    run = _Run(scenario, Pool(scenario), log, np.random.default_rng([scenario.seed, 2]), np.zeros_like(log.action))
+    run = _Run(scenario, Pool(scenario), log, np.random.default_rng([scenario.seed, 2]), np.zeros_like(log.action), np.zeros_like(log.team))
     adversary = Adversary(scenario, plan, chooser)
     alive = np.arange(MAX_AGENTS) < np.array(sizes)[:, None]
     failing = np.random.default_rng([scenario.seed, 3]).random(alive.shape) < scenario.node_failure
@@ -184,7 +185,7 @@ def _record(
 
 def _store(run: _Run, rows: slice, where: tuple[NDArray[np.int64], NDArray[np.int64]], screen: Screen | None) -> None:
     """Put a round's memories into the pool, unless the defence holds them."""
-    log, pool = run.log, run.pool
+    log = run.log
     order = np.random.default_rng([run.scenario.seed, 4, rows.start]).permutation(rows.stop - rows.start)
     ids = np.arange(rows.start, rows.stop)[order]
     held = np.zeros(len(ids), dtype=bool)
@@ -197,15 +198,23 @@ def _store(run: _Run, rows: slice, where: tuple[NDArray[np.int64], NDArray[np.in
         held = screen.admit(seen)
         log.held[ids] = held
     injected = log.kind[ids] > 0
-    wrong = np.where(injected[:, None], log.action[ids] - log.reference[ids], 0.0)
-    taint = np.where(injected[:, None], wrong, run.shift[ids]).astype(np.float32)
-    keep = ~held
-    team, slot = where[0][order][keep], where[1][order][keep]
-    kept = ids[keep]
-    pool.put(
-        (team, slot), kept, keys_of(log.state[kept], log.context[kept]), log.action[kept],
-        (taint[keep], log.hops[kept]), (log.shared[kept], log.importance[kept]),
-    )  # fmt: skip
+    wrong = log.action[ids] - log.reference[ids]
+    run.shift[ids] = np.where(injected[:, None], wrong, run.shift[ids])
+    run.slot[ids] = where[1][order]
+    _put(run, ids[~held])
+
+
+def _put(run: _Run, ids: NDArray[np.int64]) -> None:
+    """Make memories readable."""
+    log = run.log
+    run.pool.put(
+        (log.team[ids], run.slot[ids]),
+        ids,
+        keys_of(log.state[ids], log.context[ids]),
+        log.action[ids],
+        (run.shift[ids], log.hops[ids]),
+        (log.shared[ids], log.importance[ids]),
+    )
 
 
 def _mend(run: _Run, screen: Screen, index: int) -> None:
@@ -215,6 +224,7 @@ def _mend(run: _Run, screen: Screen, index: int) -> None:
     log = run.log
     if len(mending.hide):
         run.pool.drop(log.team[mending.hide], mending.hide)
-    if len(mending.rewrite):
-        rows = mending.rewrite
-        run.pool.mend(log.team[rows], rows, mending.actions, log.reference[rows])
+        log.held[mending.hide] = True
+    if len(mending.show):
+        _put(run, mending.show)
+        log.held[mending.show] = False

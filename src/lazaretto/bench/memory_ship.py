@@ -1,0 +1,34 @@
+"""Makes the weights of the structured-memory detector that ship with the package.
+
+    python -m lazaretto.bench.memory_ship
+
+Trains on a world of its own (a seed that no experiment uses) and writes weights and fusion; prints what it reaches on
+the teams it was not trained on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from lazaretto.bench.memory_evidence import split_teams, walk
+from lazaretto.bench.runners.memory import detection, fit
+from lazaretto.gates.memory.records import WEIGHTS
+from lazaretto.learn.records.training import TrainingSettings
+from lazaretto.worlds.shared_memory import Scenario, simulate
+
+SCENARIO = Scenario(seed=7_001, rounds=140, per_domain=5, poison=None, ratio=0.05616)
+
+
+def main() -> None:
+    """Train, write, print."""
+    log = simulate(SCENARIO)
+    walked = walk(log, SCENARIO)
+    model = fit(log, walked, split_teams(SCENARIO), TrainingSettings(seed=7_001))
+    model.save(WEIGHTS)
+    found = detection(log, model.score(walked.looked).fused, model.fusion.threshold, SCENARIO)
+    json.dump(found, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""``lazaretto screen``: judge memories, one text or a whole file, without a store."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import orjson
+import typer
+
+from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, JsonFlag, console, emit, errors, plain_errors
+from lazaretto.config import Limits
+from lazaretto.errors import InputError
+from lazaretto.ingest.read import RawInput, read
+from lazaretto.types import Channel, Observation, Ruling, Verdict, plain
+
+BATCH = 64
+MAX_LINE = 4_000_000
+_FIELDS = ("state", "context", "action", "tags", "meta")
+_KNOWN = {"id", "text", "agent", "source", "parents", "time", "fields", "channel", *_FIELDS}
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    number: int
+    observation: Observation
+
+
+def read_line(raw: bytes, number: int, seen: set[str]) -> _Line:
+    """One line of the input as an observation; ``InputError`` says what is wrong with it."""
+    if len(raw) > MAX_LINE:
+        raise InputError(f"line {number}", f"is longer than {MAX_LINE:,} bytes", "Split the memory")
+    try:
+        data = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"line {number}", f"is not JSON: {error}", "One JSON object per line") from None
+    if not isinstance(data, dict):
+        raise InputError(f"line {number}", "is not a JSON object", 'For example {"id": "m1", "text": "..."}')
+    unknown = sorted(set(data) - _KNOWN)
+    if unknown:
+        raise InputError(f"line {number}", f"unknown field {unknown[0]!r}", f"Use {', '.join(sorted(_KNOWN))}")
+    item = data.get("id")
+    if not isinstance(item, str) or not item:
+        raise InputError(f"line {number}: id", "is missing or not text", "Give every memory an id")
+    if item in seen:
+        raise InputError(f"line {number}: id", f"{item!r} stands in the file twice", "Ids must differ")
+    parents = data.get("parents") or []
+    if isinstance(parents, list) and item in parents:
+        raise InputError(f"line {number}: parents", f"{item!r} is its own ancestor", "Name what it was made from")
+    return _Line(number, _observation(data, item, parents, number))
+
+
+def _observation(data: dict[str, Any], item: str, parents: Any, number: int) -> Observation:
+    given = {name: data[name] for name in _FIELDS if name in data}
+    fields = data.get("fields") or given or None
+    clock = data.get("time")
+    if clock is not None and not (isinstance(clock, (int, float)) and math.isfinite(clock)):
+        raise InputError(f"line {number}: time", f"is {clock!r}", "Give seconds since the epoch")
+    try:
+        raw = RawInput(
+            data.get("agent") or "unknown", data.get("channel") or Channel.MEMORY, data.get("text") or "", None, fields,
+            parents, data.get("source"), clock,
+        )  # fmt: skip
+        made = read(raw, "screen", Limits())
+    except InputError as error:
+        raise InputError(f"line {number}: {error.field}", error.problem, error.fix) from None
+    return Observation(
+        made.agent, made.channel, made.text, fields=made.fields, parents=made.parents, source=made.source,
+        namespace=made.namespace, time=made.time, id=item,
+    )  # fmt: skip
+
+
+class Screening:
+    """Judges observations in batches; what it needs is loaded when the first of its kind comes."""
+
+    def __init__(self) -> None:
+        self._text: Any = None
+        self._records: Any = None
+
+    def judge(self, observations: list[Observation]) -> list[tuple[Verdict, float]]:
+        """The verdict on each, and its milliseconds."""
+        found: dict[str, tuple[Verdict, float]] = {}
+        for kind, chosen in (
+            (self._judge_records, [o for o in observations if o.fields is not None]),
+            (self._judge_texts, [o for o in observations if o.text]),
+        ):
+            started = time.perf_counter()
+            verdicts = kind(chosen) if chosen else []
+            ms = (time.perf_counter() - started) * 1000 / max(len(chosen), 1)
+            for observation, verdict in zip(chosen, verdicts, strict=True):
+                before = found.get(observation.id)
+                worse = before is None or (verdict.ruling, verdict.risk) > (before[0].ruling, before[0].risk)
+                found[observation.id] = (
+                    verdict if worse or before is None else before[0],
+                    ms + (before[1] if before else 0),
+                )
+        return [found[o.id] for o in observations]
+
+    def _judge_texts(self, observations: list[Observation]) -> list[Verdict]:
+        from lazaretto.gates.memory.gate import make
+        from lazaretto.gates.memory.text import shared_screener
+
+        self._text = self._text or make({})
+        screened = shared_screener().screen([o.text for o in observations])
+        return [self._text.judge(o, one) for o, one in zip(observations, screened, strict=True)]
+
+    def _judge_records(self, observations: list[Observation]) -> list[Verdict]:
+        from lazaretto.gates.memory.gate import record_verdict
+        from lazaretto.gates.memory.records import shared_model
+        from lazaretto.gates.memory.structured import StructuredScreener, embed_fields
+
+        self._records = self._records or StructuredScreener(shared_model())
+        vectors = embed_fields([o.fields for o in observations if o.fields is not None])
+        judged = self._records.screen_many([o.agent for o in observations], vectors)
+        return [record_verdict(o, one, Ruling.QUARANTINE) for o, one in zip(observations, judged, strict=True)]
+
+
+def _answer(verdict: Verdict, ms: float) -> dict[str, Any]:
+    return {
+        "id": verdict.subject,
+        "risk": round(verdict.risk, 6),
+        "interval": [round(b, 6) for b in verdict.interval],
+        "ruling": verdict.ruling.label,
+        "rule": verdict.rule,
+        "evidence": plain(verdict.evidence),
+        "ms": round(ms, 3),
+    }
+
+
+def _batches(lines: BinaryIO, faults: list[str]) -> Iterator[list[_Line]]:
+    seen: set[str] = set()
+    batch: list[_Line] = []
+    for number, raw in enumerate(lines, 1):
+        if not raw.strip():
+            continue
+        try:
+            line = read_line(raw, number, seen)
+        except InputError as error:
+            faults.append(str(error))
+            continue
+        seen.add(line.observation.id)
+        batch.append(line)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+@plain_errors
+def screen(
+    text: Annotated[str | None, typer.Option("--text", "-t", help="One text to judge.")] = None,
+    batch: Annotated[Path | None, typer.Option("--batch", help="Memories, one JSON object per line.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Where the verdicts go; default: standard output.")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Who stands behind the text.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Judge memories: does a text order an agent about, does a record contradict what is known? Nothing is stored.
+
+    Exit code 1 when something should not be used, 2 when a line of the file was unusable (the others are judged).
+    """
+    if (text is None) == (batch is None):
+        raise InputError("screen", "needs either --text or --batch", "For example: lazaretto screen --text '...'")
+    if text is not None:
+        made = read(RawInput("unknown", Channel.MEMORY, text, source=source), "screen", Limits())
+        verdict, ms = Screening().judge([made])[0]
+        emit(_answer(verdict, ms), json, lambda: _show(verdict))
+        raise typer.Exit(EXIT_FLAGGED if verdict.ruling > Ruling.WARN else 0)
+    assert batch is not None
+    counts, faults = _screen_file(batch, out)
+    summary = {"judged": sum(counts.values()), "rulings": counts, "unusable": faults}
+    for fault in faults:
+        errors.print(f"error {fault}", markup=False, highlight=False)
+    if out is not None:
+        emit(summary, json, lambda: console.print(f"judged {summary['judged']:,} memories: {counts}", highlight=False))
+    if faults:
+        raise typer.Exit(EXIT_USAGE)
+    if any(Ruling.from_label(word) > Ruling.WARN for word in counts):
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+def _screen_file(batch: Path, out: Path | None) -> tuple[dict[str, int], list[str]]:
+    counts: dict[str, int] = {}
+    faults: list[str] = []
+    screening = Screening()
+    try:
+        with batch.open("rb") as lines, out.open("wb") if out else open(sys.stdout.fileno(), "wb", closefd=False) as to:
+            for part in _batches(lines, faults):
+                for verdict, ms in screening.judge([line.observation for line in part]):
+                    counts[verdict.ruling.label] = counts.get(verdict.ruling.label, 0) + 1
+                    to.write(orjson.dumps(_answer(verdict, ms)) + b"\n")
+    except OSError as error:
+        raise InputError("file", f"{error.filename} cannot be used ({error.strerror})", "Check the path") from None
+    return counts, faults
+
+
+def _show(verdict: Verdict) -> None:
+    colour = "green" if verdict.ruling <= Ruling.WARN else "red"
+    console.print(
+        f"[bold {colour}]{verdict.ruling.label}[/]  rule {verdict.rule}, risk {verdict.risk:.2f}", highlight=False
+    )
+    for one in verdict.evidence:
+        console.print(f"- {one.summary}", markup=False, highlight=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    app.command()(screen)

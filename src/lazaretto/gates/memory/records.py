@@ -1,0 +1,128 @@
+"""The detector for structured memories: credibility, attention over the evidence, contrastive encoder, fusion.
+
+P = alpha (1 - C) + (1 - alpha) sigmoid(w.h). The paper's formula adds the credibility itself, which would make trusted
+sources look poisoned; the sign is turned here. The probability is then calibrated on held-out teams.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.errors import MissingExtra, ModelUnavailable
+from lazaretto.gates.memory.evidence import Looked
+from lazaretto.models.record_embedding import Floats
+
+WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "records"
+ATTENDED = 32
+"""Dimensions of what the attention gathers; with twice 240 of the embedding the encoder reads 512."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """How the terms are weighed; chosen on validation teams."""
+
+    alpha: float = 0.6
+    similarity: float = 1 / 3
+    stability: float = 1 / 3
+    agreement: float = 1 / 3
+    threshold: float = 0.5
+    """On the fused probability, by F1."""
+    threshold_1_percent: float = 0.5
+    """The one that holds a false-positive rate of one per cent."""
+    knots: tuple[float, ...] = (0.0, 1.0)
+    risk: tuple[float, ...] = (0.0, 1.0)
+    low: tuple[float, ...] = (0.0, 0.0)
+    high: tuple[float, ...] = (1.0, 1.0)
+
+    def calibrated(self, fused: float) -> tuple[float, float, float]:
+        """Risk and its interval for a fused probability."""
+        risk, low, high = (float(np.interp(fused, self.knots, curve)) for curve in (self.risk, self.low, self.high))
+        return risk, min(low, risk), max(high, risk)
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What the detector makes of some memories."""
+
+    fused: Floats
+    credibility: Floats
+    neural: Floats
+    attention: Floats
+    """(n, neighbours): how much each neighbour counted."""
+
+
+class RecordModel:
+    """Trained weights and their fusion; pure numpy, so that a verdict costs no framework call."""
+
+    def __init__(self, arrays: dict[str, NDArray[np.float32]], fusion: Fusion) -> None:
+        self.arrays, self.fusion = arrays, fusion
+
+    def credibility(self, looked: Looked) -> Floats:
+        """C of the paper: similarity to the writer's history, the writer's stability, absence of conflict."""
+        f = self.fusion
+        total = f.similarity + f.stability + f.agreement
+        value = (
+            f.similarity * np.clip(looked.similarity, 0, 1)
+            + f.stability * looked.stability
+            + f.agreement * (1 - looked.conflict)
+        )
+        return np.asarray(value / total, dtype=np.float32)
+
+    def score(self, looked: Looked) -> Scores:
+        """The fused probability of poison and its terms."""
+        credibility = self.credibility(looked)
+        neural, attention = self.neural(looked)
+        fused = self.fusion.alpha * (1 - credibility) + (1 - self.fusion.alpha) * neural
+        return Scores(fused.astype(np.float32), credibility, neural, attention)
+
+    def neural(self, looked: Looked) -> tuple[Floats, Floats]:
+        """sigmoid(w.h), and the attention behind it."""
+        a = self.arrays
+        hidden = np.maximum(looked.pairs @ a["attend.0.weight"].T + a["attend.0.bias"], 0)
+        logits = (hidden @ a["attend.2.weight"].T + a["attend.2.bias"])[..., 0]
+        logits = np.where(looked.pairs[..., 0] > 0, logits, -30.0)
+        attention = np.exp(logits - logits.max(1, keepdims=True))
+        attention = attention / attention.sum(1, keepdims=True) * (looked.pairs[..., 0] > 0)
+        values = looked.pairs @ a["value.weight"].T + a["value.bias"]
+        gathered = (attention[..., None] * values).sum(1)
+        inputs = np.concatenate([looked.short, looked.residual, gathered], axis=1)
+        inner = np.maximum(inputs @ a["first.weight"].T + a["first.bias"], 0)
+        h = inner @ a["second.weight"].T + a["second.bias"]
+        h /= np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-9)
+        logit = (h @ a["recognise.weight"].T + a["recognise.bias"])[:, 0]
+        return (1 / (1 + np.exp(-logit))).astype(np.float32), attention.astype(np.float32)
+
+    def save(self, folder: Path) -> None:
+        """Write weights and fusion."""
+        from safetensors.numpy import save_file
+
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({k: np.ascontiguousarray(v) for k, v in self.arrays.items()}, folder / "records.safetensors")
+        (folder / "fusion.json").write_text(json.dumps(asdict(self.fusion), indent=1) + "\n", encoding="utf-8")
+
+
+def load_model(folder: Path = WEIGHTS) -> RecordModel:
+    """The weights in a folder; ``ModelUnavailable`` where there are none."""
+    try:
+        from safetensors.numpy import load_file
+    except ImportError:
+        raise MissingExtra("the structured-memory detector", "models") from None
+    try:
+        arrays = load_file(folder / "records.safetensors")
+        raw: dict[str, Any] = json.loads((folder / "fusion.json").read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelUnavailable(f"the detector's weights are not in {folder}: {error}") from None
+    return RecordModel(dict(arrays), Fusion(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}))
+
+
+@cache
+def shared_model() -> RecordModel:
+    """One model per process."""
+    return load_model()

@@ -1,0 +1,110 @@
+"""Contain: the paper's whole remedy from one poisoned memory, chosen by distance and priority.
+
+Priority R = 0.5 P + 0.3 spread + 0.2 conflict. From 0 to 3 hops: isolate; from 3 to 6: rewrite from what can be
+trusted; beyond 6: reconcile, that is keep what independent roots support and cut the edge to what they do not. Descendants that
+rest mostly on trusted memories are only cut loose, not hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lazaretto.ledger import Ledger
+from lazaretto.repair.options import read_options
+from lazaretto.repair.protocol import RepairRequest, RepairView
+from lazaretto.repair.rewrite import rewrite_step
+from lazaretto.types import EventKind, RepairPlan, RepairStep
+
+ISOLATE_HOPS, REWRITE_HOPS = 3, 6
+WEIGHTS = (0.5, 0.3, 0.2)
+ACT_ABOVE = 0.75
+
+
+def priority(risk: float, hops: int, deepest: int, conflict: float) -> float:
+    """R: how urgent it is to repair an item. The spread of an item is how much of the tree hangs below its depth."""
+    spread = 1.0 - hops / (deepest + 1) if deepest >= 0 else 0.0
+    return WEIGHTS[0] * risk + WEIGHTS[1] * spread + WEIGHTS[2] * conflict
+
+
+def strategy(hops: int) -> str:
+    """What to do with an item so many hops from the origin."""
+    return "isolate" if hops < ISOLATE_HOPS else "rewrite" if hops < REWRITE_HOPS else "reconcile"
+
+
+def recorded_risk(item: str, ledger: Ledger) -> float | None:
+    """The risk of the newest ruling on an item."""
+    risk = None
+    for event in ledger.events(subject=item, kinds=(EventKind.RULED,)):
+        if event.body is not None:
+            risk = float(event.body.get("risk", 0.0))
+    return risk
+
+
+def independent_share(item: str, tainted: set[str], view: RepairView) -> float:
+    """Of the roots an item rests on, the share that is not among the tainted; one root counts once."""
+    lineage = view.graph.lineage(item)
+    above = [one.id for one in lineage.items if one.id != item]
+    roots = {i for i in above if not view.ledger.item(i).parents}
+    if not roots:
+        return 0.0
+    return sum(root not in tainted for root in roots) / len(roots)
+
+
+class Contain:
+    """Isolates near the origin, rewrites further out, reconciles beyond."""
+
+    name = "contain"
+
+    def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
+        """One step per item of the tree whose priority asks for one; ``act_above`` changes from where."""
+        options = read_options(request.options, {"max_hops": int, "act_above": (int, float)})
+        above = float(options.get("act_above", ACT_ABOVE))
+        reached = view.graph.blast_radius(request.item, max_hops=options.get("max_hops"))
+        origin_risk = recorded_risk(request.item, view.ledger) or 1.0
+        deepest = max((one.hops for one in reached.items), default=0)
+        tainted = {request.item, *(one.id for one in reached.items)}
+        steps: list[RepairStep] = []
+        for item, hops in [(request.item, 0), *((one.id, one.hops) for one in reached.items)]:
+            state = view.ledger.state(item)
+            if state.erased or state.superseded_by:
+                continue
+            support = independent_share(item, tainted, view) if hops else 0.0
+            own = recorded_risk(item, view.ledger) or 0.0
+            urgency = priority(max(own, origin_risk * (1 - support)), hops, deepest, 1 - support)
+            if hops and urgency <= above:
+                steps += _loosened(item, tainted, view)
+            else:
+                steps += _step(item, hops, urgency, state.hidden, tainted, view)
+        price = {
+            "decisions": float(len(reached.decisions)),
+            "rewritten": float(sum(s.action == "replace" for s in steps)),
+        }
+        return RepairPlan(
+            self.name, request.item, tuple(steps), request.reason, tuple(a.id for a in reached.agents), price
+        )
+
+
+def _step(
+    item: str, hops: int, urgency: float, hidden: bool, tainted: set[str], view: RepairView
+) -> Sequence[RepairStep]:
+    how = strategy(hops)
+    mark = {"priority": round(urgency, 3), "hops": hops, "strategy": how}
+    if how == "isolate":
+        return () if hidden else (RepairStep(item, "hide", mark),)
+    step = rewrite_step(view.ledger.item(item), view, tainted)
+    if step.action == "hide" and hidden:
+        return ()
+    return (RepairStep(item, step.action, {**step.detail, **mark}),)
+
+
+def _loosened(item: str, tainted: set[str], view: RepairView) -> Sequence[RepairStep]:
+    """Cut the edge to the first tainted parent: the item stays, and no longer carries the poison's influence."""
+    for parent in view.ledger.item(item).parents:
+        if parent in tainted:
+            return (RepairStep(item, "cut", {"parent": parent, "strategy": "dilute"}),)
+    return ()
+
+
+def make() -> Contain:
+    """The repair."""
+    return Contain()

@@ -1,0 +1,157 @@
+"""Rewrite: replace a memory by what can be trusted in it.
+
+Text: the stretches that give orders go, the facts stay, and the step carries the difference to show. Structured
+records: the action is rebuilt from trusted memories of like situations (a kernel autoencoder: what the nearest trusted
+memories, decoded back into fields, say). What cannot be rebuilt is hidden.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lazaretto.ledger import Ledger
+from lazaretto.models.record_embedding import embed, tags_block
+from lazaretto.repair.frame import replacement
+from lazaretto.repair.options import read_options
+from lazaretto.repair.protocol import RepairRequest, RepairView
+from lazaretto.types import Channel, EventKind, MemoryFields, Observation, RepairPlan, RepairStep
+
+TRUSTED_NEEDED = 3
+NEIGHBOURS = 8
+MAX_TRUSTED = 4_800
+_SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+|\n|$)\s*")
+_SITUATION = 576
+
+Spans = Sequence[tuple[int, int]]
+
+
+def without_spans(text: str, spans: Spans) -> str:
+    """The text without every sentence that one of the spans touches."""
+    kept = [
+        m.group()
+        for m in _SENTENCE.finditer(text)
+        if m.group() and not any(start < m.end() and end > m.start() for start, end in spans)
+    ]
+    return "".join(kept).strip()
+
+
+def difference(old: str, new: str) -> str:
+    """What changes, line by line, as people read it."""
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "before", "after", lineterm="", n=1)
+    return "\n".join(lines)
+
+
+def recorded_spans(item: str, ledger: Ledger) -> list[tuple[int, int]]:
+    """The stretches that the gates quoted when they ruled on an item."""
+    found: list[tuple[int, int]] = []
+    for event in ledger.events(subject=item, kinds=(EventKind.RULED,)):
+        for verdict in (event.body or {}).get("verdicts", ()):
+            for one in verdict.get("evidence", ()):
+                data = one.get("data", {})
+                if one.get("kind") == "span" and data.get("view", "plain") == "plain" and "start" in data:
+                    found.append((int(data["start"]), int(data["end"])))
+    return found
+
+
+def trusted_records(ledger: Ledger, without: set[str]) -> list[Observation]:
+    """Structured memories that may be used, other than the given ones."""
+    items = ledger.items(channel=Channel.MEMORY, limit=MAX_TRUSTED)
+    return [i for i in items if i.fields is not None and i.id not in without]
+
+
+def rebuilt(fields: MemoryFields, trusted: Sequence[Observation]) -> MemoryFields | None:
+    """The record with the action that trusted memories of like situations have; None where there are too few.
+
+    One writer is one voice, so that a single root cannot outvote the others by repeating itself.
+    """
+    alike = [
+        t for t in trusted
+        if t.fields and len(t.fields.state) == len(fields.state) and len(t.fields.action) == len(fields.action)
+        and len(t.fields.context) == len(fields.context)
+    ]  # fmt: skip
+    if len({t.agent for t in alike}) < TRUSTED_NEEDED - 1 or len(alike) < TRUSTED_NEEDED:
+        return None
+    records = [t.fields for t in alike if t.fields]
+    vectors = _situations(records)
+    own = _situations([fields])[0]
+    cosine = vectors @ own / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(own) + 1e-9)
+    nearest = np.argsort(-cosine)[:NEIGHBOURS]
+    weight = np.exp(20 * (cosine[nearest] - 1))
+    agents = [alike[i].agent for i in nearest.tolist()]
+    voice = np.array([w / agents.count(a) for w, a in zip(weight, agents, strict=True)])
+    actions = np.array([records[i].action for i in nearest.tolist()])
+    median = np.array([_weighted_median(actions[:, d], voice) for d in range(actions.shape[1])])
+    return replace(fields, action=tuple(float(v) for v in median), meta={**fields.meta, "rebuilt": True})
+
+
+def _situations(records: Sequence[MemoryFields]) -> np.ndarray:
+    state, context, action = (
+        np.array([getattr(r, n) for r in records], np.float32) for n in ("state", "context", "action")
+    )
+    return embed(state, context, action, tags_block([r.tags for r in records]))[:, :_SITUATION]
+
+
+def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) >= weights.sum() / 2
+    return float(values[order][int(reached.argmax())])
+
+
+def rewrite_step(item: Observation, view: RepairView, tainted: set[str], spans: Spans | None = None) -> RepairStep:
+    """A ``replace`` step with the difference it makes, or ``hide`` where nothing trustworthy is left."""
+    detail: dict[str, object]
+    if item.fields is not None and not item.text:
+        new = rebuilt(item.fields, trusted_records(view.ledger, tainted))
+        if new is None:
+            return RepairStep(item.id, "hide", {"why": "too few trusted memories to rebuild it from"})
+        made = {**replacement(item, ""), "fields": _plain_fields(new)}
+        return RepairStep(item.id, "replace", {"replacement": made, "was_action": list(item.fields.action)})
+    found = list(spans) if spans is not None else recorded_spans(item.id, view.ledger)
+    if not found:
+        return RepairStep(item.id, "hide", {"why": "no gate said which part is the order"})
+    text = without_spans(item.text, found)
+    if not text:
+        return RepairStep(item.id, "hide", {"why": "nothing is left without the order"})
+    detail = {"replacement": replacement(item, text), "difference": difference(item.text, text)}
+    return RepairStep(item.id, "replace", detail)
+
+
+def _plain_fields(fields: MemoryFields) -> dict[str, object]:
+    return {
+        "state": list(fields.state), "context": list(fields.context), "action": list(fields.action),
+        "tags": list(fields.tags), "meta": dict(fields.meta),
+    }  # fmt: skip
+
+
+class Rewrite:
+    """Keeps the facts of a memory and drops its order; rebuilds a record's action from trusted neighbours."""
+
+    name = "rewrite"
+
+    def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
+        """One step for the item, and with ``descendants`` one for each thing made from it."""
+        options = read_options(request.options, {"descendants": bool, "max_hops": int})
+        max_hops = options.get("max_hops") if options.get("descendants", False) else 0
+        reached = view.graph.blast_radius(request.item, max_hops=max_hops)
+        ids = [request.item, *(one.id for one in reached.items)]
+        steps = []
+        for item in ids:
+            state = view.ledger.state(item)
+            if not (state.erased or state.superseded_by):
+                step = rewrite_step(view.ledger.item(item), view, set(ids))
+                if step.action == "replace" or not state.hidden:
+                    steps.append(step)
+        return RepairPlan(
+            self.name, request.item, tuple(steps), request.reason, tuple(a.id for a in reached.agents),
+            {"decisions": float(len(reached.decisions))},
+        )  # fmt: skip
+
+
+def make() -> Rewrite:
+    """The repair."""
+    return Rewrite()
