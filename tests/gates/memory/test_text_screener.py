@@ -13,7 +13,8 @@ from lazaretto import Guard, Policy
 from lazaretto.config import read_settings
 from lazaretto.errors import ModelUnavailable, PolicyError
 from lazaretto.gates.memory.gate import MemoryGate, MemorySettings, make
-from lazaretto.gates.memory.text import TextScreener, language_of, shared_screener
+from lazaretto.gates.memory.text import TextScreener, shared_screener
+from lazaretto.models.language import language_of
 from lazaretto.types import Channel, Observation, Ruling, SourceClass
 
 POISONED = [

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.memory.views import View, views
+from lazaretto.models.language import language_of
 from lazaretto.models.minilm import WINDOW_TOKENS, MiniLM, Tokens, window_texts
 
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
@@ -28,7 +29,6 @@ TOP_TOKENS = 6
 MAX_WINDOWS = 64
 """A text of more than about eight thousand tokens is sampled evenly, and its interval says so."""
 _SPAN_LOGIT = 0.0
-_FOREIGN_CONFIDENCE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,27 +148,6 @@ def _spans(view: View, several: list[tuple[Tokens, NDArray[np.float32]]]) -> lis
             run = []
         run.append((start, end, mark))
     return sorted(spans, key=lambda s: -s.logit)
-
-
-def language_of(text: str) -> str:
-    """``en`` unless the text is surely in another language; code, tables and fragments count as ``en``."""
-    letters = [c for c in text[:4000] if c.isalpha()]
-    if not letters:
-        return "en"
-    foreign = sum(c > "\u024f" for c in letters) > len(letters) / 2  # past the Latin letters
-    language, confidence = _identifier().classify(text[:4000])
-    if foreign:
-        return str(language) if language != "en" else "und"
-    return str(language) if confidence >= _FOREIGN_CONFIDENCE and language not in ("en", "zxx", "und") else "en"
-
-
-@cache
-def _identifier() -> Any:
-    try:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError:
-        raise MissingExtra("telling languages apart", "models") from None
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def _load(weights: Path) -> tuple[dict[str, NDArray[np.floating[Any]]], Calibration]:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import InputError, MissingExtra, TooLarge
 from lazaretto.gates.content import addressing
-from lazaretto.gates.content.jury.language import unfamiliar
 from lazaretto.gates.content.records import PLACEHOLDER, Charge, Exhibit, Prepared, Role
+from lazaretto.models.language import language_of
 from lazaretto.types import Evidence
 
 MAX_PIXELS = 100_000_000
@@ -65,7 +65,7 @@ class JuryPreprocessor:
             *addressing.notices(exhibit.description, "description"),
             *addressing.notices(words, "read_text"),
         ]
-        if unfamiliar(" ".join((exhibit.text[:4000], exhibit.description[:4000], words[:4000]))):
+        if language_of(" ".join((exhibit.text[:1500], exhibit.description[:1500], words[:1000]))) != "en":
             facts["language"] = "other"
             notices.append(
                 Evidence(
