@@ -36,6 +36,9 @@ RulingWord = Annotated[Ruling, BeforeValidator(_ruling)]
 Share = Annotated[float, Field(ge=0, le=1)]
 """A number from 0 to 1."""
 
+BEFORE_TURN = frozenset({"foresight"})
+"""Gates that look at agents before they speak; they have settings, but stand in no channel's stages."""
+
 Settings = TypeVar("Settings")
 
 
@@ -173,7 +176,8 @@ class Policy:
     def require_gates(self, known: Iterable[str], file: str = "policy") -> None:
         """``PolicyError`` for a gate that is named here and known nowhere."""
         names = sorted(known)
-        keyed = [*self.gate_names(), *((name, f"gates.{name}") for name in self.gates)]
+        tables = [name for name in self.gates if name not in BEFORE_TURN]
+        keyed = [*self.gate_names(), *((name, f"gates.{name}") for name in tables)]
         for name, key in keyed:
             if name not in names:
                 raise PolicyError(key, name, f"{_suggestion(name, names)}one of {', '.join(names)}", file)

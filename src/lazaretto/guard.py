@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lazaretto import plugins
-from lazaretto.config import Policy
+from lazaretto.config import Policy, read_settings
 from lazaretto.errors import InputError, PolicyError, RepairRefused
 from lazaretto.gates.deciding import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
@@ -50,7 +50,10 @@ from lazaretto.types import (
 )
 
 if TYPE_CHECKING:
+    from lazaretto.agents.persona import Persona
     from lazaretto.gates.foresight.adapter import Foresight, ForesightAgent
+    from lazaretto.learn.calibrate import WatchCalibration
+    from lazaretto.models.protocol import TextEmbedder
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -114,7 +117,7 @@ class Guard:
         """``gates`` adds ready-made gates under names that the policy may use; ``file`` is for error messages."""
         self.ledger = ledger
         self.foresight: Foresight | None = None
-        """What ``before_turn`` rehearses with; set it before the first call."""
+        """What ``before_turn`` rehearses with; ``rehearse_with`` sets it."""
         self.policy = policy or Policy()
         self.graph = ProvenanceGraph(ledger)
         own = dict(gates or {})
@@ -243,13 +246,29 @@ class Guard:
         await self._in_thread(self.ledger.append, [Draft(EventKind.REPORTED, decision, name, body)])
         return decision
 
+    def rehearse_with(
+        self, calibration: WatchCalibration | str | Path, embedder: TextEmbedder, personas: Sequence[Persona]
+    ) -> None:
+        """Set up ``before_turn``: a calibration (or its file), an embedder of texts, and whom rehearsals play.
+
+        Budget and evidence are those of the policy's table ``[gates.foresight]``.
+        """
+        from lazaretto.gates.foresight.adapter import Foresight
+        from lazaretto.gates.foresight.watch import Watch, WatchSettings
+        from lazaretto.learn.calibrate import WatchCalibration, load
+
+        if not isinstance(calibration, WatchCalibration):
+            calibration = WatchCalibration.from_json(load(Path(calibration)))
+        settings = read_settings(WatchSettings, self.policy.gates.get("foresight", {}), key="gates.foresight")
+        self.foresight = Foresight(Watch(calibration.gauge, calibration.scales, personas, settings), embedder)
+
     async def before_turn(self, agent: ForesightAgent) -> BeforeTurn:
         """Rehearse what the agent would say; remove what would speak through it, here and in every other memory.
 
         The agent's item ids must be known to the ledger. It is looked at again after every removal.
         """
         if self.foresight is None:
-            raise InputError("foresight", "is not set up", "Set guard.foresight; see docs/foresight.md")
+            raise InputError("foresight", "is not set up", "Call guard.rehearse_with first; see docs/foresight.md")
         removed: list[str] = []
         receipts: list[Receipt] = []
         calls = 0

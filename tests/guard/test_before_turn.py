@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from lazaretto import Guard, InputError
+from lazaretto import Guard, InputError, Policy
 from lazaretto.agents.persona import persona_pool
-from lazaretto.gates.foresight.adapter import AdapterStage, Exchange, Foresight, ForesightAgent, Memory, state_of
-from lazaretto.gates.foresight.watch import Watch, WatchSettings
-from lazaretto.learn.calibrate import WatchCalibration, calibrate_watch
+from lazaretto.errors import PolicyError
+from lazaretto.gates.foresight.adapter import AdapterStage, Exchange, ForesightAgent, Memory, state_of
+from lazaretto.learn.calibrate import WatchCalibration, calibrate_watch, save
 from lazaretto.models.scripted import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(dimension=512)
@@ -59,9 +59,8 @@ def calibration() -> WatchCalibration:
     return asyncio.run(calibrate_watch(states, persona_pool(12, 1), AdapterStage(crew, EMBEDDER), memories=40))
 
 
-def foresight(calibration: WatchCalibration) -> Foresight:
-    watch = Watch(calibration.gauge, calibration.scales, persona_pool(12, 1), WatchSettings(budget=40.0))
-    return Foresight(watch, EMBEDDER)
+POLICY = Policy(gates={"foresight": {"budget": 40.0}})
+PEOPLE = persona_pool(12, 1)
 
 
 def crew(guard: Guard) -> list[Notetaker]:
@@ -75,10 +74,10 @@ def crew(guard: Guard) -> list[Notetaker]:
 
 
 def test_the_virus_goes_from_every_memory_with_receipts(tmp_path: Path, calibration: Any) -> None:
-    with Guard.open(f"sqlite:///{tmp_path}/l.db") as guard:
+    with Guard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
         ada, bo = crew(guard)
         assert isinstance(ada, ForesightAgent)
-        guard.foresight = foresight(calibration)
+        guard.rehearse_with(calibration, EMBEDDER, PEOPLE)
         done = guard.run(guard.before_turn(ada))
         assert [ada.notes[item] for item in done.removed] == [VIRUS] and done.clear and done.calls > 0
         hidden = {item for agent in (ada, bo) for item in agent.notes if guard.ledger.state(item).hidden}
@@ -89,10 +88,10 @@ def test_the_virus_goes_from_every_memory_with_receipts(tmp_path: Path, calibrat
 
 
 def test_healthy_empty_and_broken_agents(tmp_path: Path, calibration: Any) -> None:
-    with Guard.open(f"sqlite:///{tmp_path}/l.db") as guard:
+    with Guard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
         with pytest.raises(InputError, match="foresight"):
             guard.run(guard.before_turn(Notetaker("x", {})))
-        guard.foresight = foresight(calibration)
+        guard.rehearse_with(calibration, EMBEDDER, PEOPLE)
         assert guard.run(guard.before_turn(Notetaker("x", {}))).removed == ()
         ada, _ = crew(guard)
         ada.broken = True
@@ -101,3 +100,15 @@ def test_healthy_empty_and_broken_agents(tmp_path: Path, calibration: Any) -> No
         ada.broken = False
         ada.notes = {item: text for item, text in ada.notes.items() if text != VIRUS}
         assert guard.run(guard.before_turn(ada)).removed == ()
+
+
+def test_a_kept_calibration_and_the_policy_set_it_up(tmp_path: Path, calibration: Any) -> None:
+    save(calibration, tmp_path / "benign.json")
+    with Guard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
+        guard.rehearse_with(tmp_path / "benign.json", EMBEDDER, PEOPLE)
+        assert guard.foresight is not None and guard.foresight.watch.settings.budget == 40.0
+        with pytest.raises(InputError, match="cannot read"):
+            guard.rehearse_with(tmp_path / "nothing.json", EMBEDDER, PEOPLE)
+    wrong = Policy(gates={"foresight": {"bugdet": 1.0}})
+    with Guard.open(f"sqlite:///{tmp_path}/m.db", wrong) as guard, pytest.raises(PolicyError, match="bugdet"):
+        guard.rehearse_with(calibration, EMBEDDER, PEOPLE)

@@ -17,6 +17,7 @@ from typing import Any
 from lazaretto.agents.album import Keepsake
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState
+from lazaretto.config import CLOSED
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.gauge import Gauge, Reading, Scales, beside_the_point, collapse
 from lazaretto.gates.foresight.stage import Stage
@@ -30,8 +31,9 @@ HEARD = 4
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """What foresight may spend, and which evidence it uses."""
+    """What foresight may spend, and which evidence it uses: the table ``[gates.foresight]`` of a policy."""
 
+    __pydantic_config__ = CLOSED
     budget: float = 1.0
     """Most model calls per agent and round, for suspicious memories."""
     curiosity: float = 0.25
