@@ -2,9 +2,11 @@
 
     python benchmarks/jury.py speed
     python benchmarks/jury.py lettering --figstep ../shared/data/figstep
+    python benchmarks/jury.py injections
 
 ``speed`` gives milliseconds and ratios to one pass of all-MiniLM-L6-v2; ``lettering`` recall on typographic jailbreaks
-and false alarms on harmless lists drawn in the same style.
+and false alarms on harmless lists drawn in the same style; ``injections`` how many verdicts move because the content
+speaks to its judges (lines that neither training nor the rules were made with, on cases of the starter library).
 
 Milliseconds are of the machine it runs on and of what else runs there; the ratios carry over.
 """
@@ -122,8 +124,34 @@ def lettering(folder: Path, benign: Path) -> dict[str, object]:
     }
 
 
+def injections(lines: Path, count: int) -> dict[str, object]:
+    """Verdicts that change when a line that addresses the judges stands before or after a text."""
+    seats = embedded_table(CaseLibrary((), shared_minilm()))
+
+    def label(name: str, text: str) -> Label:
+        return asyncio.run(hear(seats, Exhibit(name, text))).finding.label
+
+    texts = [case.text for case in starter_cases() if case.text and not case.description]
+    chosen = [texts[round(i * (len(texts) - 1) / (count - 1))] for i in range(count)]
+    asked, moved = defaultdict(int), defaultdict(list)
+    for text in chosen:
+        alone = label("alone", text)
+        for line in lines.read_text(encoding="utf-8").splitlines():
+            for joined in (f"{line}\n{text}", f"{text}\n{line}"):
+                asked[alone.value] += 1
+                now = label("addressed", joined)
+                if now is not alone:
+                    moved[f"{alone.value} to {now.value}"].append([line, text])
+    return {
+        "texts": len(chosen),
+        "asked": dict(asked),
+        "moved": {way: len(cases) for way, cases in moved.items()},
+        "cases": dict(moved),
+    }
+
+
 def main() -> None:
-    """The two measurements."""
+    """The three measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_subparsers(dest="what", required=True)
     fast = what.add_parser("speed")
@@ -131,10 +159,17 @@ def main() -> None:
     letters = what.add_parser("lettering")
     letters.add_argument("--figstep", type=Path, required=True)
     letters.add_argument("--benign", type=Path, default=Path(__file__).with_name("benign_lists.txt"))
+    spoken = what.add_parser("injections")
+    spoken.add_argument("--lines", type=Path, default=Path(__file__).with_name("judge_injections.txt"))
+    spoken.add_argument("--texts", type=int, default=20)
     arguments = parser.parse_args()
-    result: object = (
-        speed(arguments.rounds) if arguments.what == "speed" else lettering(arguments.figstep, arguments.benign)
-    )
+    result: object
+    if arguments.what == "speed":
+        result = speed(arguments.rounds)
+    elif arguments.what == "lettering":
+        result = lettering(arguments.figstep, arguments.benign)
+    else:
+        result = injections(arguments.lines, arguments.texts)
     print(json.dumps(result, indent=1))
 
 
