@@ -12,13 +12,37 @@ from PIL import Image
 
 from lazaretto import Guard, LazarettoError
 from lazaretto.config import Policy
+from lazaretto.gates.foresight.adapter import Foreseen
+from lazaretto.gates.foresight.watch import Diagnosis
 from lazaretto.types import plain
 
 SECRET = "the vault code is 9417"
-NOT_CALLS = {"open", "run", "close"}
-"""``open`` chooses the tenant, ``run`` runs a call, ``close`` ends it."""
-NOT_ASKED = {"policy", "ledger", "graph"}
-"""Attributes: the policy holds no items; the tenant's ledger and graph have their own tests."""
+NOT_CALLS = {"open", "run", "close", "rehearse_with"}
+"""``open`` chooses the tenant, ``run`` runs a call, ``close`` ends it, ``rehearse_with`` sets up ``before_turn``."""
+NOT_ASKED = {"policy", "ledger", "graph", "foresight"}
+"""Attributes: policy and foresight hold no items; the tenant's ledger and graph have their own tests."""
+
+
+class Accuser:
+    """Foresight that holds one item for a virus, whoever has it."""
+
+    def __init__(self, item: str) -> None:
+        self.item = item
+
+    async def look(self, agent: Any, without: Any = ()) -> Foreseen:
+        found = () if self.item in without else (self.item,)
+        return Foreseen(Diagnosis("ada"), found, (), 0)
+
+
+class Ada:
+    """An agent by name; ``Accuser`` asks nothing else of it."""
+
+    name = "ada"
+
+
+async def foresee(guard: Guard, item: str) -> Any:
+    guard.foresight = Accuser(item)
+    return await guard.before_turn(Ada())
 
 
 def picture() -> bytes:
@@ -69,7 +93,14 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
         ],
         "label": [*(lambda i=i: guard.label(i, "benign", "ada") for i in ids)],
         "appeal": [*(lambda i=i: guard.appeal(i, "ada", "x") for i in ids)],
-        "plan": [*(lambda i=i, r=r: guard.plan(r, i) for i in ids for r in ("isolate", "release"))],
+        "plan": [
+            *(
+                lambda i=i, r=r: guard.plan(r, i)
+                for i in ids
+                for r in ("isolate", "release", "rollback", "bisect", "sweep")
+            )
+        ],
+        "before_turn": [*(lambda i=i: foresee(guard, i) for i in ids)],
         "dry_run": [lambda: guard.dry_run(theirs["plan"])],
         "apply": [lambda: guard.apply(theirs["plan"])],
         "undo": [*(lambda i=i: guard.undo(i) for i in ids)],
@@ -89,7 +120,7 @@ def test_every_public_call_is_tried(open_guard: Callable[..., Guard]) -> None:
 
 CALLS = (
     "check", "remember", "recall", "exchange", "report", "label", "appeal",
-    "plan", "dry_run", "apply", "undo", "release", "receipts",
+    "plan", "dry_run", "apply", "undo", "release", "receipts", "before_turn",
 )  # fmt: skip
 
 
