@@ -42,7 +42,7 @@ class Walked:
 
     looked: Looked
     cross: Looked
-    vectors: Floats
+    vectors: NDArray[np.float16]
     """Embeddings in half precision, for the baselines."""
 
 

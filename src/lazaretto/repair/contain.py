@@ -1,8 +1,8 @@
 """Contain: the paper's whole remedy from one poisoned memory, chosen by distance and priority.
 
 Priority R = 0.5 P + 0.3 spread + 0.2 conflict. From 0 to 3 hops: isolate; from 3 to 6: rewrite from what can be
-trusted; beyond 6: reconcile, that is keep what independent roots support and cut the edge to what they do not. Descendants that
-rest mostly on trusted memories are only cut loose, not hidden.
+trusted; beyond 6: reconcile, that is keep what independent roots support and cut the edge to what they do not.
+Descendants that rest mostly on trusted memories are only cut loose, not hidden.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The memory gate as an experiment: one run of the shared-memory world, one method, before and after.
 
-Settings: fields of the world's scenario (``rounds``, ``per_domain``, ``poison`` or ``ratio``, ``kinds``, ``axes``, ...),
+Settings: fields of the world's scenario (``rounds``, ``per_domain``, ``poison`` or ``ratio``, ``axes``, ...),
 ``method`` (``ours`` or a baseline's name), ``noise`` (on embeddings at test time), ``adaptive`` (versions that an
 attacker who can query the detector tries per memory), ``peace`` (train under
 attack, then guard a world without one) and the ablations ``contrast``, ``alphas``, ``use_graph``, ``repair``.
@@ -68,7 +68,7 @@ def scenario_from(settings: Mapping[str, Any], seed: int) -> Scenario:
     unknown = sorted(set(settings) - known)
     if unknown:
         raise InputError("settings", f"unknown: {', '.join(unknown)}", f"Use: {', '.join(sorted(known | _OWN))}")
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
     if "ratio" in values:
         values.setdefault("poison", None)
     return Scenario(seed=seed, **values)
@@ -174,4 +174,7 @@ def _defended(
 
 
 def _part(progress: Progress, low: float, high: float) -> Progress:
-    return lambda share, note="": progress(low + (high - low) * share, note)
+    def report(share: float, note: str = "") -> None:
+        progress(low + (high - low) * share, note)
+
+    return report

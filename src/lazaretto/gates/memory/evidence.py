@@ -142,7 +142,7 @@ class Window:
         action = vectors[:, _SITUATION_END:_ACTION_END]
         place = np.array([self.writers.place(w) for w in writers], dtype=np.int64)
         likeness, best = self._nearest(situation, ids)
-        known = best >= 0
+        known = np.asarray(best >= 0)
         agreement = np.where(known, (self._action[best] * action[:, None]).sum(-1) / _ACTION_SHARE, 0.0)
         other = known & (self._writer[best] != place[:, None])
         voice = _voices(self._writer[best], np.where(other, likeness, 0.0))
@@ -155,7 +155,7 @@ class Window:
         stability = [self.writers.stability(p) for p in place.tolist()]
         return Looked(
             short,
-            np.where(known.any(1)[:, None], short - usual, 0.0).astype(np.float32),
+            np.where(known.any(axis=1, keepdims=True), short - usual, 0.0).astype(np.float32),
             pairs.astype(np.float32),
             np.array(histories, np.float32),
             np.array(stability, np.float32),

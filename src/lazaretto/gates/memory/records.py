@@ -119,7 +119,8 @@ def load_model(folder: Path = WEIGHTS) -> RecordModel:
         raw: dict[str, Any] = json.loads((folder / "fusion.json").read_text(encoding="utf-8"))
     except OSError as error:
         raise ModelUnavailable(f"the detector's weights are not in {folder}: {error}") from None
-    return RecordModel(dict(arrays), Fusion(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}))
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
+    return RecordModel(dict(arrays), Fusion(**values))
 
 
 @cache

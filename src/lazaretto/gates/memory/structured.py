@@ -59,6 +59,7 @@ class StructuredScreener:
         self.window = window or Window()
         self._ids: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
+        self._next = 0
         self._lock = threading.Lock()
 
     def screen(self, agent: str, vector: Floats) -> Judged:
@@ -110,14 +111,16 @@ class StructuredScreener:
                 self.window.writers.reported(self.window.writers.place(agent), float(good))
 
     def _number(self, item: str) -> int:
-        number = self._numbers.get(item)
-        if number is None:
-            number = self._numbers[item] = len(self._numbers)
-            self._ids[number] = item
-            stale = number - 2 * self.window.capacity
-            if stale >= 0:  # names of memories that left the window long ago
-                self._numbers.pop(self._ids.pop(stale), None)
-                self._numbers[item] = number
+        """The item's number in the window; names of memories that left it long ago are dropped."""
+        known = self._numbers.get(item)
+        if known is not None:
+            return known
+        number = self._next
+        self._next += 1
+        self._numbers[item], self._ids[number] = number, item
+        gone = self._ids.pop(number - 2 * self.window.capacity, None)
+        if gone is not None:
+            self._numbers.pop(gone, None)
         return number
 
     def _judge(self, looked: Looked, scores: Scores, ms: float) -> Judged:

@@ -90,12 +90,12 @@ def _graph_attention(train: Data, seed: int) -> Iterator[Scorer]:
     torch = _import("torch")
     torch.manual_seed(seed)
     wide = train.looked.short.shape[1]
-    net = torch.nn.Sequential(torch.nn.Linear(2 * wide, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+    net = torch.nn.Sequential(torch.nn.Linear(2 * wide, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
     optimiser = torch.optim.AdamW(net.parameters(), lr=2e-3)
     rng = np.random.default_rng([seed, 32])
     bad, good = np.flatnonzero(train.poisoned), np.flatnonzero(~train.poisoned)
-    for _ in range(300):
-        rows = np.concatenate([rng.choice(bad, 128), rng.choice(good, 256)])
+    for _ in range(500):  # as many steps and units as ours
+        rows = np.concatenate([rng.choice(bad, 180), rng.choice(good, 332)])
         truth = torch.from_numpy(train.poisoned[rows].astype(np.float32))
         logits = net(torch.from_numpy(_node(train.looked, rows)))[:, 0]
         loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, truth)
@@ -121,8 +121,8 @@ def _forest(train: Data, seed: int) -> Iterator[Scorer]:
     ensemble = _import("sklearn.ensemble")
     points = _sample(train, seed)
     for share in (0.01, 0.02, 0.05, 0.1):
-        model = ensemble.IsolationForest(200, contamination=share, random_state=seed, n_jobs=1).fit(points)
-        yield lambda vectors, _, model=model: -model.decision_function(vectors.astype(np.float32))
+        model = ensemble.IsolationForest(n_estimators=200, contamination=share, random_state=seed, n_jobs=1).fit(points)
+        yield _from_sklearn(model)
 
 
 def _one_class(train: Data, seed: int) -> Iterator[Scorer]:
@@ -131,7 +131,14 @@ def _one_class(train: Data, seed: int) -> Iterator[Scorer]:
     for nu in (0.01, 0.05, 0.1):
         for gamma in GAMMAS:
             model = svm.OneClassSVM(nu=nu, gamma=gamma).fit(points)
-            yield lambda vectors, _, model=model: -model.decision_function(vectors.astype(np.float32))
+            yield _from_sklearn(model)
+
+
+def _from_sklearn(model: Any) -> Scorer:
+    def score(vectors: Floats, _: Looked) -> NDArray[np.float64]:
+        return np.asarray(-model.decision_function(vectors.astype(np.float32)), dtype=np.float64)
+
+    return score
 
 
 def _import(module: str) -> Any:

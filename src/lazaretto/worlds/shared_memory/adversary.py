@@ -63,14 +63,17 @@ class Adversary:
         agent[lies] = (group[lies] + np.arange(len(lies))) % self._sizes[team[lies]]  # each in another buffer
         log.parents[rows], log.weights[rows] = log.parents[anchors], log.weights[anchors]
         log.reference[rows] = log.reference[anchors]
-        made = [
-            (kind == 1, lambda chosen: self._instruct(log, anchors[chosen])),
-            (kind == 2, lambda chosen: self._hide_among(log, pool, (team[chosen], rows[chosen], index))),
-            (kind == 3, lambda chosen: self._collude(log, anchors[chosen], group[chosen], rows[chosen])),
-        ]
-        for chosen, make in made:
-            if chosen.any():
-                self._write(log, rows[chosen], make(chosen), (team[chosen], agent[chosen]))
+        for number in (1, 2, 3):
+            chosen = kind == number
+            if not chosen.any():
+                continue
+            if number == 1:
+                crafted = self._instruct(log, anchors[chosen])
+            elif number == 2:
+                crafted = self._hide_among(log, pool, (team[chosen], rows[chosen], index))
+            else:
+                crafted = self._collude(log, anchors[chosen], group[chosen], rows[chosen])
+            self._write(log, rows[chosen], crafted, (team[chosen], agent[chosen]))
         log.team[rows], log.agent[rows], log.round[rows] = team, agent, index
         log.kind[rows], log.axis[rows], log.hops[rows] = kind, axis, 0
         log.success[rows] = True

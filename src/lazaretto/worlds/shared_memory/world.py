@@ -100,7 +100,14 @@ def simulate(
         scenario.seed,
     )  # fmt: skip
     log = empty_log(scenario.honest_memories + scenario.poison_count, scenario.rounds, scenario.teams, MAX_AGENTS)
-    run = _Run(scenario, Pool(scenario), log, np.random.default_rng([scenario.seed, 2]), np.zeros_like(log.action), np.zeros_like(log.team))
+    run = _Run(
+        scenario,
+        Pool(scenario),
+        log,
+        np.random.default_rng([scenario.seed, 2]),
+        np.zeros_like(log.action),
+        np.zeros_like(log.team),
+    )
     adversary = Adversary(scenario, plan, chooser)
     alive = np.arange(MAX_AGENTS) < np.array(sizes)[:, None]
     failing = np.random.default_rng([scenario.seed, 3]).random(alive.shape) < scenario.node_failure
@@ -108,7 +115,7 @@ def simulate(
         active = alive & ~failing if index >= scenario.rounds // 2 else alive
         view = _joined([task.view(index) for task in tasks])
         executed, found = _decide(run, view)
-        moves = executed * active[..., None]
+        moves = np.asarray(executed * active[..., None], dtype=np.float64)
         rewards = [task.act(moves[i * per : (i + 1) * per]) for i, task in enumerate(tasks)]
         log.reward[index] = np.concatenate(rewards)
         start = run.size
