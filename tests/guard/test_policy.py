@@ -9,11 +9,12 @@ import pytest
 from lazaretto.config import Limits, Policy, commented_toml, markdown_table, read_settings, rows
 from lazaretto.errors import PolicyError
 from lazaretto.gates.blocklist import BlocklistSettings
+from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Guard
 from lazaretto.types import Channel, Ruling, SourceClass
 
-GATES = {"structure": StructureSettings, "blocklist": BlocklistSettings}
+GATES = {"structure": StructureSettings, "blocklist": BlocklistSettings, "memory": MemorySettings}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "policy.md"
 
 
@@ -46,6 +47,7 @@ def test_the_commented_gate_settings_are_valid_when_uncommented(tmp_path: Path) 
     policy = load(tmp_path, "\n".join(keys))
     assert read_settings(StructureSettings, policy.gates["structure"]) == StructureSettings()
     assert read_settings(BlocklistSettings, policy.gates["blocklist"]) == BlocklistSettings()
+    assert read_settings(MemorySettings, policy.gates["memory"]) == MemorySettings()
 
 
 def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
