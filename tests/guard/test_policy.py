@@ -76,7 +76,7 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
             "did you mean 'structure'?",
         ),
         ('[channels.tool]\nstages = ["structure"]', "channels.tool.stages.0", "structure", "array"),
-        ("[gates.nobody]\nx = 1", "gates.nobody", "nobody", "one of blocklist, structure"),
+        ("[gates.nobody]\nx = 1", "gates.nobody", "nobody", "one of blocklist, memory, structure"),
         ("[gates]\nstructure = 3", "gates.structure", 3, "object"),
         ("a = [", "(file)", "Invalid value (at end of document)", "TOML"),
         ("[channels.tool]\ntimeout_s = inf", "channels.tool.timeout_s", float("inf"), "number"),
