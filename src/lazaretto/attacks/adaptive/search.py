@@ -31,7 +31,7 @@ SHY = 0.05
 
 
 class AdaptiveSearch(Search):
-    """One search. What a strategy changes is in ``_speech``, ``_contest`` and ``_check``; the rest is as before."""
+    """One search. What a strategy changes is what it wants of speech and retrieval; the rest is as before."""
 
     def __init__(
         self, models: PocketGradients, base: NDArray[np.uint8], chats: Sequence[Chat], settings: AdaptiveCraft
@@ -86,27 +86,11 @@ class AdaptiveSearch(Search):
         winning = ((mine - self.lessons.rivals + SHY) / CONTEST_TEMPERATURE).clamp(min=0)
         return torch.where(self.wanted, every, winning)
 
-    @torch.no_grad()
-    def _check(self) -> None:
-        """As before, but what counts as success is what the strategy wants."""
-        whole = self._whole()
-        features = self.models.features(whole / 255)
-        rows = torch.arange(min(len(self.lessons.plans), 24), device=self.models.device)
-        said = [
-            self.models.spoken(self.models.scores(features, lesson, rows), lesson, rows)
-            for lesson in (self.lessons.ask, self.lessons.answer)
-        ]
-        good = ((said[0] & said[1]) == self.awake[rows]).float()
-        self.alpha = good.mean(dim=1).cpu()
-        wins = self.models.place(features) @ self.lessons.plans.t() > self.lessons.rivals
-        self.beta = (wins == self.wanted).float().mean(dim=1).cpu()
-        for index in range(len(whole)):
-            alpha, beta = float(self.alpha[index]), float(self.beta[index])
-            score = alpha * beta + 0.01 * (alpha + beta)
-            if score > self.best[index][0]:
-                self.best[index] = (score, whole[index].clone(), alpha, beta)
-        lean = torch.where(self.beta < self.alpha, 2.0, 0.5).to(self.weight)
-        self.weight = (self.weight * lean).clamp(0.1, 10.0)
+    def _spoke(self, said: Tensor, rows: Tensor) -> Tensor:
+        return said == self.awake[rows]
+
+    def _won(self, wins: Tensor) -> Tensor:
+        return wins == self.wanted
 
 
 def seek(

@@ -181,6 +181,14 @@ class Search:
     def _whole(self) -> Tensor:
         return torch.minimum(torch.maximum(self.pixels.round(), self.low), self.high)
 
+    def _spoke(self, said: Tensor, rows: Tensor) -> Tensor:
+        """(pictures, rows): where speech is as wanted; an attacker with another aim wants something else."""
+        return said
+
+    def _won(self, wins: Tensor) -> Tensor:
+        """(pictures, chats): where retrieval is as wanted."""
+        return wins
+
     @torch.no_grad()
     def _check(self) -> None:
         """Measure the rounded pictures on training chats, keep the best, and lean towards what lags."""
@@ -191,9 +199,9 @@ class Search:
             self.models.spoken(self.models.scores(features, lesson, rows), lesson, rows)
             for lesson in (self.lessons.ask, self.lessons.answer)
         ]
-        self.alpha = (said[0] & said[1]).float().mean(dim=1).cpu()
+        self.alpha = self._spoke(said[0] & said[1], rows).float().mean(dim=1).cpu()
         wins = self.models.place(features) @ self.lessons.plans.t() > self.lessons.rivals
-        self.beta = wins.float().mean(dim=1).cpu()
+        self.beta = self._won(wins).float().mean(dim=1).cpu()
         losses = self._speech(features, rows).cpu()
         for index in range(len(whole)):
             alpha, beta = float(self.alpha[index]), float(self.beta[index])
