@@ -82,7 +82,7 @@ def batch(log: Log) -> str:
     ours = len(rows) / timed(lambda: screener.screen_many(agents, vectors))
     svm = OneClassSVM(nu=0.1, gamma=1 / 768).fit(vectors[:2_000])
     single = 300 / timed(lambda: [svm.decision_function(vectors[i : i + 1]) for i in range(300)])
-    return f"Batch: {ours:,.0f} memories per second; one by one with a one-class SVM {single:,.0f}: {ours / single:.1f}x."
+    return f"Batch: {ours:,.0f} memories a second; one by one with a one-class SVM {single:,.0f}: {ours / single:.1f}x."
 
 
 def peers() -> dict[str, Callable[[], Judge]]:

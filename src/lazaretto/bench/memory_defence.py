@@ -1,9 +1,9 @@
 """The memory gate inside the shared-memory world: holds what it finds, then repairs what that had touched.
 
 It holds at the threshold that keeps false positives at one per cent on validation teams (or the one by F1, where
-that is stricter), and not at all while there is too little to compare with. Recent memories are looked at again every few
-rounds, with everything held so far no longer speaking: what had slipped through is isolated, with it falls what it had
-touched if that too conflicts, and what proves clean is released.
+that is stricter), and not at all while there is too little to compare with. Recent memories are looked at again every
+few rounds, with everything held so far no longer speaking: what had slipped through is isolated, with it falls what
+it had touched if that too conflicts, and what proves clean is released.
 """
 
 from __future__ import annotations

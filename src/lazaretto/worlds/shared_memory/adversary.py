@@ -17,6 +17,7 @@ from lazaretto.worlds.shared_memory.scenario import Scenario
 Ints = NDArray[np.int64]
 CLUSTERS = 8
 SAMPLE = 240
+HANDFUL = 5
 REFRESH = 40
 """Rounds after which the attacker looks again where honest memories lie."""
 
@@ -137,7 +138,12 @@ class Adversary:
         means = means / np.where(lengths > 0, lengths, 1.0)
         central = np.array([(vectors @ m).argmax() for m in means])  # the honest memory nearest to each centroid
         near = (vectors[central] * means).sum(1)
-        good = near >= min(CAMOUFLAGE_COSINE + 0.04, float(np.sort(near)[-2]))
+        good = near >= CAMOUFLAGE_COSINE + 0.04
+        if not good.any():  # no cluster is tight enough: the centre of the tightest handful is
+            likeness = np.sort(vectors @ vectors.T, axis=1)[:, -HANDFUL:].mean(1)
+            heart = int(likeness.argmax())
+            handful = vectors[np.argsort(-(vectors @ vectors[heart]))[:HANDFUL]].mean(0)
+            central, means, good = np.array([heart]), (handful / np.linalg.norm(handful))[None], np.array([True])
         chosen = ids[central[good]]
         return _Centres(
             log.memories(chosen), log.reference[chosen], means[good], log.parents[chosen], log.weights[chosen]

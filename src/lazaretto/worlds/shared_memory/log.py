@@ -21,7 +21,7 @@ VOCABULARY = (*DOMAINS, *(f"topic:{n}" for n in range(TOPICS)), *OTHER_TAGS, *IN
 PARENTS = 5
 AFFECTED = 0.1
 """A decision that poison moved by more than this counts as reached by it."""
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(slots=True)
