@@ -83,7 +83,10 @@ def test_an_album_of_copies_is_judged_by_what_is_said(community: Any) -> None:
     copies = replace(community.agents[0], album=Album(10, (community.pool[0],) * 10))
     (reading,) = readings([copies], community.mind)
     assert reading.entropy == 0.0
-    assert reading.diversity > calibration.thresholds.diversity * 0.5
+    said_varied = reading.diversity > calibration.thresholds.diversity
+    assert infected(reading, calibration.thresholds, FlpSettings()) is not said_varied
+    virus = replace(copies, album=Album(10, (community.virus,) * 10))
+    assert infected(readings([virus], community.mind)[0], calibration.thresholds, FlpSettings())
 
 
 def test_one_persona_plays_both_sides(community: Any) -> None:

@@ -98,9 +98,10 @@ def test_an_empty_album_and_an_album_of_copies_are_healthy(community: Any, calib
 
 
 def test_one_persona_only_still_finds_it_and_spares_the_rest(community: Any, calibration: WatchCalibration) -> None:
-    watch = watching(calibration, people=PEOPLE[:1])
-    said = look(watch, [carrier(community)], community.mind, 100)
-    assert community.virus.key in said[0].culprits
+    watch = watching(calibration, WatchSettings(curiosity=1.0), people=PEOPLE[:1])
+    said = look(watch, [carrier(community), *community.agents[2:5]], community.mind, 400)
+    assert said[0].culprits == (community.virus.key,)
+    assert not any(diagnosis.infected for diagnosis in said[1:])
 
 
 def test_a_failing_model_leaves_the_suspect_unread_until_it_answers(

@@ -23,6 +23,8 @@ from lazaretto.gates.foresight.gauge import Gauge, Reading, Scales, beside_the_p
 from lazaretto.gates.foresight.stage import Stage
 
 CALLS_PER_READING = 4
+PAIRED = 4
+"""Personas in one rehearsal: two pairs."""
 LEAST = 3
 """Memories that may always be rehearsed, however few agents share the budget."""
 HEARD = 4
@@ -112,7 +114,7 @@ class Watch:
         reading = self.readings.get(keepsake.key)
         if reading is None:
             return 0.0
-        scores = [self._score(reading)]
+        scores = [self._score(reading) if self._tells(reading) else 0.0]
         heard = tuple(self.heard.get(keepsake.key, {}).values())
         if len(heard) >= HEARD:
             scores.append(self._score(_spoken(reading, keepsake, heard, stage)))
@@ -158,12 +160,17 @@ class Watch:
             return
         for (keepsake, _), words in zip(queue, await talk(queue, self.personas, stage, rng), strict=True):
             reading = _spoken(self.readings[keepsake.key], keepsake, words, stage)
-            if len(words) == CALLS_PER_READING or len(self.personas) == 1:
+            if len(words) == CALLS_PER_READING:  # what a failing model left unsaid is asked again
                 self.urgent.discard(keepsake.key)
                 self.readings[keepsake.key] = reading
 
     def _score(self, reading: Reading) -> float:
         return self.scales.score(reading, self.settings.use_pull, self.settings.use_collapse)
+
+    def _tells(self, reading: Reading) -> bool:
+        """Whether alike talk in rehearsal means anything. A persona that talks to itself is alike by nature; with fewer
+        than four of them, pull must lie beyond that of all benign memories as well."""
+        return len(set(self.personas)) >= PAIRED or self.scales.pull(reading.pull) >= self.scales.pull_alone
 
     def _diagnosis(self, agent: AgentState, stage: Stage) -> Diagnosis:
         scores = {k.key: self.score(k, stage) for k in agent.album}
@@ -191,7 +198,8 @@ async def talk(
     """
     asking, answering, shown = [], [], []
     for keepsake, agent in queue:
-        cast = [rng.choice(personas) for _ in range(4)] if len(personas) < 4 else rng.sample(list(personas), 4)
+        few = len(personas) < PAIRED
+        cast = rng.choices(personas, k=PAIRED) if few else rng.sample(list(personas), PAIRED)
         blank = replace(agent, history=agent.history.cleared())
         asking += [blank.playing(cast[0]), agent.playing(cast[2])]
         answering += [blank.playing(cast[1]), agent.playing(cast[3])]
