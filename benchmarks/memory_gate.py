@@ -59,15 +59,19 @@ def structured(log: Log, sizes: tuple[int, ...]) -> list[str]:
             names = [f"m{n}" for n in range(start, start + len(chosen))]
             screener.keep(names, [agents[i] for i in chosen.tolist()], vectors[chosen])
         screeners[size] = screener
-    times: dict[tuple[int, str], list[float]] = {}
+    times: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for number, (size, screener) in itertools.product(range(ROUNDS), screeners.items()):
         row = number % len(rows)
+        busy = time.thread_time()
         judged = screener.screen(agents[row], vectors[row : row + 1])
+        busy = time.thread_time() - busy
         path = "block" if judged.suspicious else "allow"
-        times.setdefault((size, path), []).append(judged.ms / 1000)
-    lines = ["| records written | path | decisions | p50 ms | p99 ms |", "|---|---|---|---|---|"]
+        times.setdefault((size, path), []).append((judged.ms / 1000, busy))
+    head = "| records written | path | decisions | p50 ms | p99 ms | p50 processor ms | p99 processor ms |"
+    lines = [head, "|---|---|---|---|---|---|---|"]
     for (size, path), found in sorted(times.items()):
-        lines.append(f"| {size:,} | {path} | {len(found)} | {percentiles(found)} |")
+        wall, processor = (percentiles(list(part)) for part in zip(*found, strict=True))
+        lines.append(f"| {size:,} | {path} | {len(found)} | {wall} | {processor} |")
     return lines
 
 

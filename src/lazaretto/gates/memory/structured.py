@@ -84,16 +84,17 @@ class StructuredScreener:
             ms = (time.perf_counter() - started) * 1000 / len(looked)
             judged = [self._judge(taken(looked, rows), _row(scores, rows), ms) for rows in _each(len(looked))]
             passed = [start + i for i, one in enumerate(judged) if not one.suspicious]
-            self.keep([f"#{n}" for n in passed], [agents[n] for n in passed], vectors[passed])
+            names, writers = [f"#{n}" for n in passed], [agents[n] for n in passed]
+            self.keep(names, writers, vectors[passed], taken(looked, np.array(passed, dtype=np.int64) - start))
             out += judged
         return out
 
-    def keep(self, items: Sequence[str], agents: Sequence[str], vectors: Floats) -> None:
-        """Take memories into the window."""
+    def keep(self, items: Sequence[str], agents: Sequence[str], vectors: Floats, looked: Looked | None = None) -> None:
+        """Take memories into the window; ``looked`` is what was seen of them, when that was done already."""
         if not len(items):
             return
         with self._lock:
-            looked = self.window.look(vectors, agents)
+            looked = looked or self.window.look(vectors, agents)
             numbers = [self._number(item) for item in items]
             self.window.add(vectors, agents, numbers, self.model.credibility(looked), looked.short)
 
