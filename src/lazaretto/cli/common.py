@@ -36,7 +36,9 @@ EXIT_INTERRUPTED = 130
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 StoreOption = Annotated[
     str | None,
-    typer.Option("--store", envvar="LAZARETTO_STORE", help="Store URL, for example sqlite:///crew.db or postgresql://..."),
+    typer.Option(
+        "--store", envvar="LAZARETTO_STORE", help="Store URL, for example sqlite:///crew.db or postgresql://..."
+    ),
 ]
 PolicyOption = Annotated[
     str | None, typer.Option("--policy", envvar="LAZARETTO_POLICY", help="Policy file (TOML). Default: built in.")
@@ -52,7 +54,9 @@ R = TypeVar("R")
 def emit(data: Any, as_json: bool, show: Callable[[], None]) -> None:
     """Print ``data`` as JSON when asked, else let ``show`` draw it for a person."""
     if as_json:
-        sys.stdout.write(orjson.dumps(plain(data), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode() + "\n")
+        sys.stdout.write(
+            orjson.dumps(plain(data), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode() + "\n"
+        )
     else:
         show()
 
