@@ -186,7 +186,7 @@ def test_a_killed_run_goes_on_where_it_was(tiny, tmp_path, how) -> None:
     process = start(tmp_path)
     wait_for(lambda: any((folder.path / "work").glob("*/begun")))
     process.send_signal(how)
-    output = process.communicate(timeout=30)[1].decode()
+    output = process.communicate(timeout=240)[1].decode()
     assert process.returncode == (-9 if how == signal.SIGKILL else 130)
     assert how == signal.SIGKILL or "Run it again to go on" in " ".join(output.split())
     for path in folder.path.glob("*.json"):
