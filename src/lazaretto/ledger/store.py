@@ -19,8 +19,9 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
 from lazaretto.errors import InputError, MissingExtra, StoreUnavailable
-from lazaretto.ledger import schema
+from lazaretto.ledger import steps
 from lazaretto.ledger.faults import is_passing, plain_store_errors
+from lazaretto.ledger.schema import heads
 from lazaretto.ledger.watch import Watch
 
 T = TypeVar("T")
@@ -158,17 +159,17 @@ class Store:
 
     def _settle_schema(self, *, create: bool, upgrade: bool) -> None:
         with self.reading() as connection:
-            present = schema.steps_present(connection)
+            present = steps.steps_present(connection)
         if self.read_only:
-            schema.refuse_old(present, self.url)
+            steps.refuse_old(present, self.url)
         elif present is None and not create:
             raise StoreUnavailable(f"no ledger at {self.url}")
-        elif schema.missing_steps(present) and upgrade:
+        elif steps.missing_steps(present) and upgrade:
             self.upgrade()
 
     def upgrade(self) -> tuple[str, ...]:
         """Run the schema steps this store lacks; returns their names. ``open`` does it by itself."""
-        return tuple(step.name for step in self.transact(schema.apply_steps))
+        return tuple(step.name for step in self.transact(steps.apply_steps))
 
     @property
     def dialect(self) -> str:
@@ -178,7 +179,7 @@ class Store:
     def namespaces(self) -> tuple[str, ...]:
         """Every tenant of this store: for operators, never for tenants."""
         with self.reading() as connection:
-            rows = connection.execute(sa.select(schema.heads.c.namespace).order_by(schema.heads.c.namespace))
+            rows = connection.execute(sa.select(heads.c.namespace).order_by(heads.c.namespace))
             return tuple(row[0] for row in rows)
 
     def _after_fork(self) -> None:
