@@ -16,6 +16,8 @@ from lazaretto.gates.content.records import PLACEHOLDER, InputKind, Prepared
 _FEWEST_LETTERS = 8
 """Fewer letters than this on a picture are a label or a logo, not a message."""
 _MOSTLY_ADDRESS = 0.4
+_FEW_LINES, _SHORT_TEXT = 4, 1_200
+"""In a longer text one line more weighs little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,17 @@ def _readings(prepared: Prepared) -> list[tuple[str, str]]:
     text, description = prepared.exhibit.text, "" if prepared.description == PLACEHOLDER else prepared.description
     dressed = (undressed(text), undressed(description))
     stripped = (bare(text) or dressed[0], bare(description) or dressed[1])
-    return list(dict.fromkeys((dressed, stripped)))
+    shortened = [(undressed(rest), dressed[1]) for rest in _one_line_less(text)]
+    return list(dict.fromkeys((dressed, stripped, *shortened)))
+
+
+def _one_line_less(text: str) -> list[str]:
+    """A short text without each of its lines in turn: one more line beside a request must not water it down."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not 2 <= len(lines) <= _FEW_LINES or len(text) > _SHORT_TEXT:
+        return []
+    shorter = ["\n".join(lines[:i] + lines[i + 1 :]) for i in range(len(lines))]
+    return [rest for rest in shorter if sum(c.isalpha() for c in rest) >= _FEWEST_LETTERS]
 
 
 def undressed(text: str) -> str:
