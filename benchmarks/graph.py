@@ -36,7 +36,7 @@ from lazaretto.types import Draft, EventKind
 SEED = 20261
 AGENTS = 2_000
 QUERIES = 300
-PATIENCE_S = 2.0
+PATIENCE_S = 6.0
 """Processor time after which a question to the peer without indexes is given up; its ratio is then a lower bound."""
 BARE_CASES = 2
 
