@@ -28,7 +28,8 @@ from torch.nn import functional
 from lazaretto.models.pocket.backbone import Backbone
 from lazaretto.models.pocket.eyes import Eyes
 from lazaretto.models.pocket.networks import ClipHead, Language, LanguageSize
-from lazaretto.models.pocket.speech import picture_prompt, widen
+from lazaretto.models.pocket.prefill import widen
+from lazaretto.models.pocket.speech import picture_prompt
 from lazaretto.models.pocket.tokenizer import PICTURE, WordTokenizer
 from lazaretto.models.pocket.vlm import PICTURE_BEFORE
 from lazaretto.models.pocket.weights import CLIP_FILE, VLM_FILE, WORDS_FILE

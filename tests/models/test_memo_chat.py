@@ -68,3 +68,12 @@ def test_a_folder_keeps_answers_and_a_torn_batch_is_dropped_whole(tmp_path: Path
     assert torn.computed == 2
     assert texts(torn, ask("a"), ask("c"), ask("d")) == ["answer 1", "answer 1", "answer 2"]
     assert MemoChat(counting(), tmp_path).computed == 4
+
+
+def test_answers_known_before_are_used_and_not_taken_over(tmp_path: Path) -> None:
+    first = MemoChat(counting())
+    texts(first, ask("a"), ask("b"))
+    second = MemoChat(counting(), tmp_path, before=first.known)
+    assert texts(second, ask("b"), ask("new"), ask("a")) == ["answer 2", "answer 1", "answer 1"]
+    assert second.computed == 1 and list(second.known) == [request_key(ask("new"))]
+    assert texts(MemoChat(counting(), tmp_path), ask("b")) == ["answer 1"]

@@ -51,7 +51,8 @@ def test_a_prompt_stays_short(words: WordTokenizer) -> None:
 
 
 def test_picture_stands_before_the_task(words: WordTokenizer) -> None:
-    from lazaretto.models.pocket.speech import picture_prompt, widen
+    from lazaretto.models.pocket.prefill import widen
+    from lazaretto.models.pocket.speech import picture_prompt
 
     text = prompts.question_request(persona_pool(1, 0)[0], [], image=b"x").messages[0].text
     tokens = picture_prompt(words, text, vlm.PICTURE_BEFORE, True)

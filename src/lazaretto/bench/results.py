@@ -69,6 +69,15 @@ class ResultFolder:
             yield
 
 
+@contextmanager
+def in_turn(path: Path) -> Iterator[None]:
+    """Hold what several runs share while one of them makes it; the others wait. The lock dies with its process."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(path.name + ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 def write_atomically(path: Path, data: bytes, durable: bool) -> None:
     """Write a file so that no reader ever sees half of it; ``durable`` also outlives a power cut, at the price of a
     sync."""

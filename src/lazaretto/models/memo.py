@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import orjson
@@ -20,12 +20,16 @@ from lazaretto.models.protocol import ChatModel, Completion, Request
 class MemoChat:
     """Wraps a deterministic chat model; anything sampled or failed is asked again."""
 
-    def __init__(self, chat: ChatModel, folder: Path | str | None = None) -> None:
+    def __init__(
+        self, chat: ChatModel, folder: Path | str | None = None, before: Mapping[str, Completion] | None = None
+    ) -> None:
+        """``before``: answers that another memory already holds, by request; they are looked up and never changed."""
         self.chat = chat
         self.name = chat.name
         self.computed = 0
         """Completions that the model itself made for this memory, earlier runs of the folder included."""
         self._known: dict[str, Completion] = {}
+        self._before: Mapping[str, Completion] = before or {}
         self._file: Path | None = None
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -37,13 +41,21 @@ class MemoChat:
         keys = [request_key(request) for request in requests]
         fresh: dict[str, Request] = {}
         for place, (key, request) in enumerate(zip(keys, requests, strict=True)):
-            if key not in self._known:
+            if key not in self._known and key not in self._before:
                 # what is sampled differs each time: it stands alone and is not remembered
                 fresh.setdefault(key if request.temperature == 0 else f"{key}:{place}", request)
         made = await self.chat.complete(list(fresh.values())) if fresh else []
         answers = dict(zip(fresh, made, strict=True))
         self._remember({k: c for k, c in answers.items() if ":" not in k and not c.fault}, len(fresh))
-        return [self._known.get(key) or answers.get(key) or answers[f"{key}:{place}"] for place, key in enumerate(keys)]
+        return [
+            self._before.get(key) or self._known.get(key) or answers.get(key) or answers[f"{key}:{place}"]
+            for place, key in enumerate(keys)
+        ]
+
+    @property
+    def known(self) -> Mapping[str, Completion]:
+        """Every answer of its own that it remembers, by request: the ``before`` of another memory."""
+        return self._known
 
     def _remember(self, answers: dict[str, Completion], computed: int) -> None:
         self._known.update(answers)

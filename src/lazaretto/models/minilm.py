@@ -170,14 +170,14 @@ def _load_model(adapter: Adapter | None) -> Any:
         raise ModelUnavailable(f"all-MiniLM-L6-v2 lacks {missing[:3]}")
     parameters = dict(model.named_parameters())
     with torch.no_grad():
-        for name, change in _changes(adapter or {}):
+        for name, change in adapter_changes(adapter or {}):
             if name not in parameters:
                 raise ModelUnavailable(f"the adapter names {name!r}, which all-MiniLM-L6-v2 does not have")
             parameters[name].add_(torch.from_numpy(change))
     return model.eval().requires_grad_(False)
 
 
-def _changes(adapter: Adapter) -> Iterator[tuple[str, NDArray[np.float32]]]:
+def adapter_changes(adapter: Adapter) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """Each parameter an adapter touches, with what is added to it."""
     for key, value in adapter.items():
         name, _, kind = key.rpartition(".")

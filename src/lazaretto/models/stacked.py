@@ -39,6 +39,8 @@ class StackedEncoder:
             raise MissingExtra("the embedded jury", "models") from None
         self.count, self.first_layer, self.device = count, first_layer, device
         self.precision: Any = torch.float32
+        self.eight_bit = False
+        """Whether products are rounded as ``EightBitEncoder`` rounds them: to score many seats as they will be run."""
         stored = load_file(folder / "model.safetensors")
         self.frozen = {k: v.float().to(device) for k, v in stored.items() if v.is_floating_point()}
 
@@ -77,21 +79,24 @@ class StackedEncoder:
         (batch, length), count, at = mask.shape, x.shape[0], f"encoder.layer.{layer}."
         parts = [f"{at}attention.self.{part}" for part in ("query", "key", "value")]
         weights = torch.cat([self.weight(p).expand(count, -1, -1) for p in parts], 1)
-        joint = self._affine(x, weights, torch.cat([self.frozen[f"{p}.bias"] for p in parts]))
+        joint = self._affine(x, weights, torch.cat([self.frozen[f"{p}.bias"] for p in parts]), mask)
         q, k, v = joint.view(count * batch, length, 3, _HEADS, _SIZE // _HEADS).permute(2, 0, 3, 1, 4)
         seen = mask.bool()[None].expand(count, -1, -1).reshape(count * batch, 1, 1, length)
         y = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
         y = y.transpose(1, 2).reshape(count, batch * length, _SIZE)
-        x = self._norm(x + self._dense(y, f"{at}attention.output.dense"), f"{at}attention.output.LayerNorm")
-        y = self._dense(functional.gelu(self._dense(x, f"{at}intermediate.dense")), f"{at}output.dense")
+        x = self._norm(x + self._dense(y, f"{at}attention.output.dense", mask), f"{at}attention.output.LayerNorm")
+        y = functional.gelu(self._dense(x, f"{at}intermediate.dense", mask))
+        y = self._dense(y, f"{at}output.dense", mask)
         return self._norm(x + y, f"{at}output.LayerNorm")
 
-    def _dense(self, x: Any, name: str) -> Any:
-        return self._affine(x, self.weight(name), self.frozen[f"{name}.bias"])
+    def _dense(self, x: Any, name: str, mask: Any) -> Any:
+        return self._affine(x, self.weight(name), self.frozen[f"{name}.bias"], mask)
 
-    def _affine(self, x: Any, weight: Any, bias: Any) -> Any:
+    def _affine(self, x: Any, weight: Any, bias: Any, mask: Any) -> Any:
         import torch
 
+        if self.eight_bit:
+            x, weight = _rounded_input(x, mask), _rounded_weight(weight)
         turned = weight.to(self.precision).transpose(1, 2).expand(x.shape[0], -1, -1)
         return torch.baddbmm(bias.to(self.precision)[None, None], x, turned)
 
@@ -100,6 +105,23 @@ class StackedEncoder:
 
         weight, bias = (self.frozen[f"{name}.{part}"].to(self.precision) for part in ("weight", "bias"))
         return functional.layer_norm(x, (_SIZE,), weight, bias, 1e-12)
+
+
+def _rounded_weight(weight: Any) -> Any:
+    """Weights as eight-bit numbers with a scale per row."""
+    scale = (weight.abs().amax(2, keepdim=True) / 127).clamp(min=1e-8)
+    return (weight / scale).round().clamp(-127, 127) * scale
+
+
+def _rounded_input(x: Any, mask: Any) -> Any:
+    """States (count, batch x length, width) as eight-bit numbers with a scale per window; padding does not count."""
+    (batch, length), (count, _, width) = mask.shape, x.shape
+    parts = x.reshape(count, batch, length, width)
+    seen = parts * mask[None, :, :, None]
+    low, high = seen.amin((2, 3), keepdim=True), seen.amax((2, 3), keepdim=True)
+    scale = ((high - low) / 255).clamp(min=1e-8)
+    zero = (-low / scale).round()
+    return (((parts / scale).round() + zero).clamp(0, 255) - zero).mul(scale).reshape(x.shape)
 
 
 class MergedEncoder(StackedEncoder):

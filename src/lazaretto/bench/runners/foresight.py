@@ -19,6 +19,7 @@ from lazaretto.agents.mind import Mind
 from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.agents.turn import AgentState
 from lazaretto.bench.foresight import FlpDefence, WatchDefence
+from lazaretto.bench.results import in_turn
 from lazaretto.bench.runners.outbreak_parts import DefenceContext
 from lazaretto.bench.runners.outbreak_settings import OutbreakSettings, cache_folder
 from lazaretto.errors import InputError
@@ -156,23 +157,20 @@ class Calibrator:
     def flp(self, on: Calibrating, rehearsal: FlpSettings) -> FlpCalibration:
         """Thresholds of mode ``flp`` for this rehearsal."""
         source, path = self._source("flp", on, rehearsal)
-        if path.is_file():
-            return FlpCalibration.from_json(load(path))
 
         async def make() -> FlpCalibration:
             mind = self._mind(path)
             agents = await self._agents(on, mind)
             return await calibrate_flp(agents, rehearsal_personas(), MindStage(mind), settings=rehearsal, source=source)
 
-        made = asyncio.run(make())
-        save(made, path)
-        return made
+        with in_turn(path):
+            if not path.is_file():
+                save(asyncio.run(make()), path)
+        return FlpCalibration.from_json(load(path))
 
     def watch(self, on: Calibrating) -> tuple[WatchCalibration, str]:
         """Gauge and scales of mode ``lazaretto``, and a short name for them."""
         source, path = self._source("watch", on, None)
-        if path.is_file():
-            return WatchCalibration.from_json(load(path)), path.stem
 
         async def make() -> WatchCalibration:
             mind = self._mind(path)
@@ -181,7 +179,9 @@ class Calibrator:
                 agents, rehearsal_personas(), MindStage(mind), source=source, memories=on.memories
             )
 
-        save(asyncio.run(make()), path)
+        with in_turn(path):
+            if not path.is_file():
+                save(asyncio.run(make()), path)
         return WatchCalibration.from_json(load(path)), path.stem
 
     def _mind(self, path: Path) -> Mind:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lazaretto.agents.mind import Mind
 from lazaretto.bench.context import RunContext
+from lazaretto.bench.results import in_turn
 from lazaretto.bench.runners.outbreak_parts import Parts, make_parts
 from lazaretto.bench.runners.outbreak_settings import OutbreakSettings, cache_folder, read_settings
 from lazaretto.ledger import Ledger
 from lazaretto.metrics.infection import infection_summary
 from lazaretto.models.cache import EmbeddingCache
 from lazaretto.models.memo import MemoChat
+from lazaretto.models.protocol import Completion
 from lazaretto.worlds.album_chat.measures import Diversity, Spread, mean, measure_diversity, measure_spread
 from lazaretto.worlds.album_chat.scenario import Scenario
 from lazaretto.worlds.album_chat.trace import RoundTrace
 from lazaretto.worlds.album_chat.world import AlbumChat, Outcome
+
+TWIN_SHARE = 0.4
+"""What the benign twin is of a run's progress."""
 
 
 def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
@@ -33,9 +35,14 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
 
 
 def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunContext) -> dict[str, Any]:
-    """``run`` with the parts already made: models, pool, viruses and defence."""
+    """``run`` with the parts already made: models, pool, viruses and defence.
+
+    Where the benign twin is needed it comes first: until an infection reaches them, agents say what they say there,
+    and what the twin has heard is not computed again.
+    """
     scenario = settings.scenario(seed)
-    chat = MemoChat(parts.chat, context.workdir)
+    twin = benign_twin(parts, scenario, context) if settings.diversity else None
+    chat = MemoChat(parts.chat, context.workdir, twin.heard if twin else None)
     mind = Mind(chat, EmbeddingCache(parts.embedder, context.workdir))
     ledger = Ledger.open(f"sqlite:///{context.workdir / 'ledger.db'}") if settings.ledger else None
     try:
@@ -43,7 +50,8 @@ def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunCo
             scenario, mind, parts.pool, parts.viruses if settings.infected else (),
             defence=parts.defence, ledger=ledger, folder=context.workdir / "world",
         )  # fmt: skip
-        outcome = asyncio.run(world.run(_say(context, scenario.rounds, 0.6 if settings.diversity else 1.0)))
+        begin = TWIN_SHARE if twin else 0.0
+        outcome = asyncio.run(world.run(_say(context, scenario.rounds, 1.0 - begin, begin)))
     finally:
         if ledger is not None:
             ledger.close()
@@ -51,36 +59,31 @@ def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunCo
     spread = measure_spread(outcome, keys)
     measures = {**_infection(spread, settings), **_costs(outcome), **_changes(outcome, keys)}
     measures["computed"] = chat.computed
-    if settings.diversity:
-        benign = benign_twin(parts, scenario, context)
-        measures |= _diversity(measure_diversity(outcome, benign, parts.semantics))
+    if twin:
+        measures |= _diversity(measure_diversity(outcome, twin.outcome, parts.semantics))
     return measures
 
 
-def benign_twin(parts: Parts, scenario: Scenario, context: RunContext) -> Outcome:
-    """The same world without virus and defence, run once for all rows that share it."""
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The benign twin of a run."""
+
+    outcome: Outcome
+    heard: Mapping[str, Completion]
+    """Everything its chat model was asked, with the answers."""
+
+
+def benign_twin(parts: Parts, scenario: Scenario, context: RunContext) -> Twin:
+    """The same world without virus and defence, run once for all rows that share it; others wait for it."""
     benign = replace(scenario, infected=0)
-    place = context.workdir / "twin"
-    mind = Mind(MemoChat(parts.chat, place), EmbeddingCache(parts.embedder, place))
-    name = AlbumChat(benign, mind, parts.pool).fingerprint[:24]
-    kept = cache_folder() / "benign" / name
-    folder = kept if kept.is_dir() else place / "world"
-    world = AlbumChat(benign, mind, parts.pool, folder=folder)
-    outcome = asyncio.run(world.run(_say(context, benign.rounds, 0.4, 0.6)))
-    if folder != kept:
-        _publish(folder, kept)
-    return outcome
-
-
-def _publish(folder: Path, kept: Path) -> None:
-    """Copy a finished run to where others find it, whole or not at all."""
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    beside = kept.with_name(f"{kept.name}.{time.time_ns()}.part")
-    shutil.copytree(folder, beside)
-    try:
-        beside.rename(kept)
-    except OSError:  # another process was faster; its run is the same
-        shutil.rmtree(beside)
+    nameless = AlbumChat(benign, Mind(parts.chat, EmbeddingCache(parts.embedder)), parts.pool)
+    place = cache_folder() / "benign" / nameless.fingerprint[:24]
+    with in_turn(place):
+        chat = MemoChat(parts.chat, place)
+        mind = Mind(chat, EmbeddingCache(parts.embedder, place))
+        world = AlbumChat(benign, mind, parts.pool, folder=place / "world")
+        outcome = asyncio.run(world.run(_say(context, benign.rounds, TWIN_SHARE)))
+    return Twin(outcome, chat.known)
 
 
 def _say(context: RunContext, rounds: int, share: float, start: float = 0.0) -> Any:

@@ -16,7 +16,8 @@ from torch.nn import functional
 from lazaretto.models.pocket.backbone import patches
 from lazaretto.models.pocket.clip import PocketClip
 from lazaretto.models.pocket.networks import Cache
-from lazaretto.models.pocket.speech import picture_prompt, visible
+from lazaretto.models.pocket.prefill import visible
+from lazaretto.models.pocket.speech import picture_prompt
 from lazaretto.models.pocket.tokenizer import PICTURE
 from lazaretto.models.pocket.vlm import PICTURE_BEFORE, PocketVlm
 from lazaretto.models.protocol import Request

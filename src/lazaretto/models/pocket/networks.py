@@ -73,8 +73,15 @@ class _Layer(nn.Module):
         self.down = nn.Linear(4 * size.width, size.width, bias=False)
 
     def forward(
-        self, x: Tensor, turn: Tensor, mask: Tensor | None, past: tuple[Tensor, Tensor] | None, at: int | None
+        self,
+        x: Tensor,
+        turn: Tensor,
+        mask: Tensor | None,
+        past: tuple[Tensor, Tensor] | None,
+        at: int | None,
+        wanted: int | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """``wanted``: how many of the last places are needed after this layer; None for all."""
         n, t, width = x.shape
         q, k, v = self.qkv(self.norm1(x)).view(n, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         q, k = _rotate(q, turn), _rotate(k, turn)
@@ -84,8 +91,13 @@ class _Layer(nn.Module):
             kept, k, v = past, past[0][:, :, : at + t], past[1][:, :, : at + t]
         elif past is not None:
             k, v = kept = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-        y = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
-        x = x + self.mix(y.transpose(1, 2).reshape(n, t, width))
+        if wanted is not None and wanted < t:
+            x, q = x[:, t - wanted :], q[:, :, t - wanted :]
+            mask = mask[..., t - wanted :, :] if mask is not None else None
+            if not wanted:
+                return x, kept
+        y = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None and q.shape[2] == t)
+        x = x + self.mix(y.transpose(1, 2).reshape(n, -1, width))
         x = x + self.down(functional.relu(self.up(self.norm2(x))))
         return x, kept
 
@@ -120,15 +132,18 @@ class Language(nn.Module):
         mask: Tensor | None = None,
         past: Cache | None = None,
         at: int | None = None,
+        wanted: int | None = None,
     ) -> tuple[Tensor, Cache]:
         """Embedded words -> their hidden states, and the cache to continue from.
 
         With ``at``, ``past`` holds roomy buffers that are written in place from that position on (no gradients).
+        ``wanted`` is how many of the last places' states are needed (None: all): the last layer computes no others.
         """
         turn = cast(Tensor, self.turns)[:, positions].unsqueeze(2)
         cache: Cache = []
         for index, layer in enumerate(self.layers):
-            x, kept = layer(x, turn, mask, past[index] if past is not None else None, at)
+            last = wanted if index == len(self.layers) - 1 else None
+            x, kept = layer(x, turn, mask, past[index] if past is not None else None, at, last)
             cache.append(kept)
         return cast(Tensor, self.norm(x)), cache
 

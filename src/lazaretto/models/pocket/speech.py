@@ -6,23 +6,13 @@ Torch is imported at the top: import this module from inside functions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from lazaretto.models.pocket.backbone import PATCHES
-from lazaretto.models.pocket.networks import Language
+from lazaretto.models.pocket.networks import Cache, Language
+from lazaretto.models.pocket.prefill import Beginnings, Prompt, Reading, read_together, visible
 from lazaretto.models.pocket.tokenizer import PICTURE, WordTokenizer
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """One prompt as tokens; a picture stands as one ``<picture>`` token that is widened when it is run."""
-
-    tokens: tuple[int, ...]
-    patches: Tensor | None = None
-    """(49, features) of the picture, where there is one."""
 
 
 def picture_prompt(tokenizer: WordTokenizer, text: str, tasks: Sequence[str], has_picture: bool) -> tuple[int, ...]:
@@ -38,54 +28,55 @@ def picture_prompt(tokenizer: WordTokenizer, text: str, tasks: Sequence[str], ha
     return (*tokens[:spot], tokenizer.ids[PICTURE], *tokens[spot:])
 
 
-def widen(tokens: Sequence[int], picture: int) -> list[int]:
-    """Every picture token repeated for each of the picture's cells."""
-    return [t for token in tokens for t in ([token] * PATCHES if token == picture else [token])]
+class Speaker:
+    """Says what the language model says to a batch of prompts, greedily."""
+
+    def __init__(self, language: Language, tokenizer: WordTokenizer, cuts: Sequence[str] = ()) -> None:
+        """``cuts``: phrases before which a prompt's beginning is worth remembering."""
+        self.language, self.tokenizer = language, tokenizer
+        self.picture = tokenizer.ids[PICTURE]
+        marks = frozenset(tokenizer.ids[cut] for cut in cuts if cut in tokenizer.ids)
+        self._beginnings = Beginnings(language, self.picture, marks | {self.picture})
+
+    @torch.no_grad()
+    def speak(self, prompts: Sequence[Prompt], max_tokens: int) -> list[list[int]]:
+        """Tokens said to each prompt, without the end token."""
+        longest = max(len(p.tokens) + 49 * (p.patches is not None) for p in prompts)
+        room = min(max_tokens, self.language.size.limit - longest)
+        if self.language.words.weight.device.type == "cpu":
+            reading = self._beginnings.read(prompts, room)
+        else:
+            reading = read_together(self.language, prompts, self.picture, room)
+        said = self._say(reading, room)
+        end = self.tokenizer.end
+        return [row[: row.index(end)] if end in row else row for row in said]
+
+    def _say(self, reading: Reading, room: int) -> list[list[int]]:
+        """Word after word; rows that have ended leave the batch when half of it has."""
+        language, end = self.language, self.tokenizer.end
+        said: list[list[int]] = [[] for _ in reading.padding]
+        speaking = list(range(len(said)))
+        hidden, cache, padding = reading.hidden, reading.cache, reading.padding
+        for step in range(room):
+            token = language.logits(hidden).argmax(dim=-1)
+            for row, word in zip(speaking, token.tolist(), strict=True):
+                if not said[row] or said[row][-1] != end:
+                    said[row].append(word)
+            going = [i for i, row in enumerate(speaking) if said[row][-1] != end]
+            if step == room - 1 or not going:
+                break
+            if 2 * len(going) <= len(speaking):
+                kept = torch.tensor(going, device=padding.device)
+                speaking = [speaking[i] for i in going]
+                token, padding = token[kept], padding[kept]
+                cache = _rows(cache, kept)
+            at = reading.length + step
+            states, cache = language.run(
+                language.words(token)[:, None], (at - padding)[:, None], visible(padding, at, at + 1), cache, at=at
+            )
+            hidden = states[:, -1]
+        return said
 
 
-def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Left-padded tokens (pad is token 0) and how much of each row is padding."""
-    length = max(map(len, rows))
-    table = torch.tensor([[0] * (length - len(row)) + list(row) for row in rows], device=device)
-    return table, torch.tensor([length - len(row) for row in rows], device=device)
-
-
-def visible(padding: Tensor, start: int, length: int) -> Tensor:
-    """(n, 1, length - start, length): which positions each position from ``start`` on may look at."""
-    index = torch.arange(length, device=padding.device)
-    causal = index[None, None, :] <= index[None, start:, None]
-    real = index[None, None, :] >= padding[:, None, None]
-    # a padded row still looks at itself: a row of nothing would turn into not-a-number
-    itself = index[None, None, :] == index[None, start:, None]
-    return ((causal & real) | itself).unsqueeze(1)
-
-
-@torch.no_grad()
-def speak(language: Language, tokenizer: WordTokenizer, prompts: Sequence[Prompt], max_tokens: int) -> list[list[int]]:
-    """What the model says to each prompt (one batch), greedily, without the end token."""
-    device = language.words.weight.device
-    picture = tokenizer.ids[PICTURE]
-    rows = [widen(prompt.tokens, picture) for prompt in prompts]
-    tokens, padding = _padded(rows, device)
-    length = tokens.shape[1]
-    room = min(max_tokens, language.size.limit - length)
-    seen = [prompt.patches for prompt in prompts if prompt.patches is not None]
-    pictures = language.see(torch.stack(seen).to(device, language.words.weight.dtype)).flatten(0, 1) if seen else None
-    x = language.embed(tokens, pictures, picture)
-    positions = (torch.arange(length, device=device)[None] - padding[:, None]).clamp(min=0)
-    cache = language.roomy(len(rows), length + room)
-    hidden, cache = language.run(x, positions, visible(padding, 0, length), cache, at=0)
-    out: list[Tensor] = []
-    done = torch.zeros(len(rows), dtype=torch.bool, device=device)
-    for step in range(room):
-        token = language.logits(hidden[:, -1]).argmax(dim=-1).masked_fill(done, tokenizer.end)
-        out.append(token)
-        done = done | (token == tokenizer.end)
-        if step == room - 1 or bool(done.all()):
-            break
-        at = length + step
-        hidden, cache = language.run(
-            language.words(token)[:, None], (at - padding)[:, None], visible(padding, at, at + 1), cache, at=at
-        )
-    said = torch.stack(out, dim=1).tolist() if out else [[] for _ in rows]
-    return [row[: row.index(tokenizer.end)] if tokenizer.end in row else row for row in said]
+def _rows(cache: Cache, kept: Tensor) -> Cache:
+    return [(keys[kept], values[kept]) for keys, values in cache]

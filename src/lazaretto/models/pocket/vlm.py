@@ -17,7 +17,7 @@ from lazaretto.models.torch_loading import torch_device
 
 if TYPE_CHECKING:
     from lazaretto.models.pocket.networks import Language
-    from lazaretto.models.pocket.speech import Prompt
+    from lazaretto.models.pocket.prefill import Prompt
 
 BATCH = 64
 PICTURE_BEFORE = (
@@ -26,6 +26,14 @@ PICTURE_BEFORE = (
     "Look at the picture and answer your friend in one short sentence.",
 )
 """The picture's words stand before the first of these phrases; in any other prompt, at its end."""
+SHARED_BEFORE = (
+    "Your recent conversations:",
+    "You have not talked to anyone yet.",
+    "Your album holds:",
+    "The note reads:",
+    *PICTURE_BEFORE,
+)
+"""What stands before these, who an agent is and what was said last, begins several prompts."""
 
 
 class PocketVlm:
@@ -34,7 +42,10 @@ class PocketVlm:
     name = "pocket-vlm"
 
     def __init__(self, eyes: Eyes, language: Language, words: WordTokenizer, fingerprint: str = "") -> None:
+        from lazaretto.models.pocket.speech import Speaker
+
         self.eyes, self.language, self.words = eyes, language.to(eyes.device), words
+        self._speaker = Speaker(self.language, words, SHARED_BEFORE)
         self.fingerprint = fingerprint
         """sha256 of the weights, where they came from a file."""
 
@@ -65,18 +76,17 @@ class PocketVlm:
         requests: Sequence[Request],
         out: list[Completion | None],
     ) -> None:
-        from lazaretto.models.pocket.speech import speak
-
         began = time.perf_counter()
         longest = max(requests[i].max_tokens for i in chunk)
-        said = speak(self.language, self.words, [prompts[i] for i in chunk], longest)
+        said = self._speaker.speak([prompts[i] for i in chunk], longest)
         each = (time.perf_counter() - began) * 1000 / len(chunk)
         for index, tokens in zip(chunk, said, strict=True):
             kept = tokens[: requests[index].max_tokens]
             out[index] = Completion(self.words.decode(kept), len(prompts[index].tokens), len(kept), ms=each)
 
     def _prompt(self, request: Request) -> Prompt:
-        from lazaretto.models.pocket.speech import Prompt, picture_prompt
+        from lazaretto.models.pocket.prefill import Prompt
+        from lazaretto.models.pocket.speech import picture_prompt
 
         images = [image for message in request.messages for image in message.images]
         if len(images) > 1:
