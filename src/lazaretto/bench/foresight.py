@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from lazaretto.agents.album import Keepsake
+from lazaretto.agents.mind import Mind
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, Turn
 from lazaretto.gates.foresight.flp import FlpReading, FlpSettings, FlpThresholds, infected, take_readings
 from lazaretto.gates.foresight.stage import MindStage
 from lazaretto.gates.foresight.watch import Diagnosis, Watch
 from lazaretto.gates.pictures import Look, Unreadable, decode
+from lazaretto.models.chorus import Chorus
 from lazaretto.repair.bisect import bisect
 from lazaretto.repair.rollback import remove_all, remove_newer_half, roll_back
 from lazaretto.repair.sweep import sweep
@@ -57,14 +59,18 @@ class FlpDefence:
             return ()
         stage, rng = MindStage(view.mind), stream(view.seed, "flp", view.round_index)
         readings = await take_readings(view.agents, self.personas, self.settings, stage, rng)
-        changes = []
-        for agent, reading in zip(view.agents, readings, strict=True):
-            if infected(reading, self.thresholds, self.settings):
-                drift = reading.drift(self.before.get(agent.id))
-                state, how = await self.purified(agent, drift, view)
-                changes.append(Change(state, how))
+        sick = [
+            (agent, reading.drift(self.before.get(agent.id)))
+            for agent, reading in zip(view.agents, readings, strict=True)
+            if infected(reading, self.thresholds, self.settings)
+        ]
+        chorus = Chorus(view.mind.chat)
+        mind = Mind(chorus, view.mind.embedder, view.mind.max_tokens)
+        in_step = replace(view, mind=mind)
+        pure = await chorus.sing([partial(self.purified, agent, drift, in_step) for agent, drift in sick])
+        view.mind.spent += mind.spent
         self.before = {agent.id: reading for agent, reading in zip(view.agents, readings, strict=True)}
-        return changes
+        return [Change(state, how) for state, how in pure]
 
     async def purified(self, agent: AgentState, drift: float | None, view: View) -> tuple[AgentState, str]:
         """The agent after purification, and by which way. No drift is known in the first round: long-term."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import InputError, MissingExtra, ModelUnavailable
 from lazaretto.models.protocol import Vectors
+from lazaretto.models.torch_loading import default_device, torch_device
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Of the official model.safetensors."""
@@ -99,13 +100,20 @@ class MiniLM:
 
     dimension = DIMENSION
 
-    def __init__(self, adapter: Adapter | None = None, name: str = "all-MiniLM-L6-v2", max_windows: int = 1) -> None:
+    def __init__(
+        self,
+        adapter: Adapter | None = None,
+        name: str = "all-MiniLM-L6-v2",
+        max_windows: int = 1,
+        device: str = "cpu",
+    ) -> None:
         """``max_windows`` > 1 reads that many windows of a long text and averages them, instead of its first alone."""
         if max_windows < 1:
             raise InputError("max_windows", f"{max_windows} is not a number of windows", "Use 1 or more")
         self.name = name
         self.max_windows = max_windows
-        self._model = _load_model(adapter)
+        self.device = torch_device(device)
+        self._model = _load_model(adapter).to(self.device)
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """One unit vector per text: the mean of its token states (and of its windows, where there are several)."""
@@ -132,7 +140,8 @@ class MiniLM:
                 ids[row, : len(windows[i].ids)] = torch.tensor(windows[i].ids)
                 mask[row, : len(windows[i].ids)] = 1
             with torch.inference_mode():
-                hidden = self._model(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
+                given = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+                hidden = self._model(**given).last_hidden_state.cpu().numpy()
             for row, i in enumerate(batch):
                 states[i] = hidden[row, : len(windows[i].ids)]
         return states
@@ -141,7 +150,7 @@ class MiniLM:
 @cache
 def shared_minilm() -> MiniLM:
     """One plain encoder per process, for everyone who needs no adapter."""
-    return MiniLM()
+    return MiniLM(device=default_device())
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,6 +10,11 @@ from typing import Any, TypeVar
 from lazaretto.errors import MissingExtra, ModelUnavailable
 
 T = TypeVar("T")
+
+
+def default_device() -> str:
+    """Where embedded models run when nobody says: ``LAZARETTO_DEVICE`` (cpu, cuda, auto ...), else the processor."""
+    return os.environ.get("LAZARETTO_DEVICE") or "cpu"
 
 
 def torch_device(wanted: str = "auto") -> str:

@@ -38,7 +38,7 @@ from lazaretto.models.memo import MemoChat
 from lazaretto.worlds.album_chat.defence import View
 from lazaretto.worlds.streams import stream
 
-BATCH = 64
+BATCH = 128
 """Agents diagnosed between two reports of progress."""
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lazaretto.errors import InputError
+from lazaretto.models.torch_loading import default_device
 from lazaretto.worlds.album_chat.scenario import Scenario
 
 
@@ -51,7 +52,8 @@ class ModelSettings(_Strict):
     """``pocket``, ``transformers:<path or hub name>``, or ``endpoint:<model>@<base url>``."""
     embedder: str = "pocket"
     """``pocket``, or ``transformers:<path or hub name>`` (CLIP, SigLIP)."""
-    device: str = "cpu"
+    device: str = Field(default_factory=default_device)
+    """``cpu``, ``cuda``, ``auto`` ...; not named: ``LAZARETTO_DEVICE``, else the processor."""
     batch: int = 8
     """Requests per forward pass, for transformers models."""
 

@@ -61,8 +61,13 @@ class MindStage:
         return self.mind.spent.calls
 
     async def plan(self, actors: Sequence[AgentState]) -> list[Said]:
-        """One completion each, from persona, history and titles."""
-        return await plan(actors, self.mind)
+        """One completion each, from persona, history and titles.
+
+        Plans are looked up next, album by album: embedded here in one batch, they are found kept there.
+        """
+        plans = await plan(actors, self.mind)
+        self.mind.text_vectors([said.text for said in plans if said.text])
+        return plans
 
     async def look_up(self, album: Album, plans: Sequence[str]) -> list[str]:
         """Nearest by cosine; the oldest wins a tie, as in the turn itself."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from lazaretto.models.pocket.networks import Language
     from lazaretto.models.pocket.prefill import Prompt
 
-BATCH = 64
+BATCH, GPU_BATCH = 64, 1024
+"""Requests per forward pass: what a processor's memory bandwidth likes, and what fills an accelerator."""
 PICTURE_BEFORE = (
     "Your friend asks:",
     "Look at the picture and ask your friend one short question about it.",
@@ -64,8 +65,9 @@ class PocketVlm:
                 out[index] = Completion("", fault=str(error))
         # similar lengths together, so that little padding is computed
         order = sorted(prompts, key=lambda i: (len(prompts[i].tokens) + 49 * (prompts[i].patches is not None), i))
-        for start in range(0, len(order), BATCH):
-            chunk = order[start : start + BATCH]
+        batch = BATCH if self.eyes.device == "cpu" else GPU_BATCH
+        for start in range(0, len(order), batch):
+            chunk = order[start : start + batch]
             self._speak(chunk, prompts, requests, out)
         return [completion or Completion("", fault="no answer was made") for completion in out]
 
