@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--targets", default="marker-lantern,tool-transfer")
     parser.add_argument("--budgets", default=",".join(b.label for b in BUDGETS))
-    parser.add_argument("--bases", type=int, default=1)
+    parser.add_argument("--bases", default="0", help="which pictures of the pool of bases, by number")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--restarts", type=int, default=3)
     parser.add_argument("--batch", type=int, default=16)
@@ -61,12 +61,14 @@ def main() -> None:
     models = PocketGradients(vlm, clip)
     training = record_chats(mind, kept(300, 11), options.chats, 1, TRAIN_PERSONAS)
     validation = record_chats(mind, kept(300, 22), options.validation, 2, VALIDATION_PERSONAS)
-    bases, table, began = kept(options.bases, 33), [], time.time()
+    numbers = [int(number) for number in options.bases.split(",")]
+    bases, table, began = kept(max(numbers) + 1, 33), [], time.time()
     named = {b.label: b for b in BUDGETS}
     chosen = [named[label] for label in options.budgets.split(",")]
     for name in options.targets.split(","):
         for budget in chosen:
-            for number, base in enumerate(bases):
+            for number in numbers:
+                base = bases[number]
                 if time.time() - began > options.seconds:
                     continue
                 settings = Craft(name, budget, options.steps, options.restarts, options.batch, seed=number)

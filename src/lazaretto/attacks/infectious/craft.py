@@ -1,8 +1,9 @@
 """The search for an infectious picture: Agent-Smith's optimisation, strengthened.
 
 Projected steps lower three losses at once: the target must be the question, the target must be the answer, and the
-picture must win the retrieval for as many plans as possible. Against the published recipe, retrieval is a contest with
-the pictures of real albums rather than a mean cosine, the weights of speech and retrieval follow whichever lags, step
+picture must win the retrieval for as many plans as possible. Against the published recipe, a share of the chats is as
+an infected agent has them (histories and the plans made from them), retrieval is a contest with the pictures of real
+albums rather than a mean cosine, the weights of speech and retrieval follow whichever lags, step
 sizes decay, Adam's rule takes the place of momentum sign steps for pixel budgets, and several starts run
 side by side. Torch is imported at the top: import this module from inside functions.
 """
@@ -11,14 +12,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lazaretto.agents.prompts import answer_request, question_request
+from lazaretto.agents.prompts import answer_request, plan_request, question_request
 from lazaretto.attacks.infectious.augment import augmented
 from lazaretto.attacks.infectious.chats import Chat
 from lazaretto.attacks.infectious.settings import SIDE, Craft
@@ -72,9 +73,8 @@ class _Lessons:
 def prepare(models: PocketGradients, chats: Sequence[Chat], settings: Craft) -> _Lessons:
     """Chats as the tensors the search needs; a share of them with the target already in the histories."""
     sentence, rng = target(settings.target), random.Random(f"infected histories:{settings.seed}")
-    chats = [
-        chat.infected(sentence, rng.randint(1, 3)) if rng.random() < settings.infected_share else chat for chat in chats
-    ]
+    sick = [rng.randint(1, 3) if rng.random() < settings.infected_share else 0 for _ in chats]
+    chats = _replanned(models, [c.infected(sentence, n) if n else c for c, n in zip(chats, sick, strict=True)], sick)
     ask = [question_request(c.questioner, c.questioner_history, image=b"picture") for c in chats]
     answer = [answer_request(c.answerer, c.answerer_history, sentence, image=b"picture") for c in chats]
     plans = models.clip.embed_texts([c.plan for c in chats])
@@ -90,6 +90,15 @@ def prepare(models: PocketGradients, chats: Sequence[Chat], settings: Craft) -> 
         scores.max(dim=1).values,
         scores,
     )
+
+
+def _replanned(models: PocketGradients, chats: Sequence[Chat], sick: Sequence[int]) -> list[Chat]:
+    """An agent whose history holds the target plans otherwise: its plan is written again, in that state."""
+    requests = [plan_request(c.questioner, c.questioner_history, [k.title for k in c.album]) for c in chats]
+    again = [place for place, records in enumerate(sick) if records]
+    said = models.vlm.complete_now([requests[place] for place in again])
+    plans = {place: completion.text for place, completion in zip(again, said, strict=True)}
+    return [replace(chat, plan=plans.get(place) or chat.plan) for place, chat in enumerate(chats)]
 
 
 class Search:

@@ -12,7 +12,7 @@ from lazaretto.errors import InputError
 
 SIDE = 224
 """Side of the pocket world's pictures."""
-RECIPE = 4
+RECIPE = 5
 """Counts up when the search itself changes, so that pictures kept from an older search are not taken for new ones."""
 PAPER_SIDE = 336
 """Side of the pictures in the published attacks, whose frames are given in pixels."""

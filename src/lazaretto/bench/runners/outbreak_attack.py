@@ -13,6 +13,7 @@ from lazaretto.attacks.infectious.settings import Budget, Craft
 from lazaretto.attacks.infectious.targets import target
 from lazaretto.attacks.infectious.text import TextCraft, craft_note
 from lazaretto.bench.experiment import experiment_folder
+from lazaretto.bench.results import in_turn
 from lazaretto.bench.runners.outbreak_models import pocket_models
 from lazaretto.bench.runners.outbreak_settings import AttackSettings, OutbreakSettings, cache_folder
 from lazaretto.errors import InputError
@@ -61,7 +62,9 @@ def _picture(attack: AttackSettings, number: int, device: str) -> Keepsake:
         augment=attack.augment, seed=attack.seed + number,
     )  # fmt: skip
     models = PocketGradients(*pocket_models(device))
-    kept = crafted_picture(models, base, training_chats(device), settings, cache_folder() / "attacks")
+    folder = cache_folder() / "attacks"
+    with in_turn(folder / f"{attack.target}-{settings.budget.label}-{settings.seed}"):
+        kept = crafted_picture(models, base, training_chats(device), settings, folder)
     return picture_keepsake(kept.data, base.title)
 
 
@@ -81,7 +84,8 @@ def _adaptive(attack: AttackSettings, device: str) -> tuple[Virus, ...]:
     )  # fmt: skip
     models = PocketGradients(*pocket_models(device))
     folder = cache_folder() / "attacks"
-    kept = crafted_picture(models, base, training_chats(device), settings, folder, seek=seek)
+    with in_turn(folder / f"{attack.strategy}-{settings.budget.label}-{settings.seed}"):
+        kept = crafted_picture(models, base, training_chats(device), settings, folder, seek=seek)
     return tuple(Virus(picture_keepsake(kept.data, base.title), said) for said in sentences(settings))
 
 
