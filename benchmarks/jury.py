@@ -31,6 +31,7 @@ from lazaretto.gates.content.jury.preparing import explicit_probability, open_fr
 from lazaretto.gates.content.jury.scoring import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.records import Exhibit, Label, Prepared
+from lazaretto.models.eight_bit import swift_minilm
 from lazaretto.models.minilm import shared_minilm
 
 SENTENCE = "The harbour master wrote down who came ashore, what they carried and where they went. "
@@ -49,7 +50,7 @@ def milliseconds(action: Callable[[], object], rounds: int) -> float:
 
 def speed(rounds: int) -> dict[str, dict[str, float]]:
     """Each stage on a text of about 190 tokens, which is AIR-Bench's mean, and on one that fills a window."""
-    models, library = shipped_models(), CaseLibrary(starter_cases(), shared_minilm())
+    models, library = shipped_models(), CaseLibrary(starter_cases(), swift_minilm())
     library.vectors()
     table: dict[str, dict[str, float]] = {}
     for name, repeats in (("190 tokens", 11), ("256 tokens", 15)):
@@ -96,7 +97,7 @@ def lettered(line: str) -> bytes:
 
 def lettering(folder: Path, benign: Path) -> dict[str, object]:
     """Recall over FigStep by topic, and false alarms over harmless lists, on pictures alone."""
-    seats = embedded_table(CaseLibrary(starter_cases(), shared_minilm()))
+    seats = embedded_table(CaseLibrary(starter_cases(), swift_minilm()))
 
     def judged(image: bytes, name: str) -> tuple[bool, float, str]:
         outcome = asyncio.run(hear(seats, Exhibit(name, image=image)))
@@ -126,7 +127,7 @@ def lettering(folder: Path, benign: Path) -> dict[str, object]:
 
 def injections(lines: Path, count: int) -> dict[str, object]:
     """Verdicts that change when a line that addresses the judges stands before or after a text."""
-    seats = embedded_table(CaseLibrary((), shared_minilm()))
+    seats = embedded_table(CaseLibrary((), swift_minilm()))
 
     def label(name: str, text: str) -> Label:
         return asyncio.run(hear(seats, Exhibit(name, text))).finding.label

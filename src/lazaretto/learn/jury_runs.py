@@ -19,7 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.content.records import InputKind
-from lazaretto.learn.jury_data import Example, folds, grouped, load_air_bench, load_extra, without_overlap
+from lazaretto.learn.jury_data import (
+    Example,
+    folds,
+    grouped,
+    load_air_bench,
+    load_extra,
+    load_look_alikes,
+    without_overlap,
+)
 from lazaretto.learn.jury_training import Encoded, Recipe, Schedule, Seats, Weights, encode, score, train
 
 FOLDS = 5
@@ -27,7 +35,13 @@ FOREIGN = {"davidson": -2, "hatemoji": -3}
 """Sets that one pair of seats is trained without, so that they can be reported as foreign."""
 STRICT = Recipe("strict")
 LOOSE = Recipe("loose", scale=1.5, dev=4.0, pair=0.7, image=0.6, given=0.5, hazard=0.0, context=0.5)
-SCHEDULE = Schedule()
+VARIANTS = {
+    "top": Schedule(),
+    "deep": Schedule(first_layer=0, rank=16),
+    "deep-wide": Schedule(first_layer=0, rank=16, window=512),
+    "deep-again": Schedule(first_layer=0, rank=16, seed=2),
+}
+"""Ways to train that inner folds choose between; all make files of the same size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +52,9 @@ class Prepared:
     addresses: tuple[tuple[int, ...], ...]
 
 
-def labelled(data: Path, per_source: int = 700) -> tuple[list[Example], list[int]]:
+def labelled(data: Path, per_source: int = 1000) -> tuple[list[Example], list[int]]:
     """Everything to train on, cleaned and grouped, without what overlaps the development half; and each one's fold."""
-    examples = grouped([*load_air_bench(data / "air_bench"), *load_extra(data, per_source)])
+    examples = grouped([*load_air_bench(data / "air_bench"), *load_extra(data, per_source), *load_look_alikes()])
     dev = [e for e in examples if e.source == "dev"]
     rest = without_overlap([e for e in examples if e.source != "dev"], dev)
     return [*dev, *rest], [*folds(dev, FOLDS).tolist(), *(FOREIGN.get(e.source, -1) for e in rest)]
@@ -89,7 +103,7 @@ def run(
     encoder: Path,
     device: str,
     report: Callable[[int, int, float], None],
-    schedule: Schedule = SCHEDULE,
+    schedule: Schedule,
 ) -> tuple[dict[str, Weights], dict[str, NDArray[np.float32]]]:
     """Trains everything. Gives the two final seats by name, and every seat's window logits of what is judged.
 

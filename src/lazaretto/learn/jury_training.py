@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class Schedule:
     rank: int = 32
     first_layer: int = 3
     """Layers before it stay as they are, so that all seats of a jury share one pass through them."""
+    window: int = WINDOW
+    """Most tokens read at once."""
     rate: float = 1e-3
     head_rate: float = 2e-3
     decay: float = 0.01
@@ -63,6 +65,8 @@ class Recipe:
     """Multiplies the trust in picture cases."""
     extra: float = 0.3
     """Weight of the foreign text sets."""
+    look_alikes: float = 1.0
+    """Weight of harmless requests that sound harmful, and of their harmful twins."""
     given: float = 0.7
     """For picture cases: the share of the given label in the target; the rest is the seat's own current belief."""
     hazard: float = 0.2
@@ -146,10 +150,10 @@ class Seats(StackedEncoder):
         return made
 
     def round_to_shipped(self) -> None:
-        """Rounds everything to half precision and scores in full, so that scores are those of the exported seats."""
+        """Rounds everything to half precision and products to eight bits: scores are those of the seats in use."""
         import torch
 
-        self.precision = torch.float32
+        self.precision, self.eight_bit = torch.float32, True
         with torch.no_grad():
             for tensor in (*self.adapters.values(), *self.heads.values()):
                 tensor.copy_(tensor.half().float())
@@ -165,21 +169,23 @@ def train(
     plan, device = seats.schedule, seats.device
     torch.manual_seed(plan.seed)
     rng = random.Random(plan.seed)
+    targets = Targets.of(data, seats.recipes, device)
     optimizer = torch.optim.AdamW(
         [
             {"params": list(seats.adapters.values()), "lr": plan.rate, "weight_decay": plan.decay},
             {"params": list(seats.heads.values()), "lr": plan.head_rate, "weight_decay": plan.decay},
-        ]
+        ],
+        fused=device == "cuda",
     )
     steps = plan.epochs * ((len(data) + plan.batch - 1) // plan.batch)
     warm = max(1.0, 0.06 * steps)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min((s + 1) / warm, max(0.0, 1 - s / steps)))
     step = 0
     for epoch in range(plan.epochs):
-        for batch in _shuffled_batches(data, plan.batch, rng):
-            ids, mask = pad([_augmented(e, addresses, plan, rng) for e in batch], device)
+        for batch in _shuffled_batches(data, plan.batch, plan.window, rng):
+            ids, mask = pad([_augmented(data[i], addresses, plan, rng) for i in batch], device)
             pooled = functional.dropout(seats.pool(ids, mask), plan.dropout)
-            losses = _losses(seats, pooled, batch, epoch)
+            losses = _losses(seats, pooled, targets.rows(torch.tensor(batch, device=device)), epoch)
             optimizer.zero_grad(set_to_none=True)
             losses.sum().backward()
             _clip_each(seats)
@@ -187,6 +193,43 @@ def train(
             schedule.step()
             step += 1
             report(step, steps, float(losses.detach().mean()) if step % 50 == 0 else float("nan"))
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What is to be learnt of each example, as tensors: made once, so that a GPU does not wait for lists of numbers."""
+
+    weight: Any
+    """(examples, seats): how much an example counts for a seat; 0 is unseen."""
+    head: Any
+    label: Any
+    noisy: Any
+    """Whether the label is a source's own and may be wrong."""
+    hazard: Any
+    contexts: Any
+    known: Any
+    """Whether the benign contexts are known."""
+
+    @classmethod
+    def of(cls, data: Sequence[Encoded], recipes: Sequence[Recipe], device: str) -> Targets:
+        """The targets of all examples."""
+        import torch
+
+        examples = [e.example for e in data]
+        made = (
+            torch.tensor([[_weight(e, r) for r in recipes] for e in data]),
+            torch.tensor([e.head for e in examples]),
+            torch.tensor([e.label for e in examples]),
+            torch.tensor([e.kind is InputKind.IMAGE and e.source != "dev" for e in examples]),
+            torch.tensor([e.hazard if e.label else -1 for e in examples]),
+            torch.tensor([e.contexts or (0.0,) * len(CONTEXTS) for e in examples]),
+            torch.tensor([float(bool(e.contexts)) for e in examples]),
+        )
+        return cls(*(tensor.to(device) for tensor in made))
+
+    def rows(self, chosen: Any) -> Targets:
+        """Those of some examples."""
+        return Targets(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
 def _clip_each(seats: Seats, most: float = 1.0) -> None:
@@ -200,38 +243,28 @@ def _clip_each(seats: Seats, most: float = 1.0) -> None:
         g.mul_(factor[:, None, None])
 
 
-def _losses(seats: Seats, pooled: Any, batch: Sequence[Encoded], epoch: int) -> Any:
+def _losses(seats: Seats, pooled: Any, batch: Targets, epoch: int) -> Any:
     """One loss per seat."""
     import torch
     from torch.nn import functional
 
-    device, out = seats.device, seats.read(pooled)
-    count = len(seats.recipes)
-    column = torch.tensor([e.example.head for e in batch], device=device)
-    logits = out["risk"].gather(2, column[None, :, None].expand(count, -1, 1))[:, :, 0]
-    weight = torch.tensor([[_weight(e, r) for e in batch] for r in seats.recipes], device=device)
-    per_seat = torch.tensor([[r.smoothing, r.given] for r in seats.recipes], device=device)
-    labels = torch.tensor([e.example.label for e in batch], device=device)[None]
-    target = labels * (1 - 2 * per_seat[:, :1]) + per_seat[:, :1]
+    out, count = seats.read(pooled), len(seats.recipes)
+    logits = out["risk"].gather(2, batch.head[None, :, None].expand(count, -1, 1))[:, :, 0]
+    weight, smoothing, given = batch.weight.T, _each(seats, "smoothing")[:, None], _each(seats, "given")[:, None]
+    target = batch.label[None] * (1 - 2 * smoothing) + smoothing
     if epoch:
-        noisy = torch.tensor(
-            [e.example.kind is InputKind.IMAGE and e.example.source != "dev" for e in batch], device=device
-        )
-        mixed = per_seat[:, 1:] * target + (1 - per_seat[:, 1:]) * torch.sigmoid(logits.detach())
-        target = torch.where(noisy[None], mixed, target)
+        mixed = given * target + (1 - given) * torch.sigmoid(logits.detach())
+        target = torch.where(batch.noisy[None], mixed, target)
     total = weight.sum(1).clamp(min=1e-6)
     losses = (functional.binary_cross_entropy_with_logits(logits, target, reduction="none") * weight).sum(1) / total
     seen = (weight > 0).float()
-    hazard = torch.tensor([e.example.hazard if e.example.label else -1 for e in batch], device=device)
-    named = seen * (hazard >= 0).float()[None]
-    odds = functional.log_softmax(out["hazard"], 2).gather(2, hazard.clamp(min=0)[None, :, None].expand(count, -1, 1))[
-        :, :, 0
-    ]
+    named = seen * (batch.hazard >= 0).float()[None]
+    chosen = batch.hazard.clamp(min=0)[None, :, None].expand(count, -1, 1)
+    odds = functional.log_softmax(out["hazard"], 2).gather(2, chosen)[:, :, 0]
     losses = losses - _each(seats, "hazard") * (odds * named).sum(1) / named.sum(1).clamp(min=1)
-    known = seen * torch.tensor([float(bool(e.example.contexts)) for e in batch], device=device)[None]
-    truth = torch.tensor([e.example.contexts or (0.0,) * len(CONTEXTS) for e in batch], device=device)
+    known = seen * batch.known[None]
     miss = functional.binary_cross_entropy_with_logits(
-        out["context"], truth.expand(count, -1, -1), reduction="none"
+        out["context"], batch.contexts.expand(count, -1, -1), reduction="none"
     ).mean(2)
     return losses + _each(seats, "context") * (miss * known).sum(1) / known.sum(1).clamp(min=1)
 
@@ -248,6 +281,8 @@ def _weight(item: Encoded, recipe: Recipe) -> float:
         return 0.0
     if example.source == "dev":
         return recipe.dev
+    if example.source == "look_alikes":
+        return recipe.look_alikes
     if example.source not in ("library", "raw"):
         return recipe.extra
     factor = {InputKind.PAIR: recipe.pair, InputKind.IMAGE: recipe.image, InputKind.TEXT: 1.0}
@@ -264,19 +299,20 @@ def _augmented(
     if addresses and rng.random() < plan.addressed:
         address = tuple(rng.choice(addresses))
         if kind is InputKind.IMAGE:
-            picture = (*picture[: WINDOW - 4 - len(address)], *address)
+            picture = (*picture[: plan.window - 4 - len(address)], *address)
         else:
-            text = (*address, *text) if rng.random() < 0.5 else (*text[: WINDOW - 2 - len(address)], *address)
+            text = (*address, *text) if rng.random() < 0.5 else (*text[: plan.window - 2 - len(address)], *address)
     start = 0
-    if kind is InputKind.TEXT and len(text) > WINDOW and rng.random() < 0.3:
-        start = rng.randint(0, len(text) - WINDOW // 2)
-    return compose(kind, text, picture, start).ids
+    if kind is InputKind.TEXT and len(text) > plan.window and rng.random() < 0.3:
+        start = rng.randint(0, len(text) - plan.window // 2)
+    return compose(kind, text, picture, start, plan.window).ids
 
 
-def _shuffled_batches(data: Sequence[Encoded], size: int, rng: random.Random) -> list[list[Encoded]]:
-    """Random batches of similar length: little padding, still a new mixture each epoch."""
-    order = sorted(data, key=lambda e: min(WINDOW, len(e.text) + len(e.picture)) + rng.uniform(0, 40))
-    batches = [list(order[i : i + size]) for i in range(0, len(order), size)]
+def _shuffled_batches(data: Sequence[Encoded], size: int, window: int, rng: random.Random) -> list[list[int]]:
+    """Positions in random batches of similar length: little padding, still a new mixture each epoch."""
+    lengths = [min(window, len(e.text) + len(e.picture)) + rng.uniform(0, 40) for e in data]
+    order = sorted(range(len(data)), key=lengths.__getitem__)
+    batches = [order[i : i + size] for i in range(0, len(order), size)]
     rng.shuffle(batches)
     return batches
 
@@ -288,7 +324,7 @@ def score(seats: Seats, data: Sequence[Encoded], limit: int = 4) -> list[NDArray
     rows = [
         (i, place, w.ids)
         for i, e in enumerate(data)
-        for place, w in enumerate(windows(e.example.kind, e.text, e.picture, limit))
+        for place, w in enumerate(windows(e.example.kind, e.text, e.picture, limit, seats.schedule.window))
     ]
     rows.sort(key=lambda r: len(r[2]))
     found: list[dict[int, NDArray[np.float32]]] = [{} for _ in data]

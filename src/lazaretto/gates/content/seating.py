@@ -178,9 +178,9 @@ def _embedded(settings: ContentSettings, library: CaseLibrary | None) -> Table:
 def text_embedder() -> TextEmbedder | None:
     """The encoder retrieval uses, or None without the ``models`` extra: retrieval is then by words alone."""
     try:
-        from lazaretto.models.minilm import shared_minilm
+        from lazaretto.models.eight_bit import swift_minilm
 
-        return shared_minilm()
+        return swift_minilm()
     except MissingExtra:
         return None
 

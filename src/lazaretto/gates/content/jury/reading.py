@@ -2,7 +2,7 @@
 
 Training and hearings share this module, so that a model never meets in a hearing what it was not trained on.
 Formatting (markdown, line breaks, invisible characters) is removed: in the training data it follows the describing
-model, not the risk.
+model, not the risk. Emoji become the words of their Unicode names: to the encoder they are all one unknown token.
 """
 
 from __future__ import annotations
@@ -27,12 +27,23 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u00ad\U0
 _MARKUP = re.compile(r"[*_#`~|>]+|^\s*[-•]\s+", re.MULTILINE)
 _SPACE = re.compile(r"\s+")
 _CUT_TAIL = re.compile(r"\s*(?:\bin)?\.\.\.$")
+_EMOJI = re.compile("[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff]")
+_NAME_NOISE = re.compile(r"\b(?:black|white|heavy|sign|symbol|emoji modifier.*|regional indicator symbol letter)\b")
+"""Words of Unicode names that speak of ink and typography, not of what is shown."""
+_RENAMED = {"hocho": "knife"}
 
 
 def clean(text: str) -> str:
-    """The words alone: compatibility forms folded, invisible characters, markup and line breaks gone."""
-    shown = text if text.isascii() else unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+    """The words alone: compatibility forms folded, emoji named, invisible characters, markup and line breaks gone."""
+    shown = text
+    if not text.isascii():
+        shown = _EMOJI.sub(_emoji_name, unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)))
     return _CUT_TAIL.sub("", _SPACE.sub(" ", _MARKUP.sub(" ", shown)).strip())
+
+
+def _emoji_name(found: re.Match[str]) -> str:
+    name = _NAME_NOISE.sub(" ", unicodedata.name(found.group(), "").lower()).strip()
+    return f" {_RENAMED.get(name, name)} " if not name.startswith("variation selector") else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +60,18 @@ class Window:
     picture_at: int
 
 
-def compose(kind: InputKind, text: Sequence[int], picture: Sequence[int], start: int = 0) -> Window:
-    """One window: the text from token ``start`` on, and the description as far as it fits."""
+def compose(kind: InputKind, text: Sequence[int], picture: Sequence[int], start: int = 0, size: int = WINDOW) -> Window:
+    """One window of at most ``size`` tokens: the text from token ``start`` on, and the description as far as it
+    fits.
+    """
     if kind is InputKind.TEXT:
-        kept = tuple(text[start : start + WINDOW - 2])
+        kept = tuple(text[start : start + size - 2])
         return Window((CLS, *kept, SEP), (start, start + len(kept)), 1, (0, 0), 0)
     if kind is InputKind.IMAGE:
-        kept = tuple(picture[start : start + WINDOW - 2 - len(PICTURE_IDS)])
+        kept = tuple(picture[start : start + size - 2 - len(PICTURE_IDS)])
         at = 1 + len(PICTURE_IDS)
         return Window((CLS, *PICTURE_IDS, *kept, SEP), (0, 0), 0, (start, start + len(kept)), at)
-    room = WINDOW - 3 - len(PICTURE_IDS)
+    room = size - 3 - len(PICTURE_IDS)
     words = tuple(text[start : start + max(room - _PICTURE_SHARE, room - len(picture))])
     scene = tuple(picture[: room - len(words)])
     at = len(words) + 2 + len(PICTURE_IDS)
@@ -66,9 +79,11 @@ def compose(kind: InputKind, text: Sequence[int], picture: Sequence[int], start:
     return Window(ids, (start, start + len(words)), 1, (0, len(scene)), at)
 
 
-def windows(kind: InputKind, text: Sequence[int], picture: Sequence[int], limit: int) -> list[Window]:
+def windows(
+    kind: InputKind, text: Sequence[int], picture: Sequence[int], limit: int, size: int = WINDOW
+) -> list[Window]:
     """As many windows as the long part needs, at most ``limit``: evenly spread, first and last always among them."""
-    first = compose(kind, text, picture)
+    first = compose(kind, text, picture, size=size)
     (begin, end), length = (first.picture, len(picture)) if kind is InputKind.IMAGE else (first.text, len(text))
     step = end - begin
     if step >= length or limit == 1:
@@ -76,4 +91,4 @@ def windows(kind: InputKind, text: Sequence[int], picture: Sequence[int], limit:
     starts = [*range(0, length - step, step), length - step]
     if len(starts) > limit:
         starts = [starts[round(i * (len(starts) - 1) / (limit - 1))] for i in range(limit)]
-    return [compose(kind, text, picture, start) for start in starts]
+    return [compose(kind, text, picture, start, size) for start in starts]

@@ -27,8 +27,9 @@ from lazaretto.gates.content.jury.lexicon import lexical_logits
 from lazaretto.gates.content.jury.reading import HEADS, Window, windows
 from lazaretto.gates.content.jury.views import View, views
 from lazaretto.gates.content.records import Prepared, Role
+from lazaretto.models.eight_bit import EightBitEncoder
 from lazaretto.models.minilm import minilm_tokenizer
-from lazaretto.models.stacked import MergedEncoder, split_seat
+from lazaretto.models.stacked import split_seat
 
 MOST_WINDOWS = 32
 """Windows read of one view: a longer text is sampled evenly over its whole length."""
@@ -105,7 +106,7 @@ class JuryModels:
         self.version = str(manifest["version"])
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
         self._lexicon = load_file(folder / "lexicon.safetensors")
-        self._encoder = MergedEncoder([adapter for adapter, _ in seats])
+        self._encoder = EightBitEncoder([adapter for adapter, _ in seats])
         self._heads = [heads for _, heads in seats]
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str, str], Reading | None] = OrderedDict()
@@ -136,11 +137,7 @@ class JuryModels:
         text = tokenizer.encode(view.text, add_special_tokens=False)
         picture = tokenizer.encode(view.picture, add_special_tokens=False)
         parts = windows(view.kind, text.ids, picture.ids, MOST_WINDOWS)
-        states = [
-            s
-            for begin in range(0, len(parts), 8)
-            for s in self._encoder.token_states([w.ids for w in parts[begin : begin + 8]])
-        ]
+        states = [self._encoder.token_states(w.ids) for w in parts]
         column = HEADS.index(view.head)
         settings = self.settings[view.head]
         lexical = 0.0
