@@ -94,10 +94,10 @@ class Column(_Strict):
 
 class Plot(_Strict):
     """One figure. ``curve``: a list measure over its index; ``line``: a number over a setting; ``bars``: a number per
-    row."""
+    row; ``cloud``: a list of points, of the first seed."""
 
     name: str
-    kind: Literal["curve", "line", "bars"] = "curve"
+    kind: Literal["curve", "line", "bars", "cloud"] = "curve"
     y: str | tuple[str, ...]
     """Measure, or several (a panel each)."""
     x: str = ""

@@ -1,4 +1,4 @@
-"""Figures from results: curves over rounds, lines over a setting, bars per row; SVG and PNG in one style."""
+"""Figures from results: curves over rounds, lines over a setting, bars per row, clouds; SVG and PNG in one style."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def draw(experiment: Experiment, plot: Plot, results: Sequence[RowResults], path
         raise InputError(f"plot {plot.name}", f"{len(measures)} measures but {len(labels)} labels")
     chosen = [r for r in results if not plot.rows or r.row.name in plot.rows]
     with paper_style() as pyplot:
-        legend = 0.35 if len(chosen) > 1 and plot.kind == "curve" else 0.0
+        legend = 0.35 if len(chosen) > 1 and plot.kind in ("curve", "cloud") else 0.0
         height = 0.7 + 0.32 * len(chosen) if plot.kind == "bars" else PANEL[1] + legend
         size = (PANEL[0] * len(measures), height)
         figure, panels = pyplot.subplots(1, len(measures), figsize=size, squeeze=False)
-        painter = {"curve": _curves, "line": _lines, "bars": _bars}[plot.kind]
+        painter = {"curve": _curves, "line": _lines, "bars": _bars, "cloud": _clouds}[plot.kind]
         for axes, measure, label in zip(panels[0], measures, labels, strict=True):
             painter(experiment, plot, chosen, measure, axes)
             (axes.set_xlabel if plot.kind == "bars" else axes.set_ylabel)(label or measure)
@@ -110,6 +110,20 @@ def _curves(experiment: Experiment, plot: Plot, results: Sequence[RowResults], m
         raise InputError(f"plot {plot.name}", f"no result has a list {measure!r}")
     axes.margins(x=0.01)
     axes.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _clouds(experiment: Experiment, plot: Plot, results: Sequence[RowResults], measure: str, axes: Any) -> None:
+    """Points on a map, a colour per row; only the first seed, for every seed has its own map."""
+    drawn = False
+    for result, colour in zip(results, _colours(experiment, results), strict=True):
+        clouds = [r.measures.get(measure) for r in result.results if r.outcome is not Outcome.VOID]
+        points = np.array(next((cloud for cloud in clouds if isinstance(cloud, list) and cloud), []), dtype=float)
+        if not points.size:
+            continue
+        drawn = True
+        axes.scatter(points[:, 0], points[:, 1], s=9, color=colour, alpha=0.55, linewidths=0, label=result.row.name)
+    if not drawn:
+        raise InputError(f"plot {plot.name}", f"no result has a list of points {measure!r}")
 
 
 def curve_table(result: RowResults, measure: str) -> NDArray[np.float64] | None:

@@ -120,6 +120,7 @@ def _diversity(diversity: Diversity) -> dict[str, Any]:
         "sdi_ratio": spread / benign if spread is not None and benign else None,
         "drift": list(diversity.drift),
         "dispersion": list(diversity.dispersion),
+        **{f"cloud_{i}": [[round(x, 3), round(y, 3)] for x, y in c] for i, c in enumerate(diversity.clouds)},
     }
 
 

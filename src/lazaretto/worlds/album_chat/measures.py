@@ -9,10 +9,14 @@ import numpy as np
 
 from lazaretto.metrics.diversity import dispersion, entropy_retention, retrieval_entropy, semantic_drift
 from lazaretto.metrics.infection import activation, cumulative_percent, current_percent
-from lazaretto.models.protocol import TextEmbedder
+from lazaretto.models.protocol import TextEmbedder, Vectors
 from lazaretto.worlds.album_chat.trace import RoundTrace, TurnTrace
 from lazaretto.worlds.album_chat.world import Outcome
 
+CLOUDS = 5
+"""Rounds whose records are placed on a map."""
+Cloud = tuple[tuple[float, float], ...]
+"""Points on a map."""
 Curve = tuple[float | None, ...]
 """One value per round; None where the round gives none."""
 
@@ -48,6 +52,8 @@ class Diversity:
     dispersion: Curve
     """SDI_t: mean distance of the round's records from their centroid."""
     benign_dispersion: Curve
+    clouds: tuple[Cloud, ...] = ()
+    """The records of ``CLOUDS`` rounds from the first to the last, on the two main axes of the benign talk."""
 
 
 def measure_spread(outcome: Outcome, viruses: Sequence[str] = ()) -> Spread:
@@ -78,15 +84,31 @@ def measure_diversity(outcome: Outcome, benign: Outcome, embedder: TextEmbedder)
     drifts: list[float | None] = []
     spreads: list[float | None] = []
     benign_spreads: list[float | None] = []
+    said: list[Vectors] = []
+    benign_said: list[Vectors] = []
     for trace, twin in zip(outcome.rounds, benign.rounds, strict=True):
         here, there = _records(trace), _records(twin)
         rows = embedder.embed_texts(here + there).astype(np.float64)
         mine, theirs = rows[: len(here)], rows[len(here) :]
+        said.append(mine.astype(np.float32))
+        benign_said.append(theirs.astype(np.float32))
         drifts.append(semantic_drift(mine, theirs) if here and there else None)
         spreads.append(dispersion(mine) if here else None)
         benign_spreads.append(dispersion(theirs) if there else None)
     retention = entropy_retention(entropies(outcome), entropies(benign))
-    return Diversity(retention, tuple(drifts), tuple(spreads), tuple(benign_spreads))
+    return Diversity(retention, tuple(drifts), tuple(spreads), tuple(benign_spreads), _clouds(said, benign_said))
+
+
+def _clouds(said: Sequence[Vectors], benign: Sequence[Vectors]) -> tuple[Cloud, ...]:
+    """Every run of a seed is seen along the same axes, which the benign twin alone decides."""
+    whole = np.concatenate(benign) if benign else np.zeros((0, 0), dtype=np.float32)
+    if len(whole) < 2:
+        return ()
+    centre = whole.mean(axis=0)
+    axes = np.linalg.svd(whole - centre, full_matrices=False)[2][:2]
+    axes *= np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])[:, None]  # an axis has no sign of its own
+    shown = np.linspace(0, len(said) - 1, CLOUDS).round().astype(int)
+    return tuple(tuple((float(x), float(y)) for x, y in (said[i] - centre) @ axes.T) for i in shown)
 
 
 def mean(curve: Curve) -> float | None:
