@@ -14,7 +14,8 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import orjson
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -262,6 +263,8 @@ def rows(model: type, prefix: str = "") -> list[Row]:
 
 
 def _metadata(kind: Any) -> Iterator[Any]:
+    if get_origin(kind) is not Annotated:
+        return
     for extra in get_args(kind)[1:]:
         if isinstance(extra, FieldInfo):
             yield from extra.metadata
@@ -281,6 +284,10 @@ def _allowed(kind: Any) -> str:
         base = get_args(base)[0]
     if base is Ruling:
         return ", ".join(r.label for r in Ruling)
+    if get_origin(base) is Literal:
+        return ", ".join(get_args(base))
+    if get_origin(base) in (Union, UnionType):
+        return " or ".join(_allowed(part) for part in get_args(base))
     words = {bool: "true, false", int: "whole number", float: "number", str: "text"}
     word = words.get(base) or (
         "table" if get_origin(base) is Mapping else "list" if get_origin(base) is tuple else str(base)

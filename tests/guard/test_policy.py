@@ -9,12 +9,18 @@ import pytest
 from lazaretto.config import Limits, Policy, commented_toml, markdown_table, read_settings, rows
 from lazaretto.errors import PolicyError
 from lazaretto.gates.blocklist import BlocklistSettings
+from lazaretto.gates.content.seating import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Guard
 from lazaretto.types import Channel, Ruling, SourceClass
 
-GATES = {"structure": StructureSettings, "blocklist": BlocklistSettings, "memory": MemorySettings}
+GATES = {
+    "structure": StructureSettings,
+    "blocklist": BlocklistSettings,
+    "memory": MemorySettings,
+    "content": ContentSettings,
+}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "policy.md"
 
 
@@ -48,6 +54,7 @@ def test_the_commented_gate_settings_are_valid_when_uncommented(tmp_path: Path) 
     assert read_settings(StructureSettings, policy.gates["structure"]) == StructureSettings()
     assert read_settings(BlocklistSettings, policy.gates["blocklist"]) == BlocklistSettings()
     assert read_settings(MemorySettings, policy.gates["memory"]) == MemorySettings()
+    assert read_settings(ContentSettings, policy.gates["content"]) == ContentSettings()
 
 
 def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
@@ -76,7 +83,7 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
             "did you mean 'structure'?",
         ),
         ('[channels.tool]\nstages = ["structure"]', "channels.tool.stages.0", "structure", "array"),
-        ("[gates.nobody]\nx = 1", "gates.nobody", "nobody", "one of blocklist, memory, structure"),
+        ("[gates.nobody]\nx = 1", "gates.nobody", "nobody", "one of blocklist, content, memory, structure"),
         ("[gates]\nstructure = 3", "gates.structure", 3, "object"),
         ("a = [", "(file)", "Invalid value (at end of document)", "TOML"),
         ("[channels.tool]\ntimeout_s = inf", "channels.tool.timeout_s", float("inf"), "number"),

@@ -28,7 +28,7 @@ from lazaretto.gates.content.debate import DebateSettings, hear
 from lazaretto.gates.content.records import Exhibit
 from lazaretto.gates.content.report import markdown, report_data
 from lazaretto.gates.content.report_page import page
-from lazaretto.gates.content.seating import ContentSettings, content_settings, seat_table, text_embedder, vector_cache
+from lazaretto.gates.content.seating import ContentSettings, content_settings, live_library, seat_table
 from lazaretto.gates.content.seats import Table
 from lazaretto.ledger import Ledger
 
@@ -44,7 +44,7 @@ def _table(settings: ContentSettings, store: str | None, namespace: str) -> Tabl
     if "retrieval" in settings.without:
         return seat_table(settings, None)
     with Ledger.open(store, namespace) as ledger:
-        library = Casebook(ledger).library(text_embedder(), cache_folder=vector_cache())
+        library = live_library(Casebook(ledger))
     return seat_table(settings, library)
 
 

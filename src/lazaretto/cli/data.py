@@ -22,6 +22,7 @@ from lazaretto.errors import InputError
 from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.library import read_cases
 from lazaretto.gates.content.records import Case
+from lazaretto.gates.content.seating import live_library
 from lazaretto.learn.air_bench import case_rows, labelled_rows
 from lazaretto.ledger import Ledger
 
@@ -68,6 +69,7 @@ def import_cases(
             intake = book.offer(cases, f"import {kind} {path.name}", admit)
         if live:
             book.go_live(intake.version, by="import")
+            live_library(book)  # its vectors are made and kept now, so that no verdict waits for them
         body = _summary(intake, len(cases), protected, book.live)
     emit(body, as_json, lambda: _show(body))
 

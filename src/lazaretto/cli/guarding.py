@@ -21,6 +21,7 @@ from lazaretto.cli.common import (
 from lazaretto.config import commented_toml
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.gates.blocklist import BlocklistSettings
+from lazaretto.gates.content.seating import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Guard, Recalled
@@ -85,7 +86,14 @@ def init(
     json: JsonFlag = False,
 ) -> None:
     """Write a policy file with every default written out and explained."""
-    text = commented_toml({"structure": StructureSettings, "blocklist": BlocklistSettings, "memory": MemorySettings})
+    text = commented_toml(
+        {
+            "structure": StructureSettings,
+            "blocklist": BlocklistSettings,
+            "memory": MemorySettings,
+            "content": ContentSettings,
+        }
+    )
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)

@@ -16,6 +16,7 @@ pytest.importorskip("sklearn")
 
 from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.content.debate import Transcript, hear
+from lazaretto.gates.content.gate import make
 from lazaretto.gates.content.jury import embedded_table
 from lazaretto.gates.content.jury.debating import debated, precedent_evidence
 from lazaretto.gates.content.jury.scoring import JuryModels, shipped_models
@@ -205,3 +206,11 @@ def test_blank_huge_and_broken_pictures():
     broken = ruled(Exhibit("x", image=b"this is not a picture"))
     assert "not a readable picture" in broken.prepared.fault
     assert broken.finding.undecided
+
+
+def test_the_gate_has_loaded_its_models_when_it_opens():
+    shipped_models.cache_clear()
+    gate = make({})
+    assert shipped_models.cache_info().currsize == 1
+    assert make({"jury": "chat", "models": {"default": {"model": "x"}}}).settings.jury == "chat"
+    assert gate.settings.jury == "embedded"

@@ -10,9 +10,10 @@ from typing import Any
 from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import Transcript, hear
+from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.records import Exhibit, Label
 from lazaretto.gates.content.report import evidence_of, taxonomy
-from lazaretto.gates.content.seating import ContentSettings, content_settings, seat_table, text_embedder, vector_cache
+from lazaretto.gates.content.seating import ContentSettings, content_settings, live_library, ready_library, seat_table
 from lazaretto.gates.content.seats import Table
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
@@ -35,13 +36,12 @@ class ContentGate:
         self._lock = threading.Lock()
         self._books: dict[tuple[str, str], Casebook] = {}
         self._tables: dict[tuple[str, str, str], Table] = {}
-        self._warming: threading.Thread | None = None
 
     def warm_up(self) -> None:
-        """Begin to load the embedded models in the background, so that the first item does not wait for all of it."""
-        if self._warming is None and self._given is None and self.settings.jury == "embedded":
-            self._warming = threading.Thread(target=_load_models, name="content-warm-up", daemon=True)
-            self._warming.start()
+        """Load the embedded models now, so that no item's time is spent on it; pictures' helpers follow by and by."""
+        if self._given is None and self.settings.jury == "embedded":
+            _load_models()
+            threading.Thread(target=_load_helpers, name="content-warm-up", daemon=True).start()
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """Hold a hearing about one item. An unreadable picture raises: the guard then rules by its fail mode."""
@@ -57,8 +57,6 @@ class ContentGate:
         """The table with the tenant's live case library; made once per library version."""
         if self._given is not None:
             return self._given
-        if self._warming is not None:
-            self._warming.join()
         if "retrieval" in self.settings.without:
             self._given = seat_table(self.settings, None)
             return self._given
@@ -72,8 +70,7 @@ class ContentGate:
             place = (*key, book.live)
             table = self._tables.get(place)
             if table is None:
-                library = book.library(text_embedder(), cache_folder=vector_cache())
-                table = self._tables[place] = seat_table(self.settings, library)
+                table = self._tables[place] = seat_table(self.settings, live_library(book))
             return table
 
 
@@ -107,11 +104,21 @@ def make(table: Mapping[str, Any]) -> ContentGate:
 
 
 def _load_models() -> None:
-    """Load what the embedded jury needs; what is missing is said when an item is judged."""
+    """Load what every hearing of the embedded jury needs; what is missing is said when an item is judged."""
     from lazaretto.gates.content.jury.scoring import shipped_models
 
     try:
         shipped_models()
-        text_embedder()
+        ready_library(starter_cases())
     except (ModelError, MissingExtra):
+        pass
+
+
+def _load_helpers() -> None:
+    """Load what pictures need; it may be missing where nobody sends pictures."""
+    from lazaretto.gates.content.jury.preparing import load_helpers
+
+    try:
+        load_helpers()
+    except MissingExtra:
         pass

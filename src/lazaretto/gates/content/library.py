@@ -143,6 +143,11 @@ class CaseLibrary:
         scores: NDArray[np.float32] = self.vectors() @ query
         return scores
 
+    def prepare(self) -> None:
+        """Make everything retrieval needs now, not with the first question."""
+        if self._embedder is not None:
+            self.vectors()
+
     def vectors(self) -> NDArray[np.float32]:
         """One unit row per case, in the order of ``cases``; of the content alone, never of the label."""
         assert self._embedder is not None

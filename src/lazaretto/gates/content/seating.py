@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,11 +12,12 @@ from pydantic import Field
 
 from lazaretto.config import CLOSED, RulingWord, Share, read_settings
 from lazaretto.errors import InputError, MissingExtra, PolicyError
+from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.chat_seats import Chair, Describing, Price, chat_table
 from lazaretto.gates.content.debate import DebateSettings
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.protocol import DEFAULT_ORDERS, Order
-from lazaretto.gates.content.records import InputKind, Role
+from lazaretto.gates.content.records import Case, InputKind, Role
 from lazaretto.gates.content.seats import Table
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto.types import Ruling
@@ -65,9 +66,9 @@ class ContentSettings:
     undecided: Annotated[RulingWord, Field(description="Ruling when no usable verdict came.")] = Ruling.REVIEW
     warn_above: Annotated[Share, Field(description="Risk from which a safe finding still warns.")] = 0.4
     risk_first: Annotated[
-        tuple[InputKind, ...] | None,
-        Field(description="Kinds of input that try the risk rule first; unset: as measured."),
-    ] = None
+        Literal["measured"] | tuple[InputKind, ...],
+        Field(description="Kinds of input (text, image, pair) that try the risk rule first, or as was measured best."),
+    ] = "measured"
     without: Annotated[
         tuple[Literal["supporter", "retrieval", "strict", "loose"], ...],
         Field(description="Seats left empty (ablation)."),
@@ -85,7 +86,7 @@ class ContentSettings:
     @property
     def orders(self) -> Mapping[InputKind, Order]:
         """Order of the rules by kind of input."""
-        if self.risk_first is None:
+        if self.risk_first == "measured":
             return DEFAULT_ORDERS
         return {k: Order.RISK_FIRST if k in self.risk_first else Order.CONTEXT_FIRST for k in InputKind}
 
@@ -167,7 +168,7 @@ def seat_table(settings: ContentSettings, library: CaseLibrary | None) -> Table:
 def _embedded(settings: ContentSettings, library: CaseLibrary | None) -> Table:
     from lazaretto.gates.content.jury import embedded_table
 
-    orders = None if settings.risk_first is None else settings.orders
+    orders = None if settings.risk_first == "measured" else settings.orders
     table = embedded_table(library, precedents=settings.precedents, without=settings.without, orders=orders)
     if "vision" not in settings.models:
         return table
@@ -190,3 +191,15 @@ def vector_cache() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("lazaretto")) / "cases"
+
+
+def ready_library(cases: Iterable[Case]) -> CaseLibrary:
+    """Cases to retrieve from, their vectors made or read from the cache: the first hearing does not wait for them."""
+    library = CaseLibrary(cases, text_embedder(), vector_cache())
+    library.prepare()
+    return library
+
+
+def live_library(book: Casebook) -> CaseLibrary:
+    """The casebook's live version, ready."""
+    return ready_library(book.cases())
