@@ -4,6 +4,9 @@
     python training/train_jury.py train    --work runs/jury --variant deep  (a GPU: minutes; 2 CPU cores: many hours)
     python training/train_jury.py assemble --work runs/jury --data ../shared/data
 
+``train`` may be run for several ways of training (``jury_runs.VARIANTS``); ``assemble`` ships the one that inner folds
+choose.
+
 ``train`` needs nothing but the work folder, torch, transformers and safetensors, so that it can run on another machine.
 """
 
@@ -75,22 +78,21 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def assemble(arguments: argparse.Namespace) -> None:
-    """Seats and scores -> figures by nested cross-validation, fitted numbers, and the folder that is shipped."""
+    """All ways of training -> the one inner folds choose, figures, fitted numbers, and the folder that is shipped."""
     from lazaretto.learn.jury_assembly import assemble_jury, lexicons_of, precedents_of
-    from lazaretto.learn.jury_runs import load_prepared
+    from lazaretto.learn.jury_scores import load_development
 
-    prepared = load_prepared(arguments.work / "prepared.json.gz")
     kept = arguments.work / "precedents.json"
     if not kept.is_file():
         kept.write_text(json.dumps(precedents_of(arguments.data / "air_bench")), encoding="utf-8")
-    with np.load(arguments.results / "scores.npz") as stored:
-        scores = dict(stored)
-    evidence = json.loads(kept.read_text(encoding="utf-8"))
-    lexical = lexicons_of(arguments.data, arguments.results)
-    manifest = assemble_jury(prepared, scores, evidence, lexical, arguments.results)
+    lexical = lexicons_of(arguments.data, arguments.work)
+    development = load_development(arguments.work, json.loads(kept.read_text(encoding="utf-8")), lexical)
+    chosen = arguments.work / development.final
+    shutil.copyfile(arguments.work / "lexicon.safetensors", chosen / "lexicon.safetensors")
+    manifest = assemble_jury(development, chosen)
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name in manifest["sha256"]:
-        shutil.copyfile(arguments.results / name, arguments.out / name)
+        shutil.copyfile(chosen / name, arguments.out / name)
     (arguments.out / "jury.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(manifest["measured"], indent=1))
 
@@ -109,14 +111,13 @@ def main() -> None:
     two.add_argument("--some", type=int, default=0, help="train on every n-th example only, to try the road")
     three = steps.add_parser("assemble")
     three.add_argument("--data", type=Path, required=True)
-    three.add_argument("--results", type=Path, default=None)
     three.add_argument("--out", type=Path, default=Path("src/lazaretto/models/weights/jury"))
     for step, function in ((one, prepare), (two, train), (three, assemble)):
         step.add_argument("--work", type=Path, required=True)
         step.set_defaults(function=function)
     arguments = parser.parse_args()
     if getattr(arguments, "results", 0) is None:
-        arguments.results = arguments.work
+        arguments.results = arguments.work / arguments.variant
     arguments.function(arguments)
 
 

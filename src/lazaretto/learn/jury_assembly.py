@@ -15,24 +15,13 @@ from lazaretto.gates.content.jury.scoring import sigmoid
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.records import Case, InputKind, Label
 from lazaretto.learn.jury_data import CONTEXTS, HAZARDS, grouped, load_air_bench, without_overlap
-from lazaretto.learn.jury_evaluation import (
-    ARMS,
-    SEATS,
-    Fitted,
-    Floats,
-    Scores,
-    difference,
-    fit,
-    item_logits,
-    nested,
-    spread,
-    summary,
-)
+from lazaretto.learn.jury_evaluation import ARMS, SEATS, Fitted, Floats, difference, f1, fit, nested, spread, summary
 from lazaretto.learn.jury_lexicon import fit_lexicons
-from lazaretto.learn.jury_runs import FOLDS, FOREIGN, Prepared, labelled
-from lazaretto.models.minilm import shared_minilm
+from lazaretto.learn.jury_runs import FOLDS, FOREIGN, VARIANTS, labelled
+from lazaretto.learn.jury_scores import Development
+from lazaretto.models.eight_bit import swift_minilm
 
-VERSION = "1"
+VERSION = "2"
 _LETTERING: Mapping[str, Any] = {
     "calibration": {"strict": [0.0, 1.0, 0.0], "loose": [0.0, 1.0, 0.0]},
     "debate": {"strict": [0.0, 0.5, 0.5, 0.0], "loose": [0.0, 0.5, 0.5, 0.0]},
@@ -47,7 +36,7 @@ def precedents_of(folder: Path, count: int = 3) -> dict[str, float]:
     dev = [e for e in examples if e.source == "dev"]
     cases = without_overlap([e for e in examples if e.source != "dev"], dev)
     library = CaseLibrary(
-        (Case(Label.UNSAFE if e.label else Label.SAFE, e.text, e.description) for e in cases), shared_minilm()
+        (Case(Label.UNSAFE if e.label else Label.SAFE, e.text, e.description) for e in cases), swift_minilm()
     )
     found: dict[str, float] = {}
     for e in dev:
@@ -66,29 +55,17 @@ def lexicons_of(data: Path, folder: Path) -> dict[str, dict[str, float]]:
     return logits
 
 
-def assemble_jury(
-    prepared: Prepared,
-    scores: Mapping[str, NDArray[np.float32]],
-    evidence: Mapping[str, float],
-    lexical: Mapping[str, Mapping[str, float]],
-    folder: Path,
-) -> dict[str, Any]:
-    """The manifest ``jury.json``: file hashes, fitted numbers of every head, and what was measured."""
-    judged = [prepared.items[int(i)] for i in scores["judged"]]
-    logits = {name: item_logits(values) for name, values in scores.items() if name != "judged"}
+def assemble_jury(development: Development, folder: Path) -> dict[str, Any]:
+    """The manifest ``jury.json``: file hashes, fitted numbers of every head, and what was measured.
+
+    ``folder`` holds the final seats of the chosen way of training, and the bag of words.
+    """
     heads: dict[str, Any] = {"lettering": dict(_LETTERING)}
-    measured: dict[str, Any] = {}
+    measured: dict[str, Any] = {"ways of training": _ways(development)}
     pooled: list[tuple[NDArray[np.int64], dict[str, NDArray[np.bool_]], dict[str, Floats]]] = []
     for kind in InputKind:
-        rows = np.array([e.fold >= 0 and e.example.kind is kind for e in judged])
-        here = Scores(
-            np.array([int(e.example.label) for e, r in zip(judged, rows, strict=True) if r]),
-            np.array([e.fold for e, r in zip(judged, rows, strict=True) if r]),
-            {name: values[rows] for name, values in logits.items()},
-            np.array([evidence[e.example.id] for e, r in zip(judged, rows, strict=True) if r]),
-            _lexical(judged, rows, lexical) if kind is InputKind.TEXT else {},
-        )
-        ruled, margins = nested(here, FOLDS)
+        ruled, margins = nested(development.folds(kind))
+        here = development.variants[development.final][kind]
         measured[kind.value] = _measured(here.labels, ruled, margins)
         pooled.append((here.labels, ruled, margins))
         fitted = fit(*here.pick(np.ones(len(here.labels), dtype=bool), None))
@@ -98,16 +75,26 @@ def assemble_jury(
     all_ruled = {arm: np.concatenate([ruled[arm] for _, ruled, _ in pooled]) for arm in ARMS}
     all_margins = {arm: np.concatenate([margins[arm] for _, _, margins in pooled]) for arm in ARMS}
     measured["all"] = _measured(labels, all_ruled, all_margins)
-    measured["foreign"] = _foreign(judged, logits)
+    measured["foreign"] = _foreign(list(development.judged), development.foreign[development.final])
     hashes = {f"{part}.safetensors": _sha256(folder / f"{part}.safetensors") for part in (*SEATS, "lexicon")}
     return {
         "version": VERSION,
+        "window": VARIANTS[development.final].window,
         "sha256": hashes,
         "hazards": list(HAZARDS),
         "contexts": list(CONTEXTS),
         "heads": heads,
         "measured": measured,
     }
+
+
+def _ways(development: Development) -> dict[str, Any]:
+    """F1 of each way of training had it been the only one, and which one each fold's inner folds chose."""
+    alone = {}
+    for name, kinds in development.variants.items():
+        ruled = {kind: nested([scores] * FOLDS)[0]["debate"] for kind, scores in kinds.items()}
+        alone[name] = {kind.value: round(f1(kinds[kind].labels, ruled[kind]), 4) for kind in kinds}
+    return {"F1 of each alone": alone, "chosen for each fold": list(development.by_fold), "shipped": development.final}
 
 
 def _measured(
@@ -126,13 +113,6 @@ def _head(made: Fitted, width: float) -> dict[str, Any]:
         "threshold": round(float(sigmoid(made.thresholds["debate"])), 5),
         "spread": round(width, 4),
     }
-
-
-def _lexical(
-    judged: list[Any], rows: NDArray[np.bool_], logits: Mapping[str, Mapping[str, float]]
-) -> dict[str, Floats]:
-    ids = [e.example.id for e, r in zip(judged, rows, strict=True) if r]
-    return {name: np.array([found.get(i, np.nan) for i in ids]) for name, found in logits.items()}
 
 
 def _foreign(judged: list[Any], logits: Mapping[str, Floats]) -> dict[str, Any]:

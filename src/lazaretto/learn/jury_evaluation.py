@@ -7,7 +7,7 @@ folds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,11 +121,21 @@ def f1(labels: NDArray[Any], ruled: NDArray[np.bool_]) -> float:
     return confusion(labels > 0, ruled).f1
 
 
-def nested(scores: Scores, folds: int) -> tuple[dict[str, NDArray[np.bool_]], dict[str, Floats]]:
-    """Per arm: what was ruled, and the log-odds past the threshold, of every item by nested cross-validation."""
-    ruled = {arm: np.zeros(len(scores.labels), dtype=bool) for arm in ARMS}
-    margins = {arm: np.zeros(len(scores.labels)) for arm in ARMS}
-    for k in range(folds):
+def ranking_quality(scores: Scores, unseen: int | None) -> float:
+    """AUC of the debate over the items outside fold ``unseen``, by models that saw neither: for choosing inside."""
+    table, labels = scores.pick(scores.fold != unseen, unseen)
+    return auc(labels, fit(table, labels).arms(table)["debate"])
+
+
+def nested(by_fold: Sequence[Scores]) -> tuple[dict[str, NDArray[np.bool_]], dict[str, Floats]]:
+    """Per arm: what was ruled, and the log-odds past the threshold, of every item by nested cross-validation.
+
+    ``by_fold`` holds, for each fold, the scores of the way of training that the other folds chose.
+    """
+    count = len(by_fold[0].labels)
+    ruled = {arm: np.zeros(count, dtype=bool) for arm in ARMS}
+    margins = {arm: np.zeros(count) for arm in ARMS}
+    for k, scores in enumerate(by_fold):
         inside = scores.fold != k
         fitted = fit(*scores.pick(inside, k))
         table, _ = scores.pick(~inside, None)

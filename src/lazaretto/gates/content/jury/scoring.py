@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.content.jury.lexicon import lexical_logits
-from lazaretto.gates.content.jury.reading import HEADS, Window, windows
+from lazaretto.gates.content.jury.reading import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.jury.views import View, views
 from lazaretto.gates.content.records import Prepared, Role
 from lazaretto.models.eight_bit import EightBitEncoder
@@ -104,6 +104,7 @@ class JuryModels:
         seats = [split_seat(load_file(folder / f"{role.value}.safetensors")) for role in _SEATS]
         self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
         self.version = str(manifest["version"])
+        self._window = int(manifest.get("window", WINDOW))
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
         self._lexicon = load_file(folder / "lexicon.safetensors")
         self._encoder = EightBitEncoder([adapter for adapter, _ in seats])
@@ -136,7 +137,7 @@ class JuryModels:
         tokenizer = minilm_tokenizer()
         text = tokenizer.encode(view.text, add_special_tokens=False)
         picture = tokenizer.encode(view.picture, add_special_tokens=False)
-        parts = windows(view.kind, text.ids, picture.ids, MOST_WINDOWS)
+        parts = windows(view.kind, text.ids, picture.ids, MOST_WINDOWS, self._window)
         states = [self._encoder.token_states(w.ids) for w in parts]
         column = HEADS.index(view.head)
         settings = self.settings[view.head]
