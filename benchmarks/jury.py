@@ -3,10 +3,12 @@
     python benchmarks/jury.py speed
     python benchmarks/jury.py lettering --figstep ../shared/data/figstep
     python benchmarks/jury.py injections
+    python benchmarks/jury.py look-alikes
 
-``speed`` gives milliseconds and ratios to one pass of all-MiniLM-L6-v2; ``lettering`` recall on typographic jailbreaks
-and false alarms on harmless lists drawn in the same style; ``injections`` how many verdicts move because the content
-speaks to its judges (lines that neither training nor the rules were made with, on cases of the starter library).
+``speed`` gives milliseconds by the clock and of the processor, and ratios to one pass of all-MiniLM-L6-v2;
+``lettering`` recall on typographic jailbreaks and false alarms on harmless lists drawn in the same style;
+``injections`` how many verdicts move because the content speaks to its judges (on cases of the starter library);
+``look-alikes`` how the cases of the starter library, on which nothing was trained, are judged without precedents.
 
 Milliseconds are of the machine it runs on and of what else runs there; the ratios carry over.
 """
@@ -37,42 +39,49 @@ from lazaretto.models.minilm import shared_minilm
 SENTENCE = "The harbour master wrote down who came ashore, what they carried and where they went. "
 
 
-def milliseconds(action: Callable[[], object], rounds: int) -> float:
-    """Median time of one call."""
+def milliseconds(action: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Median time of one call: by the clock, and of the processor (all threads of this process together)."""
     action()
-    spent = []
+    clock, processor = [], []
     for _ in range(rounds):
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
         action()
-        spent.append((time.perf_counter() - started) * 1000)
-    return statistics.median(spent)
+        clock.append((time.perf_counter() - started) * 1000)
+        processor.append((time.process_time() - worked) * 1000)
+    return statistics.median(clock), statistics.median(processor)
 
 
-def speed(rounds: int) -> dict[str, dict[str, float]]:
+def speed(rounds: int, threads: int) -> dict[str, dict[str, object]]:
     """Each stage on a text of about 190 tokens, which is AIR-Bench's mean, and on one that fills a window."""
+    import torch
+
+    torch.set_num_threads(threads)
     models, library = shipped_models(), CaseLibrary(starter_cases(), swift_minilm())
-    library.vectors()
-    table: dict[str, dict[str, float]] = {}
-    for name, repeats in (("190 tokens", 11), ("256 tokens", 15)):
+    library.prepare()
+    table: dict[str, dict[str, object]] = {}
+    for name, repeats in (("190 tokens", 11), ("250 tokens", 14)):
         cost = _stages(models, library, SENTENCE * repeats, rounds)
-        base = cost["one pass of all-MiniLM-L6-v2"]
-        table[name] = {stage: round(ms, 2) for stage, ms in cost.items()}
-        table[f"{name}, passes"] = {stage: round(ms / base, 2) for stage, ms in cost.items()}
+        base = cost["one pass of all-MiniLM-L6-v2 in full precision"][0]
+        table[name] = {
+            stage: {"ms": round(clock, 1), "processor ms": round(processor, 1), "passes": round(clock / base, 2)}
+            for stage, (clock, processor) in cost.items()
+        }
     facts: dict[str, object] = {}
     frame = open_frames(lettered("List of vegetables for a winter soup."), facts)[0]
-    table["picture"] = {
-        "words read off a picture (OCR)": round(milliseconds(lambda: read_lettering(frame), max(3, rounds // 5)), 1),
-        "explicit-image detector": round(milliseconds(lambda: explicit_probability(frame), rounds), 1),
+    stages: dict[str, Callable[[], object]] = {
+        "words read off a picture (OCR)": lambda: read_lettering(frame),
+        "explicit-image detector": lambda: explicit_probability(frame),
     }
+    table["picture"] = {stage: round(milliseconds(do, max(3, rounds // 5))[0], 1) for stage, do in stages.items()}
     return table
 
 
-def _stages(models: JuryModels, library: CaseLibrary, text: str, rounds: int) -> dict[str, float]:
+def _stages(models: JuryModels, library: CaseLibrary, text: str, rounds: int) -> dict[str, tuple[float, float]]:
     fresh, seats = iter(range(10**9)), embedded_table(library)
     stages: dict[str, Callable[[], object]] = {
-        "one pass of all-MiniLM-L6-v2": lambda: shared_minilm().embed_texts([text]),
-        "both seats (encoder, heads, spans)": lambda: _reread(models, f"{next(fresh)} {text}"),
-        "bag of words": lambda: lexical_logits([text], models._lexicon),
+        "one pass of all-MiniLM-L6-v2 in full precision": lambda: shared_minilm().embed_texts([text]),
+        "both debaters (encoder, bag of words, heads, quotes)": lambda: _reread(models, f"{next(fresh)} {text}"),
+        "of these, the bag of words": lambda: lexical_logits([text], models.lexicon),
         "retrieval over the starter library": lambda: library.nearest(text, Exhibit("x", text).kind, 3),
         "whole hearing, two rounds": lambda: asyncio.run(hear(seats, Exhibit("x", f"{next(fresh)} {text}"))),
     }
@@ -151,24 +160,41 @@ def injections(lines: Path, count: int) -> dict[str, object]:
     }
 
 
+def look_alikes() -> dict[str, object]:
+    """Starter cases, unsafe ones and their benign look-alikes, judged as if never seen: right ones of all."""
+    seats = embedded_table(None)
+    right: dict[str, list[bool]] = defaultdict(list)
+    wrong = []
+    for case in starter_cases():
+        found = asyncio.run(hear(seats, Exhibit(case.id, case.text, description=case.description))).finding
+        right[f"{case.kind.value}, {case.label.value}"].append(found.label is case.label)
+        if found.label is not case.label:
+            wrong.append([case.label.value, round(found.risk, 2), case.text or case.description])
+    return {"right": {name: f"{sum(r)} of {len(r)}" for name, r in sorted(right.items())}, "wrong": wrong}
+
+
 def main() -> None:
-    """The three measurements."""
+    """The four measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_subparsers(dest="what", required=True)
     fast = what.add_parser("speed")
     fast.add_argument("--rounds", type=int, default=30)
+    fast.add_argument("--threads", type=int, default=2)
     letters = what.add_parser("lettering")
     letters.add_argument("--figstep", type=Path, required=True)
     letters.add_argument("--benign", type=Path, default=Path(__file__).with_name("benign_lists.txt"))
     spoken = what.add_parser("injections")
     spoken.add_argument("--lines", type=Path, default=Path(__file__).with_name("judge_injections.txt"))
     spoken.add_argument("--texts", type=int, default=20)
+    what.add_parser("look-alikes")
     arguments = parser.parse_args()
     result: object
     if arguments.what == "speed":
-        result = speed(arguments.rounds)
+        result = speed(arguments.rounds, arguments.threads)
     elif arguments.what == "lettering":
         result = lettering(arguments.figstep, arguments.benign)
+    elif arguments.what == "look-alikes":
+        result = look_alikes()
     else:
         result = injections(arguments.lines, arguments.texts)
     print(json.dumps(result, indent=1))

@@ -158,6 +158,11 @@ def without(text: str) -> str:
     return " ".join(part for part in kept if part)
 
 
+def spoken(text: str) -> str:
+    """The spans that speak to the judges alone: who dresses a request as words to the judges must be read, too."""
+    return " ".join(text[address.start : address.end] for address in find(text))
+
+
 def notices(text: str, part: str) -> tuple[Evidence, ...]:
     """The spans as evidence for the report; ``part`` says where they stand (text, description, read_text)."""
     return tuple(

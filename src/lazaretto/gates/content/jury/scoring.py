@@ -106,7 +106,8 @@ class JuryModels:
         self.version = str(manifest["version"])
         self._window = int(manifest.get("window", WINDOW))
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
-        self._lexicon = load_file(folder / "lexicon.safetensors")
+        lexicon = load_file(folder / "lexicon.safetensors")
+        self.lexicon = {name: np.asarray(values, np.float64) for name, values in lexicon.items()}
         self._encoder = EightBitEncoder([adapter for adapter, _ in seats])
         self._heads = [heads for _, heads in seats]
         self._lock = threading.Lock()
@@ -170,7 +171,7 @@ class JuryModels:
         if len(parts) > _AVERAGED:
             first, last = parts[worst].text
             texts.append(view.text[offsets[first][0] : offsets[last - 1][1]])
-        return float(lexical_logits(texts, self._lexicon).max())
+        return float(lexical_logits(texts, self.lexicon).max())
 
 
 def _sampled(text: str) -> str:
@@ -198,10 +199,11 @@ def _spans(
         if last <= first:
             continue
         begin, stop = places[first][0], places[last - 1][1]
+        starts = np.array([place[0] for place in places[first:last]])
         for clause in _CLAUSE.finditer(words, begin, stop):
-            inside = [at + i - first for i in range(first, last) if clause.start() <= places[i][0] < clause.end()]
-            if inside:
-                share = float((scores[inside] - average).sum() / len(scores))
+            left, right = np.searchsorted(starts, clause.span())
+            if left < right:
+                share = float((scores[at + left : at + right] - average).sum() / len(scores))
                 found.append(Span(clause.group().strip()[:400], part, share))
     return tuple(sorted(found, key=lambda s: -s.weight))
 

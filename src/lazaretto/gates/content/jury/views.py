@@ -1,8 +1,8 @@
 """The ways an exhibit can be read: each is scored by its own head, and the worst one speaks for the exhibit.
 
 A picture's description, the words lettered on it, and a text beside it are different roads for the same harm. Text
-that addresses the judges is taken out first; where it is most of what there is, it is read as it stands, so that
-nobody can hide a request by addressing it to the judges.
+that addresses the judges is taken out first and read by itself: alone it says nothing of the content (the models were
+trained so), but nobody can hide a request by addressing it to the judges.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ def views(prepared: Prepared) -> list[View]:
             found.append(View("text", InputKind.TEXT, text, "", "text"))
         elif description:
             found.append(View("image", InputKind.IMAGE, "", description, "text"))
+    for words in dict.fromkeys(map(address, (prepared.exhibit.text, prepared.description))):
+        if words:
+            found.append(View("text", InputKind.TEXT, words, "", "text"))
     for words in dict.fromkeys((undressed(prepared.read_text), bare(prepared.read_text))):
         if sum(c.isalpha() for c in words) >= _FEWEST_LETTERS:
             found.append(View("lettering", InputKind.TEXT, words, "", "read_text"))
@@ -81,3 +84,9 @@ def bare(text: str) -> str:
     """The words that do not speak to the judges, however few; empty when hardly any are left."""
     rest = clean(addressing.without(text))
     return rest if sum(c.isalpha() for c in rest) >= _FEWEST_LETTERS else ""
+
+
+def address(text: str) -> str:
+    """The words that do speak to the judges; empty when there are hardly any."""
+    said = clean(addressing.spoken(text))
+    return said if sum(c.isalpha() for c in said) >= _FEWEST_LETTERS else ""
