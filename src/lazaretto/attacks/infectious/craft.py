@@ -74,7 +74,7 @@ def prepare(models: PocketGradients, chats: Sequence[Chat], settings: Craft) -> 
     """Chats as the tensors the search needs; a share of them with the target already in the histories."""
     sentence, rng = target(settings.target), random.Random(f"infected histories:{settings.seed}")
     sick = [rng.randint(1, 3) if rng.random() < settings.infected_share else 0 for _ in chats]
-    chats = _replanned(models, [c.infected(sentence, n) if n else c for c, n in zip(chats, sick, strict=True)], sick)
+    chats = replanned(models, [c.infected(sentence, n) if n else c for c, n in zip(chats, sick, strict=True)], sick)
     ask = [question_request(c.questioner, c.questioner_history, image=b"picture") for c in chats]
     answer = [answer_request(c.answerer, c.answerer_history, sentence, image=b"picture") for c in chats]
     plans = models.clip.embed_texts([c.plan for c in chats])
@@ -92,7 +92,7 @@ def prepare(models: PocketGradients, chats: Sequence[Chat], settings: Craft) -> 
     )
 
 
-def _replanned(models: PocketGradients, chats: Sequence[Chat], sick: Sequence[int]) -> list[Chat]:
+def replanned(models: PocketGradients, chats: Sequence[Chat], sick: Sequence[int]) -> list[Chat]:
     """An agent whose history holds the target plans otherwise: its plan is written again, in that state."""
     requests = [plan_request(c.questioner, c.questioner_history, [k.title for k in c.album]) for c in chats]
     again = [place for place, records in enumerate(sick) if records]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lazaretto.agents.album import Album, Keepsake
 from lazaretto.agents.history import History
@@ -31,19 +31,29 @@ def measure(mind: Mind, virus: Keepsake, target: str, chats: Sequence[Chat], inf
     """Alpha and beta on ``chats``; with ``infected``, after the target was already said in up to three past chats."""
     if infected:
         chats = [chat.infected(target, 1 + index % 3) for index, chat in enumerate(chats)]
-    asking, answering = [], []
-    for index, chat in enumerate(chats):
-        # the virus came last, the oldest went
-        album = Album(len(chat.album), (*chat.album[1:], virus))
-        asking.append(AgentState(f"q{index}", chat.questioner, album, History(records=chat.questioner_history)))
-        answering.append(AgentState(f"a{index}", chat.answerer, album, History(records=chat.answerer_history)))
-    fetched = asyncio.run(plan_and_retrieve(asking, mind))
+    asking = [_carrier(index, chat, virus) for index, chat in enumerate(chats)]
+    answering = [
+        replace(state, persona=chat.answerer, history=History(records=chat.answerer_history))
+        for state, chat in zip(asking, chats, strict=True)
+    ]
+    beta = fetched_share(mind, virus, chats)
     shown = [virus] * len(chats)
     asked = asyncio.run(ask(asking, shown, mind))
     answered = asyncio.run(answer(answering, shown, [target] * len(chats), mind))
     question_hits = [said.text == target for said in asked]
     answer_hits = [said.text == target for said in answered]
     both = [q and a for q, a in zip(question_hits, answer_hits, strict=True)]
-    wins = [found.keepsake is not None and found.keepsake.key == virus.key for found in fetched]
     n = len(chats)
-    return Infectiousness(sum(both) / n, sum(question_hits) / n, sum(answer_hits) / n, sum(wins) / n, n)
+    return Infectiousness(sum(both) / n, sum(question_hits) / n, sum(answer_hits) / n, beta, n)
+
+
+def fetched_share(mind: Mind, virus: Keepsake, chats: Sequence[Chat]) -> float:
+    """Beta alone: in how many chats the questioner, carrying the virus, plans and fetches it."""
+    found = asyncio.run(plan_and_retrieve([_carrier(i, chat, virus) for i, chat in enumerate(chats)], mind))
+    return sum(one.keepsake is not None and one.keepsake.key == virus.key for one in found) / len(chats)
+
+
+def _carrier(index: int, chat: Chat, virus: Keepsake) -> AgentState:
+    """The questioner after the virus came last and the oldest went."""
+    album = Album(len(chat.album), (*chat.album[1:], virus))
+    return AgentState(str(index), chat.questioner, album, History(records=chat.questioner_history))

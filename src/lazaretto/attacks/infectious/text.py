@@ -1,7 +1,9 @@
 """A text virus: a note that many plans fetch and that asks to be passed on.
 
-The note is an opening of ordinary words, chosen so that a text encoder places the note near as many plans as possible,
-followed by the request and the target. The encoder is used as a black box, so any ``TextEmbedder`` will do.
+The note is an opening, followed by the request and the target. ``craft_note`` seeks an opening of ordinary words that a
+text encoder places near as many plans as possible; the encoder is a black box. But a plan names what it is about, and a
+note near all plans is the nearest to none. ``most_fetched`` therefore tries openings as an album would list them, in
+recorded chats, and keeps the one that agents really choose.
 """
 
 from __future__ import annotations
@@ -14,6 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lazaretto.agents.album import note_keepsake
+from lazaretto.agents.mind import Mind
+from lazaretto.attacks.infectious.chats import Chat
+from lazaretto.attacks.infectious.measure import fetched_share
 from lazaretto.attacks.infectious.targets import target
 from lazaretto.errors import InputError
 from lazaretto.models.protocol import TextEmbedder, Vectors
@@ -87,6 +93,32 @@ def craft_note(
         history.append(score)
         report(done + 1, score)
     return CraftedNote(" ".join([*opening, tail]), score, plain, tuple(history))
+
+
+def most_fetched(
+    mind: Mind,
+    openings: Sequence[str],
+    chats: Sequence[Chat],
+    settings: TextCraft,
+    report: Callable[[int, float], None] = lambda left, share: None,
+) -> tuple[str, float]:
+    """The note with the opening that most questioners plan for and fetch, and the share of ``chats`` in which they do.
+
+    All openings are tried on a few chats, the better third on three times as many, until all chats have been used.
+    """
+    if not openings or not chats:
+        raise InputError("openings", "none to choose from, or no chats to try them in", "Give at least one of each")
+    tail = f"{settings.request} {target(settings.target)}"
+    left = [note_keepsake(f"{opening} {tail}", opening) for opening in dict.fromkeys(openings)]
+    few = min(len(chats), 16)
+    while True:
+        shares = {note: fetched_share(mind, note, chats[:few]) for note in left}
+        left.sort(key=lambda note: -shares[note])
+        report(len(left), shares[left[0]])
+        if few == len(chats):
+            return left[0].note, shares[left[0]]
+        left = left[: max(2, -(-len(left) // 3))]
+        few = min(len(chats), 3 * few)
 
 
 def note_beta(embedder: TextEmbedder, note: str, plans: Sequence[str], albums: Sequence[Sequence[str]]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from functools import cache
 from pathlib import Path
 
@@ -11,19 +12,22 @@ from lazaretto.agents.mind import Mind
 from lazaretto.attacks.infectious.chats import TRAIN_PERSONAS, Chat, record_chats
 from lazaretto.attacks.infectious.settings import Budget, Craft
 from lazaretto.attacks.infectious.targets import target
-from lazaretto.attacks.infectious.text import TextCraft, craft_note
+from lazaretto.attacks.infectious.text import TextCraft, most_fetched
 from lazaretto.bench.experiment import experiment_folder
 from lazaretto.bench.results import in_turn
 from lazaretto.bench.runners.outbreak_models import pocket_models
 from lazaretto.bench.runners.outbreak_settings import AttackSettings, OutbreakSettings, cache_folder
 from lazaretto.errors import InputError
 from lazaretto.models.cache import EmbeddingCache
+from lazaretto.models.memo import MemoChat
 from lazaretto.worlds.album_chat.pools import scene_notes, scene_pictures
 from lazaretto.worlds.album_chat.scenario import Virus
 
 TRAINING_POOL, BASES = 11, 33
 """Seeds of the pictures an attacker trains with and starts from; worlds draw theirs from another."""
 TRAINING_CHATS = 96
+OPENINGS = 60
+"""Openings of a text virus that are tried."""
 
 
 def viruses_for(settings: OutbreakSettings) -> tuple[Virus, ...]:
@@ -90,12 +94,24 @@ def _adaptive(attack: AttackSettings, device: str) -> tuple[Virus, ...]:
 
 
 def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:
+    """A note that opens like the attacker's own notes do, with the opening that is chosen most."""
+    opening, note = _openings(attack.target, attack.seed, device)[number]
+    return note_keepsake(note, opening)
+
+
+@cache
+def _openings(target_name: str, seed: int, device: str, most: int = 4) -> tuple[tuple[str, str], ...]:
     vlm, clip = pocket_models(device)
-    chats = record_chats(
-        Mind(vlm, EmbeddingCache(clip.texts)), scene_notes(300, TRAINING_POOL), TRAINING_CHATS, 1, TRAIN_PERSONAS
-    )
-    found = craft_note(clip.texts, [chat.plan for chat in chats], TextCraft(attack.target, seed=attack.seed + number))
-    return note_keepsake(found.note)
+    mind = Mind(MemoChat(vlm), EmbeddingCache(clip.texts))
+    pool = scene_notes(300, TRAINING_POOL)
+    chats = record_chats(mind, pool, TRAINING_CHATS, 1, TRAIN_PERSONAS)
+    tried = random.Random(f"openings:{seed}").sample([note.title for note in pool], OPENINGS)
+    found: list[tuple[str, str]] = []
+    for _ in range(most):
+        left = [opening for opening in tried if opening not in {known for known, _ in found}]
+        note, _ = most_fetched(mind, left, chats, TextCraft(target_name, seed=seed))
+        found.append((next(opening for opening in left if note.startswith(opening)), note))
+    return tuple(found)
 
 
 @cache

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from lazaretto.agents.album import Keepsake
 from lazaretto.attacks.infectious.settings import Budget
+from lazaretto.bench.results import in_turn
 from lazaretto.bench.runners.outbreak_attack import training_chats
 from lazaretto.bench.runners.outbreak_models import pocket_models
 from lazaretto.bench.runners.outbreak_parts import DefenceContext
@@ -42,7 +44,7 @@ class CowpoxSettings(BaseModel):
     turns: int = 1
     cure_eps: float = 64
     """Budget of the cure, in 1/255 per pixel."""
-    cure_steps: int = 120
+    cure_steps: int = 240
 
 
 def cowpox(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
@@ -70,10 +72,17 @@ def _cures(wanted: CowpoxSettings, context: DefenceContext) -> CureMaker:
     from lazaretto.models.pocket.gradients import PocketGradients
     from lazaretto.worlds.album_chat.cure import CureSettings, PocketCures
 
-    return PocketCures(
+    folder = cache_folder() / "cures"
+    cures = PocketCures(
         PocketGradients(*pocket_models(models.device)),
         lambda: training_chats(models.device),
         scene_pictures(1, CURE_BASES)[0],
-        cache_folder() / "cures",
+        folder,
         CureSettings(Budget("pixel", wanted.cure_eps), wanted.cure_steps),
     )
+
+    def kept(suspect: Keepsake, said: str) -> Keepsake:
+        with in_turn(folder / suspect.key[:24]):
+            return cures(suspect, said)
+
+    return kept

@@ -18,7 +18,7 @@ import numpy as np
 from lazaretto.agents.album import Keepsake, picture_keepsake
 from lazaretto.agents.prompts import answer_request, question_request
 from lazaretto.attacks.infectious.chats import Chat
-from lazaretto.attacks.infectious.craft import Search
+from lazaretto.attacks.infectious.craft import Search, replanned
 from lazaretto.attacks.infectious.settings import RECIPE, Budget, Craft
 from lazaretto.models.pocket.eyes import pixels
 from lazaretto.models.pocket.gradients import PocketGradients
@@ -35,7 +35,7 @@ class CureSettings:
     """How a cure is sought; more freedom than any virus of the experiments has, so that it can out-score them."""
 
     budget: Budget = field(default_factory=lambda: Budget("pixel", 64))
-    steps: int = 120
+    steps: int = 240
     restarts: int = 1
     batch: int = 6
     seed: int = 0
@@ -91,14 +91,14 @@ class PocketCures:
     def _lessons(self, suspect: Keepsake, said: str) -> list[Chat]:
         """The chats with the suspect in every album and its sentence in some of the histories."""
         rng = random.Random(f"cure:{self.settings.seed}")
-        lessons = []
+        lessons, records = [], []
         for chat in self.chats():
             held = list(chat.album)
             held[rng.randrange(1, len(held))] = suspect  # slot 0 is the oldest, which the cure pushes out
-            sick = rng.random() < INFECTED_SHARE
-            known = chat.infected(said, rng.randint(1, 3)) if sick else chat
+            records.append(rng.randint(1, 3) if rng.random() < INFECTED_SHARE else 0)
+            known = chat.infected(said, records[-1]) if records[-1] else chat
             lessons.append(replace(known, album=tuple(held)))
-        return lessons
+        return replanned(self.models, lessons, records)
 
     def _key(self, suspect: Keepsake, said: str) -> str:
         models = (self.models.vlm.fingerprint, self.models.clip.fingerprint)
