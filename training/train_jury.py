@@ -4,8 +4,8 @@
     python training/train_jury.py train    --work runs/jury --variant deep  (a GPU: minutes; 2 CPU cores: many hours)
     python training/train_jury.py assemble --work runs/jury --data ../shared/data
 
-``train`` may be run for several ways of training (``jury_runs.VARIANTS``); ``assemble`` ships the one that inner folds
-choose.
+``train`` may be run for several ways of training (``jury_runs.VARIANTS``); ``assemble`` ships those that inner folds
+choose, one for Strict and one for Loose.
 
 ``train`` needs nothing but the work folder, torch, transformers and safetensors, so that it can run on another machine.
 """
@@ -78,8 +78,9 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def assemble(arguments: argparse.Namespace) -> None:
-    """All ways of training -> the one inner folds choose, figures, fitted numbers, and the folder that is shipped."""
+    """All ways of training -> those inner folds choose, figures, fitted numbers, and the folder that is shipped."""
     from lazaretto.learn.jury_assembly import assemble_jury, lexicons_of, precedents_of
+    from lazaretto.learn.jury_evaluation import SEATS
     from lazaretto.learn.jury_scores import load_development
 
     kept = arguments.work / "precedents.json"
@@ -87,12 +88,11 @@ def assemble(arguments: argparse.Namespace) -> None:
         kept.write_text(json.dumps(precedents_of(arguments.data / "air_bench")), encoding="utf-8")
     lexical = lexicons_of(arguments.data, arguments.work)
     development = load_development(arguments.work, json.loads(kept.read_text(encoding="utf-8")), lexical)
-    chosen = arguments.work / development.final
-    shutil.copyfile(arguments.work / "lexicon.safetensors", chosen / "lexicon.safetensors")
-    manifest = assemble_jury(development, chosen)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for name in manifest["sha256"]:
-        shutil.copyfile(chosen / name, arguments.out / name)
+    for seat, way in zip(SEATS, development.final, strict=True):
+        shutil.copyfile(arguments.work / way / f"{seat}.safetensors", arguments.out / f"{seat}.safetensors")
+    shutil.copyfile(arguments.work / "lexicon.safetensors", arguments.out / "lexicon.safetensors")
+    manifest = assemble_jury(development, arguments.out)
     (arguments.out / "jury.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(manifest["measured"], indent=1))
 

@@ -18,7 +18,8 @@ from lazaretto.learn.jury_data import CONTEXTS, HAZARDS, grouped, load_air_bench
 from lazaretto.learn.jury_evaluation import ARMS, SEATS, Fitted, Floats, difference, f1, fit, nested, spread, summary
 from lazaretto.learn.jury_lexicon import fit_lexicons
 from lazaretto.learn.jury_runs import FOLDS, FOREIGN, VARIANTS, labelled
-from lazaretto.learn.jury_scores import Development
+from lazaretto.learn.jury_scores import Development, seated_logits
+from lazaretto.metrics.detection import auc
 from lazaretto.models.eight_bit import swift_minilm
 
 VERSION = "2"
@@ -58,15 +59,16 @@ def lexicons_of(data: Path, folder: Path) -> dict[str, dict[str, float]]:
 def assemble_jury(development: Development, folder: Path) -> dict[str, Any]:
     """The manifest ``jury.json``: file hashes, fitted numbers of every head, and what was measured.
 
-    ``folder`` holds the final seats of the chosen way of training, and the bag of words.
+    ``folder`` holds the final seats of the chosen ways of training, and the bag of words.
     """
     heads: dict[str, Any] = {"lettering": dict(_LETTERING)}
     measured: dict[str, Any] = {"ways of training": _ways(development)}
     pooled: list[tuple[NDArray[np.int64], dict[str, NDArray[np.bool_]], dict[str, Floats]]] = []
     for kind in InputKind:
         ruled, margins = nested(development.folds(kind))
-        here = development.variants[development.final][kind]
+        here = development.pairs[development.final][kind]
         measured[kind.value] = _measured(here.labels, ruled, margins)
+        measured[f"{kind.value}, shipped pair"] = _measured(here.labels, *nested([here] * FOLDS))
         pooled.append((here.labels, ruled, margins))
         fitted = fit(*here.pick(np.ones(len(here.labels), dtype=bool), None))
         heads[kind.value] = _head(fitted, spread(here, FOLDS))
@@ -75,11 +77,11 @@ def assemble_jury(development: Development, folder: Path) -> dict[str, Any]:
     all_ruled = {arm: np.concatenate([ruled[arm] for _, ruled, _ in pooled]) for arm in ARMS}
     all_margins = {arm: np.concatenate([margins[arm] for _, _, margins in pooled]) for arm in ARMS}
     measured["all"] = _measured(labels, all_ruled, all_margins)
-    measured["foreign"] = _foreign(list(development.judged), development.foreign[development.final])
+    measured["foreign"] = _foreign(development)
     hashes = {f"{part}.safetensors": _sha256(folder / f"{part}.safetensors") for part in (*SEATS, "lexicon")}
     return {
         "version": VERSION,
-        "window": VARIANTS[development.final].window,
+        "windows": {seat: VARIANTS[way].window for seat, way in zip(SEATS, development.final, strict=True)},
         "sha256": hashes,
         "hazards": list(HAZARDS),
         "contexts": list(CONTEXTS),
@@ -89,20 +91,27 @@ def assemble_jury(development: Development, folder: Path) -> dict[str, Any]:
 
 
 def _ways(development: Development) -> dict[str, Any]:
-    """F1 of each way of training had it been the only one, and which one each fold's inner folds chose."""
+    """F1 of each pair of ways had it been the only one, and which one each fold's inner folds chose."""
     alone = {}
-    for name, kinds in development.variants.items():
+    for pair, kinds in development.pairs.items():
         ruled = {kind: nested([scores] * FOLDS)[0]["debate"] for kind, scores in kinds.items()}
-        alone[name] = {kind.value: round(f1(kinds[kind].labels, ruled[kind]), 4) for kind in kinds}
-    return {"F1 of each alone": alone, "chosen for each fold": list(development.by_fold), "shipped": development.final}
+        alone[" + ".join(pair)] = {kind.value: round(f1(kinds[kind].labels, ruled[kind]), 4) for kind in kinds}
+    chosen = [" + ".join(pair) for pair in development.by_fold]
+    return {"F1 of each alone": alone, "chosen for each fold": chosen, "shipped": " + ".join(development.final)}
 
 
 def _measured(
     labels: NDArray[np.int64], ruled: Mapping[str, NDArray[np.bool_]], margins: Mapping[str, Floats]
 ) -> dict[str, Any]:
     figures: dict[str, Any] = {arm: summary(labels, ruled[arm], margins[arm]) for arm in ARMS}
-    others = [arm for arm in ARMS if arm != "debate"]
-    figures["debate minus"] = {arm: difference(labels, ruled["debate"], ruled[arm]) for arm in others}
+    figures["debate minus"] = {
+        arm: {
+            "f1": difference(f1, labels, ruled["debate"], ruled[arm]),
+            "auc": difference(auc, labels, margins["debate"], margins[arm]),
+        }
+        for arm in ARMS
+        if arm != "debate"
+    }
     return figures
 
 
@@ -115,13 +124,14 @@ def _head(made: Fitted, width: float) -> dict[str, Any]:
     }
 
 
-def _foreign(judged: list[Any], logits: Mapping[str, Floats]) -> dict[str, Any]:
+def _foreign(development: Development) -> dict[str, Any]:
     """Sets that the seats scoring them never saw a word of: the encoder alone, cut at even odds."""
     unseen = ",".join(map(str, FOREIGN.values()))
+    logits = seated_logits(development.logits, development.final)
     figures: dict[str, Any] = {}
     for source, fold in FOREIGN.items():
-        rows = np.array([e.fold == fold for e in judged])
-        labels = np.array([int(e.example.label) for e, r in zip(judged, rows, strict=True) if r])
+        rows = np.array([e.fold == fold for e in development.judged])
+        labels = np.array([int(e.example.label) for e in development.judged if e.fold == fold])
         margins = np.mean([logits[f"{seat}:{unseen}"][rows] for seat in SEATS], axis=0)
         figures[source] = summary(labels, margins >= 0, margins)
     return figures

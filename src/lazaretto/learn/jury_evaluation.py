@@ -7,7 +7,7 @@ folds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,31 +94,39 @@ def fit(table: Floats, labels: NDArray[np.int64]) -> Fitted:
         offset, slope = _logistic(middle[:, None], labels, costs)
         blind[seat] = (offset, slope / 2, slope / 2, 0.0)
     made = Fitted(calibration, debate, blind, {})
-    thresholds = {arm: best_threshold(x) for arm, x in made.arms(table).items()}
+    thresholds = {arm: best_threshold(x, labels) for arm, x in made.arms(table).items()}
     return Fitted(calibration, debate, blind, thresholds)
 
 
-def _logistic(features: Floats, labels: NDArray[np.int64], costs: dict[int, float] | None) -> tuple[float, ...]:
+def _logistic(
+    features: Floats, labels: NDArray[np.int64], costs: dict[int, float] | None, freedom: float = 0.3
+) -> tuple[float, ...]:
     """Offset and weights."""
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError:
         raise MissingExtra("fitting the jury", "models") from None
-    model = LogisticRegression(C=0.3, class_weight=costs).fit(features, labels)
+    model = LogisticRegression(C=freedom, class_weight=costs).fit(features, labels)
     return (float(model.intercept_[0]), *map(float, model.coef_[0]))
 
 
-def best_threshold(odds: Floats) -> float:
-    """The cut with the best expected F1 if the odds are what they say: steadier than picking by some hundred labels."""
-    chance = np.sort(1 / (1 + np.exp(-odds)))[::-1]
+def best_threshold(odds: Floats, labels: NDArray[np.int64]) -> float:
+    """The cut with the best expected F1 if chances are what a beta calibration makes of the odds.
+
+    Expected F1 is steadier than picking by some hundred labels; a straight line in log-odds, however, overrates the
+    middle, which a beta calibration (one weight for each end) does not.
+    """
+    order = np.argsort(-odds)
+    ends = np.column_stack([-np.logaddexp(0, -odds), np.logaddexp(0, odds)])[order]
+    offset, low, high = _logistic(ends, labels[order], None, freedom=1000.0)
+    chance = 1 / (1 + np.exp(-(offset + ends @ [low, high])))
     expected = 2 * np.cumsum(chance) / (np.arange(1, len(chance) + 1) + chance.sum())
-    cut = float(chance[int(np.argmax(expected))])
-    return float(np.log(cut / (1 - cut)))
+    return float(odds[order][int(np.argmax(expected))])
 
 
-def f1(labels: NDArray[Any], ruled: NDArray[np.bool_]) -> float:
+def f1(labels: NDArray[Any], ruled: NDArray[Any]) -> float:
     """F1 of the risky class."""
-    return confusion(labels > 0, ruled).f1
+    return confusion(labels > 0, ruled > 0).f1
 
 
 def ranking_quality(scores: Scores, unseen: int | None) -> float:
@@ -171,10 +179,15 @@ def summary(labels: NDArray[np.int64], ruled: NDArray[np.bool_], margins: Floats
     }
 
 
-def difference(labels: NDArray[np.int64], ours: NDArray[np.bool_], theirs: NDArray[np.bool_]) -> dict[str, Any]:
-    """F1 of one arm minus another's on the same items, with a paired 95 % bootstrap interval."""
+def difference(
+    measure: Callable[[NDArray[Any], NDArray[Any]], float],
+    labels: NDArray[np.int64],
+    ours: NDArray[Any],
+    theirs: NDArray[Any],
+) -> dict[str, Any]:
+    """A measure of one arm minus another's on the same items, with a paired 95 % bootstrap interval."""
     rows = np.column_stack([labels, ours, theirs])
-    interval = bootstrap_interval(rows, statistic=lambda r: f1(r[:, 0], r[:, 1] > 0) - f1(r[:, 0], r[:, 2] > 0))
+    interval = bootstrap_interval(rows, statistic=lambda r: measure(r[:, 0], r[:, 1]) - measure(r[:, 0], r[:, 2]))
     return {"mean": round(interval.value, 4), "interval": [round(interval.low, 4), round(interval.high, 4)]}
 
 

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 for reading on a CPU: products in eight bits, several adapted versions, shared layers once.
+"""all-MiniLM-L6-v2 for reading on a CPU: products in eight bits, plain or with one of our adapters.
 
 Weights are rounded to eight bits with a scale per row, states with a scale per window, sums and everything between
 the products stay in full precision. Windows are read one by one, so that what a window scores never depends on what
@@ -21,44 +21,33 @@ from lazaretto.models.protocol import Vectors
 from lazaretto.models.stacked import LAYERS
 
 _HEADS = 12
-_PLAIN: Adapter = {}
 
 
 class EightBitEncoder:
-    """The encoder in as many versions as there are adapters; an empty adapter is the plain encoder."""
+    """The encoder with an adapter merged in; an empty adapter is the plain encoder."""
 
-    def __init__(self, adapters: Sequence[Adapter]) -> None:
+    def __init__(self, adapter: Adapter) -> None:
         try:
             import torch
         except ImportError:
             raise MissingExtra("the embedded models", "models") from None
         self._frozen = _frozen()
-        changes = [{name: torch.from_numpy(change) for name, change in adapter_changes(a)} for a in adapters]
-        unknown = sorted({name for change in changes for name in change} - set(self._frozen))
+        changes = {name: torch.from_numpy(change) for name, change in adapter_changes(adapter)}
+        unknown = sorted(set(changes) - set(self._frozen))
         if unknown:
             raise ModelUnavailable(f"an adapter names {unknown[0]!r}, which all-MiniLM-L6-v2 does not have")
-        self._first = [min((int(name.split(".")[2]) for name in change), default=LAYERS) for change in changes]
-        self._shared = [_plain_layer(i) for i in range(max(self._first))]
-        self._own = [
-            [_layer(self._frozen, change, i) for i in range(first, LAYERS)]
-            for change, first in zip(changes, self._first, strict=True)
-        ]
+        touched = {int(name.split(".")[2]) for name in changes}
+        self._layers = [_layer(changes, i) if i in touched else _plain_layer(i) for i in range(LAYERS)]
 
     def token_states(self, row: Sequence[int]) -> NDArray[np.float32]:
-        """The last hidden states of one window of token ids: (versions, tokens, 384)."""
+        """The last hidden states of one window of token ids: (tokens, 384)."""
         import torch
 
         with torch.inference_mode():
-            shared = [self._embedded(row)]
-            for layer in self._shared:
-                shared.append(layer(shared[-1]))
-            versions = []
-            for first, own in zip(self._first, self._own, strict=True):
-                x = shared[first]
-                for layer in own:
-                    x = layer(x)
-                versions.append(x)
-            states: NDArray[np.float32] = torch.stack(versions).numpy()
+            x = self._embedded(row)
+            for layer in self._layers:
+                x = layer(x)
+            states: NDArray[np.float32] = x.numpy()
         return states
 
     def _embedded(self, row: Sequence[int]) -> Any:
@@ -78,13 +67,13 @@ class SwiftMiniLM:
     dimension = DIMENSION
 
     def __init__(self) -> None:
-        self._encoder = EightBitEncoder([_PLAIN])
+        self._encoder = EightBitEncoder({})
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """One unit vector per text."""
         rows = np.zeros((len(texts), DIMENSION), dtype=np.float32)
         for row, (window,) in zip(rows, window_texts(texts), strict=True):
-            row += self._encoder.token_states(window.ids)[0].mean(axis=0)
+            row += self._encoder.token_states(window.ids).mean(axis=0)
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         return rows
 
@@ -106,14 +95,15 @@ def _frozen() -> Mapping[str, Any]:
 
 @cache
 def _plain_layer(index: int) -> Callable[[Any], Any]:
-    return _layer(_frozen(), {}, index)
+    return _layer({}, index)
 
 
-def _layer(frozen: Mapping[str, Any], changes: Mapping[str, Any], index: int) -> Callable[[Any], Any]:
-    """One layer: states of a window in, states out."""
+def _layer(changes: Mapping[str, Any], index: int) -> Callable[[Any], Any]:
+    """One layer, with what is added to its weights: states of a window in, states out."""
     import torch
     from torch.nn import functional
 
+    frozen = _frozen()
     at = f"encoder.layer.{index}."
 
     def product(*names: str, bend: str = "none") -> Callable[[Any], Any]:

@@ -26,7 +26,7 @@ from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.content.jury.lexicon import lexical_logits
 from lazaretto.gates.content.jury.reading import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.jury.views import View, views
-from lazaretto.gates.content.records import Prepared, Role
+from lazaretto.gates.content.records import InputKind, Prepared, Role
 from lazaretto.models.eight_bit import EightBitEncoder
 from lazaretto.models.minilm import minilm_tokenizer
 from lazaretto.models.stacked import split_seat
@@ -101,15 +101,12 @@ class JuryModels:
         for name, digest in manifest["sha256"].items():
             if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
                 raise ModelUnavailable(f"{name} is not the file that jury.json describes")
-        seats = [split_seat(load_file(folder / f"{role.value}.safetensors")) for role in _SEATS]
+        self._seats = {role: _seat(load_file(folder / f"{role.value}.safetensors"), manifest, role) for role in _SEATS}
         self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
         self.version = str(manifest["version"])
-        self._window = int(manifest.get("window", WINDOW))
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
         lexicon = load_file(folder / "lexicon.safetensors")
         self.lexicon = {name: np.asarray(values, np.float64) for name, values in lexicon.items()}
-        self._encoder = EightBitEncoder([adapter for adapter, _ in seats])
-        self._heads = [heads for _, heads in seats]
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str, str], Reading | None] = OrderedDict()
 
@@ -136,42 +133,78 @@ class JuryModels:
     def _read_view(self, whole: View) -> Reading:
         view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
         tokenizer = minilm_tokenizer()
-        text = tokenizer.encode(view.text, add_special_tokens=False)
-        picture = tokenizer.encode(view.picture, add_special_tokens=False)
-        parts = windows(view.kind, text.ids, picture.ids, MOST_WINDOWS, self._window)
-        states = [self._encoder.token_states(w.ids) for w in parts]
-        column = HEADS.index(view.head)
-        settings = self.settings[view.head]
+        text, picture = (tokenizer.encode(part, add_special_tokens=False) for part in (view.text, view.picture))
+        column, settings = HEADS.index(view.head), self.settings[view.head]
+        looks = {role: seat.look(view.kind, text.ids, picture.ids, column) for role, seat in self._seats.items()}
         lexical = 0.0
+        if any(words for _, _, words in settings.calibration.values()):
+            lexical = self._lexical(view, looks[_SEATS[0]], text.offsets)
         seats: dict[Role, SeatReading] = {}
-        for index, role in enumerate(_SEATS):
-            heads = self._heads[index]
-            tokens = [s[index] @ heads["risk.weight"][column] for s in states]
-            logits = np.array([t.mean() for t in tokens]) + heads["risk.bias"][column]
-            worst = np.argsort(-logits)[: _AVERAGED if len(logits) <= _AVERAGED else _WORST]
-            pooled = states[int(worst[0])][index].mean(axis=0)
-            logit = float(logits[worst].mean())
+        for role, look in looks.items():
             offset, own, words = settings.calibration[role.value]
-            if words and role is _SEATS[0]:
-                lexical = self._lexical(view, parts, int(worst[0]), text.offsets)
+            seat = self._seats[role]
             seats[role] = SeatReading(
-                logit,
-                offset + own * logit + words * lexical,
-                _spans(view, parts[int(worst[0])], tokens[int(worst[0])], (text.offsets, picture.offsets)),
-                _named(self._names[0], _softmax(heads["hazard.weight"] @ pooled + heads["hazard.bias"])),
-                _named(self._names[1], sigmoid(heads["context.weight"] @ pooled + heads["context.bias"])),
+                look.logit,
+                offset + own * look.logit + words * lexical,
+                _spans(view, look.worst, look.scores, (text.offsets, picture.offsets)),
+                _named(self._names[0], _softmax(seat.heads["hazard.weight"] @ look.pooled + seat.heads["hazard.bias"])),
+                _named(
+                    self._names[1], sigmoid(seat.heads["context.weight"] @ look.pooled + seat.heads["context.bias"])
+                ),
             )
-        longest = max(len(whole.text), len(whole.picture))
-        covered = sum(len(w.ids) for w in parts) >= len(text.ids) and longest <= _CHARACTERS
-        return Reading(view.head, seats, sum(len(w.ids) for w in parts), not covered)
+        covered = all(look.tokens >= len(text.ids) for look in looks.values())
+        sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
+        return Reading(view.head, seats, sum(look.tokens for look in looks.values()), sampled)
 
-    def _lexical(self, view: View, parts: Sequence[Window], worst: int, offsets: Sequence[tuple[int, int]]) -> float:
+    def _lexical(self, view: View, look: _Look, offsets: Sequence[tuple[int, int]]) -> float:
         """The bag of words' logit: of the text's beginning and, where the text is long, of its worst window too."""
         texts = [view.text]
-        if len(parts) > _AVERAGED:
-            first, last = parts[worst].text
+        if look.windows > _AVERAGED:
+            first, last = look.worst.text
             texts.append(view.text[offsets[first][0] : offsets[last - 1][1]])
         return float(lexical_logits(texts, self.lexicon).max())
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One seat's look at one view."""
+
+    logit: float
+    worst: Window
+    scores: NDArray[np.float32]
+    """Of the worst window's tokens."""
+    pooled: NDArray[np.float32]
+    """The worst window's mean state."""
+    windows: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Seat:
+    """A debater's model."""
+
+    encoder: EightBitEncoder
+    heads: Mapping[str, NDArray[np.float32]]
+    window: int
+    """How many tokens it reads at once."""
+
+    def look(self, kind: InputKind, text: Sequence[int], picture: Sequence[int], head: int) -> _Look:
+        """Read all windows, and keep what the worst ones say."""
+        parts = windows(kind, text, picture, MOST_WINDOWS * WINDOW // self.window, self.window)
+        states = [self.encoder.token_states(part.ids) for part in parts]
+        scores = [s @ self.heads["risk.weight"][head] for s in states]
+        logits = np.array([t.mean() for t in scores]) + self.heads["risk.bias"][head]
+        order = np.argsort(-logits)[: _AVERAGED if len(logits) <= _AVERAGED else _WORST]
+        worst = int(order[0])
+        tokens = sum(len(part.ids) for part in parts)
+        return _Look(
+            float(logits[order].mean()), parts[worst], scores[worst], states[worst].mean(axis=0), len(parts), tokens
+        )
+
+
+def _seat(stored: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], role: Role) -> _Seat:
+    adapter, heads = split_seat(stored)
+    return _Seat(EightBitEncoder(adapter), heads, int(manifest["windows"][role.value]))
 
 
 def _sampled(text: str) -> str:
