@@ -12,6 +12,7 @@ import json
 import sys
 
 from lazaretto.bench.memory_evidence import split_teams, walk
+from lazaretto.bench.memory_threshold import at_work
 from lazaretto.bench.runners.memory import detection, fit
 from lazaretto.gates.memory.records import WEIGHTS
 from lazaretto.learn.records.training import TrainingSettings
@@ -24,10 +25,12 @@ def main() -> None:
     """Train, write, print."""
     log = simulate(SCENARIO)
     walked = walk(log, SCENARIO)
-    model = fit(log, walked, split_teams(SCENARIO), TrainingSettings(seed=7_001))
+    split = split_teams(SCENARIO)
+    model = fit(log, (walked, walk(log, SCENARIO, at_work=True)), split, TrainingSettings(seed=7_001))
+    model = at_work(model, log, SCENARIO, split.validate)
     model.save(WEIGHTS)
     found = detection(log, model.score(walked.looked).fused, model.fusion.threshold, SCENARIO)
-    json.dump(found, sys.stdout, indent=1)
+    json.dump({name: value for name, value in found.items() if not isinstance(value, list)}, sys.stdout, indent=1)
 
 
 if __name__ == "__main__":

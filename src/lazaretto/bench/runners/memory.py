@@ -3,7 +3,8 @@
 Settings: fields of the world's scenario (``rounds``, ``per_domain``, ``poison`` or ``ratio``, ``axes``, ...),
 ``method`` (``ours`` or a baseline's name), ``noise`` (on embeddings at test time), ``adaptive`` (versions that an
 attacker who can query the detector tries per memory), ``peace`` (train under
-attack, then guard a world without one) and the ablations ``contrast``, ``alphas``, ``use_graph``, ``repair``.
+attack, then guard a world without one) and the ablations ``contrast``, ``alphas``, ``use_graph``, ``repair``,
+``rewrite_near``. Every unit leaves a ledger of its defended run in its work folder.
 """
 
 from __future__ import annotations
@@ -19,19 +20,24 @@ from numpy.typing import NDArray
 
 from lazaretto.bench.context import Progress, RunContext
 from lazaretto.bench.memory_adaptive import Adaptive
-from lazaretto.bench.memory_defence import MemoryDefence
+from lazaretto.bench.memory_defence import MemoryDefence, Options, ScorerDefence
 from lazaretto.bench.memory_evidence import Split, Walked, split_teams, walk
+from lazaretto.bench.memory_ledger import write_ledger
+from lazaretto.bench.memory_threshold import at_work
+from lazaretto.bench.results import in_turn
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.evidence import joined, taken
 from lazaretto.gates.memory.records import Fusion, RecordModel
-from lazaretto.learn.records.baselines import Data, baseline
+from lazaretto.learn.records.baselines import NEEDS_EVIDENCE, Data, baseline
 from lazaretto.learn.records.training import TrainingSettings, fit_fusion, train, without_graph
 from lazaretto.metrics.detection import auc, confusion, recall_at_fpr
 from lazaretto.metrics.intervals import bootstrap_interval
-from lazaretto.worlds.shared_memory import DOMAINS, Log, Outcomes, Scenario, outcomes, simulate
-from lazaretto.worlds.shared_memory.log import load_log, log_path, save_log
+from lazaretto.worlds.shared_memory import DOMAINS, Log, Outcomes, Scenario, Screen, outcomes, simulate
+from lazaretto.worlds.shared_memory.log import agent_points, load_log, log_path, save_log
 
-_OWN = {"method", "noise", "adaptive", "contrast", "alphas", "use_graph", "repair", "steps", "peace"}
+_ROC = np.arange(101) / 1000
+"""False-positive rates of the ROC curve: every tenth of a per cent up to ten."""
+_OWN = {"method", "noise", "adaptive", "contrast", "alphas", "use_graph", "repair", "rewrite_near", "steps", "peace"}
 
 
 def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
@@ -43,23 +49,38 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     before = outcomes(log, scenario, split.test)
     method = str(settings.get("method", "ours"))
     measures: dict[str, Any] = {f"{k}_before": v for k, v in dataclasses.asdict(before).items()}
+    measures["agents_before"] = agent_points(log, scenario, split.test)
     if method != "ours":
-        return {**measures, **_judge_baseline(method, log, scenario, (walked, split), seed)}
+        found, screen = _judge_baseline(method, log, scenario, (walked, split), seed)
+        del walked
+        return measures | found | _defended((screen, None), scenario, before, context)
     options = TrainingSettings(
         seed=seed, steps=int(settings.get("steps", 500)), contrast=float(settings.get("contrast", 0.3)),
         use_graph=bool(settings.get("use_graph", True)),
         alphas=tuple(settings.get("alphas", TrainingSettings().alphas)),
     )  # fmt: skip
-    model = fit(log, walked, split, options)
+    model = fit(log, (walked, walk(log, scenario, at_work=True)), split, options)
     tested = walk(log, scenario, float(settings["noise"])) if settings.get("noise") else walked
     context.progress(0.65, "trained")
     looked = without_graph(tested.looked, options.use_graph)
     measures |= detection(log, model.score(looked).fused, model.fusion.threshold, scenario)
     measures["alpha"] = model.fusion.alpha
+    del walked, tested, looked  # half of what a main run holds in memory
+    how = Options(
+        bool(settings.get("repair", True)), bool(settings.get("rewrite_near", False)), options.use_graph,
+        float(settings.get("noise", 0.0)),
+    )  # fmt: skip
+    model = at_work(model, log, scenario, split.validate, how)
+    measures |= {"threshold": model.fusion.threshold, "hold": model.fusion.hold}
     if settings.get("peace"):
         scenario = dataclasses.replace(scenario, poison=0)
         before = outcomes(kept_log(scenario, context.workdir, context.progress), scenario, split.test)
-    return measures | _defended(model, scenario, settings, before, context)
+    defence = MemoryDefence(model, scenario, model.fusion.hold, how)
+    tries = int(settings.get("adaptive", 0))
+    attacker = Adaptive(model, scenario, tries, defence.windows) if tries else None
+    measures |= _defended((defence, attacker), scenario, before, context)
+    measures |= {f"{name}_by_defence": count for name, count in defence.done.items()}
+    return measures
 
 
 def scenario_from(settings: Mapping[str, Any], seed: int) -> Scenario:
@@ -78,21 +99,22 @@ def kept_log(scenario: Scenario, workdir: Path, progress: Progress) -> Log:
     """The undefended run, simulated once and kept for all methods that are compared on it."""
     folder = Path(os.environ.get("LAZARETTO_WORLDS", workdir.parent / "worlds"))
     path = log_path(folder, scenario)
-    if path.exists():
-        return load_log(path)
-    log = simulate(scenario, progress=progress)
-    save_log(log, path)
-    return log
+    with in_turn(path):
+        if not path.exists():
+            save_log(simulate(scenario, progress=progress), path)
+    return load_log(path)
 
 
-def fit(log: Log, walked: Walked, split: Split, options: TrainingSettings) -> RecordModel:
-    """Our detector, trained and fixed on its teams."""
+def fit(log: Log, walks: tuple[Walked, Walked], split: Split, options: TrainingSettings) -> RecordModel:
+    """Our detector, trained and fixed on its teams; ``walks`` with nothing held back, and as it is at work."""
     use = (log.poisoned | log.honest) & (log.round >= 20)
-    rows = np.flatnonzero(use & np.isin(log.team, split.train))
-    looked = joined([taken(walked.looked, rows), walked.cross])
-    truth = np.concatenate([log.poisoned[rows], np.ones(len(walked.cross), dtype=bool)])
-    model = RecordModel(train(looked, truth, options), Fusion())
-    rows = np.flatnonzero(use & np.isin(log.team, split.validate))
+    looks, truths = [], []
+    for walked in walks:
+        places = np.flatnonzero((use & np.isin(log.team, split.train))[walked.rows])
+        looks += [taken(walked.looked, places), walked.cross]
+        truths += [log.poisoned[walked.rows[places]], np.ones(len(walked.cross), dtype=bool)]
+    model = RecordModel(train(joined(looks), np.concatenate(truths), options), Fusion())
+    walked, rows = walks[0], np.flatnonzero(use & np.isin(log.team, split.validate))
     checked = without_graph(taken(walked.looked, rows), options.use_graph)
     return RecordModel(model.arrays, fit_fusion(model, checked, log.poisoned[rows], options))
 
@@ -113,6 +135,7 @@ def detection(log: Log, scores: NDArray[Any], threshold: float, scenario: Scenar
         "recall_1_percent": recall_at_fpr(truth, values),
         "benign_kept": 1 - counts.fpr,
         "accuracy_spread": float(np.ptp(accuracies) / 2),
+        "roc": [float((values[truth] > bar).mean()) for bar in np.quantile(values[~truth], 1 - _ROC)],
         **_interval(truth, values),
     }
     for kind, name in ((1, "auc_type_1"), (2, "auc_type_2"), (3, "auc_type_3")):
@@ -133,7 +156,10 @@ def _interval(truth: NDArray[np.bool_], values: NDArray[np.float64]) -> dict[str
     return {"auc_low": interval.low, "auc_high": interval.high}
 
 
-def _judge_baseline(method: str, log: Log, scenario: Scenario, seen: tuple[Walked, Split], seed: int) -> dict[str, Any]:
+def _judge_baseline(
+    method: str, log: Log, scenario: Scenario, seen: tuple[Walked, Split], seed: int
+) -> tuple[dict[str, Any], ScorerDefence]:
+    """What a comparison method finds, and the same method as a defence."""
     walked, split = seen
     use = (log.poisoned | log.honest) & (log.round >= 20)
 
@@ -145,31 +171,35 @@ def _judge_baseline(method: str, log: Log, scenario: Scenario, seen: tuple[Walke
     test = np.flatnonzero(np.isin(log.team, split.test))
     scores = np.zeros(len(log))
     scores[test] = scorer(walked.vectors[test].astype(np.float32), taken(walked.looked, test))
-    return detection(log, scores, threshold, scenario)
+    screen = ScorerDefence(scorer, threshold, scenario, with_evidence=method in NEEDS_EVIDENCE)
+    return detection(log, scores, threshold, scenario), screen
 
 
 def _defended(
-    model: RecordModel, scenario: Scenario, settings: Mapping[str, Any], before: Outcomes, context: RunContext
+    sides: tuple[Screen, Adaptive | None], scenario: Scenario, before: Outcomes, context: RunContext
 ) -> dict[str, Any]:
-    """The same world with the defence in it."""
+    """The same world with a defence in it, and with an adaptive attacker where there is one."""
+    screen, attacker = sides
     test = split_teams(scenario).test
-    defence = MemoryDefence(model, scenario, repair=bool(settings.get("repair", True)))
-    attacker = Adaptive(model, scenario, int(settings["adaptive"])) if settings.get("adaptive") else None
-    if attacker is not None:
-        attacker.watch(defence.windows)
-    log = simulate(scenario, defence, attacker, _part(context.progress, 0.65, 1.0))
+    log = simulate(scenario, screen, attacker, _part(context.progress, 0.65, 1.0))
     after = outcomes(log, scenario, test)
     mine = np.isin(log.team, test) & (log.round >= scenario.quiet_rounds)
     found: dict[str, Any] = {f"{k}_after": v for k, v in dataclasses.asdict(after).items()}
     if log.poisoned.any():
         found["held_poison"] = float(log.held[mine & log.poisoned].mean())
         found["harm_of_poison"] = float(log.taint[mine & log.poisoned].mean())
+        passed = mine & log.poisoned & ~log.held
+        found["harm_of_passed"] = float(log.taint[passed].mean()) if passed.any() else None
         found["misbehaviour_drop"] = 1 - after.misbehaviour / before.misbehaviour
         found["coverage_drop"] = 1 - after.coverage / before.coverage if before.coverage else None
-    found["honest_kept_live"] = float(1 - log.held[mine & log.honest].mean())
+    found["agents_after"] = agent_points(log, scenario, test)
+    honest = mine & log.honest
+    found["honest_kept_live"] = float(1 - (log.held | log.rewritten)[honest].mean())
     found["reward_change"] = (after.reward - before.reward) / abs(before.reward)
     if attacker is not None:
         found["queries_per_poison"] = attacker.queries / max(attacker.made, 1)
+    note = {"scenario": dataclasses.asdict(scenario), "measures": found}
+    found["in_ledger"] = write_ledger(context.workdir / "ledger.db", log, scenario, test, note)
     return found
 
 

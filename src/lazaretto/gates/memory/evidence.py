@@ -1,8 +1,10 @@
 """The evidence around a structured memory: who writes it, what they wrote before, and what others say of the same.
 
 A window holds the recent memories of a group of agents (24 agents x 200 memories in the paper). A new memory is
-compared with the nearest situations in it. One writer is one voice, and a writer's own memories do not support it, so
-that repeating a claim earns nothing. Looking costs the same however many memories were ever written.
+compared with the nearest situations in it. One writer is one voice, one root source is one voice however many repeat
+it, and a writer's own memories do not support it, so that repeating a claim earns nothing. A memory
+is trusted no more than the least trusted of those it was made from, and speaks the less the more of what was made from
+it failed. Looking costs the same however many memories were ever written.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from numpy.typing import NDArray
 
 from lazaretto.models.record_embedding import BLOCKS, DIMENSION, Floats
 
-NEIGHBOURS = 16
+OWN, OTHERS = 4, 12
+NEIGHBOURS = OWN + OTHERS
+"""Nearest memories that are looked at: a few of the writer's own, most of others. One's own last steps are always the
+nearest, and would leave no place for a witness."""
 CAPACITY = 24 * 200
 HISTORY = 200
 OUTCOMES = 100
@@ -29,6 +34,11 @@ _ACTION_SHARE = BLOCKS["action"] / DIMENSION
 _LIKENESS = 20.0
 """Sharpness of likeness: a neighbour whose situation's cosine is 0.05 lower counts a third."""
 UNKNOWN_STABILITY = 0.5
+BENEFIT = 2.0
+"""Good uses with which every memory begins: one bad use is no proof."""
+_GONE = np.float32(-2.0)
+"""Under every cosine."""
+Ints = NDArray[np.int64]
 
 
 @cache
@@ -37,6 +47,31 @@ def _projections() -> tuple[Floats, Floats]:
     situation = rng.standard_normal((_SITUATION_END, SITUATION), dtype=np.float32) / np.sqrt(np.float32(SITUATION))
     short = rng.standard_normal((DIMENSION, SHORT), dtype=np.float32) / np.sqrt(np.float32(SHORT))
     return situation, short
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """Memories as a window keeps and compares them, one row each."""
+
+    situation: Floats
+    """State and context, unit vectors."""
+    action: Floats
+    short: Floats
+    """The whole embedding in fewer dimensions."""
+
+    def __len__(self) -> int:
+        return len(self.short)
+
+    def __getitem__(self, rows: Ints | slice) -> Shortened:
+        return Shortened(self.situation[rows], self.action[rows], self.short[rows])
+
+
+def shortened(vectors: Floats) -> Shortened:
+    """Embeddings of 768 dimensions as a window needs them."""
+    by_situation, by_all = _projections()
+    situation = vectors[:, :_SITUATION_END] @ by_situation
+    situation /= np.maximum(np.linalg.norm(situation, axis=1, keepdims=True), 1e-9)
+    return Shortened(situation, vectors[:, _SITUATION_END:_ACTION_END], vectors @ by_all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +91,12 @@ class Looked:
     conflict: Floats
     """0: all voices agree with its action; 1: all are opposed; 0.5 where there is no voice."""
     voices: Floats
-    """Other writers heard."""
-    neighbours: NDArray[np.int64]
+    """Independent others heard."""
+    support: Floats
+    """How much they count together: 1 is one other writer in the very same situation."""
+    lineage: Floats
+    """Trust of the least trusted memory it was made from; 1 where none is known."""
+    neighbours: Ints
     """Ids of the neighbours, -1 for none."""
 
     def __len__(self) -> int:
@@ -69,7 +108,7 @@ def joined(parts: Sequence[Looked]) -> Looked:
     return Looked(*(np.concatenate([getattr(p, name) for p in parts]) for name in Looked.__dataclass_fields__))
 
 
-def taken(looked: Looked, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Looked:
+def taken(looked: Looked, rows: Ints | NDArray[np.bool_]) -> Looked:
     """Some rows of a look."""
     return Looked(*(getattr(looked, name)[rows] for name in Looked.__dataclass_fields__))
 
@@ -79,45 +118,51 @@ class Writers:
 
     def __init__(self) -> None:
         self._place: dict[str, int] = {}
-        self._recent: list[Floats] = []
-        self._sum: list[Floats] = []
-        self._count: list[int] = []
-        self._outcomes: list[list[float]] = []
+        self._recent = np.zeros((8, HISTORY, SHORT), np.float32)
+        self._sum = np.zeros((8, SHORT), np.float32)
+        self._count = np.zeros(8, dtype=np.int64)
+        self._outcomes = np.zeros((8, OUTCOMES), np.float32)
+        self._reports = np.zeros(8, dtype=np.int64)
 
     def place(self, writer: str) -> int:
         """A writer's number; a new writer gets one."""
         place = self._place.get(writer)
         if place is None:
             place = self._place[writer] = len(self._place)
-            self._recent.append(np.zeros((HISTORY, SHORT), np.float32))
-            self._sum.append(np.zeros(SHORT, np.float32))
-            self._count.append(0)
-            self._outcomes.append([])
+            if place == len(self._sum):
+                for name in ("_recent", "_sum", "_count", "_outcomes", "_reports"):
+                    old = getattr(self, name)
+                    setattr(self, name, np.concatenate([old, np.zeros_like(old)]))
         return place
 
-    def wrote(self, place: int, short: Floats) -> None:
-        """Add a memory to a writer's history."""
-        slot = self._count[place] % HISTORY
-        self._sum[place] += short - self._recent[place][slot]
-        self._recent[place][slot] = short
-        self._count[place] += 1
+    def places(self, writers: Sequence[str]) -> Ints:
+        """The numbers of several writers."""
+        return np.array([self.place(w) for w in writers], dtype=np.int64)
 
-    def reported(self, place: int, good: float) -> None:
-        """Add an outcome."""
-        outcomes = self._outcomes[place]
-        outcomes.append(good)
-        if len(outcomes) > OUTCOMES:
-            del outcomes[0]
+    def wrote(self, places: Ints, short: Floats) -> None:
+        """Add memories to their writers' histories."""
+        for place, one in zip(places.tolist(), short, strict=True):
+            slot = self._count[place] % HISTORY
+            self._sum[place] += one - self._recent[place, slot]
+            self._recent[place, slot] = one
+            self._count[place] += 1
 
-    def similarity(self, place: int, short: Floats) -> float:
-        """Mean cosine to the writer's history; 0.5 where it has none."""
-        kept = min(self._count[place], HISTORY)
-        return float(short @ self._sum[place] / kept) if kept else 0.5
+    def reported(self, places: Ints, good: Floats) -> None:
+        """Add outcomes, at most one per writer at a time."""
+        self._outcomes[places, self._reports[places] % OUTCOMES] = good
+        self._reports[places] += 1
 
-    def stability(self, place: int) -> float:
+    def similarity(self, places: Ints, short: Floats) -> Floats:
+        """Mean cosine to each writer's history; 0.5 where it has none."""
+        kept = np.minimum(self._count[places], HISTORY)
+        mean = (short * self._sum[places]).sum(1) / np.maximum(kept, 1)
+        return np.where(kept > 0, mean, np.float32(0.5)).astype(np.float32)
+
+    def stability(self, places: Ints) -> Floats:
         """Share of good outcomes; one half where nothing is known."""
-        outcomes = self._outcomes[place]
-        return sum(outcomes) / len(outcomes) if outcomes else UNKNOWN_STABILITY
+        heard = np.minimum(self._reports[places], OUTCOMES)
+        share = self._outcomes[places].sum(1) / np.maximum(heard, 1)
+        return np.where(heard > 0, share, np.float32(UNKNOWN_STABILITY)).astype(np.float32)
 
 
 class Window:
@@ -132,91 +177,131 @@ class Window:
         self._action = np.zeros((capacity, BLOCKS["action"]), np.float32)
         self._short = np.zeros((capacity, SHORT), np.float32)
         self._writer = np.full(capacity, -1, dtype=np.int64)
-        self._credibility = np.zeros(capacity, np.float32)
+        self._trust = np.zeros(capacity, np.float32)
         self._ids = np.full(capacity, -1, dtype=np.int64)
+        self._root = np.full(capacity, -1, dtype=np.int64)
+        self._weight = np.ones(capacity, np.float32)
+        self._uses = np.zeros((capacity, 2), np.float32)
         self._slots: dict[int, int] = {}
 
-    def look(self, vectors: Floats, writers: Sequence[str], ids: NDArray[np.int64] | None = None) -> Looked:
-        """What the window says about memories, without taking them in. ``ids``: theirs, when they already are in."""
-        situation, short = self._shortened(vectors)
-        action = vectors[:, _SITUATION_END:_ACTION_END]
-        place = np.array([self.writers.place(w) for w in writers], dtype=np.int64)
-        likeness, best = self._nearest(situation, ids)
+    def look(
+        self, memories: Shortened, writers: Sequence[str], parents: Ints | None = None, ids: Ints | None = None
+    ) -> Looked:
+        """What the window says about memories, without taking them in.
+
+        ``parents``: rows of ids they were made from, -1 for none. ``ids``: theirs, when they already are in.
+        """
+        place = self.writers.places(writers)
+        lineage, _ = self._descent(parents, len(memories))
+        likeness, best = self._nearest(memories.situation, place, ids)
         known = np.asarray(best >= 0)
-        agreement = np.where(known, (self._action[best] * action[:, None]).sum(-1) / _ACTION_SHARE, 0.0)
-        other = known & (self._writer[best] != place[:, None])
-        voice = _voices(self._writer[best], np.where(other, likeness, 0.0))
+        writer = self._writer[best]
+        agreement = np.where(known, np.einsum("nkd,nd->nk", self._action[best], memories.action) / _ACTION_SHARE, 0.0)
+        other = known & (writer != place[:, None])
+        heard = np.where(other, likeness * self._weight[best], np.float32(0.0))
+        voice, voices = _voices(writer, np.where(known, self._root[best], -1), heard)
         total = voice.sum(1)
         conflict = np.where(total > 0, (voice * (1 - agreement)).sum(1) / (2 * np.where(total > 0, total, 1.0)), 0.5)
         weight = likeness / np.maximum(likeness.sum(1, keepdims=True), 1e-9)
-        usual = (weight[..., None] * self._short[best]).sum(1)
-        pairs = np.stack([likeness, agreement, np.where(known, self._credibility[best], 0.0), other, voice], axis=-1)
-        histories = [self.writers.similarity(p, s) for p, s in zip(place.tolist(), short, strict=True)]
-        stability = [self.writers.stability(p) for p in place.tolist()]
+        usual = np.einsum("nk,nkd->nd", weight, self._short[best])
+        trust = np.where(known, self._trust[best] * self._weight[best], 0.0)
+        pairs = np.stack([likeness, agreement, trust, other, voice], axis=-1)
         return Looked(
-            short,
-            np.where(known.any(axis=1, keepdims=True), short - usual, 0.0).astype(np.float32),
+            memories.short,
+            np.where(known.any(axis=1, keepdims=True), memories.short - usual, 0.0).astype(np.float32),
             pairs.astype(np.float32),
-            np.array(histories, np.float32),
-            np.array(stability, np.float32),
+            self.writers.similarity(place, memories.short),
+            self.writers.stability(place),
             conflict.astype(np.float32),
-            (voice > 0).sum(1).astype(np.float32),
+            voices,
+            total,
+            lineage,
             np.where(known, self._ids[best], -1),
         )
 
     def add(
-        self, vectors: Floats, writers: Sequence[str], ids: Sequence[int], credibility: Floats, short: Floats
-    ) -> None:
+        self, memories: Shortened, writers: Sequence[str], ids: Sequence[int], trust: Floats,
+        parents: Ints | None = None,
+    ) -> None:  # fmt: skip
         """Take memories in; the oldest make room."""
-        situation, _ = self._shortened(vectors)
+        _, root = self._descent(parents, len(memories))
         slots = (self._next + np.arange(len(ids))) % self.capacity
         for slot in slots[self._ids[slots] >= 0].tolist():
             self._slots.pop(int(self._ids[slot]), None)
-        self._situation[slots], self._short[slots] = situation, short
-        self._action[slots] = vectors[:, _SITUATION_END:_ACTION_END]
-        self._credibility[slots], self._ids[slots] = credibility, ids
-        for slot, writer, one, item in zip(slots.tolist(), writers, short, ids, strict=True):
-            place = self.writers.place(writer)
-            self._writer[slot] = place
-            self._slots[item] = slot
-            self.writers.wrote(place, one)
+        self._situation[slots], self._short[slots] = memories.situation, memories.short
+        self._action[slots], self._trust[slots] = memories.action, trust
+        self._ids[slots], self._weight[slots], self._uses[slots] = ids, 1.0, 0.0
+        self._root[slots] = np.where(root < 0, self._ids[slots], root)
+        places = self.writers.places(writers)
+        self._writer[slots] = places
+        self._slots.update(zip(ids, slots.tolist(), strict=True))
+        self.writers.wrote(places, memories.short)
         self._next = (self._next + len(ids)) % self.capacity
         self.size = min(self.capacity, self.size + len(ids))
+
+    def used(self, parents: Ints, good: NDArray[np.bool_]) -> None:
+        """How decisions went that were made from memories here (rows of ids, -1 for none)."""
+        for several, well in zip(parents.tolist(), good.tolist(), strict=True):
+            for slot in (self._slots.get(parent) for parent in several):
+                if slot is not None:
+                    self._uses[slot, int(well)] += 1
+                    failed, worked = self._uses[slot]
+                    self._weight[slot] = (worked + BENEFIT) / (failed + worked + BENEFIT)
 
     def forget(self, item: int) -> None:
         """Take a memory out: it no longer speaks for or against others."""
         slot = self._slots.pop(item, None)
         if slot is not None:
-            self._situation[slot], self._writer[slot], self._ids[slot] = -1.0, -1, -1
+            self._situation[slot], self._writer[slot], self._ids[slot], self._root[slot] = -1.0, -1, -1, -1
 
-    def _shortened(self, vectors: Floats) -> tuple[Floats, Floats]:
-        by_situation, by_all = _projections()
-        situation = vectors[:, :_SITUATION_END] @ by_situation
-        situation /= np.maximum(np.linalg.norm(situation, axis=1, keepdims=True), 1e-9)
-        return situation, vectors @ by_all
+    def _descent(self, parents: Ints | None, count: int) -> tuple[Floats, Ints]:
+        """Least trust among the parents, and the one root they all go back to (-1 where they have several or none)."""
+        least, root = np.ones(count, np.float32), np.full(count, -1, dtype=np.int64)
+        if parents is None:
+            return least, root
+        for row, several in enumerate(parents.tolist()):
+            slots = [slot for slot in map(self._slots.get, several) if slot is not None]
+            if slots:
+                least[row] = self._trust[slots].min()
+                roots = set(self._root[slots].tolist())
+                root[row] = roots.pop() if len(roots) == 1 else -1
+        return least, root
 
-    def _nearest(self, situation: Floats, ids: NDArray[np.int64] | None) -> tuple[Floats, NDArray[np.int64]]:
-        count = min(NEIGHBOURS, self.size)
-        if count == 0:
+    def _nearest(self, situation: Floats, place: Ints, ids: Ints | None) -> tuple[Floats, Ints]:
+        """Likeness and slots of the nearest memories, the writer's own first; 0 and -1 where there is none."""
+        if self.size == 0:
             shape = (len(situation), NEIGHBOURS)
             return np.zeros(shape, np.float32), np.full(shape, -1, dtype=np.int64)
         cosine = situation @ self._situation[: self.size].T
-        best = np.argpartition(-cosine, count - 1, axis=1)[:, :count]
-        found = np.take_along_axis(cosine, best, 1)
-        gone = self._ids[best] < 0
+        own = self._writer[: self.size] == place[:, None]
         if ids is not None:  # a memory is no witness for itself
-            gone |= self._ids[best] == ids[:, None]
-        likeness = np.where(gone, 0.0, np.exp(_LIKENESS * (found - 1)))
-        best = np.where(gone, -1, best)
-        if count < NEIGHBOURS:
-            missing = ((0, 0), (0, NEIGHBOURS - count))
-            likeness, best = np.pad(likeness, missing), np.pad(best, missing, constant_values=-1)
-        return likeness.astype(np.float32), best
+            cosine[self._ids[: self.size] == ids[:, None]] = _GONE
+        cosine[:, self._ids[: self.size] < 0] = _GONE
+        parts = [_top(np.where(own, cosine, _GONE), OWN), _top(np.where(own, _GONE, cosine), OTHERS)]
+        found, best = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
+        gone = found <= _GONE
+        likeness = np.where(gone, np.float32(0.0), np.exp(np.float32(_LIKENESS) * (found - 1)))
+        return likeness, np.where(gone, -1, best)
 
 
-def _voices(writer: NDArray[np.int64], likeness: Floats) -> Floats:
-    """Each writer speaks once: its likeness is shared among its memories, and counts as its nearest one's."""
-    same = writer[:, :, None] == writer[:, None, :]
-    mine = np.where(same, likeness[:, None, :], 0.0)
+def _top(cosine: Floats, count: int) -> tuple[Floats, Ints]:
+    """The highest of each row and their columns; padded with ``_GONE`` where a row is shorter."""
+    size = cosine.shape[1]
+    if size <= count:
+        best = np.broadcast_to(np.arange(size), cosine.shape)
+        missing = ((0, 0), (0, count - size))
+        return np.pad(cosine, missing, constant_values=_GONE), np.pad(best, missing, constant_values=-1)
+    best = np.argpartition(cosine, size - count, axis=1)[:, size - count :]
+    return np.take_along_axis(cosine, best, 1), best
+
+
+def _voices(writer: Ints, root: Ints, likeness: Floats) -> tuple[Floats, Floats]:
+    """How loud each neighbour is, and how many voices there are in all.
+
+    Each writer, and each root source, speaks once: its loudness is shared among what says the same thing again.
+    """
+    same = (writer[:, :, None] == writer[:, None, :]) | (root[:, :, None] == root[:, None, :])
+    mine = np.where(same, likeness[:, None, :], np.float32(0.0))
     total, loudest = mine.sum(2), mine.max(2)
-    return np.asarray(likeness * loudest / np.maximum(total, 1e-9), dtype=np.float32)
+    share = likeness / np.maximum(total, 1e-9)
+    return np.asarray(share * loudest, dtype=np.float32), share.sum(1).round().astype(np.float32)

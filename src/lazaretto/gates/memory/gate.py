@@ -31,7 +31,8 @@ class MemorySettings:
 
     __pydantic_config__ = CLOSED
     false_positive_rate: Annotated[
-        Share, Field(description="Share of honest texts that may be held; measured on corpora left out of training.")
+        Share,
+        Field(description="Share of honest memories that may be held; measured on what was left out of training."),
     ] = 0.01
     review_rate: Annotated[Share, Field(description="Share of honest texts that may be held or sent to a person.")] = (
         0.05
@@ -72,25 +73,31 @@ class MemoryGate:
         return max(verdicts, key=lambda verdict: (verdict.ruling, verdict.risk))  # a note must not excuse its record
 
     def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
-        """Structured memories that may be used become evidence; those that are held stop being it."""
+        """Structured memories that may be used become evidence; those that are held stop being it.
+
+        One that says of itself that it failed (``meta.success`` is false) is no evidence of what to do.
+        """
         if observation.fields is None:
             return
         screener = self._evidence_of(context).screener
-        if ruling <= Ruling.WARN:
-            screener.keep([observation.id], [observation.agent], vector_of(observation))
+        success = told_success(observation)
+        if success is not None:
+            screener.used(observation.parents, success)
+        if ruling <= Ruling.WARN and success is not False:
+            screener.keep([observation.id], [observation.agent], vector_of(observation), [observation.parents])
         else:
             screener.drop(observation.id)
 
     def _examine_record(self, observation: Observation, context: GateContext) -> Verdict:
         evidence = self._evidence_of(context)
         evidence.hear(context)
-        judged = evidence.screener.screen(observation.agent, vector_of(observation))
+        judged = evidence.screener.screen(observation.agent, vector_of(observation), observation.parents)
         return record_verdict(observation, judged, self.settings.ruling)
 
     def _evidence_of(self, context: GateContext) -> _Evidence:
         namespace = context.ledger.namespace
         if namespace not in self._structured:
-            self._structured[namespace] = _Evidence.of(shared_model(), context)
+            self._structured[namespace] = _Evidence.of(shared_model(), context, self.settings.false_positive_rate)
         return self._structured[namespace]
 
     def judge(self, observation: Observation, screening: Screening, ms: float = 0.0) -> Verdict:
@@ -132,13 +139,14 @@ class _Evidence:
         self._seen, self._due = 0, 0.0
 
     @classmethod
-    def of(cls, model: RecordModel, context: GateContext) -> _Evidence:
-        """Evidence filled with what the ledger holds."""
-        made = cls(StructuredScreener(model))
+    def of(cls, model: RecordModel, context: GateContext, rate: float) -> _Evidence:
+        """Evidence filled with what the ledger holds; ``rate`` is the share of honest memories that may be held."""
+        made = cls(StructuredScreener(model, rate=rate))
         capacity = made.screener.window.capacity
         items = context.ledger.items(channel=Channel.MEMORY, limit=capacity)
-        for item in sorted((i for i in items if i.fields is not None), key=lambda i: i.time):
-            made.screener.keep([item.id], [item.agent], vector_of(item))
+        told = (i for i in items if i.fields is not None and told_success(i) is not False)
+        for item in sorted(told, key=lambda i: i.time):
+            made.screener.keep([item.id], [item.agent], vector_of(item), [item.parents])
         return made
 
     def hear(self, context: GateContext) -> None:
@@ -151,6 +159,12 @@ class _Evidence:
             success = (event.body or {}).get("success")
             if success is not None:
                 self.screener.report([(event.agent, bool(success))])
+
+
+def told_success(observation: Observation) -> bool | None:
+    """What a record says of its own outcome; None where it says nothing."""
+    said = observation.fields.meta.get("success") if observation.fields else None
+    return said if isinstance(said, bool) else None
 
 
 def record_verdict(observation: Observation, judged: Judged, ruling: Ruling) -> Verdict:

@@ -22,6 +22,8 @@ from lazaretto.models.record_embedding import Floats
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "records"
 ATTENDED = 32
 """Dimensions of what the attention gathers; with twice 240 of the embedding the encoder reads 512."""
+AT_WORK_RATE = 0.01
+"""The share of honest memories for which ``Fusion.hold`` is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,21 @@ class Fusion:
     agreement: float = 1 / 3
     threshold: float = 0.5
     """On the fused probability, by F1."""
-    threshold_1_percent: float = 0.5
-    """The one that holds a false-positive rate of one per cent."""
+    by_rate: tuple[tuple[float, float], ...] = ((0.01, 0.5),)
+    """False-positive rate -> threshold on the fused probability, rates rising; measured with nothing held back."""
+    hold: float = 0.5
+    """The threshold at which the gate, at work, holds back at most one in a hundred honest memories."""
     knots: tuple[float, ...] = (0.0, 1.0)
     risk: tuple[float, ...] = (0.0, 1.0)
     low: tuple[float, ...] = (0.0, 0.0)
     high: tuple[float, ...] = (1.0, 1.0)
+
+    def threshold_at(self, rate: float) -> float:
+        """The threshold for a false-positive rate; between measured rates the stricter, never under ``hold`` up to
+        one per cent."""
+        chosen = [threshold for known, threshold in self.by_rate if known <= rate + 1e-12]
+        threshold = chosen[-1] if chosen else self.by_rate[0][1]
+        return max(threshold, self.hold) if rate <= AT_WORK_RATE + 1e-12 else threshold
 
     def calibrated(self, fused: float) -> tuple[float, float, float]:
         """Risk and its interval for a fused probability."""
@@ -64,7 +75,7 @@ class RecordModel:
     def __init__(self, arrays: dict[str, NDArray[np.float32]], fusion: Fusion) -> None:
         self.arrays, self.fusion = arrays, fusion
 
-    def credibility(self, looked: Looked) -> Floats:
+    def own_credibility(self, looked: Looked) -> Floats:
         """C of the paper: similarity to the writer's history, the writer's stability, absence of conflict."""
         f = self.fusion
         total = f.similarity + f.stability + f.agreement
@@ -74,6 +85,10 @@ class RecordModel:
             + f.agreement * (1 - looked.conflict)
         )
         return np.asarray(value / total, dtype=np.float32)
+
+    def credibility(self, looked: Looked) -> Floats:
+        """C, and no more than that of the least credible memory it was made from."""
+        return np.minimum(self.own_credibility(looked), looked.lineage)
 
     def score(self, looked: Looked) -> Scores:
         """The fused probability of poison and its terms."""
@@ -120,6 +135,7 @@ def load_model(folder: Path = WEIGHTS) -> RecordModel:
     except OSError as error:
         raise ModelUnavailable(f"the detector's weights are not in {folder}: {error}") from None
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
+    values["by_rate"] = tuple((float(rate), float(threshold)) for rate, threshold in raw["by_rate"])
     return RecordModel(dict(arrays), Fusion(**values))
 
 

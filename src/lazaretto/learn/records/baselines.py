@@ -18,8 +18,10 @@ from lazaretto.gates.memory.evidence import Looked
 from lazaretto.metrics.detection import confusion, threshold_for_f1
 from lazaretto.models.record_embedding import Floats
 
-Scorer = Callable[[Floats, Looked], NDArray[np.float64]]
-"""Anomaly scores of memories from their embeddings and the evidence around them; higher is more suspicious."""
+Scorer = Callable[[Floats, Looked | None], NDArray[np.float64]]
+"""Anomaly scores of memories from their embeddings and the evidence around them (None where a method needs none);
+higher is more suspicious."""
+NEEDS_EVIDENCE = frozenset({"graph attention classifier"})
 FIT_SAMPLE = 4_000
 GAMMAS = (1 / 768, 0.1 / 768, 10 / 768)
 
@@ -61,7 +63,7 @@ def _residual(train: Data, seed: int) -> Iterator[Scorer]:
     for kept in (8, 16, 32):
         main = axes[:kept].T
 
-        def score(vectors: Floats, _: Looked, main: Floats = main) -> NDArray[np.float64]:
+        def score(vectors: Floats, _: Looked | None, main: Floats = main) -> NDArray[np.float64]:
             rest = vectors - mean - ((vectors - mean) @ main) @ main.T
             return np.asarray(np.linalg.norm(rest, axis=1), dtype=np.float64)
 
@@ -73,7 +75,7 @@ def _attention(train: Data, seed: int) -> Iterator[Scorer]:
     keys = _sample(train, seed, 1_000)
     for sharpness in (10.0, 30.0, 60.0):
 
-        def score(vectors: Floats, _: Looked, sharpness: float = sharpness) -> NDArray[np.float64]:
+        def score(vectors: Floats, _: Looked | None, sharpness: float = sharpness) -> NDArray[np.float64]:
             out = np.empty(len(vectors))
             for start in range(0, len(vectors), 4096):
                 part = vectors[start : start + 4096].astype(np.float32)
@@ -103,7 +105,8 @@ def _graph_attention(train: Data, seed: int) -> Iterator[Scorer]:
         loss.backward()
         optimiser.step()
 
-    def score(_: Floats, looked: Looked) -> NDArray[np.float64]:
+    def score(_: Floats, looked: Looked | None) -> NDArray[np.float64]:
+        assert looked is not None
         with torch.no_grad():
             logits = net(torch.from_numpy(_node(looked, np.arange(len(looked)))))[:, 0]
         return np.asarray(logits.numpy(), dtype=np.float64)
@@ -135,7 +138,7 @@ def _one_class(train: Data, seed: int) -> Iterator[Scorer]:
 
 
 def _from_sklearn(model: Any) -> Scorer:
-    def score(vectors: Floats, _: Looked) -> NDArray[np.float64]:
+    def score(vectors: Floats, _: Looked | None) -> NDArray[np.float64]:
         return np.asarray(-model.decision_function(vectors.astype(np.float32)), dtype=np.float64)
 
     return score

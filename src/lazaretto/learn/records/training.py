@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.memory.evidence import PAIR_FEATURES, SHORT, Looked, taken
-from lazaretto.gates.memory.records import ATTENDED, Fusion, RecordModel
+from lazaretto.gates.memory.records import AT_WORK_RATE, ATTENDED, Fusion, RecordModel
 from lazaretto.metrics.detection import auc, threshold_at_fpr, threshold_for_f1
 from lazaretto.metrics.intervals import wilson_interval
 
 TEMPERATURE = 0.1
 BINS = 16
+DROPPED = 0.5
+"""Share of dimensions that a view of a memory lacks: teams differ, and a few dimensions tell them apart too well."""
+RATES = (0.001, 0.0025, 0.004, 0.005, 0.006, 0.008, 0.01, 0.0125, 0.015, 0.02, 0.05)
+"""False-positive rates for which a threshold is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ def without_graph(looked: Looked, use_graph: bool) -> Looked:
         residual=np.zeros_like(looked.residual),
         pairs=np.zeros_like(looked.pairs),
         conflict=np.full_like(looked.conflict, 0.5),
+        lineage=np.ones_like(looked.lineage),
     )
 
 
@@ -87,7 +92,8 @@ def fit_fusion(model: RecordModel, looked: Looked, poisoned: NDArray[np.bool_], 
         model.fusion,
         alpha=best,
         threshold=threshold_for_f1(poisoned, fused),
-        threshold_1_percent=threshold_at_fpr(poisoned, fused),
+        by_rate=tuple((rate, threshold_at_fpr(poisoned, fused, rate)) for rate in RATES),
+        hold=threshold_at_fpr(poisoned, fused, AT_WORK_RATE),
         knots=knots, risk=risk, low=low, high=high,
     )  # fmt: skip
 
@@ -122,13 +128,17 @@ def _loss(torch: Any, net: Any, part: Looked, truth: Any, settings: TrainingSett
 
 
 def nt_xent(torch: Any, h: Any, kind: Any) -> Any:
-    """NT-Xent with every memory of the same kind as a positive (the other view among them)."""
-    likeness = h @ h.T / TEMPERATURE
-    itself = torch.eye(len(h), dtype=torch.bool)
-    likeness = likeness.masked_fill(itself, -1e9)
-    chance = likeness - torch.logsumexp(likeness, dim=1, keepdim=True)
-    same = (kind[:, None] == kind[None]) & ~itself
-    return -(chance * same).sum(1).div(same.sum(1).clamp(min=1)).mean()
+    """NT-Xent with every memory of the same kind as a positive (the other view among them).
+
+    The sum over positives is taken from the sum of each kind's vectors, which spares a mask over all pairs.
+    """
+    likeness = (h @ h.T / TEMPERATURE).fill_diagonal_(-1e9)
+    sums = torch.stack([h[kind == 0].sum(0), h[kind == 1].sum(0)])
+    counts = torch.stack([(kind == 0).sum(), (kind == 1).sum()])
+    place = kind.long()
+    others = (counts[place] - 1).clamp(min=1)
+    near = (h * (sums[place] - h)).sum(1) / (TEMPERATURE * others)
+    return (torch.logsumexp(likeness, dim=1) * (counts[place] > 1) - near).mean()
 
 
 def _inputs(torch: Any, net: Any, part: Looked, augment: bool) -> Any:
@@ -139,7 +149,7 @@ def _inputs(torch: Any, net: Any, part: Looked, augment: bool) -> Any:
     gathered = (attention[..., None] * net["value"](pairs)).sum(1)
     dense = torch.from_numpy(np.concatenate([part.short, part.residual], axis=1))
     if augment:
-        dense = torch.nn.functional.dropout(dense, 0.1) + 0.01 * torch.randn_like(dense)
+        dense = torch.nn.functional.dropout(dense, DROPPED) + 0.01 * torch.randn_like(dense)
     return torch.cat([dense, gathered], dim=1)
 
 

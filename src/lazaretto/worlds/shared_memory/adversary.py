@@ -25,8 +25,8 @@ REFRESH = 40
 class Chooser(Protocol):
     """An adaptive attacker's choice: other versions of its poison, tried against what it knows of the defence."""
 
-    def choose(self, poison: Memories, right: NDArray[np.float32], team: Ints, agent: Ints) -> Memories:
-        """The versions to use."""
+    def choose(self, poison: Memories, right: NDArray[np.float32], where: tuple[Ints, ...]) -> Memories:
+        """The versions to use; ``where`` are teams, agents and the parents they will name."""
         ...
 
 
@@ -49,6 +49,7 @@ class Adversary:
         self._rng = np.random.default_rng([scenario.seed, 5])
         self._sizes = np.array(scenario.team_sizes())
         self._centres: dict[int, tuple[int, _Centres]] = {}
+        self._size = 0
 
     def strike(self, index: int, pool: Pool, log: Log, size: int) -> tuple[Ints, Ints]:
         """Append this round's poison to the log from row ``size`` on; the teams and slots it takes."""
@@ -56,8 +57,8 @@ class Adversary:
         team, kind, axis, group = (getattr(self._plan, n)[part] for n in ("team", "kind", "axis", "group"))
         if not len(team):
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        slots = np.array([self._rng.choice(pool.usable(t)) for t in team.tolist()])
-        anchors = pool.ids[team, slots]
+        self._size = size
+        slots, anchors = self._anchors(team, pool, log)
         rows = np.arange(size, size + len(team))
         agent = np.where(axis == 2, log.agent[anchors], self._rng.integers(0, self._sizes[team]))
         lies = np.flatnonzero(kind == 3)
@@ -79,14 +80,34 @@ class Adversary:
         log.kind[rows], log.axis[rows], log.hops[rows] = kind, axis, 0
         log.success[rows] = True
         log.shared[rows], log.importance[rows] = True, 1.0  # it wants to be found
-        fresh = axis != 2
+        fresh = (axis != 2) | (slots < 0)  # where nothing is readable there is nothing to alter
         slots[fresh] = pool.new_slots(team[fresh], agent[fresh])
         return team, slots
+
+    def _anchors(self, team: Ints, pool: Pool, log: Log) -> tuple[Ints, Ints]:
+        """A memory of its team for each poison to imitate: its slot and id.
+
+        Where a defence has left nothing readable, any that the team wrote, with slot -1.
+        """
+        slots, anchors = np.full(len(team), -1, dtype=np.int64), np.empty(len(team), dtype=np.int64)
+        for place, t in enumerate(team.tolist()):
+            usable = pool.usable(t)
+            if len(usable):
+                slots[place] = self._rng.choice(usable)
+                anchors[place] = pool.ids[t, slots[place]]
+            else:
+                anchors[place] = self._rng.choice(self._written(t, log))
+        return slots, anchors
+
+    def _written(self, team: int, log: Log) -> Ints:
+        """The last honest memories that a team wrote, readable or not."""
+        mine = (log.team[: self._size] == team) & (log.kind[: self._size] == 0)
+        return np.flatnonzero(mine)[-SAMPLE:]
 
     def _write(self, log: Log, rows: Ints, crafted: Crafted, where: tuple[Ints, Ints]) -> None:
         made = crafted.memories
         if self._chooser is not None:
-            made = self._chooser.choose(made, log.reference[rows], *where)
+            made = self._chooser.choose(made, log.reference[rows], (*where, log.parents[rows]))
         log.state[rows], log.context[rows], log.action[rows] = made.state, made.context, made.action
         log.tags[rows], log.cosine[rows] = made.tags, crafted.cosine
         log.taint[rows] = np.linalg.norm(made.action - log.reference[rows], axis=1)
@@ -125,6 +146,8 @@ class Adversary:
         slots = pool.usable(team)
         ids = pool.ids[team, self._rng.choice(slots, min(SAMPLE, len(slots)), replace=False)]
         ids = ids[log.kind[ids] == 0]  # the attacker knows its own
+        if len(ids) < CLUSTERS:  # a defence left too little to read
+            ids = self._written(team, log)
         points = np.concatenate([log.state[ids], log.context[ids], log.action[ids]], 1)
         centre = points[self._rng.choice(len(points), CLUSTERS, replace=False)]
         for _ in range(8):

@@ -21,7 +21,7 @@ VOCABULARY = (*DOMAINS, *(f"topic:{n}" for n in range(TOPICS)), *OTHER_TAGS, *IN
 PARENTS = 5
 AFFECTED = 0.1
 """A decision that poison moved by more than this counts as reached by it."""
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(slots=True)
@@ -45,7 +45,9 @@ class Log:
     importance: NDArray[np.float32]
     """As the record claims, 0 to 1; no detector here looks at it."""
     held: NDArray[np.bool_]
-    """Held back by the defence when it was written."""
+    """Held back by the defence at the end of the run."""
+    rewritten: NDArray[np.bool_]
+    """Given another action by the defence."""
     # the truth, for measuring only
     reference: NDArray[np.float32]
     kind: NDArray[np.int64]
@@ -92,12 +94,12 @@ def empty_log(size: int, rounds: int, teams: int, agents: int) -> Log:
     def floats(*shape: int) -> NDArray[np.float32]:
         return np.zeros(shape, dtype=np.float32)
 
-    flags = [np.zeros(size, dtype=bool) for _ in range(3)]
+    flags = [np.zeros(size, dtype=bool) for _ in range(4)]
     return Log(
         team=ints(size), agent=ints(size), round=ints(size),
         state=floats(size, STATE), context=floats(size, CONTEXT), action=floats(size, ACTION),
         tags=ints(size, MAX_TAGS), parents=ints(size, PARENTS), weights=floats(size, PARENTS),
-        success=flags[0], shared=flags[1], held=flags[2], importance=floats(size),
+        success=flags[0], shared=flags[1], held=flags[2], rewritten=flags[3], importance=floats(size),
         reference=floats(size, ACTION), kind=np.zeros(size, dtype=np.int64), axis=np.zeros(size, dtype=np.int64),
         cosine=np.full(size, np.nan, np.float32), taint=floats(size), hops=ints(size),
         reported=np.full((rounds, teams, agents), np.nan, np.float32), reward=np.zeros((rounds, teams)),
@@ -147,6 +149,15 @@ def outcomes(log: Log, scenario: Scenario, teams: NDArray[np.int64] | None = Non
         agents_reached=len(np.unique(cells[moved])) / len(np.unique(cells[decided])),
         reward=float(log.reward[scenario.quiet_rounds :, chosen].mean()),
     )
+
+
+def agent_points(log: Log, scenario: Scenario, teams: NDArray[np.int64]) -> list[list[float]]:
+    """For each agent of some teams: the share of its decisions that poison moved, and the share that misbehaved."""
+    decided = np.flatnonzero(np.isin(log.team, teams) & (log.kind == 0) & (log.round >= scenario.quiet_rounds))
+    _, agent = np.unique(log.team[decided] * 100 + log.agent[decided], return_inverse=True)
+    wrong = log.deviation()[decided] > scenario.deviation
+    shares = [np.bincount(agent, flags) / np.bincount(agent) for flags in (log.hops[decided] > 0, wrong)]
+    return [[float(x), float(y)] for x, y in zip(*shares, strict=True)]
 
 
 def log_path(folder: Path, scenario: Scenario) -> Path:

@@ -46,12 +46,24 @@ class Writes:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewriting:
+    """Memories that say something else from now on; what was done with them before stays done."""
+
+    ids: NDArray[np.int64]
+    action: Floats
+    """(n, ACTION): the actions they name now."""
+    sources: NDArray[np.int64]
+    """(n, ACTION): the memory from which each number was taken, so that poison in it is not lost from sight."""
+
+
+@dataclass(frozen=True, slots=True)
 class Mending:
     """What a defence changes in memories that are already there."""
 
     hide: NDArray[np.int64]
     show: NDArray[np.int64]
     """Held before, and released now."""
+    rewrite: Rewriting | None = None
 
 
 class Screen(Protocol):
@@ -235,3 +247,22 @@ def _mend(run: _Run, screen: Screen, index: int) -> None:
     if len(mending.show):
         _put(run, mending.show)
         log.held[mending.show] = False
+    if mending.rewrite is not None:
+        _rewrite(run, mending.rewrite)
+
+
+def _rewrite(run: _Run, new: Rewriting) -> None:
+    log, ids = run.log, new.ids
+    run.shift[ids] = run.shift[new.sources, np.arange(new.action.shape[1])]
+    from_poison = np.where(log.hops[new.sources] >= 0, log.hops[new.sources], 10_000).min(1)
+    moved = np.linalg.norm(run.shift[ids], axis=1) > AFFECTED
+    hops = np.where(moved & (from_poison < 10_000), from_poison + 1, -1)
+    run.pool.put(
+        (log.team[ids], run.slot[ids]),
+        ids,
+        keys_of(log.state[ids], log.context[ids]),
+        new.action,
+        (run.shift[ids], hops),
+        (log.shared[ids], log.importance[ids]),
+    )
+    log.rewritten[ids] = True
