@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lazaretto.cli import build
-from lazaretto.cli.screen import read_line
+from lazaretto.cli.screen import _batches, read_line
 from lazaretto.errors import InputError
 
 pytest.importorskip("torch", reason="needs the models extra")
@@ -36,6 +36,20 @@ def test_unusable_lines_say_where_and_why(line: bytes, complaint: str) -> None:
     with pytest.raises(InputError) as error:
         read_line(line, 7, {"twice"})
     assert "line 7" in str(error.value) and complaint in str(error.value)
+
+
+def test_a_ring_of_ancestors_is_named_where_it_closes() -> None:
+    lines = [
+        b'{"id": "a", "text": "x", "parents": ["c", "z"]}',
+        b'{"id": "b", "text": "x", "parents": ["a"]}',
+        b'{"id": "c", "text": "x", "parents": ["b"]}',
+        b'{"id": "d", "text": "x", "parents": ["a", "b"]}',
+        b'{"id": "z", "text": "x", "parents": []}',
+    ]
+    faults: list[str] = []
+    judged = [line.observation.id for batch in _batches(lines, faults) for line in batch]
+    assert judged == ["a", "b", "d", "z"]
+    assert len(faults) == 1 and "line 3" in faults[0] and "its own ancestor" in faults[0]
 
 
 @pytest.mark.slow

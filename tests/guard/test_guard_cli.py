@@ -52,6 +52,16 @@ def test_check_says_what_to_do(run: Any, tmp_path: Path) -> None:
     run("check", "-a", "ada", code=2)
 
 
+def test_a_plan_from_an_item_contains_it(run: Any) -> None:
+    root = run("remember", "--agent", "ada", "--text", "the tap code is 12", "--json")["item"]
+    plan = run("repair", "plan", "--from", root, "--json")
+    assert plan["repair"] == "contain" and plan["origin"] == root
+    assert [step["action"] for step in plan["steps"]] == ["hide"]
+    assert run("repair", "plan", "isolate", "--from", root, "--json")["repair"] == "isolate"
+    assert "missing" in run("repair", "plan", code=2)
+    assert "twice" in run("repair", "plan", "isolate", root, "--from", root, code=2)
+
+
 def test_a_story_from_note_to_undo(run: Any, tmp_path: Path) -> None:
     root = run("remember", "--agent", "ada", "--text", "the tap code is 12", "--json")["item"]
     assert [r["id"] for r in run("recall", "--agent", "bob", "tap", "--json")] == [root]

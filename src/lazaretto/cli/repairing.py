@@ -51,8 +51,9 @@ def _options(pairs: list[str], descendants: bool, max_hops: int | None) -> dict[
 @family.command("plan")
 @plain_errors
 def plan_repair(
-    repair: Annotated[str, typer.Argument(help="Which repair, for example isolate.")],
-    item: ItemArgument,
+    repair: Annotated[str, typer.Argument(help="Which repair, for example isolate.")] = "contain",
+    item: Annotated[str, typer.Argument(help="Id of the item; or give it with --from.")] = "",
+    origin: Annotated[str, typer.Option("--from", help="Id of the item to start from.")] = "",
     descendants: Annotated[bool, typer.Option("--descendants", help="Take in all that was made from it.")] = False,
     max_hops: Annotated[int | None, typer.Option("--max-hops", help="Go at most so far.")] = None,
     option: Annotated[list[str] | None, typer.Option("--option", "-o", help="name=value, of the repair's own.")] = None,
@@ -63,10 +64,13 @@ def plan_repair(
     namespace: NamespaceOption = "",
     json: JsonFlag = False,
 ) -> None:
-    """Say what a repair would do and cost; nothing is changed."""
+    """Say what a repair would do and cost; nothing is changed. 'repair plan --from ITEM' plans 'contain'."""
+    if bool(item) == bool(origin):
+        problem = "is given twice" if item else "is missing"
+        raise InputError("item", problem, "For example: lazaretto repair plan --from ITEM")
     with open_guard(store, policy, namespace) as guard:
         chosen = _options(option or [], descendants, max_hops)
-        plan = guard.run(guard.plan(repair, item, reason=reason, **chosen))
+        plan = guard.run(guard.plan(repair, item or origin, reason=reason, **chosen))
     if out is not None:
         try:
             out.write_bytes(orjson.dumps(plain(plan), option=orjson.OPT_INDENT_2))

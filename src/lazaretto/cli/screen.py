@@ -134,14 +134,41 @@ def _answer(verdict: Verdict, ms: float) -> dict[str, Any]:
     }
 
 
+class _Ancestry:
+    """Who was made from whom in a file, to find a memory that would be its own ancestor by way of others."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, tuple[str, ...]] = {}
+        self._named: set[str] = set()
+
+    def take(self, line: _Line) -> None:
+        """Add a line; ``InputError`` where it closes a ring."""
+        item, parents = line.observation.id, line.observation.parents
+        if item in self._named:  # else nobody before it can lead back to it
+            above, seen = list(parents), set(parents)
+            while above:
+                one = above.pop()
+                if one == item:
+                    raise InputError(
+                        f"line {line.number}: parents", f"{item!r} is its own ancestor", "Name what it was made from"
+                    )
+                new = [p for p in self._parents.get(one, ()) if p not in seen]
+                seen.update(new)
+                above += new
+        self._parents[item] = parents
+        self._named.update(parents)
+
+
 def _batches(lines: BinaryIO, faults: list[str]) -> Iterator[list[_Line]]:
     seen: set[str] = set()
+    ancestry = _Ancestry()
     batch: list[_Line] = []
     for number, raw in enumerate(lines, 1):
         if not raw.strip():
             continue
         try:
             line = read_line(raw, number, seen)
+            ancestry.take(line)
         except InputError as error:
             faults.append(str(error))
             continue
