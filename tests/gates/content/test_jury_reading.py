@@ -102,3 +102,16 @@ def test_twenty_languages_are_known_to_be_unknown(language):
 )
 def test_english_is_familiar(text):
     assert language_of(text) == "en"
+
+
+def test_emoji_are_read_as_words_and_not_as_ink():
+    assert clean("I 🔪 them ❤️") == "I knife them heart"
+    assert clean("a 👋🏿 wave") == "a waving hand wave"
+    assert clean("plain words stay: 10 € and naïve") == "plain words stay: 10 € and naïve"
+
+
+def test_a_wider_window_holds_more_and_needs_fewer():
+    text = list(range(1000, 1800))
+    narrow, wide = (windows(InputKind.TEXT, text, [], 8, size) for size in (256, 512))
+    assert len(narrow) == 4 and len(wide) == 2
+    assert all(len(w.ids) <= 512 for w in wide) and wide[-1].text[1] == len(text)
