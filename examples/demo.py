@@ -1,12 +1,16 @@
-"""An outbreak in a crew of agents, from the first poisoned note to the repaired memory. Needs no key, model or server.
+"""An outbreak in a crew of agents, from the first poisoned note to the repaired memory, and one among agents that look
+at pictures. Needs no key, hub, server or GPU.
 
 make demo
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -146,6 +150,15 @@ def tamper(guard: Guard) -> None:
     console.print(f"  in a copy with one changed name: [red]event {found.first_bad} is bad[/]: {found.reason}")
 
 
+def outbreak() -> None:
+    """Agents with a small real vision-language model and one infectious picture: an experiment like any other."""
+    for command in ("run", "table", "plot"):
+        arguments = ["bench", command, "foresight/demo", "--out", str(OUT), *(["--workers", "2"] * (command == "run"))]
+        console.print(f"  $ lazaretto {' '.join(arguments)}", style="dim", highlight=False)
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "110"}
+        subprocess.run([sys.executable, "-m", "lazaretto", *arguments], check=True, env=environment)
+
+
 def main() -> None:
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
@@ -167,9 +180,12 @@ def main() -> None:
         tamper(guard)
     act("6. A crew with the memory gate on: poison is held when it arrives")
     on_arrival()
+    act("7. An infectious picture among 24 agents, undefended and with the foresight gate (about a minute)")
+    outbreak()
     console.print()
     console.print(
-        f"[bold green]done.[/] The outbreak as a picture: {OUT}/outbreak.svg and .png; the ledger: {OUT}/crew.db"
+        f"[bold green]done.[/] Pictures: {OUT}/outbreak.svg and {OUT}/foresight/demo/demo_spread.svg (and .png); "
+        f"the ledger: {OUT}/crew.db"
     )
     console.print(f"look further:  .venv/bin/lazaretto trace {origin} --store sqlite:///{OUT}/crew.db", soft_wrap=True)
 

@@ -1,0 +1,5 @@
+"""``python -m lazaretto`` is the command line."""
+
+from lazaretto.cli import main
+
+main()
