@@ -11,17 +11,17 @@ Structured decisions are timed without the embedding, on records that pass and o
 from __future__ import annotations
 
 import argparse
-import datetime
 import functools
 import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 from performance_page import write_section
 
+from lazaretto.bench.memory_peers import PEERS, Judge, open_peer
+from lazaretto.errors import InputError
 from lazaretto.gates.memory.evidence import Window, joined, shortened, taken
 from lazaretto.gates.memory.records import load_model
 from lazaretto.gates.memory.structured import StructuredScreener
@@ -32,7 +32,6 @@ from lazaretto.worlds.shared_memory.log import VOCABULARY, Log
 SIZES = (10_000, 100_000, 1_000_000)
 PEER_SIZES = (100, 1_000, 20_000)
 ROUNDS = 600
-Judge = Callable[[str], bool]
 
 
 def percentiles(times: list[float]) -> str:
@@ -156,48 +155,14 @@ def processor(work: Callable[[], object]) -> float:
 
 
 def peers() -> dict[str, Callable[[], Judge]]:
-    """What is installed, each as a function from a text to 'held'; a new store each time it is made."""
+    """What is installed, each as a function that opens a new store."""
     found: dict[str, Callable[[], Judge]] = {}
-    try:
-        from agent_memory_guard import MemoryGuard, Policy, PolicyViolation
-
-        def memory_guard() -> Judge:
-            guard, names = MemoryGuard(policy=Policy.strict()), itertools.count()
-
-            def judge(text: str) -> bool:
-                try:
-                    return str(guard.write(f"notes.n{next(names)}", text)).lower().rsplit(".", 1)[-1] != "allow"
-                except PolicyViolation:
-                    return True
-
-            return judge
-
-        found["agent-memory-guard"] = memory_guard
-    except ImportError:
-        print("agent-memory-guard is not installed: left out")
-    try:
-        from agent_immune import AdaptiveImmuneSystem
-
-        def immune() -> Judge:
-            system = AdaptiveImmuneSystem()
-            return lambda text: system.assess(text).action.value != "allow"
-
-        found["agent-immune"] = immune
-    except ImportError:
-        print("agent-immune is not installed: left out")
-    try:
-        from memory_blackbox.detectors.base import DetectorContext
-        from memory_blackbox.detectors.injection_scan import InjectionScanDetector
-        from memory_blackbox.detectors.unicode_smuggling import UnicodeSmugglingDetector
-
-        def blackbox() -> Judge:
-            detectors = (InjectionScanDetector(), UnicodeSmugglingDetector())
-            context = DetectorContext("default", datetime.datetime.now(datetime.UTC))
-            return lambda text: any(d.inspect(SimpleNamespace(record_id="r"), text, context) for d in detectors)
-
-        found["memory-blackbox (its two content detectors)"] = blackbox
-    except ImportError:
-        print("memory-blackbox is not installed: left out")
+    for name in PEERS:
+        try:
+            open_peer(name)
+            found[name] = functools.partial(open_peer, name)
+        except InputError as error:
+            print(f"{error}: left out")
     return found
 
 

@@ -23,12 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from lazaretto.learn.screener.left_out import FOLDS, TEST_SEED, TRAINABLE_BENIGN, tested_size, tfidf_scores
 from lazaretto.learn.screener.training import Recipe, encode_samples, encode_windows, score, train
-
-FOLDS = {"bipia": "tau_bench", "injecagent": "memorybank", "asb": "reflexion", "purplellama": "locomo"}
-"""Attack family left out -> benign corpus left out with it."""
-TRAINABLE_BENIGN = ("tau_bench", "memorybank", "reflexion")
-TEST_SEED = 1000
 
 
 def prepare(arguments: argparse.Namespace) -> None:
@@ -44,7 +40,7 @@ def prepare(arguments: argparse.Namespace) -> None:
         samples = training_set(arguments.data, families, benign, arguments.seed, arguments.size)
         held: dict[str, Any] = {}
         for source in (*ATTACK_FAMILIES[left_out], FOLDS[left_out]) if left_out else ():
-            test = load_source(source, arguments.data, TEST_SEED, 1000 if source == FOLDS[left_out] else 400)
+            test = load_source(source, arguments.data, TEST_SEED, tested_size(source))
             held[source] = {
                 "label": [int(s.poisoned) for s in test],
                 "kind": [s.kind for s in test],
@@ -92,7 +88,11 @@ def report(arguments: argparse.Namespace) -> None:
     scored = read_folds(arguments.work)
     calibration = calibrate(scored)
     (arguments.out / "calibration.json").write_text(json.dumps(calibration, indent=1) + "\n")
-    base = {source: rows for left_out in FOLDS for source, rows in _tfidf(left_out, arguments).items()}
+    base = {
+        source: rows
+        for left_out in FOLDS
+        for source, rows in tfidf_scores(left_out, arguments.data, arguments.seed, arguments.size).items()
+    }
     act_at = calibration["thresholds"]["0.01"]
     columns = (
         "left out",
@@ -125,31 +125,6 @@ def _figures(label: np.ndarray, scores: np.ndarray) -> str:
     return (
         f"{area.value:.3f} [{area.low:.3f}, {area.high:.3f}] | {caught.value:.2f} [{caught.low:.2f}, {caught.high:.2f}]"
     )
-
-
-def _tfidf(left_out: str, arguments: argparse.Namespace) -> dict[str, np.ndarray]:
-    """The baseline on the sources of one fold: word and character n-grams, logistic regression, same samples."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_union
-
-    from lazaretto.learn.screener.corpora import ATTACK_FAMILIES, load_source
-    from lazaretto.learn.screener.pairs import training_set
-
-    families = [f for f in ATTACK_FAMILIES if f != left_out]
-    benign = [b for b in TRAINABLE_BENIGN if b != FOLDS[left_out]]
-    samples = training_set(arguments.data, families, benign, arguments.seed, arguments.size)
-    vectors = make_union(
-        TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True),
-        TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), min_df=3, max_features=100_000, sublinear_tf=True),
-    )
-    model = LogisticRegression(C=10, max_iter=300)
-    model.fit(vectors.fit_transform([s.text for s in samples]), [s.poisoned for s in samples])
-    scores = {}
-    for source in ATTACK_FAMILIES[left_out]:
-        test = load_source(source, arguments.data, TEST_SEED, 400)
-        scores[source] = model.decision_function(vectors.transform([s.text for s in test]))
-    return scores
 
 
 def _minilm(arguments: argparse.Namespace) -> Path:

@@ -16,6 +16,7 @@ RUNNERS: dict[str, str] = {
     "foresight-drift": "lazaretto.bench.runners.foresight_trials:drift",
     "foresight-purification": "lazaretto.bench.runners.foresight_trials:purify",
     "memory": "lazaretto.bench.runners.memory:run",
+    "memory-texts": "lazaretto.bench.runners.memory_texts:run",
     "outbreak": "lazaretto.bench.runners.outbreak:run",
 }
 """Short names of the runners that ship; packages add theirs through the entry point group ``lazaretto.runners``."""
