@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from lazaretto.agents.mind import Mind
-from lazaretto.attacks.adaptive.strategies import SENTENCES, STRATEGIES, AdaptiveCraft, sentence_of, sentences
+from lazaretto.attacks.adaptive.strategies import (
+    SENTENCES,
+    SLEEPERS,
+    STRATEGIES,
+    AdaptiveCraft,
+    sentence_of,
+    sentences,
+)
 from lazaretto.attacks.infectious.chats import record_chats
 from lazaretto.attacks.infectious.settings import Budget
 from lazaretto.attacks.infectious.targets import target
@@ -54,10 +61,21 @@ def test_a_short_search_stays_in_its_budget(pocket: Any, strategy: str) -> None:
     assert np.abs(made.pixels.astype(int) - base.astype(int)).max() <= 16
     assert len(made.losses) == 2 and all(np.isfinite(made.losses))
     search = AdaptiveSearch(models, base, chats, settings(strategy))
-    if strategy == "dormant":
+    if strategy in SLEEPERS:
         assert search.awake.tolist() == [False, True, False, True]
     if strategy == "paraphrase":
         wanted = [sentence_of(c.questioner["personality"], 3) for c in chats]
         assert len({tuple(row) for row in search.lessons.ask.said.tolist()}) == len(set(wanted))
     if strategy == "diverse":
         assert search.lessons.ask is search.lessons.answer
+
+
+def test_a_sleeper_is_shown_short_pasts_to_sleep_through_and_long_ones_to_wake_in(pocket: Any) -> None:
+    from lazaretto.attacks.adaptive.search import _short, _with_past
+
+    chat = pocket[1][0].infected("boo", 3)
+    assert [len(_short(chat, n).questioner_history) for n in (0, 1, 2)] == [0, 1, 2]
+    assert _short(chat, 2).answerer_history == chat.answerer_history[-2:]
+    woken = _with_past(_short(chat, 1), settings("late"), SLEEPERS["late"])
+    assert len(woken.questioner_history) == len(woken.answerer_history) == 3
+    assert _with_past(chat, settings("late"), 3) == chat

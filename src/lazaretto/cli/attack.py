@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +14,6 @@ from rich.table import Table
 
 from lazaretto.attacks.infectious.settings import Budget, Craft
 from lazaretto.attacks.infectious.targets import TARGETS, target
-from lazaretto.attacks.infectious.text import TextCraft
 from lazaretto.bench.runners.outbreak_settings import cache_folder
 from lazaretto.cli.common import JsonFlag, console, emit, errors, plain_errors
 from lazaretto.errors import InputError
@@ -128,27 +129,37 @@ def _crafted(settings: Craft, origin: Keepsake, out: Path, sizes: tuple[int, int
 def craft_text(
     out: OutArgument,
     target_name: TargetOption = "marker-lantern",
-    words: Annotated[int, typer.Option(help="Length of the opening.")] = 10,
-    chats: ChatsOption = 64,
+    openings: Annotated[int, typer.Option(help="Openings that are tried.", min=1)] = 60,
+    chats: ChatsOption = 96,
+    validate: CheckOption = 48,
     seed: SeedOption = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Search for a note that many plans fetch and that asks to be passed on."""
+    """Search for a note that agents choose and fetch, and that asks to be passed on."""
     from lazaretto.agents.mind import Mind
-    from lazaretto.attacks.infectious.text import craft_note
+    from lazaretto.attacks.infectious.measure import measure
+    from lazaretto.attacks.infectious.text import most_fetched, text_virus
     from lazaretto.models.cache import EmbeddingCache
     from lazaretto.models.pocket import load_pocket_models
+    from lazaretto.worlds.album_chat.pools import scene_notes
 
-    settings = TextCraft(target_name, words=words, seed=seed)
+    pool = scene_notes(max(300, openings), TRAIN_PICTURES)
+    tried = random.Random(f"openings:{seed}").sample(pool, openings)
+    viruses = [text_virus(note.title, target_name) for note in tried]
     with _bar() as bar:
-        task = bar.add_task("recording chats", total=words * (1 + settings.passes))
+        task = bar.add_task("recording chats", total=None)
         vlm, clip = load_pocket_models()
-        plans = [chat.plan for chat in _recorded(Mind(vlm, EmbeddingCache(clip)), chats, validation=False)]
-        note = craft_note(clip, plans, settings, lambda done, score: bar.update(task, completed=done,
-                          description=f"cosine {score:.3f}"))  # fmt: skip
-    out.write_text(note.note + "\n")
-    gain = f"cosine {note.plain_similarity:.3f} -> {note.similarity:.3f}"
-    emit(note, as_json, lambda: console.print(f"{note.note}\n\n{gain}"))
+        mind = Mind(vlm, EmbeddingCache(clip.texts))
+        recorded = _recorded(mind, chats, validation=False, pool=scene_notes)
+        virus, share = most_fetched(mind, viruses, recorded, lambda left, best: bar.update(
+            task, description=f"{left} openings left, the best is fetched in {best:.0%} of chats"))  # fmt: skip
+        report: dict[str, Any] = {"note": virus.note, "beta_train": share}
+        if validate:
+            unseen = _recorded(mind, validate, validation=True, pool=scene_notes)
+            report |= asdict(measure(mind, virus, target(target_name), unseen))
+    out.write_text(virus.note + "\n")
+    figures = "  ".join(f"{k} {v:.2f}" for k, v in report.items() if isinstance(v, float))
+    emit(report, as_json, lambda: console.print(f"{virus.note}\n\n{figures}"))
 
 
 def _bar() -> Progress:
@@ -191,13 +202,16 @@ def _origin(base: Path | None, seed: int) -> Keepsake:
     return picture_keepsake(data, picture_title(base.name))
 
 
-def _recorded(mind: Mind, count: int, validation: bool) -> tuple[Chat, ...]:
+def _recorded(
+    mind: Mind, count: int, validation: bool, pool: Callable[[int, int], tuple[Keepsake, ...]] | None = None
+) -> tuple[Chat, ...]:
+    """Chats over drawn pictures, or over what ``pool`` makes."""
     from lazaretto.attacks.infectious.chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats
     from lazaretto.worlds.album_chat.pools import scene_pictures
 
-    pool = scene_pictures(max(30, min(300, count * 2)), VALIDATION_PICTURES if validation else TRAIN_PICTURES)
+    size, seed = max(30, min(300, count * 2)), VALIDATION_PICTURES if validation else TRAIN_PICTURES
     people = VALIDATION_PERSONAS if validation else TRAIN_PERSONAS
-    return record_chats(mind, pool, count, 2 if validation else 1, people)
+    return record_chats(mind, (pool or scene_pictures)(size, seed), count, 2 if validation else 1, people)
 
 
 def _beside(before: bytes, after: bytes, out: Path) -> Path:

@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lazaretto.agents.prompts import answer_request
+from lazaretto.agents.prompts import ChatRecord, answer_request
 from lazaretto.attacks.adaptive.strategies import (
     FETCHING_HOBBIES,
     PLAIN_QUESTION,
+    SLEEPERS,
     AdaptiveCraft,
     sentence_of,
     sentences,
@@ -25,7 +26,7 @@ from lazaretto.attacks.infectious.targets import target
 from lazaretto.models.pocket.gradients import PocketGradients, Situations
 
 SILENCE = 4.0
-"""Cross-entropy from which a dormant virus counts as silent: the target is no longer what anybody would say."""
+"""Cross-entropy from which a sleeping virus counts as silent: the target is no longer what anybody would say."""
 SHY = 0.05
 """By how much (in cosine) a partial virus should lose where it is not to be fetched."""
 
@@ -37,11 +38,12 @@ class AdaptiveSearch(Search):
         self, models: PocketGradients, base: NDArray[np.uint8], chats: Sequence[Chat], settings: AdaptiveCraft
     ) -> None:
         self.strategy = settings.strategy
-        if self.strategy == "dormant":
-            chats = [_with_past(c, settings) if i % 2 else _without_past(c) for i, c in enumerate(chats)]
+        wakes = SLEEPERS.get(self.strategy, 0)
+        if wakes:
+            chats = [_with_past(c, settings, wakes) if i % 2 else _short(c, i % wakes) for i, c in enumerate(chats)]
             settings = replace(settings, infected_share=0.0)
         super().__init__(models, base, chats, settings)
-        awake = [i % 2 == 1 or self.strategy != "dormant" for i in range(len(chats))]
+        awake = [i % 2 == 1 or not wakes for i in range(len(chats))]
         self.awake = torch.tensor(awake, device=models.device)
         wanted = [self.strategy != "partial" or c.questioner["hobby"] in FETCHING_HOBBIES for c in chats]
         self.wanted = torch.tensor(wanted, device=models.device)
@@ -69,7 +71,7 @@ class AdaptiveSearch(Search):
         )
 
     def _speech(self, features: Tensor, rows: Tensor) -> Tensor:
-        if self.strategy != "dormant":
+        if self.strategy not in SLEEPERS:
             return super()._speech(features, rows)
         awake, asleep = rows[self.awake[rows]], rows[~self.awake[rows]]
         loss = super()._speech(features, awake) if len(awake) else torch.zeros(len(features), device=features.device)
@@ -109,10 +111,16 @@ def seek(
     return search.result()
 
 
-def _without_past(chat: Chat) -> Chat:
-    return replace(chat, questioner_history=(), answerer_history=())
+def _short(chat: Chat, records: int) -> Chat:
+    """The chat with at most so many past records, as before it wakes."""
+
+    def cut(history: tuple[ChatRecord, ...]) -> tuple[ChatRecord, ...]:
+        return history[len(history) - min(records, len(history)) :]
+
+    return replace(chat, questioner_history=cut(chat.questioner_history), answerer_history=cut(chat.answerer_history))
 
 
-def _with_past(chat: Chat, settings: AdaptiveCraft) -> Chat:
-    has = chat.questioner_history and chat.answerer_history
-    return chat if has else chat.infected(target(settings.target), 1)
+def _with_past(chat: Chat, settings: AdaptiveCraft, records: int) -> Chat:
+    """The chat with a past long enough to wake it: its own, or the target's where that is too short."""
+    has = min(len(chat.questioner_history), len(chat.answerer_history)) >= records
+    return chat if has else chat.infected(target(settings.target), records)

@@ -10,15 +10,18 @@ from lazaretto.attacks.infectious.settings import Craft
 from lazaretto.attacks.infectious.targets import target
 from lazaretto.errors import InputError
 
-Strategy = Literal["paraphrase", "partial", "dormant", "diverse"]
+Strategy = Literal["paraphrase", "partial", "dormant", "late", "diverse"]
 STRATEGIES: dict[str, str] = {
     "paraphrase": "different personas are made to say different sentences, so that talk does not collapse to one",
     "partial": "only plans of some hobbies fetch the picture, so that retrieval entropy stays up",
     "dormant": "it is silent before an empty history, as rehearsals begin, and wakes when there is a past",
+    "late": "it is silent until a history is full, rounds after every album has been looked at",
     "diverse": "only answers are the target; questions are left as they are, so that records differ",
 }
 SENTENCES = ("marker-lantern", "marker-test", "marker-seven")
 """Targets of one length, which one picture can be made to choose from by persona."""
+SLEEPERS: dict[str, int] = {"dormant": 1, "late": 3}
+"""Strategies that wait: how many past chats wake them."""
 FETCHING_HOBBIES = HOBBIES[:5]
 """Whose plans a partial virus is sought for."""
 PLAIN_QUESTION = "What do you think of it?"

@@ -7,12 +7,12 @@ import random
 from functools import cache
 from pathlib import Path
 
-from lazaretto.agents.album import Keepsake, note_keepsake, picture_keepsake
+from lazaretto.agents.album import Keepsake, picture_keepsake
 from lazaretto.agents.mind import Mind
 from lazaretto.attacks.infectious.chats import TRAIN_PERSONAS, Chat, record_chats
 from lazaretto.attacks.infectious.settings import Budget, Craft
 from lazaretto.attacks.infectious.targets import target
-from lazaretto.attacks.infectious.text import TextCraft, most_fetched
+from lazaretto.attacks.infectious.text import most_fetched, text_virus
 from lazaretto.bench.experiment import experiment_folder
 from lazaretto.bench.results import in_turn
 from lazaretto.bench.runners.outbreak_models import pocket_models
@@ -38,8 +38,11 @@ def viruses_for(settings: OutbreakSettings) -> tuple[Virus, ...]:
         return (Virus(_ready(attack), sentence),)
     if attack.strategy:
         return _adaptive(attack, device)
-    make = _note if attack.budget == "text" else _picture
-    return tuple(Virus(make(attack, number, device), sentence) for number in range(attack.variants))
+    if attack.budget == "text":
+        made = _notes(attack.target, attack.seed, attack.variants, device)
+    else:
+        made = tuple(_picture(attack, number, device) for number in range(attack.variants))
+    return tuple(Virus(keepsake, sentence) for keepsake in made)
 
 
 def _ready(attack: AttackSettings) -> Keepsake:
@@ -93,24 +96,18 @@ def _adaptive(attack: AttackSettings, device: str) -> tuple[Virus, ...]:
     return tuple(Virus(picture_keepsake(kept.data, base.title), said) for said in sentences(settings))
 
 
-def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:
-    """A note that opens like the attacker's own notes do, with the opening that is chosen most."""
-    opening, note = _openings(attack.target, attack.seed, device)[number]
-    return note_keepsake(note, opening)
-
-
 @cache
-def _openings(target_name: str, seed: int, device: str, most: int = 4) -> tuple[tuple[str, str], ...]:
+def _notes(target_name: str, seed: int, count: int, device: str) -> tuple[Keepsake, ...]:
+    """Notes that open like the attacker's own, with the openings that are fetched most."""
     vlm, clip = pocket_models(device)
     mind = Mind(MemoChat(vlm), EmbeddingCache(clip.texts))
     pool = scene_notes(300, TRAINING_POOL)
     chats = record_chats(mind, pool, TRAINING_CHATS, 1, TRAIN_PERSONAS)
-    tried = random.Random(f"openings:{seed}").sample([note.title for note in pool], OPENINGS)
-    found: list[tuple[str, str]] = []
-    for _ in range(most):
-        left = [opening for opening in tried if opening not in {known for known, _ in found}]
-        note, _ = most_fetched(mind, left, chats, TextCraft(target_name, seed=seed))
-        found.append((next(opening for opening in left if note.startswith(opening)), note))
+    openings = random.Random(f"openings:{seed}").sample([note.title for note in pool], OPENINGS)
+    left, found = [text_virus(opening, target_name) for opening in openings], []
+    for _ in range(count):
+        found.append(most_fetched(mind, left, chats)[0])
+        left.remove(found[-1])
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from lazaretto.models.pocket.backbone import PATCHES
 from lazaretto.models.pocket.networks import Cache, Language
 
-KEPT_TOKENS = 60_000
+KEPT_TOKENS = 30_000
 """How many tokens of beginnings are remembered: about 10 kB each in float32 with the shipped size."""
 
 
