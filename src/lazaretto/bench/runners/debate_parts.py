@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import numpy as np
 from lazaretto.errors import InputError
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.likeness import LikenessIndex
-from lazaretto.gates.content.records import Case, Exhibit, InputKind, Label, Prepared, Role
+from lazaretto.gates.content.records import Case, Exhibit, InputKind, Label, Precedent, Prepared, Role
 from lazaretto.gates.content.seating import content_settings, seat_table, text_embedder, vector_cache
 from lazaretto.gates.content.seats import Table
 from lazaretto.learn.air_bench import case_rows, labelled_rows
 from lazaretto.learn.curate import Labelled
+from lazaretto.models.protocol import TextEmbedder
 
 
 def data_folder() -> Path:
@@ -46,22 +48,43 @@ def items_of(kind: str, part: str, limit: int, seed: int) -> list[Labelled]:
     return chosen
 
 
+class RememberingLibrary(CaseLibrary):
+    """A library that looks up each question once: the rows of an experiment ask the same ones."""
+
+    def __init__(self, cases: Iterable[Case], embedder: TextEmbedder | None, cache_folder: Path | None) -> None:
+        super().__init__(cases, embedder, cache_folder)
+        self._found: dict[tuple[str, InputKind, int], tuple[Precedent, ...]] = {}
+
+    def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
+        """As found the first time."""
+        key = (words, kind, limit)
+        if key not in self._found:
+            self._found[key] = super().nearest(words, kind, limit)
+        return self._found[key]
+
+
 def library_of(name: str, items: Sequence[Labelled]) -> CaseLibrary | None:
     """``none``, ``starter`` (cold), or ``imported`` (warm: the starter and the public cases, less what overlaps an
     item).
     """
     if name == "none":
         return None
+    if name not in ("starter", "imported"):
+        raise InputError("library", f"{name!r} is unknown", "Use none, starter or imported")
+    return _library(tuple((i.exhibit.id, words_of(i.exhibit)) for i in items) if name == "imported" else None)
+
+
+@functools.lru_cache(maxsize=4)
+def _library(protected: tuple[tuple[str, str], ...] | None) -> CaseLibrary:
+    """The starter library; with the public cases that overlap nothing ``protected``, unless that is None."""
     cases: list[Case] = list(starter_cases())
-    if name == "imported":
+    if protected is not None:
         index = LikenessIndex()
-        for item in items:
-            index.add(item.exhibit.id, words_of(item.exhibit))
+        for item, words in protected:
+            index.add(item, words)
         public = [case for kind in InputKind for case in case_rows(data_folder() / f"cases_{kind.value}.jsonl")]
         cases += [case for case in public if index.find(case.words) is None]
-    elif name != "starter":
-        raise InputError("library", f"{name!r} is unknown", "Use none, starter or imported")
-    return CaseLibrary(cases, text_embedder(), vector_cache())
+    return RememberingLibrary(cases, text_embedder(), vector_cache())
 
 
 def words_of(exhibit: Exhibit) -> str:

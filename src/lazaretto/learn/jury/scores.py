@@ -21,6 +21,7 @@ from lazaretto.learn.jury.evaluation import SEATS, Floats, Scores, item_logits, 
 from lazaretto.learn.jury.runs import FOLDS, load_prepared
 from lazaretto.learn.jury.training import Encoded
 
+_TRAIN_FIRST = "Run training/train_jury.py and name its work folder in LAZARETTO_JURY_WORK"
 Pair = tuple[str, str]
 """The ways in which Strict and Loose were trained."""
 
@@ -52,8 +53,7 @@ def load_development(
     """Everything in the work folder, chosen between by inner folds."""
     found = {path.parent.name: path for path in sorted(work.glob("*/scores.npz"))}
     if not found:
-        fix = "Run training/train_jury.py and name its work folder in LAZARETTO_JURY_WORK"
-        raise InputError("work", f"no scores of any way of training in {work}", fix)
+        raise InputError("work", f"no scores of any way of training in {work}", _TRAIN_FIRST)
     prepared = load_prepared(work / "prepared.json.gz")
     logits: dict[str, dict[str, Floats]] = {}
     judged: list[Encoded] = []
@@ -110,6 +110,6 @@ def read_evidence(work: Path) -> dict[str, float]:
     """What the precedents say of each development item, as ``train_jury.py assemble`` left it."""
     file = work / "precedents.json"
     if not file.is_file():
-        raise InputError("work", f"no {file.name} in {work}", "Run training/train_jury.py assemble first")
+        raise InputError("work", f"no {file.name} in {work}", _TRAIN_FIRST)
     found: dict[str, float] = json.loads(file.read_text(encoding="utf-8"))
     return found
