@@ -33,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("runs/speed"), help="where the run lies")
     parser.add_argument("--forget", action="store_true", help="compute every answer, also those given before")
     parser.add_argument("--write", action="store_true", help="renew the section of docs/performance.md")
     options = parser.parse_args()

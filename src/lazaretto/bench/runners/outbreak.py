@@ -143,5 +143,5 @@ def _costs(outcome: Outcome) -> dict[str, Any]:
 def _changes(outcome: Outcome, viruses: list[str]) -> dict[str, Any]:
     removed = Counter(key for trace in outcome.rounds for change in trace.changes for key in change.removed)
     added = sum(len(change.added) for trace in outcome.rounds for change in trace.changes)
-    bad = sum(removed[key] for key in viruses)
+    bad = sum(removed[key] for key in set(viruses))  # one picture may stand for several sentences
     return {"virus_removed": bad, "benign_removed": removed.total() - bad, "added": added}
