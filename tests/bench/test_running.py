@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import orjson
+import psutil
 import pytest
 
 from lazaretto.bench.context import Outcome
@@ -176,6 +177,19 @@ def wait_for(condition, seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end, "did not happen in time"
         time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_told_to_stop_leaves_no_worker_behind(tiny, tmp_path) -> None:
+    experiment = tiny(one=", nap = 300")  # three seeds, two at once
+    folder = ResultFolder(tmp_path / "out", experiment.name)
+    process = start(tmp_path, "--workers", "2")
+    wait_for(lambda: len(list((folder.path / "work").glob("*/begun"))) == 2)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    assert process.wait(timeout=60) == 130
+    assert len(workers) >= 2
+    assert not psutil.wait_procs(workers, timeout=30)[1]
 
 
 @pytest.mark.slow

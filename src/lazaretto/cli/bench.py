@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -95,6 +96,7 @@ def run(
     experiment = load_experiment(name, experiments)
     options = RunOptions(out, seeds, workers, ray, retry_void)
     screen = _Screen(experiment.name, quiet=json)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to stop ends the workers too
     try:
         with screen.progress:
             outcomes = run_experiment(experiment, options, screen.watcher())
