@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lazaretto.attacks.memory.craft import Memories
 from lazaretto.gates.memory.evidence import Looked, Shortened, Window, joined, shortened, taken
 from lazaretto.gates.memory.records import Fusion, RecordModel
-from lazaretto.models.record_embedding import Floats
+from lazaretto.models.record_embedding import DIMENSION, Floats
 from lazaretto.worlds.shared_memory.log import VOCABULARY, Log
 from lazaretto.worlds.shared_memory.scenario import MAX_AGENTS, Scenario
 
@@ -138,7 +138,7 @@ def walk(
     out = at_work & ~log.honest & (rng.random(len(log)) < CLEANED)
     bounds = np.searchsorted(log.round, np.arange(scenario.rounds + 1))
     looks, cross, walked = [], [], []
-    vectors = np.empty((0 if at_work else len(log), 768), dtype=np.float16)
+    vectors = np.empty((0 if at_work else len(log), DIMENSION), dtype=np.float16)
     for index in range(scenario.rounds):
         rows = np.arange(bounds[index], bounds[index + 1])
         rows = rows[training[log.team[rows]]] if at_work else rows
@@ -166,11 +166,20 @@ def walk(
     return Walked(np.concatenate(walked), joined(looks), joined(cross), vectors)
 
 
+def embeddings(log: Log) -> NDArray[np.float16]:
+    """The vectors of all memories alone, for methods that look at nothing around them."""
+    vectors = np.empty((len(log), DIMENSION), dtype=np.float16)
+    for start in range(0, len(log), 4_096):
+        part = slice(start, start + 4_096)
+        vectors[part] = log.memories(part).embedded(VOCABULARY)
+    return vectors
+
+
 def disturbed(vectors: Floats, noise: float, rng: np.random.Generator) -> Floats:
     """Embeddings with noise of the given length relative to them, unit again."""
     if not noise:
         return vectors
-    shaken = vectors + rng.standard_normal(vectors.shape, dtype=np.float32) * np.float32(noise / np.sqrt(768))
+    shaken = vectors + rng.standard_normal(vectors.shape, dtype=np.float32) * np.float32(noise / np.sqrt(DIMENSION))
     return np.asarray(shaken / np.linalg.norm(shaken, axis=1, keepdims=True), dtype=np.float32)
 
 

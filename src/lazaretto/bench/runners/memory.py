@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from lazaretto.bench.context import Progress, RunContext
 from lazaretto.bench.memory_adaptive import Adaptive
 from lazaretto.bench.memory_defence import MemoryDefence, Options, ScorerDefence
-from lazaretto.bench.memory_evidence import Split, Walked, split_teams, walk
+from lazaretto.bench.memory_evidence import Split, Walked, embeddings, split_teams, walk
 from lazaretto.bench.memory_ledger import write_ledger
 from lazaretto.bench.memory_threshold import at_work
 from lazaretto.bench.results import in_turn
@@ -44,16 +44,15 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     """One unit: simulate (or take the kept run), train, detect, and run the world again with the defence in it."""
     scenario = scenario_from({k: v for k, v in settings.items() if k not in _OWN}, seed)
     log = kept_log(scenario, context.workdir, _part(context.progress, 0.0, 0.3))
-    walked = walk(log, scenario, progress=_part(context.progress, 0.3, 0.5))
     split = split_teams(scenario)
     before = outcomes(log, scenario, split.test)
     method = str(settings.get("method", "ours"))
     measures: dict[str, Any] = {f"{k}_before": v for k, v in dataclasses.asdict(before).items()}
     measures["agents_before"] = agent_points(log, scenario, split.test)
     if method != "ours":
-        found, screen = _judge_baseline(method, log, scenario, (walked, split), seed)
-        del walked
+        found, screen = _judge_baseline(method, log, scenario, seed)
         return measures | found | _defended((screen, None), scenario, before, context)
+    walked = walk(log, scenario, progress=_part(context.progress, 0.3, 0.5))
     options = TrainingSettings(
         seed=seed, steps=int(settings.get("steps", 500)), contrast=float(settings.get("contrast", 0.3)),
         use_graph=bool(settings.get("use_graph", True)),
@@ -156,21 +155,22 @@ def _interval(truth: NDArray[np.bool_], values: NDArray[np.float64]) -> dict[str
     return {"auc_low": interval.low, "auc_high": interval.high}
 
 
-def _judge_baseline(
-    method: str, log: Log, scenario: Scenario, seen: tuple[Walked, Split], seed: int
-) -> tuple[dict[str, Any], ScorerDefence]:
+def _judge_baseline(method: str, log: Log, scenario: Scenario, seed: int) -> tuple[dict[str, Any], ScorerDefence]:
     """What a comparison method finds, and the same method as a defence."""
-    walked, split = seen
+    split = split_teams(scenario)
+    walked = walk(log, scenario) if method in NEEDS_EVIDENCE else None
+    vectors = walked.vectors if walked else embeddings(log)
     use = (log.poisoned | log.honest) & (log.round >= 20)
 
-    def data(teams: NDArray[np.int64]) -> Data:
-        rows = np.flatnonzero(use & np.isin(log.team, teams))
-        return Data(walked.vectors[rows].astype(np.float32), taken(walked.looked, rows), log.poisoned[rows])
+    def data(rows: NDArray[np.int64]) -> Data:
+        looked = taken(walked.looked, rows) if walked else None
+        return Data(vectors[rows].astype(np.float32), looked, log.poisoned[rows])
 
-    scorer, threshold = baseline(method, data(split.train), data(split.validate), seed)
+    training, checking = (np.flatnonzero(use & np.isin(log.team, teams)) for teams in (split.train, split.validate))
+    scorer, threshold = baseline(method, data(training), data(checking), seed)
     test = np.flatnonzero(np.isin(log.team, split.test))
-    scores = np.zeros(len(log))
-    scores[test] = scorer(walked.vectors[test].astype(np.float32), taken(walked.looked, test))
+    tested, scores = data(test), np.zeros(len(log))
+    scores[test] = scorer(tested.vectors, tested.looked)
     screen = ScorerDefence(scorer, threshold, scenario, with_evidence=method in NEEDS_EVIDENCE)
     return detection(log, scores, threshold, scenario), screen
 

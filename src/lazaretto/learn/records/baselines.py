@@ -31,7 +31,8 @@ class Data:
     """Memories with their truth."""
 
     vectors: Floats
-    looked: Looked
+    looked: Looked | None
+    """The evidence around them, for methods that need it."""
     poisoned: NDArray[np.bool_]
 
 
@@ -91,7 +92,9 @@ def _graph_attention(train: Data, seed: int) -> Iterator[Scorer]:
     """Graph attention classifier: a memory and its attended neighbours, trained on the same labels as ours."""
     torch = _import("torch")
     torch.manual_seed(seed)
-    wide = train.looked.short.shape[1]
+    around = train.looked
+    assert around is not None
+    wide = around.short.shape[1]
     net = torch.nn.Sequential(torch.nn.Linear(2 * wide, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
     optimiser = torch.optim.AdamW(net.parameters(), lr=2e-3)
     rng = np.random.default_rng([seed, 32])
@@ -99,7 +102,7 @@ def _graph_attention(train: Data, seed: int) -> Iterator[Scorer]:
     for _ in range(500):  # as many steps and units as ours
         rows = np.concatenate([rng.choice(bad, 180), rng.choice(good, 332)])
         truth = torch.from_numpy(train.poisoned[rows].astype(np.float32))
-        logits = net(torch.from_numpy(_node(train.looked, rows)))[:, 0]
+        logits = net(torch.from_numpy(_node(around, rows)))[:, 0]
         loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, truth)
         optimiser.zero_grad()
         loss.backward()
