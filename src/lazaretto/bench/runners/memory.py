@@ -69,7 +69,7 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
         bool(settings.get("repair", True)), bool(settings.get("rewrite_near", False)), options.use_graph,
         float(settings.get("noise", 0.0)),
     )  # fmt: skip
-    model = at_work(model, log, scenario, split.validate, how)
+    model = at_work(model, log, scenario, split.validate, dataclasses.replace(how, noise=0.0))
     measures |= {"threshold": model.fusion.threshold, "hold": model.fusion.hold}
     if settings.get("peace"):
         scenario = dataclasses.replace(scenario, poison=0)
