@@ -211,6 +211,14 @@ def test_a_killed_run_goes_on_where_it_was(tiny, tmp_path, how) -> None:
     assert not list(folder.path.glob(".part-*"))
 
 
+def test_only_rows_that_are_asked_for_are_run(tiny, tmp_path) -> None:
+    experiment = tiny()
+    assert run_experiment(experiment, RunOptions(tmp_path / "out", rows="tw")) == {Outcome.HELD: 3}
+    assert {line.split()[0] for line in (tmp_path / "calls.txt").read_text().splitlines()} == {"2.0"}
+    with pytest.raises(InputError, match="one, two"):
+        run_experiment(experiment, RunOptions(tmp_path / "out", rows="three"))
+
+
 def test_two_runs_do_not_share_a_folder(tiny, tmp_path) -> None:
     experiment = tiny()
     with (

@@ -29,6 +29,8 @@ class RunOptions:
     out: Path = Path("runs")
     seeds: int | None = None
     """First so many seeds of each row instead of what the file says."""
+    rows: str = ""
+    """Only rows with this text in their name."""
     workers: int = 1
     ray: bool = False
     """Spread units over a Ray cluster (or local Ray workers) instead of local processes."""
@@ -58,7 +60,10 @@ def run_experiment(experiment: Experiment, options: RunOptions, watcher: Watcher
     watcher = watcher or Watcher()
     find_runner(experiment.runner)  # a wrong name is one clear error here, not a void in every unit
     folder = ResultFolder(options.out, experiment.name)
-    work = {unit.key: unit for unit in units(experiment, options.seeds)}
+    work = {unit.key: unit for unit in units(experiment, options.seeds) if options.rows in unit.row}
+    if not work:
+        names = ", ".join(row.name for row in experiment.expanded_rows())
+        raise InputError("rows", f"no row of {experiment.name} has {options.rows!r} in its name", f"There are {names}")
     outcomes: dict[str, Outcome] = {}
     with folder.only_one():
         for unit in work.values():

@@ -84,6 +84,7 @@ def list_(
 def run(
     name: Name,
     seeds: Seeds = None,
+    rows: Annotated[str, typer.Option("--rows", help="Only rows with this text in their name.")] = "",
     workers: Annotated[int, typer.Option("--workers", help="Processes (or Ray workers) at once.")] = 1,
     ray: Annotated[bool, typer.Option("--ray", help="Spread the work over Ray.")] = False,
     out: Out = Path("runs"),
@@ -94,7 +95,7 @@ def run(
     """Do what is not done yet. Interrupt it at any time and run it again to go on. Exit code 1 when a unit is void."""
     sys.path.insert(0, str(Path.cwd()))  # so that a runner of your own, named module:function, is found
     experiment = load_experiment(name, experiments)
-    options = RunOptions(out, seeds, workers, ray, retry_void)
+    options = RunOptions(out, seeds, rows, workers, ray, retry_void)
     screen = _Screen(experiment.name, quiet=json)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to stop ends the workers too
     try:

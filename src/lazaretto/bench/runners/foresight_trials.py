@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.turn import AgentState
 from lazaretto.bench.context import RunContext
 from lazaretto.bench.foresight import FlpDefence, WatchDefence
+from lazaretto.bench.results import in_turn
 from lazaretto.bench.runners.foresight import (
     Calibrator,
     FlpWanted,
@@ -35,6 +37,7 @@ from lazaretto.metrics.detection import confusion
 from lazaretto.metrics.purification import Purification, purification
 from lazaretto.models.cache import EmbeddingCache
 from lazaretto.models.memo import MemoChat
+from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto.worlds.album_chat.defence import View
 from lazaretto.worlds.streams import stream
 
@@ -144,9 +147,21 @@ def _prepare(settings: Mapping[str, Any], seed: int, context: RunContext) -> _Tr
     else:
         defence = watch_defence(read_wanted(WatchWanted, wanted.mode_settings), calibrator)
     mind = Mind(MemoChat(chat, context.workdir), EmbeddingCache(embedder, context.workdir))
-    people = persona_pool(wanted.agents, seed)
-    healthy = asyncio.run(benign_agents(people, pool_for(world), mind, wanted.rounds, seed, wanted.album))
+    healthy = _healthy(wanted, world, chat, embedder, seed)
     return _Trial(wanted, mind, viruses, infect(healthy, viruses, wanted.shares, seed), defence, seed)
+
+
+def _healthy(
+    wanted: TrialSettings, world: OutbreakSettings, chat: ChatModel, embedder: TextEmbedder, seed: int
+) -> tuple[AgentState, ...]:
+    """The agents before they are infected. All rows of a seed share one life; the first to need it lives it."""
+    models = [(model.name, getattr(model, "fingerprint", "")) for model in (chat, embedder)]
+    facts = (wanted.agents, wanted.album, wanted.rounds, wanted.memory, wanted.pool, models, seed)
+    place = cache_folder() / "lives" / hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+    people = persona_pool(wanted.agents, seed)
+    with in_turn(place):
+        living = Mind(MemoChat(chat, place), EmbeddingCache(embedder, place))
+        return asyncio.run(benign_agents(people, pool_for(world), living, wanted.rounds, seed, wanted.album))
 
 
 def infect(
