@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lazaretto.bench.context import RunContext
-from lazaretto.bench.runners.debate_parts import figures, items_of, library_of, table_of
+from lazaretto.bench.runners.debate_parts import figures, items_of, library_of, remembering_embedder, table_of
 from lazaretto.errors import InputError
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hear_all
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.records import Case, Label
-from lazaretto.gates.content.seating import text_embedder
 from lazaretto.gates.content.seats import Table
 from lazaretto.learn.curate import Labelled
 
@@ -87,7 +86,7 @@ def learning(settings: Mapping[str, Any], seed: int, context: RunContext) -> Map
     learnt: list[Case] = []
     out: dict[str, Any] = {"curve": []}
     for number, batch in enumerate(batches, 1):
-        library = CaseLibrary(learnt, text_embedder()) if learnt and settings.get("learns") else None
+        library = CaseLibrary(learnt, remembering_embedder()) if learnt and settings.get("learns") else None
         measured = _measures(batch, _judge(table_of(settings, library), batch, settings, context))
         out[f"f1_batch_{number}"] = measured["f1"]
         out["curve"].append(measured["f1"])

@@ -19,6 +19,7 @@ from lazaretto.gates.content.seating import content_settings, seat_table, text_e
 from lazaretto.gates.content.seats import Table
 from lazaretto.learn.air_bench import case_rows, labelled_rows
 from lazaretto.learn.curate import Labelled
+from lazaretto.models.cache import EmbeddingCache
 from lazaretto.models.protocol import TextEmbedder
 
 
@@ -84,7 +85,14 @@ def _library(protected: tuple[tuple[str, str], ...] | None) -> CaseLibrary:
             index.add(item, words)
         public = [case for kind in InputKind for case in case_rows(data_folder() / f"cases_{kind.value}.jsonl")]
         cases += [case for case in public if index.find(case.words) is None]
-    return RememberingLibrary(cases, text_embedder(), vector_cache())
+    return RememberingLibrary(cases, remembering_embedder(), vector_cache())
+
+
+@functools.cache
+def remembering_embedder() -> TextEmbedder | None:
+    """The encoder of retrieval, which encodes each text once in a process: libraries and rows share their texts."""
+    encoder = text_embedder()
+    return None if encoder is None else EmbeddingCache(encoder)
 
 
 def words_of(exhibit: Exhibit) -> str:
