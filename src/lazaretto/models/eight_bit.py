@@ -21,6 +21,8 @@ from lazaretto.models.protocol import Vectors
 from lazaretto.models.stacked import LAYERS
 
 _HEADS = 12
+_SWIFT_TOKENS = 128
+"""What the encoder's authors trained it on; for finding cases, reading on is not worth its time (research/LOG.md)."""
 
 
 class EightBitEncoder:
@@ -61,9 +63,9 @@ class EightBitEncoder:
 
 
 class SwiftMiniLM:
-    """The plain encoder as a ``TextEmbedder``: the first window of each text, as a unit vector."""
+    """The plain encoder as a ``TextEmbedder``: the beginning of each text, as a unit vector."""
 
-    name = "all-MiniLM-L6-v2-8bit"
+    name = "all-MiniLM-L6-v2-8bit-128"
     dimension = DIMENSION
 
     def __init__(self) -> None:
@@ -73,7 +75,8 @@ class SwiftMiniLM:
         """One unit vector per text."""
         rows = np.zeros((len(texts), DIMENSION), dtype=np.float32)
         for row, (window,) in zip(rows, window_texts(texts), strict=True):
-            row += self._encoder.token_states(window.ids).mean(axis=0)
+            ids = window.ids if len(window.ids) <= _SWIFT_TOKENS else (*window.ids[: _SWIFT_TOKENS - 1], window.ids[-1])
+            row += self._encoder.token_states(ids).mean(axis=0)
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         return rows
 
