@@ -27,16 +27,21 @@ class Infectiousness:
     chats: int
 
 
-def measure(mind: Mind, virus: Keepsake, target: str, chats: Sequence[Chat], infected: bool = False) -> Infectiousness:
-    """Alpha and beta on ``chats``; with ``infected``, after the target was already said in up to three past chats."""
+def measure(
+    mind: Mind, virus: Keepsake, target: str, chats: Sequence[Chat], infected: bool = False, newest: bool = True
+) -> Infectiousness:
+    """Alpha and beta on ``chats``; with ``infected``, after the target was already said in up to three past chats.
+
+    ``newest``: the virus has just come in; otherwise it stands in each place of an album in turn.
+    """
     if infected:
         chats = [chat.infected(target, 1 + index % 3) for index, chat in enumerate(chats)]
-    asking = [_carrier(index, chat, virus) for index, chat in enumerate(chats)]
+    asking = [_carrier(index, chat, virus, newest) for index, chat in enumerate(chats)]
     answering = [
         replace(state, persona=chat.answerer, history=History(records=chat.answerer_history))
         for state, chat in zip(asking, chats, strict=True)
     ]
-    beta = fetched_share(mind, virus, chats)
+    beta = fetched_share(mind, virus, chats, newest)
     shown = [virus] * len(chats)
     asked = asyncio.run(ask(asking, shown, mind))
     answered = asyncio.run(answer(answering, shown, [target] * len(chats), mind))
@@ -47,13 +52,17 @@ def measure(mind: Mind, virus: Keepsake, target: str, chats: Sequence[Chat], inf
     return Infectiousness(sum(both) / n, sum(question_hits) / n, sum(answer_hits) / n, beta, n)
 
 
-def fetched_share(mind: Mind, virus: Keepsake, chats: Sequence[Chat]) -> float:
+def fetched_share(mind: Mind, virus: Keepsake, chats: Sequence[Chat], newest: bool = True) -> float:
     """Beta alone: in how many chats the questioner, carrying the virus, plans and fetches it."""
-    found = asyncio.run(plan_and_retrieve([_carrier(i, chat, virus) for i, chat in enumerate(chats)], mind))
+    found = asyncio.run(plan_and_retrieve([_carrier(i, chat, virus, newest) for i, chat in enumerate(chats)], mind))
     return sum(one.keepsake is not None and one.keepsake.key == virus.key for one in found) / len(chats)
 
 
-def _carrier(index: int, chat: Chat, virus: Keepsake) -> AgentState:
-    """The questioner after the virus came last and the oldest went."""
-    album = Album(len(chat.album), (*chat.album[1:], virus))
-    return AgentState(str(index), chat.questioner, album, History(records=chat.questioner_history))
+def _carrier(index: int, chat: Chat, virus: Keepsake, newest: bool) -> AgentState:
+    """The questioner with the virus: it came last and the oldest went, or it took somebody's place."""
+    size = len(chat.album)
+    held = (*chat.album[1:], virus)
+    if not newest:
+        place = index % size
+        held = (*chat.album[:place], virus, *chat.album[place + 1 :])
+    return AgentState(str(index), chat.questioner, Album(size, held), History(records=chat.questioner_history))

@@ -37,7 +37,8 @@ def most_fetched(
     chats: Sequence[Chat],
     report: Report = lambda left, share: None,
 ) -> tuple[Keepsake, float]:
-    """The one that most questioners plan for and fetch, and the share of ``chats`` in which they do.
+    """The one that most questioners plan for and fetch when it has just come in, and the share of ``chats`` in which
+    they do.
 
     All are tried on a few chats, the better third on three times as many, until all chats have been used.
     """
