@@ -184,6 +184,8 @@ class Window:
         self._weight = np.ones(capacity, np.float32)
         self._uses = np.zeros((capacity, 2), np.float32)
         self._slots: dict[int, int] = {}
+        self._gaps = False
+        """Whether anything was ever taken out."""
 
     def look(
         self, memories: Shortened, writers: Sequence[str], parents: Ints | None = None, ids: Ints | None = None
@@ -253,6 +255,7 @@ class Window:
         """Take a memory out: it no longer speaks for or against others."""
         slot = self._slots.pop(item, None)
         if slot is not None:
+            self._gaps = True
             self._situation[slot], self._writer[slot], self._ids[slot], self._root[slot] = -1.0, -1, -1, -1
 
     def _descent(self, parents: Ints | None, count: int) -> tuple[Floats, Ints]:
@@ -276,7 +279,8 @@ class Window:
         own = self._writer[: self.size] == place[:, None]
         if ids is not None:  # a memory is no witness for itself
             cosine[self._ids[: self.size] == ids[:, None]] = _GONE
-        cosine[:, self._ids[: self.size] < 0] = _GONE
+        if self._gaps:
+            cosine[:, self._ids[: self.size] < 0] = _GONE
         parts = [_top(np.where(own, cosine, _GONE), OWN), _top(np.where(own, _GONE, cosine), OTHERS)]
         found, best = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
         gone = found <= _GONE
