@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Importing the heavy parts on every core at once is slower than on two.
 export OMP_NUM_THREADS ?= 2
 
-BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak
+BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
 .PHONY: help setup demo test check bench serve clean
 
