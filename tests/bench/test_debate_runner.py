@@ -9,6 +9,7 @@ import pytest
 
 from lazaretto.bench.context import RunContext
 from lazaretto.bench.experiment import available, load_experiment
+from lazaretto.bench.runners import debate_parts
 from lazaretto.bench.runners.debate import learning, run, stratified
 from lazaretto.bench.runners.debate_parts import figures, items_of, library_of
 from lazaretto.errors import InputError
@@ -45,8 +46,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         leak = {"id": "leak", "text": "text number 3 about a harbour", "label": 1, "origin": "library"}
         (folder / f"cases_{kind}.jsonl").write_text(json.dumps(case) + "\n" + json.dumps(leak) + "\n")
     monkeypatch.setenv("LAZARETTO_SHARED", str(tmp_path))
-    monkeypatch.setattr("lazaretto.bench.runners.debate_parts.text_embedder", lambda: None)
-    monkeypatch.setattr("lazaretto.bench.runners.debate.text_embedder", lambda: None)
+    debate_parts._library.cache_clear()
+    monkeypatch.setattr("lazaretto.bench.runners.debate_parts.remembering_embedder", lambda: None)
+    monkeypatch.setattr("lazaretto.bench.runners.debate.remembering_embedder", lambda: None)
     return tmp_path
 
 
