@@ -106,6 +106,12 @@ def table_of(settings: Mapping[str, Any], library: CaseLibrary | None) -> Table:
     without = tuple(settings.get("without", ()))
     if jury == "held-out":
         return held_out_table(settings, library, without)
+    if jury == "embedded":
+        # A row's time must be its own: models remember what they read, and libraries here what they were asked.
+        from lazaretto.gates.content.jury.scoring import shipped_models
+
+        shipped_models.cache_clear()
+        library = None if library is None else CaseLibrary(library.cases, text_embedder(), vector_cache())
     gate = {key: settings[key] for key in ("models", "risk_first", "without", "precedents") if key in settings}
     return seat_table(content_settings({"jury": jury, **gate}, "experiment"), library)
 

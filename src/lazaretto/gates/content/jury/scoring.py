@@ -72,6 +72,7 @@ class Reading:
     head: str
     seats: Mapping[Role, SeatReading]
     tokens: int
+    """What a debater read; each is charged for it."""
     sampled: bool
     """Whether parts of a very long text were skipped."""
 
@@ -154,7 +155,7 @@ class JuryModels:
             )
         covered = all(look.tokens >= len(text.ids) for look in looks.values())
         sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
-        return Reading(view.head, seats, sum(look.tokens for look in looks.values()), sampled)
+        return Reading(view.head, seats, max(look.tokens for look in looks.values()), sampled)
 
     def _lexical(self, view: View, look: _Look, offsets: Sequence[tuple[int, int]]) -> float:
         """The bag of words' logit: of the text's beginning and, where the text is long, of its worst window too."""
