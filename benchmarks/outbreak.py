@@ -52,6 +52,7 @@ def main() -> None:
             flush=True,
         )
 
+    load = os.getloadavg()[0]
     outcome = asyncio.run(world.run(tell))
     calls = sum(trace.spent.calls for trace in outcome.rounds)
     facts = {
@@ -65,7 +66,7 @@ def main() -> None:
         "cumulative infection at the end, %": round(measure_spread(outcome).cumulative[-1], 2),
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
-    table = f"| {settings.agents} agents, {os.cpu_count()} cores shared with other work | |\n|---|---:|\n{rows}"
+    table = f"| {settings.agents} agents, {os.cpu_count()} cores, load average {load:.1f} before | |\n|---|---:|\n{rows}"
     print(table)
     if options.write:
         write_section("outbreak", f"## The album-chat world on the pocket models\n\n{table}")
