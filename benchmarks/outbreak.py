@@ -66,7 +66,8 @@ def main() -> None:
         "cumulative infection at the end, %": round(measure_spread(outcome).cumulative[-1], 2),
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
-    table = f"| {settings.agents} agents, {os.cpu_count()} cores, load average {load:.1f} before | |\n|---|---:|\n{rows}"
+    head = f"{settings.agents} agents, {os.cpu_count()} cores, load average {load:.1f} before"
+    table = f"| {head} | |\n|---|---:|\n{rows}"
     print(table)
     if options.write:
         write_section("outbreak", f"## The album-chat world on the pocket models\n\n{table}")
