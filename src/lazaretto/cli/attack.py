@@ -137,7 +137,7 @@ def craft_text(
 ) -> None:
     """Search for a note that agents choose and fetch, and that asks to be passed on."""
     from lazaretto.agents.mind import Mind
-    from lazaretto.attacks.infectious.measure import measure
+    from lazaretto.attacks.infectious.measure import fetched_share, measure
     from lazaretto.attacks.infectious.text import most_fetched, text_virus
     from lazaretto.models.cache import EmbeddingCache
     from lazaretto.models.pocket import load_pocket_models
@@ -157,6 +157,7 @@ def craft_text(
         if validate:
             unseen = _recorded(mind, validate, validation=True, pool=scene_notes)
             report |= asdict(measure(mind, virus, target(target_name), unseen))
+            report["beta_any_place"] = fetched_share(mind, virus, unseen, newest=False)
     out.write_text(virus.note + "\n")
     figures = "  ".join(f"{k} {v:.2f}" for k, v in report.items() if isinstance(v, float))
     emit(report, as_json, lambda: console.print(f"{virus.note}\n\n{figures}"))

@@ -20,7 +20,7 @@ from lazaretto.attacks.adaptive.strategies import (
     sentences,
 )
 from lazaretto.attacks.infectious.chats import Chat
-from lazaretto.attacks.infectious.craft import CONTEST_TEMPERATURE, Crafted, Progress, Search
+from lazaretto.attacks.infectious.craft import CONTEST_TEMPERATURE, Crafted, Progress, Search, finished
 from lazaretto.attacks.infectious.settings import Craft
 from lazaretto.attacks.infectious.targets import target
 from lazaretto.models.pocket.gradients import PocketGradients, Situations
@@ -105,10 +105,7 @@ def seek(
     """Search to the end; the place of ``craft`` for settings with a strategy."""
     if not isinstance(settings, AdaptiveCraft):
         raise TypeError("an adaptive search takes settings with a strategy")
-    search = AdaptiveSearch(models, base, chats, settings)
-    for progress in search.run():
-        report(progress)
-    return search.result()
+    return finished(AdaptiveSearch(models, base, chats, settings), report)
 
 
 def _short(chat: Chat, records: int) -> Chat:

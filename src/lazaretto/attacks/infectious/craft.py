@@ -240,7 +240,11 @@ def craft(
     report: Callable[[Progress], None] = lambda _: None,
 ) -> Crafted:
     """Search to the end and give the best picture."""
-    search = Search(models, base, chats, settings)
+    return finished(Search(models, base, chats, settings), report)
+
+
+def finished(search: Search, report: Callable[[Progress], None]) -> Crafted:
+    """The best picture after every step has been made."""
     for progress in search.run():
         report(progress)
     return search.result()

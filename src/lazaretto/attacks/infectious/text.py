@@ -1,9 +1,8 @@
 """A text virus: a note that agents choose and fetch, and that asks to be passed on.
 
 The note is an opening, followed by the request and the target. A plan names what it is about, so a note that a text
-encoder places near all plans is the nearest to none of them (it was fetched in 3 of 100 chats). What spreads is an
-opening that agents pick from their listing: openings are tried as an album would list them, in recorded chats, and the
-one that is really fetched most is kept. Models are used as black boxes, so any ``Mind`` will do.
+encoder places near all plans is the nearest to none of them. Openings are therefore tried as an album would list them,
+in recorded chats, and the one that agents really fetch most is kept. Models are used as black boxes, so any ``Mind`` will do.
 """
 
 from __future__ import annotations
