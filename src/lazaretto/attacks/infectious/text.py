@@ -2,7 +2,7 @@
 
 The note is an opening, followed by the request and the target. A plan names what it is about, so a note that a text
 encoder places near all plans is the nearest to none of them. Openings are therefore tried as an album would list them,
-in recorded chats, and the one that agents really fetch most is kept. Models are used as black boxes, so any ``Mind`` will do.
+in recorded chats, and the one that agents really fetch most is kept. Models are black boxes: any ``Mind`` will do.
 """
 
 from __future__ import annotations
