@@ -60,7 +60,6 @@ def test_a_unit_gives_infection_diversity_and_cost(tmp_path: Path, own_cache: Pa
     assert len(measures["cumulative"]) == len(measures["entropy"]) == len(measures["drift"]) == 14
     assert measures["cer"] < 100 and measures["sdi_ratio"] < 1 and measures["sdd"] > 0
     assert measures["calls"] == 14 * 10 * 3 and measures["calls_by_defence"] == 0 and measures["calls_ratio"] == 1
-    assert measures["computed"] < measures["calls"]  # what is said again is not computed again
     assert measures["pictures_encoded"] <= measures["pictures_met"] <= 81
     assert measures["faults"] == measures["virus_removed"] == measures["benign_removed"] == 0
     assert len([place for place in (own_cache / "benign").iterdir() if place.is_dir()]) == 1

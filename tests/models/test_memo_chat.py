@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
+
+import pytest
 
 from lazaretto.models.memo import MemoChat, request_key
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
@@ -56,24 +59,28 @@ def test_sampled_answers_and_failures_are_asked_again() -> None:
     assert memo.computed == 5
 
 
-def test_a_folder_keeps_answers_and_a_torn_batch_is_dropped_whole(tmp_path: Path) -> None:
-    first = MemoChat(counting(), tmp_path)
-    texts(first, ask("a"), ask("b"))
-    texts(first, ask("c"), ask("d"))
-    second = MemoChat(counting(), tmp_path)
-    assert texts(second, ask("d"), ask("a")) == ["answer 4", "answer 1"] and second.computed == 4
-    file = tmp_path / "completions.jsonl"
-    file.write_bytes(file.read_bytes()[:-5])
-    torn = MemoChat(counting(), tmp_path)
-    assert torn.computed == 2
-    assert texts(torn, ask("a"), ask("c"), ask("d")) == ["answer 1", "answer 1", "answer 2"]
-    assert MemoChat(counting(), tmp_path).computed == 4
+def test_a_folder_keeps_answers_for_every_process_that_opens_it(tmp_path: Path) -> None:
+    first, beside = MemoChat(counting(), tmp_path), MemoChat(counting(), tmp_path)
+    assert texts(first, ask("a"), ask("b")) == ["answer 1", "answer 2"]
+    assert texts(beside, ask("b"), ask("c"), ask("a")) == ["answer 2", "answer 1", "answer 1"]
+    assert (first.computed, beside.computed) == (2, 1)
+    assert texts(MemoChat(counting(), tmp_path), ask("c"), ask("fail")) == ["answer 1", ""]
 
 
-def test_answers_known_before_are_used_and_not_taken_over(tmp_path: Path) -> None:
-    first = MemoChat(counting())
-    texts(first, ask("a"), ask("b"))
-    second = MemoChat(counting(), tmp_path, before=first.known)
-    assert texts(second, ask("b"), ask("new"), ask("a")) == ["answer 2", "answer 1", "answer 1"]
-    assert second.computed == 1 and list(second.known) == [request_key(ask("new"))]
-    assert texts(MemoChat(counting(), tmp_path), ask("b")) == ["answer 1"]
+def test_what_a_kill_cut_short_was_never_there(tmp_path: Path) -> None:
+    memo = MemoChat(counting(), tmp_path)
+    texts(memo, ask("a"))
+    bad = {"x": Completion("whole"), "y": Completion(object())}  # type: ignore[arg-type]
+    with pytest.raises(sqlite3.Error):
+        memo._remember(bad)
+    again = MemoChat(counting(), tmp_path)
+    assert texts(again, ask("a")) == ["answer 1"] and again._kept is not None
+    assert again._kept.find(["x", "y"]) == {}
+
+
+def test_two_who_answer_the_same_keep_the_first_answer(tmp_path: Path) -> None:
+    first, second = MemoChat(counting(), tmp_path), MemoChat(counting(), tmp_path)
+    assert first._kept is not None and second._kept is not None
+    first._kept.keep({"k": Completion("one")})
+    second._kept.keep({"k": Completion("two")})
+    assert second._kept.find(["k"])["k"].text == "one"

@@ -13,7 +13,7 @@ from lazaretto.models.pocket.tokenizer import PICTURE, WordTokenizer
 
 torch = pytest.importorskip("torch")
 
-from lazaretto.models.pocket import prefill
+from lazaretto.models.pocket import prefill, speech
 from lazaretto.models.pocket.networks import Language
 from lazaretto.models.pocket.prefill import Beginnings, Prompt, read_together
 from lazaretto.models.pocket.speech import Speaker, picture_prompt
@@ -97,3 +97,27 @@ def test_who_has_ended_leaves_and_the_others_go_on(
     assert len({len(said) for said in alone}) > 1, "the case needs sentences of different lengths"
     assert speaker.speak(prompts, 40) == alone
     assert speaker.speak(prompts, 3) == [said[:3] for said in alone]
+
+
+def test_where_two_words_are_as_good_as_equal_double_precision_decides(
+    language: Language, words: WordTokenizer, prompts: Sequence[Prompt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusting = Speaker(language, words, vlm.SHARED_BEFORE)
+    said = trusting.speak(prompts, 12)
+    assert trusting._exact is None, "nothing was in doubt"
+    monkeypatch.setattr(speech, "CLEAR", 1e9)
+    doubting = Speaker(language, words, vlm.SHARED_BEFORE)
+    assert doubting.speak(prompts, 12) == said
+    assert doubting._exact is not None and doubting._exact.words.weight.dtype == torch.float64
+    assert language.words.weight.dtype == torch.float32
+
+
+def test_a_long_prompt_takes_no_words_from_its_neighbours(
+    language: Language, words: WordTokenizer, prompts: Sequence[Prompt]
+) -> None:
+    speaker = Speaker(language, words, vlm.SHARED_BEFORE)
+    filler = Prompt(tuple(prompts[0].tokens[:1]) * (language.size.limit - 3))
+    short = prompts[0]
+    alone = speaker.speak([short], 40)
+    assert speaker.speak([filler], 40)[0] == speaker.speak([short, filler], 40)[1]
+    assert speaker.speak([short, filler], 40)[0] == alone[0] and len(speaker.speak([filler], 40)[0]) <= 3

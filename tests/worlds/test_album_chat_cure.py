@@ -27,12 +27,12 @@ def test_a_cure_comes_nearer_to_the_plans_within_its_budget_and_is_kept(tmp_path
     vlm, clip = load_pocket_models()
     asked: list[tuple[Chat, ...]] = []
 
-    def chats() -> Sequence[Chat]:
-        asked.append(record_chats(Mind(vlm, EmbeddingCache(clip)), scene_pictures(20, 11), 6, 1))
+    def chats(count: int) -> Sequence[Chat]:
+        asked.append(record_chats(Mind(vlm, EmbeddingCache(clip)), scene_pictures(20, 11), count, 1))
         return asked[-1]
 
     base, suspect = scene_pictures(2, 44)
-    settings = CureSettings(Budget("pixel", 24), steps=8, batch=3)
+    settings = CureSettings(Budget("pixel", 24), steps=8, batch=3, chats=6)
     cures = PocketCures(PocketGradients(vlm, clip), chats, base, tmp_path, settings)
     cure = cures(suspect, "The red lantern drill starts now.")
     change = np.abs(pixels(cure.picture).astype(int) - pixels(base.picture).astype(int))
@@ -43,7 +43,7 @@ def test_a_cure_comes_nearer_to_the_plans_within_its_budget_and_is_kept(tmp_path
     assert after > before + 0.02
     assert all(suspect.key in [k.key for k in chat.album] for chat in cures._lessons(suspect, "said"))
 
-    again = PocketCures(PocketGradients(vlm, clip), chats, base, tmp_path, settings)
+    again = PocketCures(PocketGradients(vlm, clip), chats, base, tmp_path / "other", settings, made_before=tmp_path)
     assert again(suspect, "The red lantern drill starts now.") == cure
     assert len(asked) == 2  # once for the search and once for the line above: a kept cure asks for no chats
     assert again(picture_keepsake(suspect.picture), "The red lantern drill starts now.") == cure

@@ -20,6 +20,7 @@ from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.agents.turn import AgentState
 from lazaretto.bench.foresight import FlpDefence, WatchDefence
 from lazaretto.bench.results import in_turn
+from lazaretto.bench.runners.outbreak_models import remembering
 from lazaretto.bench.runners.outbreak_parts import DefenceContext
 from lazaretto.bench.runners.outbreak_settings import OutbreakSettings, cache_folder
 from lazaretto.errors import InputError
@@ -36,7 +37,6 @@ from lazaretto.learn.calibrate import (
     save,
 )
 from lazaretto.models.cache import EmbeddingCache
-from lazaretto.models.memo import MemoChat
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto.worlds.album_chat.defence import Defence
 from lazaretto.worlds.album_chat.pools import folder_pictures, scene_notes, scene_pictures
@@ -187,7 +187,7 @@ class Calibrator:
     def _mind(self, path: Path) -> Mind:
         """Answers and embeddings are kept beside, so that an interrupted calibration goes on."""
         place = path.with_suffix(".work")
-        return Mind(MemoChat(self.chat, place), EmbeddingCache(self.embedder, place))
+        return Mind(remembering(self.chat, place), EmbeddingCache(self.embedder, place))
 
     async def _agents(self, on: Calibrating, mind: Mind) -> tuple[AgentState, ...]:
         people = persona_pool(on.agents, CALIBRATION_PERSONAS)

@@ -27,7 +27,7 @@ from lazaretto.bench.runners.foresight import (
     watch_defence,
 )
 from lazaretto.bench.runners.outbreak_attack import viruses_for
-from lazaretto.bench.runners.outbreak_models import models_for
+from lazaretto.bench.runners.outbreak_models import models_for, remembering
 from lazaretto.bench.runners.outbreak_parts import pool_for
 from lazaretto.bench.runners.outbreak_settings import AttackSettings, ModelSettings, OutbreakSettings, cache_folder
 from lazaretto.gates.foresight.flp import FlpReading, infected, take_readings
@@ -36,7 +36,6 @@ from lazaretto.learn.calibrate import benign_agents
 from lazaretto.metrics.detection import confusion
 from lazaretto.metrics.purification import Purification, purification
 from lazaretto.models.cache import EmbeddingCache
-from lazaretto.models.memo import MemoChat
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto.worlds.album_chat.defence import View
 from lazaretto.worlds.streams import stream
@@ -146,7 +145,7 @@ def _prepare(settings: Mapping[str, Any], seed: int, context: RunContext) -> _Tr
         defence = flp_defence(read_wanted(FlpWanted, wanted.mode_settings), calibrator)
     else:
         defence = watch_defence(read_wanted(WatchWanted, wanted.mode_settings), calibrator)
-    mind = Mind(MemoChat(chat, context.workdir), EmbeddingCache(embedder, context.workdir))
+    mind = Mind(remembering(chat, context.workdir), EmbeddingCache(embedder, context.workdir))
     healthy = _healthy(wanted, world, chat, embedder, seed)
     return _Trial(wanted, mind, viruses, infect(healthy, viruses, wanted.shares, seed), defence, seed)
 
@@ -160,7 +159,7 @@ def _healthy(
     place = cache_folder() / "lives" / hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
     people = persona_pool(wanted.agents, seed)
     with in_turn(place):
-        living = Mind(MemoChat(chat, place), EmbeddingCache(embedder, place))
+        living = Mind(remembering(chat, place), EmbeddingCache(embedder, place))
         return asyncio.run(benign_agents(people, pool_for(world), living, wanted.rounds, seed, wanted.album))
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lazaretto.agents.mind import Mind
 from lazaretto.bench.context import RunContext
 from lazaretto.bench.results import in_turn
+from lazaretto.bench.runners.outbreak_models import remembering
 from lazaretto.bench.runners.outbreak_parts import Parts, make_parts
 from lazaretto.bench.runners.outbreak_settings import OutbreakSettings, cache_folder, read_settings
 from lazaretto.ledger import Ledger
 from lazaretto.metrics.infection import infection_summary
 from lazaretto.models.cache import EmbeddingCache
-from lazaretto.models.memo import MemoChat
-from lazaretto.models.protocol import Completion
 from lazaretto.worlds.album_chat.measures import Diversity, Spread, mean, measure_diversity, measure_spread
 from lazaretto.worlds.album_chat.scenario import Scenario
 from lazaretto.worlds.album_chat.trace import RoundTrace
@@ -35,15 +34,10 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
 
 
 def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunContext) -> dict[str, Any]:
-    """``run`` with the parts already made: models, pool, viruses and defence.
-
-    Where the benign twin is needed it comes first: until an infection reaches them, agents say what they say there,
-    and what the twin has heard is not computed again.
-    """
+    """``run`` with the parts already made: models, pool, viruses and defence."""
     scenario = settings.scenario(seed)
     twin = benign_twin(parts, scenario, context) if settings.diversity else None
-    chat = MemoChat(parts.chat, context.workdir, twin.heard if twin else None)
-    mind = Mind(chat, EmbeddingCache(parts.embedder, context.workdir))
+    mind = Mind(remembering(parts.chat, context.workdir), EmbeddingCache(parts.embedder, context.workdir))
     ledger = Ledger.open(f"sqlite:///{context.workdir / 'ledger.db'}") if settings.ledger else None
     try:
         world = AlbumChat(
@@ -58,32 +52,20 @@ def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunCo
     keys = [virus.keepsake.key for virus in parts.viruses]
     spread = measure_spread(outcome, keys)
     measures = {**_infection(spread, settings), **_costs(outcome), **_changes(outcome, keys)}
-    measures["computed"] = chat.computed
     if twin:
-        measures |= _diversity(measure_diversity(outcome, twin.outcome, parts.semantics))
+        measures |= _diversity(measure_diversity(outcome, twin, parts.semantics))
     return measures
 
 
-@dataclass(frozen=True, slots=True)
-class Twin:
-    """The benign twin of a run."""
-
-    outcome: Outcome
-    heard: Mapping[str, Completion]
-    """Everything its chat model was asked, with the answers."""
-
-
-def benign_twin(parts: Parts, scenario: Scenario, context: RunContext) -> Twin:
+def benign_twin(parts: Parts, scenario: Scenario, context: RunContext) -> Outcome:
     """The same world without virus and defence, run once for all rows that share it; others wait for it."""
     benign = replace(scenario, infected=0)
     nameless = AlbumChat(benign, Mind(parts.chat, EmbeddingCache(parts.embedder)), parts.pool)
     place = cache_folder() / "benign" / nameless.fingerprint[:24]
     with in_turn(place):
-        chat = MemoChat(parts.chat, place)
-        mind = Mind(chat, EmbeddingCache(parts.embedder, place))
+        mind = Mind(remembering(parts.chat, place), EmbeddingCache(parts.embedder, place))
         world = AlbumChat(benign, mind, parts.pool, folder=place / "world")
-        outcome = asyncio.run(world.run(_say(context, benign.rounds, TWIN_SHARE)))
-    return Twin(outcome, chat.known)
+        return asyncio.run(world.run(_say(context, benign.rounds, TWIN_SHARE)))
 
 
 def _say(context: RunContext, rounds: int, share: float, start: float = 0.0) -> Any:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lazaretto.agents.album import Keepsake
 from lazaretto.attacks.infectious.settings import Budget
+from lazaretto.bench.experiment import experiment_folder
 from lazaretto.bench.results import in_turn
 from lazaretto.bench.runners.outbreak_attack import training_chats
 from lazaretto.bench.runners.outbreak_models import pocket_models
@@ -45,6 +46,9 @@ class CowpoxSettings(BaseModel):
     cure_eps: float = 64
     """Budget of the cure, in 1/255 per pixel."""
     cure_steps: int = 240
+    cure_restarts: int = 1
+    cure_batch: int = 6
+    cure_chats: int = 96
 
 
 def cowpox(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
@@ -75,10 +79,17 @@ def _cures(wanted: CowpoxSettings, context: DefenceContext) -> CureMaker:
     folder = cache_folder() / "cures"
     cures = PocketCures(
         PocketGradients(*pocket_models(models.device)),
-        lambda: training_chats(models.device),
+        lambda count: training_chats(models.device, count),
         scene_pictures(1, CURE_BASES)[0],
         folder,
-        CureSettings(Budget("pixel", wanted.cure_eps), wanted.cure_steps),
+        CureSettings(
+            Budget("pixel", wanted.cure_eps),
+            wanted.cure_steps,
+            wanted.cure_restarts,
+            wanted.cure_batch,
+            wanted.cure_chats,
+        ),
+        made_before=experiment_folder() / "outbreak" / "cures",
     )
 
     def kept(suspect: Keepsake, said: str) -> Keepsake:

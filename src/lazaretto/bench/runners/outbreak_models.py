@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lazaretto.bench.runners.outbreak_settings import ModelSettings
+from lazaretto.bench.runners.outbreak_settings import ModelSettings, cache_folder
 from lazaretto.errors import InputError
+from lazaretto.models.memo import MemoChat
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 
 if TYPE_CHECKING:
@@ -24,6 +26,13 @@ def pocket_models(device: str) -> tuple[PocketVlm, PocketClip]:
 def models_for(settings: ModelSettings, notes: bool) -> tuple[ChatModel, TextEmbedder]:
     """The chat model and the embedder that settings name."""
     return _chat(settings), _embedder(settings, notes)
+
+
+def remembering(chat: ChatModel, beside: Path) -> MemoChat:
+    """The chat model with a memory: shared by all runs where an answer depends on its question alone, else beside the
+    run."""
+    answers = getattr(chat, "answers", "")
+    return MemoChat(chat, cache_folder() / "answers" / answers if answers else beside)
 
 
 def _chat(settings: ModelSettings) -> ChatModel:

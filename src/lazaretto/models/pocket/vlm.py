@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 BATCH, GPU_BATCH = 64, 1024
 """Requests per forward pass: what a processor's memory bandwidth likes, and what fills an accelerator."""
+SPEECH = 1
+"""Counts up when prompts are read or sentences made in another way, so that kept answers are not taken for new ones."""
 PICTURE_BEFORE = (
     "Your friend asks:",
     "Look at the picture and ask your friend one short question about it.",
@@ -49,6 +51,8 @@ class PocketVlm:
         self._speaker = Speaker(self.language, words, SHARED_BEFORE)
         self.fingerprint = fingerprint
         """sha256 of the weights, where they came from a file."""
+        self.answers = f"{fingerprint[:24]}-{SPEECH}-{eyes.device.partition(':')[0]}" if fingerprint else ""
+        """Names everything but the request that decides an answer, so that answers may be shared under it."""
 
     async def complete(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion per request; what is wrong with one request is that one's fault alone."""

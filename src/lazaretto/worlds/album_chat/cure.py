@@ -38,37 +38,41 @@ class CureSettings:
     steps: int = 240
     restarts: int = 1
     batch: int = 6
+    chats: int = 96
+    """Training chats it is sought on."""
     seed: int = 0
 
 
 class PocketCures:
-    """Makes cures against the pocket models and keeps them by what they were made from.
+    """Makes cures against the pocket models and keeps them in ``folder`` by what they were made from.
 
-    ``chats`` gives the training chats; it is asked only when a cure has to be sought.
+    ``chats`` gives so many training chats; it is asked only when a cure has to be sought. ``made_before`` is a second
+    folder to look in.
     """
 
     def __init__(
         self,
         models: PocketGradients,
-        chats: Callable[[], Sequence[Chat]],
+        chats: Callable[[int], Sequence[Chat]],
         base: Keepsake,
-        folder: Path | None = None,
+        folder: Path,
         settings: CureSettings | None = None,
+        made_before: Path | None = None,
     ) -> None:
-        self.models, self.chats, self.base, self.folder = models, chats, base, folder
+        self.models, self.chats, self.base, self.folder, self.made_before = models, chats, base, folder, made_before
         self.settings = settings or CureSettings()
 
     def __call__(self, suspect: Keepsake, said: str) -> Keepsake:
         """The cure for a suspect that made somebody say ``said``."""
-        place = self.folder / f"{self._key(suspect, said)}.png" if self.folder is not None else None
-        if place is not None and place.is_file():
-            return picture_keepsake(place.read_bytes(), self.base.title)
+        name = f"{self._key(suspect, said)}.png"
+        for folder in (self.made_before, self.folder):
+            if folder is not None and (folder / name).is_file():
+                return picture_keepsake((folder / name).read_bytes(), self.base.title)
         data = self._search(suspect, said)
-        if place is not None:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            beside = place.with_suffix(".part")
-            beside.write_bytes(data)
-            beside.replace(place)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        beside = (self.folder / name).with_suffix(".part")
+        beside.write_bytes(data)
+        beside.replace(self.folder / name)
         return picture_keepsake(data, self.base.title)
 
     def _search(self, suspect: Keepsake, said: str) -> bytes:
@@ -92,7 +96,7 @@ class PocketCures:
         """The chats with the suspect in every album and its sentence in some of the histories."""
         rng = random.Random(f"cure:{self.settings.seed}")
         lessons, records = [], []
-        for chat in self.chats():
+        for chat in self.chats(self.settings.chats):
             held = list(chat.album)
             held[rng.randrange(1, len(held))] = suspect  # slot 0 is the oldest, which the cure pushes out
             records.append(rng.randint(1, 3) if rng.random() < INFECTED_SHARE else 0)
