@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lazaretto.agents.mind import Mind
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.prompts import answer_request, picture_title, plan_request, question_request
+from lazaretto.models.cache import EmbeddingCache
 from lazaretto.models.pocket import PocketClip, PocketVlm, load_pocket_models
-from lazaretto.models.protocol import ChatModel, ImageTextEmbedder, Message, Request
+from lazaretto.models.protocol import ChatModel, Completion, ImageTextEmbedder, Message, Request
+from lazaretto.worlds.album_chat.pools import scene_pictures
+from lazaretto.worlds.album_chat.scenario import Scenario
+from lazaretto.worlds.album_chat.world import AlbumChat
 from lazaretto.worlds.scenes import Scene, draw_scene, folder_pool, png_bytes, render
 from lazaretto.worlds.scenes.shapes import plural
 
@@ -105,6 +111,30 @@ def test_batches_change_nothing_and_faults_stay_alone(
     short = question_request(PEOPLE[0], [], image=unseen[0][1], max_tokens=3)
     assert vlm.complete_now([short])[0].completion_tokens == 3
     assert vlm.complete_now([]) == []
+
+
+def test_what_was_asked_in_a_world_gets_the_same_answers_in_any_company(models: tuple[PocketVlm, PocketClip]) -> None:
+    vlm, clip = models
+    asked: list[Request] = []
+
+    class Recording:
+        name = "recording"
+
+        async def complete(self, requests: Sequence[Request]) -> list[Completion]:
+            asked.extend(requests)
+            return await vlm.complete(requests)
+
+    scenario = Scenario(agents=16, rounds=4, album=5, infected=0, seed=6)
+    asyncio.run(AlbumChat(scenario, Mind(Recording(), EmbeddingCache(clip)), scene_pictures(24, 5)).run())
+    first = [completion.text for completion in vlm.complete_now(asked)]
+    order = random.Random(3).sample(range(len(asked)), len(asked))
+    for size in (1, 11):
+        parts = [order[start : start + size] for start in range(0, len(order), size)]
+        again = {
+            i: c.text for part in parts for i, c in zip(part, vlm.complete_now([asked[i] for i in part]), strict=True)
+        }
+        assert [again[i] for i in range(len(asked))] == first
+    assert len(first) == 4 * 8 * 3
 
 
 def test_foreign_pictures_can_be_an_album(models: tuple[PocketVlm, PocketClip], shared_data: Path) -> None:

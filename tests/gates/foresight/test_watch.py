@@ -12,6 +12,7 @@ import pytest
 from lazaretto.agents.album import Album, picture_keepsake
 from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import InputError
+from lazaretto.gates.foresight.gauge import Reading, Scale, Scales
 from lazaretto.gates.foresight.stage import MindStage
 from lazaretto.gates.foresight.watch import CALLS_PER_READING, Watch, WatchSettings
 from lazaretto.learn.calibrate import WatchCalibration, calibrate_watch
@@ -143,3 +144,12 @@ def test_settings_and_personas_are_checked(calibration: WatchCalibration) -> Non
         WatchSettings(use_pull=False, use_collapse=False)
     with pytest.raises(InputError):
         watching(calibration, people=())
+
+
+def test_talk_that_differs_by_persona_does_not_hide_what_everybody_fetches() -> None:
+    scales = Scales(Scale(0.1, 0.05), Scale(0.8, 0.2), Scale(0.4, 0.2), 0.2, 12.0, 4.0, 8.0)
+    paraphrasing = Reading(pull=0.95, collapse=0.5, beside=0.9)
+    assert scales.collapse(paraphrasing.collapse) == 0, "its sentences are no more alike than benign ones"
+    assert scales.score(paraphrasing) >= scales.infected
+    assert scales.score(Reading(pull=0.95)) == 0, "what was not rehearsed is not guilty"
+    assert scales.score(Reading(pull=0.2, collapse=0.5, beside=0.9)) < scales.infected, "odd talk alone is none"

@@ -107,13 +107,15 @@ class Scales:
     collapse_alone: float
 
     def score(self, reading: Reading, use_pull: bool = True, use_collapse: bool = True) -> float:
-        """The joint evidence. Where nothing collapses there is no virus: being fetched often and odd words only add."""
+        """The joint evidence: fetched too often, talk too alike, talk beside the point. They add up, because a virus can
+        hide one of them (several sentences, chosen by persona, do not collapse) but not all and still spread. Nothing
+        that was not rehearsed is guilty."""
         if not use_collapse:
             return self.pull(reading.pull)
+        if reading.collapse is None:
+            return 0.0
         alike = self.collapse(reading.collapse)
-        if not use_pull or alike <= 0.0:
-            return alike
-        return alike + self.pull(reading.pull) + self.beside(reading.beside)
+        return alike + self.pull(reading.pull) + self.beside(reading.beside) if use_pull else alike
 
     def limit(self, use_pull: bool = True, use_collapse: bool = True) -> float:
         """Where a diagnosis begins for that evidence."""
