@@ -107,9 +107,11 @@ class Scales:
     collapse_alone: float
 
     def score(self, reading: Reading, use_pull: bool = True, use_collapse: bool = True) -> float:
-        """The joint evidence: fetched too often, talk too alike, talk beside the point. They add up, because a virus can
-        hide one of them (several sentences, chosen by persona, do not collapse) but not all and still spread. Nothing
-        that was not rehearsed is guilty."""
+        """The joint evidence: fetched too often, talk too alike, talk beside the point.
+
+        They add up, because a virus can hide one of them (several sentences, chosen by persona, do not collapse) but
+        not all and still spread. Nothing that was not rehearsed is guilty.
+        """
         if not use_collapse:
             return self.pull(reading.pull)
         if reading.collapse is None:
