@@ -15,7 +15,7 @@ from lazaretto.bench.memory_defence import MemoryDefence
 from lazaretto.bench.memory_evidence import split_teams, walk
 from lazaretto.bench.memory_ledger import write_ledger
 from lazaretto.bench.memory_threshold import at_work, played
-from lazaretto.bench.runners.memory import fit, run, scenario_from
+from lazaretto.bench.runners.memory import _judge_baseline, fit, run, scenario_from
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.records import RecordModel, shared_model
 from lazaretto.learn.records.training import TrainingSettings, nt_xent
@@ -135,6 +135,11 @@ def test_a_unit_measures_before_and_after(tmp_path, monkeypatch, method: str) ->
     assert len(found["agents_before"]) == len(found["agents_after"])
     assert found["in_ledger"] > 0 and (tmp_path / "ledger.db").exists()
     assert ("queries_per_poison" in found) == (method == "ours")
+
+
+def test_noise_reaches_the_baselines_as_well(log: Log) -> None:
+    calm, same, shaken = (_judge_baseline("statistical residual", log, SMALL, noise)[0] for noise in (0.0, 0.0, 0.5))
+    assert calm == same and shaken["auc"] < calm["auc"]
 
 
 def test_unknown_settings_are_named() -> None:

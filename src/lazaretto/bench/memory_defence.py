@@ -204,13 +204,16 @@ class MemoryDefence:
 class ScorerDefence:
     """A ``Screen`` made of any scorer and its threshold: holds what scores above it, and does nothing else."""
 
-    def __init__(self, score: Scorer, threshold: float, scenario: Scenario, with_evidence: bool) -> None:
-        self._score, self._threshold = score, threshold
+    def __init__(
+        self, score: Scorer, threshold: float, scenario: Scenario, with_evidence: bool, noise: float = 0.0
+    ) -> None:
+        self._score, self._threshold, self._noise = score, threshold, noise
         self._windows = TeamWindows(scenario) if with_evidence else None
+        self._rng = np.random.default_rng([scenario.seed, 23])
 
     def admit(self, writes: Writes) -> NDArray[np.bool_]:
         """Hold what scores at least the threshold."""
-        vectors = writes.memories.embedded(VOCABULARY)
+        vectors = disturbed(writes.memories.embedded(VOCABULARY), self._noise, self._rng)
         if self._windows is None:
             return np.asarray(self._score(vectors, None) >= self._threshold)
         origin, brief = Origin(writes.team, writes.agent, writes.parents), shortened(vectors)

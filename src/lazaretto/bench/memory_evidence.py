@@ -166,12 +166,12 @@ def walk(
     return Walked(np.concatenate(walked), joined(looks), joined(cross), vectors)
 
 
-def embeddings(log: Log) -> NDArray[np.float16]:
+def embeddings(log: Log, noise: float = 0.0, seed: int = 0) -> NDArray[np.float16]:
     """The vectors of all memories alone, for methods that look at nothing around them."""
-    vectors = np.empty((len(log), DIMENSION), dtype=np.float16)
+    vectors, rng = np.empty((len(log), DIMENSION), dtype=np.float16), np.random.default_rng([seed, 21])
     for start in range(0, len(log), 4_096):
         part = slice(start, start + 4_096)
-        vectors[part] = log.memories(part).embedded(VOCABULARY)
+        vectors[part] = disturbed(log.memories(part).embedded(VOCABULARY), noise, rng)
     return vectors
 
 

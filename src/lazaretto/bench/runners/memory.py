@@ -26,7 +26,7 @@ from lazaretto.bench.memory_ledger import write_ledger
 from lazaretto.bench.memory_threshold import at_work
 from lazaretto.bench.results import in_turn
 from lazaretto.errors import InputError
-from lazaretto.gates.memory.evidence import joined, taken
+from lazaretto.gates.memory.evidence import Looked, joined, taken
 from lazaretto.gates.memory.records import Fusion, RecordModel
 from lazaretto.learn.records.baselines import NEEDS_EVIDENCE, Data, baseline
 from lazaretto.learn.records.training import TrainingSettings, fit_fusion, train, without_graph
@@ -49,8 +49,9 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     method = str(settings.get("method", "ours"))
     measures: dict[str, Any] = {f"{k}_before": v for k, v in dataclasses.asdict(before).items()}
     measures["agents_before"] = agent_points(log, scenario, split.test)
+    noise = float(settings.get("noise", 0.0))
     if method != "ours":
-        found, screen = _judge_baseline(method, log, scenario, seed)
+        found, screen = _judge_baseline(method, log, scenario, noise)
         return measures | found | _defended((screen, None), scenario, before, context)
     walked = walk(log, scenario, progress=_part(context.progress, 0.3, 0.5))
     options = TrainingSettings(
@@ -59,16 +60,15 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
         alphas=tuple(settings.get("alphas", TrainingSettings().alphas)),
     )  # fmt: skip
     model = fit(log, (walked, walk(log, scenario, at_work=True)), split, options)
-    tested = walk(log, scenario, float(settings["noise"])) if settings.get("noise") else walked
+    tested = walk(log, scenario, noise) if noise else walked
     context.progress(0.65, "trained")
     looked = without_graph(tested.looked, options.use_graph)
     measures |= detection(log, model.score(looked).fused, model.fusion.threshold, scenario)
     measures["alpha"] = model.fusion.alpha
     del walked, tested, looked  # half of what a main run holds in memory
     how = Options(
-        bool(settings.get("repair", True)), bool(settings.get("rewrite_near", False)), options.use_graph,
-        float(settings.get("noise", 0.0)),
-    )  # fmt: skip
+        bool(settings.get("repair", True)), bool(settings.get("rewrite_near", False)), options.use_graph, noise
+    )
     model = at_work(model, log, scenario, split.validate, dataclasses.replace(how, noise=0.0))
     measures |= {"threshold": model.fusion.threshold, "hold": model.fusion.hold}
     if settings.get("peace"):
@@ -155,24 +155,28 @@ def _interval(truth: NDArray[np.bool_], values: NDArray[np.float64]) -> dict[str
     return {"auc_low": interval.low, "auc_high": interval.high}
 
 
-def _judge_baseline(method: str, log: Log, scenario: Scenario, seed: int) -> tuple[dict[str, Any], ScorerDefence]:
-    """What a comparison method finds, and the same method as a defence."""
-    split = split_teams(scenario)
-    walked = walk(log, scenario) if method in NEEDS_EVIDENCE else None
-    vectors = walked.vectors if walked else embeddings(log)
+def _judge_baseline(method: str, log: Log, scenario: Scenario, noise: float) -> tuple[dict[str, Any], ScorerDefence]:
+    """What a comparison method finds, and the same method as a defence; ``noise`` is on what it is tested on."""
+    split, contextual = split_teams(scenario), method in NEEDS_EVIDENCE
+
+    def seen(disturbance: float) -> tuple[NDArray[np.float16], Looked | None]:
+        if not contextual:
+            return embeddings(log, disturbance, scenario.seed), None
+        walked = walk(log, scenario, disturbance)
+        return walked.vectors, walked.looked
+
+    def data(rows: NDArray[np.int64], view: tuple[NDArray[np.float16], Looked | None]) -> Data:
+        vectors, looked = view
+        return Data(vectors[rows].astype(np.float32), taken(looked, rows) if looked else None, log.poisoned[rows])
+
+    calm = seen(0.0)
     use = (log.poisoned | log.honest) & (log.round >= 20)
-
-    def data(rows: NDArray[np.int64]) -> Data:
-        looked = taken(walked.looked, rows) if walked else None
-        return Data(vectors[rows].astype(np.float32), looked, log.poisoned[rows])
-
     training, checking = (np.flatnonzero(use & np.isin(log.team, teams)) for teams in (split.train, split.validate))
-    scorer, threshold = baseline(method, data(training), data(checking), seed)
+    scorer, threshold = baseline(method, data(training, calm), data(checking, calm), scenario.seed)
     test = np.flatnonzero(np.isin(log.team, split.test))
-    tested, scores = data(test), np.zeros(len(log))
+    tested, scores = data(test, seen(noise) if noise else calm), np.zeros(len(log))
     scores[test] = scorer(tested.vectors, tested.looked)
-    screen = ScorerDefence(scorer, threshold, scenario, with_evidence=method in NEEDS_EVIDENCE)
-    return detection(log, scores, threshold, scenario), screen
+    return detection(log, scores, threshold, scenario), ScorerDefence(scorer, threshold, scenario, contextual, noise)
 
 
 def _defended(
