@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -125,7 +126,10 @@ def _through_pool(
 ) -> Iterator[UnitResult]:
     """Empty the queue through one pool of processes; what is in flight when the pool breaks is left in ``flying``."""
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_parent)
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    pool = ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), initializer=_begin_process, initargs=(threads,)
+    )
     try:
         while queue or flying:
             while queue and len(flying) < workers:
@@ -143,8 +147,10 @@ def _through_pool(
             child.terminate()
 
 
-def _leave_interrupts_to_parent() -> None:
+def _begin_process(threads: int) -> None:
+    """Leave interrupts to the parent, and share the cores out: numeric libraries would each take all of them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
 
 
 def _report(jobs: Sequence[Job], watcher: Watcher) -> None:
