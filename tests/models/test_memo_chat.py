@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lazaretto.errors import StoreDamaged
 from lazaretto.models.memo import MemoChat, request_key
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
 from lazaretto.models.scripted import ScriptedChatModel
@@ -84,3 +85,9 @@ def test_two_who_answer_the_same_keep_the_first_answer(tmp_path: Path) -> None:
     first._kept.keep({"k": Completion("one")})
     second._kept.keep({"k": Completion("two")})
     assert second._kept.find(["k"])["k"].text == "one"
+
+
+def test_a_file_that_is_no_store_is_named_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "answers.db").write_bytes(b"not a database, but long enough to be taken for one" * 20)
+    with pytest.raises(StoreDamaged, match=r"answers\.db.*delete it"):
+        MemoChat(counting(), tmp_path)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import orjson
 
+from lazaretto.errors import StoreDamaged
 from lazaretto.models.protocol import ChatModel, Completion, Request
 
 FILE = "answers.db"
@@ -60,10 +61,14 @@ class _Answers:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(folder / FILE, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")
-        self._db.execute(_TABLE)
+        file = folder / FILE
+        self._db = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute(_TABLE)
+        except sqlite3.DatabaseError as error:
+            raise StoreDamaged(f"{file}: {error}; delete it, and its answers are computed again") from None
 
     def find(self, keys: Iterable[str]) -> dict[str, Completion]:
         """What is known of these requests."""
