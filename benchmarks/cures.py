@@ -2,8 +2,8 @@
 
     python benchmarks/cures.py --out runs/cures --device cuda --rows pixel
 
-The experiments find them in ``experiments/outbreak/cures``, and what lies there is not sought again: take it away to make
-it anew. A cure that is not there is sought when it is needed, which takes hours without a GPU.
+The experiments find them in ``experiments/outbreak/cures``, and what lies there is not sought again: take it away to
+make it anew. A cure that is not there is sought when it is needed, which takes hours without a GPU.
 """
 
 from __future__ import annotations
