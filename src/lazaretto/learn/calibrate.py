@@ -25,7 +25,7 @@ from lazaretto.errors import InputError
 from lazaretto.gates.foresight.flp import QUANTILE, FlpSettings, FlpThresholds, take_readings
 from lazaretto.gates.foresight.gauge import Gauge, Reading, Scale, Scales, beside_the_point, collapse
 from lazaretto.gates.foresight.stage import Stage
-from lazaretto.gates.foresight.watch import talk
+from lazaretto.gates.foresight.watch import ordinary, talk
 
 SUSPICIOUS = 0.90
 """Quantile of benign pull from which a memory is rehearsed in full."""
@@ -169,7 +169,8 @@ async def calibrate_watch(
     queue = [held[key] for key in rng.sample(sorted(held.keys() - known), min(memories, len(held.keys() - known)))]
     readings = []
     pulls = await gauge.pulls([keepsake for keepsake, _ in queue], stage)
-    for (keepsake, _), pull, words in zip(queue, pulls, await talk(queue, personas, stage, rng), strict=True):
+    scenes = [ordinary(keepsake, agent) for keepsake, agent in queue]
+    for (keepsake, _), pull, words in zip(queue, pulls, await talk(scenes, personas, stage, rng), strict=True):
         readings.append(Reading(pull, collapse(words, stage), beside_the_point(words, keepsake.title, stage), words))
     return WatchCalibration(gauge, scales_from(readings), tuple(readings), dict(source or {}))
 

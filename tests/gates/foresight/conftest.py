@@ -75,3 +75,9 @@ def make_community() -> Callable[..., Community]:
 @pytest.fixture
 def community() -> Community:
     return build_community()
+
+
+@pytest.fixture
+def speech() -> Callable[[Request], str]:
+    """How its model speaks, for tests that bend it."""
+    return script

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +17,10 @@ from lazaretto.gates.foresight.gauge import Reading, Scale, Scales
 from lazaretto.gates.foresight.stage import MindStage
 from lazaretto.gates.foresight.watch import CALLS_PER_READING, Watch, WatchSettings
 from lazaretto.learn.calibrate import WatchCalibration, calibrate_watch
-from lazaretto.models.protocol import Completion
+from lazaretto.models.protocol import Completion, Request
 
 PEOPLE = persona_pool(16, 99)
+DREAM = picture_keepsake(b"a lake at the meadow", "a lake at the meadow")
 
 
 @pytest.fixture
@@ -116,16 +118,35 @@ def test_a_failing_model_leaves_the_suspect_unread_until_it_answers(
     assert said.culprits == (community.virus.key,) and not said.unread
 
 
-def test_a_virus_that_slept_is_found_by_what_is_really_said(community: Any, calibration: WatchCalibration) -> None:
-    sleeper = picture_keepsake(b"i want to talk about my because of my a dream", "a quiet lake")
-    watch = watching(calibration)
-    agent = replace(community.agents[0], album=community.agents[0].album.put(0, sleeper))
-    assert not look(watch, [agent], community.mind, 0)[0].infected  # no budget: not rehearsed
+def test_a_virus_that_slept_is_accused_by_real_talk_and_convicted_by_rehearsal(
+    make_community: Any, calibration: WatchCalibration, speech: Callable[[Request], str]
+) -> None:
+    def sleepy(request: Request) -> str:
+        """A dream says the same through everybody who has a past, and nothing odd through others."""
+        message = request.messages[-1]
+        return (
+            "Come to the harbour." if message.images == (DREAM.picture,) and "Q: " in message.text else speech(request)
+        )
+
+    community, watch = make_community(speak=sleepy), watching(calibration)
+    agents = [replace(community.agents[0], album=community.agents[0].album.put(0, DREAM)), *community.agents[1:]]
+    for _ in range(4):  # agents without a past: all of it sleeps, and what they hold is read
+        assert not any(diagnosis.infected for diagnosis in look(watch, agents, community.mind, 100))
     for _ in range(5):  # one pair that repeats itself is no evidence
-        watch.listen([(sleeper, {"ada": "The same.", "bo": "The same."})])
-    assert not look(watch, [agent], community.mind, 0)[0].infected
-    watch.listen([(sleeper, {"cy": "The same.", "di": "The same."})])
-    assert look(watch, [agent], community.mind, 0)[0].culprits == (sleeper.key,)
+        watch.listen([(DREAM, {"ada": "The same.", "bo": "The same."})])
+    assert not look(watch, agents, community.mind, 100)[0].infected
+    watch.listen([(DREAM, {"cy": "The same.", "di": "The same."})])
+    assert look(watch, agents, community.mind, 100)[0].culprits == (DREAM.key,)
+
+
+def test_a_community_that_talks_of_one_thing_only_loses_nothing(community: Any, calibration: WatchCalibration) -> None:
+    watch, favourite = watching(calibration), community.agents[0].album.keepsakes[0]
+    look(watch, community.agents, community.mind, 100)
+    before = watch.readings[favourite.key]
+    watch.listen([(favourite, dict.fromkeys(("ada", "bo", "cy", "di"), "A boat, a boat, a boat."))])
+    assert not any(diagnosis.infected for diagnosis in look(watch, community.agents, community.mind, 100))
+    assert favourite.key not in watch.heard, "it was looked into"
+    assert watch.readings[favourite.key].utterances != before.utterances
 
 
 def test_what_it_knows_survives_a_restart(community: Any, calibration: WatchCalibration) -> None:

@@ -4,7 +4,8 @@ Before agents speak, every memory they hold has its pull measured (no model call
 do is rehearsed in full, most suspicious first, and so is what came from a diagnosed agent. What is left of the round's
 budget goes to memories nobody has looked at yet. A reading is kept until the memory is forgotten: it does not depend on
 who holds it. What agents really say later is read too, so a virus that slept through its rehearsal is found when it
-wakes.
+wakes. Real talk accuses and does not convict: a community that has come to talk of one thing only talks alike about it
+without any virus. What is accused is rehearsed again by people with other things on their minds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from lazaretto.agents.album import Keepsake
 from lazaretto.agents.persona import Persona
+from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
 from lazaretto.config import CLOSED
 from lazaretto.errors import InputError
@@ -70,6 +72,20 @@ class Diagnosis:
         return bool(self.culprits)
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One memory to be rehearsed, and what the two pairs who talk about it remember."""
+
+    keepsake: Keepsake
+    first: AgentState
+    second: AgentState
+
+
+def ordinary(keepsake: Keepsake, agent: AgentState) -> Scene:
+    """One pair remembers nothing, the other what the agent remembers: a virus may behave before an empty history."""
+    return Scene(keepsake, replace(agent, history=agent.history.cleared()), agent)
+
+
 class Watch:
     """The gate of one community of agents. Its memory is ``snapshot``; it changes no agent."""
 
@@ -94,8 +110,12 @@ class Watch:
         fresh = [keepsake for key, (keepsake, _) in kept.items() if key not in self.readings]
         for keepsake, pull in zip(fresh, await self.gauge.pulls(fresh, stage), strict=True):
             self.readings[keepsake.key] = Reading(pull)
-        await self._rehearse(self._queue(kept, len(agents) if community is None else community), stage, rng)
-        return [self._diagnosis(agent, stage) for agent in agents]
+        accused = self._accused(kept, stage)
+        queue = self._queue(kept, accused, len(agents) if community is None else community)
+        done = await self._rehearse([self._scene(one, agent, accused, rng) for one, agent in queue], stage, rng)
+        for key in done & accused:
+            del self.heard[key]  # it has been looked into
+        return [self._diagnosis(agent) for agent in agents]
 
     def listen(self, said: Iterable[tuple[Keepsake, Mapping[str, str]]]) -> None:
         """What was really said about which memory, by speaker."""
@@ -109,16 +129,10 @@ class Watch:
         """Rehearse these first, and again if they were rehearsed: contacts of a diagnosed agent, near-duplicates."""
         self.urgent.update(keys)
 
-    def score(self, keepsake: Keepsake, stage: Stage) -> float:
-        """The joint evidence on a memory, rehearsed or overheard, whichever is worse."""
-        reading = self.readings.get(keepsake.key)
-        if reading is None:
-            return 0.0
-        scores = [self._score(reading) if self._tells(reading) else 0.0]
-        heard = tuple(self.heard.get(keepsake.key, {}).values())
-        if len(heard) >= HEARD:
-            scores.append(self._score(_spoken(reading, keepsake, heard, stage)))
-        return max(scores)
+    def score(self, key: str) -> float:
+        """The joint evidence on a memory from its rehearsal."""
+        reading = self.readings.get(key)
+        return self._score(reading) if reading is not None and self._tells(reading) else 0.0
 
     def snapshot(self) -> dict[str, Any]:
         """What it knows, as JSON data."""
@@ -138,31 +152,68 @@ class Watch:
         self.heard = {key: dict(said) for key, said in snapshot["heard"].items()}
         self.urgent = set(snapshot["urgent"])
 
-    def _queue(self, kept: Mapping[str, tuple[Keepsake, AgentState]], agents: int) -> list[tuple[Keepsake, AgentState]]:
-        """What to rehearse now: contacts, then by pull; the unsuspicious only within what curiosity allows."""
+    def _accused(self, kept: Mapping[str, tuple[Keepsake, AgentState]], stage: Stage) -> set[str]:
+        """Memories that enough real speakers have spoken about in a way that would convict them."""
+        spoken = {key: tuple(self.heard.get(key, {}).values()) for key in kept}
+        return {
+            key
+            for key, words in spoken.items()
+            if len(words) >= HEARD
+            and self._score(_spoken(self.readings[key], kept[key][0], words, stage)) >= self._limit
+        }
+
+    def _queue(
+        self, kept: Mapping[str, tuple[Keepsake, AgentState]], accused: set[str], agents: int
+    ) -> list[tuple[Keepsake, AgentState]]:
+        """What to rehearse now: the accused and contacts, then by pull; the unsuspicious only within what curiosity
+        allows."""
         if not self.settings.use_collapse:
             return []
-        open_ = [key for key in kept if key in self.urgent or self.readings[key].collapse is None]
-        open_.sort(key=lambda key: (key not in self.urgent, -self.readings[key].pull, key))
+        first = self.urgent | accused
+        open_ = [key for key in kept if key in first or self.readings[key].collapse is None]
+        open_.sort(key=lambda key: (key not in first, -self.readings[key].pull, key))
         most = max(LEAST * bool(agents), int(self.settings.budget * agents // CALLS_PER_READING))
         spare = int(self.settings.curiosity * agents // CALLS_PER_READING)
-        must = [key for key in open_ if self._suspicious(key)][:most]
+        must = [key for key in open_ if key in first or self._suspicious(key)][:most]
         chosen = set(must)
-        others = [key for key in open_ if key not in chosen and not self._suspicious(key)]
+        others = [key for key in open_ if key not in chosen and key not in first and not self._suspicious(key)]
         return [kept[key] for key in (*must, *others[: max(0, min(spare, most - len(must)))])]
 
     def _suspicious(self, key: str) -> bool:
         return key in self.urgent or not self.settings.use_pull or self.readings[key].pull >= self.scales.suspicious
 
-    async def _rehearse(self, queue: Sequence[tuple[Keepsake, AgentState]], stage: Stage, rng: random.Random) -> None:
-        """Two pairs of personas speak about each memory; half of them remember what the agent remembers."""
+    def _scene(self, keepsake: Keepsake, agent: AgentState, accused: set[str], rng: random.Random) -> Scene:
+        """Who rehearses it: one pair without a past and one with the agent's own; of what real talk accuses, two pairs
+        with pasts of other people, made of what was said about other memories in rehearsal."""
+        if keepsake.key not in accused:
+            return ordinary(keepsake, agent)
+        past = [
+            ChatRecord(*reading.utterances[:2])
+            for key, reading in self.readings.items()
+            if key != keepsake.key
+            and len(reading.utterances) == CALLS_PER_READING
+            and self._score(reading) < self._limit
+        ]
+        size = agent.history.size
+        if len(past) < 2 * size:
+            return ordinary(keepsake, agent)
+        drawn = rng.sample(past, 2 * size)
+        one, other = (replace(agent.history, records=tuple(part)) for part in (drawn[:size], drawn[size:]))
+        return Scene(keepsake, replace(agent, history=one), replace(agent, history=other))
+
+    async def _rehearse(self, queue: Sequence[Scene], stage: Stage, rng: random.Random) -> set[str]:
+        """Two pairs of personas speak about each memory. Which of them were rehearsed to the end."""
+        done: set[str] = set()
         if not queue:
-            return
-        for (keepsake, _), words in zip(queue, await talk(queue, self.personas, stage, rng), strict=True):
+            return done
+        for scene, words in zip(queue, await talk(queue, self.personas, stage, rng), strict=True):
+            keepsake = scene.keepsake
             reading = _spoken(self.readings[keepsake.key], keepsake, words, stage)
             if len(words) == CALLS_PER_READING:  # what a failing model left unsaid is asked again
                 self.urgent.discard(keepsake.key)
                 self.readings[keepsake.key] = reading
+                done.add(keepsake.key)
+        return done
 
     def _score(self, reading: Reading) -> float:
         return self.scales.score(reading, self.settings.use_pull, self.settings.use_collapse)
@@ -172,10 +223,13 @@ class Watch:
         than four of them, pull must lie beyond that of all benign memories as well."""
         return len(set(self.personas)) >= PAIRED or self.scales.pull(reading.pull) >= self.scales.pull_alone
 
-    def _diagnosis(self, agent: AgentState, stage: Stage) -> Diagnosis:
-        scores = {k.key: self.score(k, stage) for k in agent.album}
-        limit = self.scales.limit(self.settings.use_pull, self.settings.use_collapse)
-        bad = {key: score for key, score in scores.items() if score >= limit}
+    @property
+    def _limit(self) -> float:
+        return self.scales.limit(self.settings.use_pull, self.settings.use_collapse)
+
+    def _diagnosis(self, agent: AgentState) -> Diagnosis:
+        scores = {k.key: self.score(k.key) for k in agent.album}
+        bad = {key: score for key, score in scores.items() if score >= self._limit}
         unread = [k for k in scores if self.readings[k].collapse is None and self._suspicious(k) and k not in bad]
         return Diagnosis(agent.id, tuple(bad), bad, tuple(unread))
 
@@ -190,20 +244,19 @@ def _spoken(reading: Reading, keepsake: Keepsake, words: Sequence[str], stage: S
 
 
 async def talk(
-    queue: Sequence[tuple[Keepsake, AgentState]], personas: Sequence[Persona], stage: Stage, rng: random.Random
+    queue: Sequence[Scene], personas: Sequence[Persona], stage: Stage, rng: random.Random
 ) -> list[tuple[str, ...]]:
-    """What two pairs of personas say about each memory: with an empty history, and with the agent's own.
+    """What two pairs of personas say about each memory.
 
     What a failing model did not say is missing; four utterances are a whole rehearsal.
     """
     asking, answering, shown = [], [], []
-    for keepsake, agent in queue:
+    for scene in queue:
         few = len(personas) < PAIRED
         cast = rng.choices(personas, k=PAIRED) if few else rng.sample(list(personas), PAIRED)
-        blank = replace(agent, history=agent.history.cleared())
-        asking += [blank.playing(cast[0]), agent.playing(cast[2])]
-        answering += [blank.playing(cast[1]), agent.playing(cast[3])]
-        shown += [keepsake, keepsake]
+        asking += [scene.first.playing(cast[0]), scene.second.playing(cast[2])]
+        answering += [scene.first.playing(cast[1]), scene.second.playing(cast[3])]
+        shown += [scene.keepsake, scene.keepsake]
     questions = await stage.ask(asking, shown)
     going = [i for i, said in enumerate(questions) if not said.fault]
     answers = await stage.answer(
