@@ -168,8 +168,14 @@ def test_a_process_that_dies_is_void_and_the_others_finish(tiny, tmp_path) -> No
 def start(tmp_path: Path, *more: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", "from lazaretto.cli import main; main()", "bench", "run", "fam/tiny.toml"]
     return subprocess.Popen(
-        [*command, "--out", "out", *more], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+        [*command, "--out", "out", *more], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=_hear_interrupts,
+    )  # fmt: skip
+
+
+def _hear_interrupts() -> None:
+    """What a shell starts in the background ignores interrupts, and so would everything it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(condition, seconds: float = 60.0) -> None:
