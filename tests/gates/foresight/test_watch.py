@@ -136,6 +136,9 @@ def test_a_virus_that_slept_is_accused_by_real_talk_and_convicted_by_rehearsal(
         watch.listen([(DREAM, {"ada": "The same.", "bo": "The same."})])
     assert not look(watch, agents, community.mind, 100)[0].infected
     watch.listen([(DREAM, {"cy": "The same.", "di": "The same."})])
+    broken = make_community(4, speak=lambda request: Completion("", fault="no model"))
+    for mind, budget in ((community.mind, 0), (broken.mind, 100)):  # accused, and nobody could look into it
+        assert DREAM.key in look(watch, agents, mind, budget)[0].unread
     assert look(watch, agents, community.mind, 100)[0].culprits == (DREAM.key,)
 
 

@@ -115,7 +115,7 @@ class Watch:
         done = await self._rehearse([self._scene(one, agent, accused, rng) for one, agent in queue], stage, rng)
         for key in done & accused:
             del self.heard[key]  # it has been looked into
-        return [self._diagnosis(agent) for agent in agents]
+        return [self._diagnosis(agent, accused - done) for agent in agents]
 
     def listen(self, said: Iterable[tuple[Keepsake, Mapping[str, str]]]) -> None:
         """What was really said about which memory, by speaker."""
@@ -227,10 +227,15 @@ class Watch:
     def _limit(self) -> float:
         return self.scales.limit(self.settings.use_pull, self.settings.use_collapse)
 
-    def _diagnosis(self, agent: AgentState) -> Diagnosis:
+    def _diagnosis(self, agent: AgentState, pending: set[str]) -> Diagnosis:
+        """``pending``: what real talk accuses and nobody could look into."""
         scores = {k.key: self.score(k.key) for k in agent.album}
         bad = {key: score for key, score in scores.items() if score >= self._limit}
-        unread = [k for k in scores if self.readings[k].collapse is None and self._suspicious(k) and k not in bad]
+        unread = [
+            k
+            for k in scores
+            if k not in bad and (k in pending or (self.readings[k].collapse is None and self._suspicious(k)))
+        ]
         return Diagnosis(agent.id, tuple(bad), bad, tuple(unread))
 
 
