@@ -9,7 +9,9 @@ import pytest
 
 from lazaretto.agents.mind import Mind
 from lazaretto.attacks.adaptive.strategies import (
+    MODEST_PULL,
     SENTENCES,
+    SEVERAL,
     SLEEPERS,
     STRATEGIES,
     AdaptiveCraft,
@@ -34,8 +36,8 @@ def test_strategies_are_named_and_keys_differ() -> None:
     assert len({settings(name).key() for name in STRATEGIES}) == len(STRATEGIES)
     with pytest.raises(InputError, match="unknown"):
         settings("magic")
-    assert sentences(settings("partial")) == (target("marker-lantern"),)
-    assert len(sentences(settings("paraphrase"))) == len(SENTENCES)
+    assert sentences("partial", "marker-lantern") == (target("marker-lantern"),)
+    assert len(sentences("paraphrase", "marker-lantern")) == len(sentences("modest", "x")) == len(SENTENCES)
     assert {sentence_of(p, 3) for p in ("cheerful", "grumpy", "shy", "proud", "curious")} == {0, 1, 2}
 
 
@@ -63,9 +65,12 @@ def test_a_short_search_stays_in_its_budget(pocket: Any, strategy: str) -> None:
     search = AdaptiveSearch(models, base, chats, settings(strategy))
     if strategy in SLEEPERS:
         assert search.awake.tolist() == [False, True, False, True]
-    if strategy == "paraphrase":
+    if strategy in SEVERAL:
         wanted = [sentence_of(c.questioner["personality"], 3) for c in chats]
         assert len({tuple(row) for row in search.lessons.ask.said.tolist()}) == len(set(wanted))
+    if strategy == "modest":
+        chats_won = torch.arange(10).repeat(3, 1) < torch.tensor([[0], [4], [10]])
+        assert MODEST_PULL == 0.4 and search._won(chats_won).mean(dim=1).tolist() == pytest.approx([0.6, 1.0, 0.4])
     if strategy == "diverse":
         assert search.lessons.ask is search.lessons.answer
 

@@ -1,4 +1,4 @@
-"""Prompts read together and read one by one say the same; what is remembered of a prompt changes nothing."""
+"""Prompts read padded and read packed say the same; what is remembered of a prompt changes nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_cut_is_a_sentence_of_the_prompts() -> None:
 
 
 @torch.no_grad()
-def test_one_by_one_reads_what_a_padded_batch_reads(
+def test_packed_reads_what_a_padded_batch_reads(
     language: Language, words: WordTokenizer, prompts: Sequence[Prompt]
 ) -> None:
     together = read_together(language, prompts, words.ids[PICTURE], 8)
@@ -68,14 +68,15 @@ def test_one_by_one_reads_what_a_padded_batch_reads(
 
 
 @torch.no_grad()
-def test_a_remembered_beginning_is_the_same_to_the_last_bit(
-    language: Language, words: WordTokenizer, prompts: Sequence[Prompt]
+def test_a_remembered_beginning_is_the_same_whoever_stood_beside_it(
+    language: Language, words: WordTokenizer, prompts: Sequence[Prompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warm = shelf(language, words)
     warm.read(prompts, 8)
+    monkeypatch.setattr(prefill, "PACKED_TOKENS", 1)  # every text by itself
     for row, prompt in enumerate(prompts):
         cold = shelf(language, words).read([prompt], 8)
-        assert torch.equal(cold.hidden[0], warm.read(prompts, 8).hidden[row])
+        assert torch.allclose(cold.hidden[0], warm.read(prompts, 8).hidden[row], atol=speech.CLEAR / 20)
 
 
 @torch.no_grad()
@@ -86,7 +87,7 @@ def test_the_shelf_forgets_the_oldest(
     small = shelf(language, words)
     first = small.read(prompts, 8).hidden
     assert sum(map(len, small._kept)) == small._tokens <= 150
-    assert torch.equal(small.read(prompts, 8).hidden, first)
+    assert torch.allclose(small.read(prompts, 8).hidden, first, atol=speech.CLEAR / 20)
 
 
 def test_who_has_ended_leaves_and_the_others_go_on(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from lazaretto.attacks.adaptive.strategies import STRATEGIES, AdaptiveCraft
 from lazaretto.attacks.infectious.settings import Budget, Craft
 from lazaretto.attacks.infectious.targets import TARGETS, target
 from lazaretto.bench.runners.outbreak_settings import cache_folder
@@ -65,6 +65,7 @@ def craft_picture(
     base: Annotated[Path | None, typer.Option(help="Picture to start from. Default: a drawn scene.")] = None,
     search: Annotated[str, typer.Option(help="steps,restarts,batch of the search.")] = "200,1,4",
     augment: Annotated[str, typer.Option(help="Comma-separated: jpeg, flip, resize.")] = "",
+    strategy: Annotated[str, typer.Option(help=f"Against foresight: {', '.join(STRATEGIES)}.")] = "",
     chats: ChatsOption = 96,
     validate: CheckOption = 48,
     seed: SeedOption = 0,
@@ -72,9 +73,12 @@ def craft_picture(
     as_json: JsonFlag = False,
 ) -> None:
     """Search for an infectious picture against the pocket models; writes it, and beside it original and difference."""
-    settings = Craft(
-        target_name, _budget(budget), *_search(search), augment=tuple(a for a in augment.split(",") if a), seed=seed
-    )
+    kinds = tuple(a for a in augment.split(",") if a)
+    settings = Craft(target_name, _budget(budget), *_search(search), augment=kinds, seed=seed)
+    if strategy:
+        settings = AdaptiveCraft(
+            target_name, _budget(budget), *_search(search), augment=kinds, seed=seed, strategy=strategy
+        )
     origin = _origin(base, seed)
     if not out.parent.is_dir():
         raise InputError("out", f"no folder {out.parent}", "Make it first")
@@ -94,9 +98,13 @@ def _crafted(settings: Craft, origin: Keepsake, out: Path, sizes: tuple[int, int
     from lazaretto.agents.album import picture_keepsake
     from lazaretto.agents.mind import Mind
     from lazaretto.attacks.infectious.kept import crafted_picture
-    from lazaretto.attacks.infectious.measure import measure
+    from lazaretto.attacks.infectious.measure import fetched_share, measure
     from lazaretto.models.cache import EmbeddingCache
     from lazaretto.models.pocket import load_pocket_models
+
+    adaptive = isinstance(settings, AdaptiveCraft)
+    if adaptive:
+        from lazaretto.attacks.adaptive.search import seek
 
     with _bar() as bar:
         task = bar.add_task("loading models", total=settings.steps)
@@ -111,6 +119,7 @@ def _crafted(settings: Craft, origin: Keepsake, out: Path, sizes: tuple[int, int
             PocketGradients(vlm, clip), origin, training, settings, folder,
             lambda p: bar.update(task, completed=p.step, description=(
                 f"loss {p.speech_loss + p.retrieval_loss:.3f}  alpha {p.alpha:.2f}  beta {p.beta:.2f}")),
+            seek if adaptive else None,
         )  # fmt: skip
         bar.update(task, completed=settings.steps, description="measuring")
         out.write_bytes(kept.data)
@@ -121,7 +130,12 @@ def _crafted(settings: Craft, origin: Keepsake, out: Path, sizes: tuple[int, int
         if sizes[1]:
             unseen = _recorded(mind, sizes[1], validation=True)
             virus = picture_keepsake(kept.data, origin.title)
-            report |= asdict(measure(mind, virus, target(settings.target), unseen))
+            # what an adaptive virus says depends on who is asked, and when: a world has to show it
+            report |= (
+                {"beta": fetched_share(mind, virus, unseen)}
+                if adaptive
+                else asdict(measure(mind, virus, target(settings.target), unseen))
+            )
     return report
 
 
@@ -129,31 +143,34 @@ def _crafted(settings: Craft, origin: Keepsake, out: Path, sizes: tuple[int, int
 def craft_text(
     out: OutArgument,
     target_name: TargetOption = "marker-lantern",
-    openings: Annotated[int, typer.Option(help="Openings that are tried.", min=1)] = 60,
-    chats: ChatsOption = 96,
-    validate: CheckOption = 48,
+    openings: Annotated[int, typer.Option(help="Openings to begin with, from the attacker's own notes.", min=1)] = 60,
+    generations: Annotated[int, typer.Option(help="How often they are bred; 0 keeps the best as it is.", min=0)] = 40,
+    chats: ChatsOption = 192,
+    validate: CheckOption = 128,
     seed: SeedOption = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
     as_json: JsonFlag = False,
 ) -> None:
-    """Search for a note that agents choose and fetch, and that asks to be passed on."""
+    """Breed a note that agents choose and fetch, wherever it stands, and that asks to be passed on."""
     from lazaretto.agents.mind import Mind
     from lazaretto.attacks.infectious.measure import fetched_share, measure
-    from lazaretto.attacks.infectious.text import most_fetched, text_virus
+    from lazaretto.attacks.infectious.text import Breeding, bred_virus
     from lazaretto.models.cache import EmbeddingCache
+    from lazaretto.models.memo import MemoChat
     from lazaretto.models.pocket import load_pocket_models
     from lazaretto.worlds.album_chat.pools import scene_notes
 
-    pool = scene_notes(max(300, openings), TRAIN_PICTURES)
-    tried = random.Random(f"openings:{seed}").sample(pool, openings)
-    viruses = [text_virus(note.title, target_name) for note in tried]
+    first = [note.title for note in scene_notes(max(300, openings), TRAIN_PICTURES)[:openings]]
     with _bar() as bar:
-        task = bar.add_task("recording chats", total=None)
-        vlm, clip = load_pocket_models()
-        mind = Mind(vlm, EmbeddingCache(clip.texts))
+        task = bar.add_task("recording chats", total=generations)
+        vlm, clip = load_pocket_models(device)
+        mind = Mind(MemoChat(vlm), EmbeddingCache(clip.texts))
         recorded = _recorded(mind, chats, validation=False, pool=scene_notes)
-        virus, share = most_fetched(mind, viruses, recorded, lambda left, best: bar.update(
-            task, description=f"{left} openings left, the best is fetched in {best:.0%} of chats"))  # fmt: skip
-        report: dict[str, Any] = {"note": virus.note, "beta_train": share}
+        virus, share = bred_virus(
+            mind, first, target_name, recorded, Breeding(generations, seed=seed),
+            lambda done, best: bar.update(task, completed=done, description=f"fetched in {best:.0%} of chats"),
+        )  # fmt: skip
+        report: dict[str, Any] = {"note": virus.note, "opening": virus.title, "beta_train": share}
         if validate:
             unseen = _recorded(mind, validate, validation=True, pool=scene_notes)
             report |= asdict(measure(mind, virus, target(target_name), unseen))

@@ -13,7 +13,9 @@ from torch import Tensor
 from lazaretto.agents.prompts import ChatRecord, answer_request
 from lazaretto.attacks.adaptive.strategies import (
     FETCHING_HOBBIES,
+    MODEST_PULL,
     PLAIN_QUESTION,
+    SEVERAL,
     SLEEPERS,
     AdaptiveCraft,
     sentence_of,
@@ -49,8 +51,8 @@ class AdaptiveSearch(Search):
         self.wanted = torch.tensor(wanted, device=models.device)
         if not any(wanted):
             self.wanted[:] = True
-        if self.strategy == "paraphrase":
-            self._paraphrase(chats, sentences(settings))
+        if self.strategy in SEVERAL:
+            self._paraphrase(chats, sentences(self.strategy, settings.target))
         if self.strategy == "diverse":
             asked = [answer_request(c.answerer, c.answerer_history, PLAIN_QUESTION, image=b"picture") for c in chats]
             answer = models.situations(asked, target(settings.target))
@@ -82,17 +84,25 @@ class AdaptiveSearch(Search):
 
     def _contest(self, features: Tensor) -> Tensor:
         every = super()._contest(features)
-        if self.wanted.all():
+        if self.wanted.all() and self.strategy != "modest":
             return every
         mine = self.models.place(features) @ self.lessons.plans.t()
         winning = ((mine - self.lessons.rivals + SHY) / CONTEST_TEMPERATURE).clamp(min=0)
+        if self.strategy == "modest":
+            return torch.where(_share(mine > self.lessons.rivals) < MODEST_PULL, every, winning)
         return torch.where(self.wanted, every, winning)
 
     def _spoke(self, said: Tensor, rows: Tensor) -> Tensor:
         return said == self.awake[rows]
 
     def _won(self, wins: Tensor) -> Tensor:
+        if self.strategy == "modest":
+            return (1 - (_share(wins) - MODEST_PULL).abs()).expand_as(wins)
         return wins == self.wanted
+
+
+def _share(wins: Tensor) -> Tensor:
+    return wins.float().mean(dim=1, keepdim=True)
 
 
 def seek(

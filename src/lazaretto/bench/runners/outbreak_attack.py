@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import random
 from functools import cache
 from pathlib import Path
 
 from lazaretto.agents.album import Keepsake, picture_keepsake
 from lazaretto.agents.mind import Mind
+from lazaretto.attacks.adaptive.strategies import AdaptiveCraft, sentences
 from lazaretto.attacks.infectious.chats import TRAIN_PERSONAS, Chat, record_chats
 from lazaretto.attacks.infectious.settings import Budget, Craft
-from lazaretto.attacks.infectious.targets import target
-from lazaretto.attacks.infectious.text import most_fetched, text_virus
+from lazaretto.attacks.infectious.text import Breeding, bred_virus, text_virus
 from lazaretto.bench.experiment import experiment_folder
 from lazaretto.bench.results import in_turn
 from lazaretto.bench.runners.outbreak_models import pocket_models
@@ -27,22 +26,22 @@ TRAINING_POOL, BASES = 11, 33
 """Seeds of the pictures an attacker trains with and starts from; worlds draw theirs from another."""
 TRAINING_CHATS = 96
 OPENINGS = 60
-"""Openings of a text virus that are tried."""
+"""Openings that the search for a text virus begins with."""
 
 
 def viruses_for(settings: OutbreakSettings) -> tuple[Virus, ...]:
     """The viruses of an experiment."""
     attack, device = settings.attack, settings.models.device
-    sentence = attack.sentence or target(attack.target)
+    said = (attack.sentence,) if attack.sentence else sentences(attack.strategy, attack.target)
     if attack.picture:
-        return (Virus(_ready(attack), sentence),)
-    if attack.strategy:
-        return _adaptive(attack, device)
-    if attack.budget == "text":
-        made = _notes(attack.target, attack.seed, attack.variants, device)
+        made: tuple[Keepsake, ...] = (_ready(attack),)
+    elif attack.strategy:
+        made = (_adaptive(attack, device),)
+    elif attack.budget == "text":
+        made = tuple(_note(attack, number, device) for number in range(attack.variants))
     else:
         made = tuple(_picture(attack, number, device) for number in range(attack.variants))
-    return tuple(Virus(keepsake, sentence) for keepsake in made)
+    return tuple(Virus(keepsake, sentence) for keepsake in made for sentence in said)
 
 
 def _ready(attack: AttackSettings) -> Keepsake:
@@ -65,20 +64,19 @@ def _picture(attack: AttackSettings, number: int, device: str) -> Keepsake:
         raise InputError("attack.budget", "a note is not a picture", "Use pixel or border")
     base = scene_pictures(number + 1, BASES)[number]
     settings = Craft(
-        attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts,
+        attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts, attack.batch,
         augment=attack.augment, seed=attack.seed + number,
     )  # fmt: skip
     models = PocketGradients(*pocket_models(device))
     folder = cache_folder() / "attacks"
     with in_turn(folder / f"{attack.target}-{settings.budget.label}-{settings.seed}"):
-        kept = crafted_picture(models, base, training_chats(device), settings, folder)
+        kept = crafted_picture(models, base, training_chats(device, attack.chats), settings, folder)
     return picture_keepsake(kept.data, base.title)
 
 
-def _adaptive(attack: AttackSettings, device: str) -> tuple[Virus, ...]:
-    """One entry per sentence that the picture may make agents say."""
+def _adaptive(attack: AttackSettings, device: str) -> Keepsake:
+    """A picture sought by somebody who knows foresight."""
     from lazaretto.attacks.adaptive.search import seek
-    from lazaretto.attacks.adaptive.strategies import AdaptiveCraft, sentences
     from lazaretto.attacks.infectious.kept import crafted_picture
     from lazaretto.models.pocket.gradients import PocketGradients
 
@@ -86,29 +84,32 @@ def _adaptive(attack: AttackSettings, device: str) -> tuple[Virus, ...]:
         raise InputError("attack.strategy", "strategies are for pictures", "Use pixel or border")
     base = scene_pictures(1, BASES)[0]
     settings = AdaptiveCraft(
-        attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts,
+        attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts, attack.batch,
         augment=attack.augment, seed=attack.seed, strategy=attack.strategy,
     )  # fmt: skip
     models = PocketGradients(*pocket_models(device))
     folder = cache_folder() / "attacks"
     with in_turn(folder / f"{attack.strategy}-{settings.budget.label}-{settings.seed}"):
-        kept = crafted_picture(models, base, training_chats(device), settings, folder, seek=seek)
-    return tuple(Virus(picture_keepsake(kept.data, base.title), said) for said in sentences(settings))
+        kept = crafted_picture(models, base, training_chats(device, attack.chats), settings, folder, seek=seek)
+    return picture_keepsake(kept.data, attack.title or base.title)
 
 
-@cache
-def _notes(target_name: str, seed: int, count: int, device: str) -> tuple[Keepsake, ...]:
-    """Notes that open like the attacker's own, with the openings that are fetched most."""
+def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:
+    """The note with the opening that is named, or with one that is bred now and kept."""
+    if attack.opening:
+        return text_virus(attack.opening, attack.target)
     vlm, clip = pocket_models(device)
-    mind = Mind(MemoChat(vlm), EmbeddingCache(clip.texts))
-    pool = scene_notes(300, TRAINING_POOL)
-    chats = record_chats(mind, pool, TRAINING_CHATS, 1, TRAIN_PERSONAS)
-    openings = random.Random(f"openings:{seed}").sample([note.title for note in pool], OPENINGS)
-    left, found = [text_virus(opening, target_name) for opening in openings], []
-    for _ in range(count):
-        found.append(most_fetched(mind, left, chats)[0])
-        left.remove(found[-1])
-    return tuple(found)
+    settings = Breeding(seed=attack.seed + number)
+    facts = f"{attack.target}\0{settings}\0{vlm.fingerprint}\0{clip.fingerprint}"
+    place = cache_folder() / "attacks" / f"note-{hashlib.sha256(facts.encode()).hexdigest()[:24]}.txt"
+    with in_turn(place):
+        if not place.is_file():
+            mind = Mind(MemoChat(vlm), EmbeddingCache(clip.texts))
+            pool = scene_notes(300, TRAINING_POOL)
+            chats = record_chats(mind, pool, TRAINING_CHATS, 1, TRAIN_PERSONAS)
+            openings = [note.title for note in pool[:OPENINGS]]
+            place.write_text(bred_virus(mind, openings, attack.target, chats, settings)[0].title)
+        return text_virus(place.read_text(), attack.target)
 
 
 @cache

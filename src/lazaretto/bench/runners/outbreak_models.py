@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 from lazaretto.bench.runners.outbreak_settings import ModelSettings, cache_folder
 from lazaretto.errors import InputError
+from lazaretto.models.cache import EmbeddingCache
 from lazaretto.models.memo import MemoChat
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 
 if TYPE_CHECKING:
     from lazaretto.models.pocket import PocketClip, PocketVlm
+
+_SENTENCES = 200_000
+"""How many are remembered: 1.5 kB each."""
 
 
 @cache
@@ -20,7 +24,16 @@ def pocket_models(device: str) -> tuple[PocketVlm, PocketClip]:
     """The pocket models, loaded once per process."""
     from lazaretto.models.pocket import load_pocket_models
 
-    return load_pocket_models(device)
+    return load_pocket_models(device, texts=remembered_texts())
+
+
+@cache
+def remembered_texts() -> EmbeddingCache:
+    """The text encoder with a memory: rows of a seed plan, rehearse and say much the same, and a process embeds each
+    sentence once."""
+    from lazaretto.models.minilm import shared_minilm
+
+    return EmbeddingCache(shared_minilm(), texts_kept=_SENTENCES)
 
 
 def models_for(settings: ModelSettings, notes: bool) -> tuple[ChatModel, TextEmbedder]:
@@ -59,9 +72,7 @@ def _embedder(settings: ModelSettings, notes: bool) -> TextEmbedder:
     kind, _, name = settings.embedder.partition(":")
     if kind == "pocket" and not name:
         if notes:  # the text tower of pocket-clip is this very encoder
-            from lazaretto.models.minilm import shared_minilm
-
-            return shared_minilm()
+            return remembered_texts()
         return pocket_models(settings.device)[1]
     if kind == "transformers" and name:
         from lazaretto.models.transformers_clip import TransformersClip

@@ -11,10 +11,9 @@ from typing import Any
 
 from lazaretto.agents.album import Keepsake
 from lazaretto.bench.runners.outbreak_attack import viruses_for
-from lazaretto.bench.runners.outbreak_models import models_for
+from lazaretto.bench.runners.outbreak_models import models_for, remembered_texts
 from lazaretto.bench.runners.outbreak_settings import OutbreakSettings
 from lazaretto.errors import InputError
-from lazaretto.models.cache import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto.worlds.album_chat.defence import Defence, NoDefence
 from lazaretto.worlds.album_chat.pools import folder_pictures, scene_notes, scene_pictures
@@ -70,15 +69,7 @@ def make_parts(settings: OutbreakSettings, seed: int, workdir: Path) -> Parts:
     viruses = viruses_for(settings) if settings.infected else ()
     context = DefenceContext(chat, embedder, pool, viruses, settings, seed, workdir)
     defence = defence_factory(settings.defence)(settings.defence_settings, context)
-    return Parts(chat, embedder, pool, viruses, defence, _semantics())
-
-
-@cache
-def _semantics() -> TextEmbedder:
-    """Rows of a seed say much the same, their benign twin above all: a process embeds each sentence once."""
-    from lazaretto.models.minilm import shared_minilm
-
-    return EmbeddingCache(shared_minilm())
+    return Parts(chat, embedder, pool, viruses, defence, remembered_texts())
 
 
 def pool_for(settings: OutbreakSettings) -> tuple[Keepsake, ...]:

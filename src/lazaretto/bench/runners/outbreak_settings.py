@@ -29,18 +29,24 @@ class AttackSettings(_Strict):
     """Name of a target sentence."""
     steps: int = 120
     restarts: int = 1
+    batch: int = 6
+    """Chats looked at in each step."""
+    chats: int = 96
+    """Recorded chats that the search is trained on."""
     augment: tuple[str, ...] = ()
     seed: int = 0
     variants: int = 1
     """How many viruses of the same kind, each from another picture."""
     strategy: str = ""
-    """How an attacker who knows foresight bends the search: paraphrase, partial, dormant or diverse."""
+    """How an attacker who knows foresight bends the search: see docs/foresight.md."""
     picture: str = ""
     """A picture made before instead of one crafted now: a path, also relative to ``experiments/outbreak``."""
     sha256: str = ""
     """What that picture must be, so that results are never of another one."""
     title: str = ""
     """Its title in album listings."""
+    opening: str = ""
+    """How a text virus made before opens, instead of one bred now."""
     sentence: str = ""
     """What it makes agents say, where that is none of the named targets."""
 

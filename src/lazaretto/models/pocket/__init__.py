@@ -8,12 +8,18 @@ from lazaretto.models.pocket.clip import PocketClip, load_pocket_clip
 from lazaretto.models.pocket.eyes import Eyes
 from lazaretto.models.pocket.vlm import PocketVlm, load_pocket_vlm
 from lazaretto.models.pocket.weights import FOLDER, load_backbone
+from lazaretto.models.protocol import TextEmbedder
 from lazaretto.models.torch_loading import torch_device
 
 __all__ = ["Eyes", "PocketClip", "PocketVlm", "load_pocket_clip", "load_pocket_models", "load_pocket_vlm"]
 
 
-def load_pocket_models(device: str = "cpu", folder: Path = FOLDER) -> tuple[PocketVlm, PocketClip]:
-    """Both models over one pair of eyes, so that a picture is encoded once for both."""
+def load_pocket_models(
+    device: str = "cpu", folder: Path = FOLDER, texts: TextEmbedder | None = None
+) -> tuple[PocketVlm, PocketClip]:
+    """Both models over one pair of eyes, so that a picture is encoded once for both.
+
+    ``texts`` takes the place of the text tower, for instance the same encoder with a memory.
+    """
     eyes = Eyes(load_backbone(), torch_device(device))
-    return load_pocket_vlm(device, eyes, folder), load_pocket_clip(device, eyes, folder)
+    return load_pocket_vlm(device, eyes, folder), load_pocket_clip(device, eyes, folder, texts)

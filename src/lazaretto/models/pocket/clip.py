@@ -48,9 +48,11 @@ class PocketClip:
         return np.asarray(rows.cpu().numpy(), dtype=np.float32)
 
 
-def load_pocket_clip(device: str = "cpu", eyes: Eyes | None = None, folder: Path = FOLDER) -> PocketClip:
+def load_pocket_clip(
+    device: str = "cpu", eyes: Eyes | None = None, folder: Path = FOLDER, texts: TextEmbedder | None = None
+) -> PocketClip:
     """pocket-clip with the shipped weights; ``eyes`` to share a backbone with pocket-vlm."""
     from lazaretto.models.minilm import shared_minilm
 
     eyes = eyes or Eyes(load_backbone(), torch_device(device))
-    return PocketClip(eyes, load_clip_head(folder), shared_minilm(), fingerprint(CLIP_FILE, folder))
+    return PocketClip(eyes, load_clip_head(folder), texts or shared_minilm(), fingerprint(CLIP_FILE, folder))

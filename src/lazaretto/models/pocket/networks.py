@@ -5,6 +5,7 @@ Torch is imported at the top: import this module from inside functions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -49,6 +50,20 @@ class LanguageSize:
     """Longest sequence, picture included."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of several texts that are run side by side without padding."""
+
+    start: int
+    stop: int
+    """Its places among all."""
+    buffers: Cache
+    """(1, heads, before + stop - start, size) per layer: what came before it, and room for itself."""
+    before: int
+    mask: Tensor
+    """(stop - start, before + stop - start), added to attention: which places each of its places may look at."""
+
+
 def _rotary(limit: int, size: int) -> Tensor:
     rates = 1.0 / (10000 ** (torch.arange(0, size, 2).float() / size))
     angles = torch.outer(torch.arange(limit).float(), rates)
@@ -56,7 +71,7 @@ def _rotary(limit: int, size: int) -> Tensor:
 
 
 def _rotate(x: Tensor, turn: Tensor) -> Tensor:
-    """``x`` (n, heads, t, size); ``turn`` (2, n, 1, t, size/2)."""
+    """``x`` (..., n, heads, t, size); ``turn`` (2, n, 1, t, size/2)."""
     first, second = x.chunk(2, dim=-1)
     cos, sin = turn[0].to(x.dtype), turn[1].to(x.dtype)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
@@ -83,8 +98,7 @@ class _Layer(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """``wanted``: how many of the last places are needed after this layer; None for all."""
         n, t, width = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(n, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        q, k = _rotate(q, turn), _rotate(k, turn)
+        q, k, v = self._looking(x, turn)
         kept = (k, v)
         if past is not None and at is not None:
             past[0][:, :, at : at + t], past[1][:, :, at : at + t] = k, v
@@ -97,9 +111,43 @@ class _Layer(nn.Module):
             if not wanted:
                 return x, kept
         y = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None and q.shape[2] == t)
-        x = x + self.mix(y.transpose(1, 2).reshape(n, -1, width))
-        x = x + self.down(functional.relu(self.up(self.norm2(x))))
-        return x, kept
+        return self._thinking(x, y.transpose(1, 2).reshape(n, -1, width)), kept
+
+    def packed(self, x: Tensor, turn: Tensor, parts: Sequence[Part], index: int, wanted: int | None) -> Tensor:
+        """``forward`` for texts that stand one after another in ``x`` (1, t, width); each looks at itself alone.
+
+        ``wanted`` 1 leaves the last place of each, 0 nothing but what is kept for the next words, None everything.
+        """
+        q, k, v = self._looking(x, turn)
+        for part in parts:
+            keys, values = part.buffers[index]
+            keys[:, :, part.before :] = k[:, :, part.start : part.stop]
+            values[:, :, part.before :] = v[:, :, part.start : part.stop]
+        if wanted is not None:
+            lasts = [part.stop - 1 for part in parts] if wanted else []
+            x = x[:, lasts]
+        if not x.shape[1]:
+            return x
+        y = torch.empty_like(x).view(x.shape[1], self.heads, -1)
+        for number, part in enumerate(parts):
+            keys, values = part.buffers[index]
+            if wanted is not None:
+                looking, mask, place = q[:, :, part.stop - 1 : part.stop], None, slice(number, number + 1)
+            else:
+                looking, mask, place = q[:, :, part.start : part.stop], part.mask, slice(part.start, part.stop)
+            seen = functional.scaled_dot_product_attention(looking, keys, values, attn_mask=mask)
+            y[place] = seen[0].transpose(0, 1)
+        return self._thinking(x, y.view(x.shape))
+
+    def _looking(self, x: Tensor, turn: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        n, t, _ = x.shape
+        qkv = self.qkv(self.norm1(x)).view(n, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k = _rotate(qkv[:2], turn)
+        return q, k, qkv[2]
+
+    def _thinking(self, x: Tensor, seen: Tensor) -> Tensor:
+        x = x + self.mix(seen)
+        return x + cast(Tensor, self.down(functional.relu(self.up(self.norm2(x)))))
 
 
 class Language(nn.Module):
@@ -140,6 +188,8 @@ class Language(nn.Module):
         ``wanted`` is how many of the last places' states are needed (None: all): the last layer computes no others.
         """
         turn = cast(Tensor, self.turns)[:, positions].unsqueeze(2)
+        if mask is not None and x.device.type == "cpu":  # its kernel would make this of the mask in every layer
+            mask = x.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
         cache: Cache = []
         for index, layer in enumerate(self.layers):
             last = wanted if index == len(self.layers) - 1 else None
@@ -147,12 +197,21 @@ class Language(nn.Module):
             cache.append(kept)
         return cast(Tensor, self.norm(x)), cache
 
+    def run_packed(self, x: Tensor, positions: Tensor, parts: Sequence[Part], wanted: int) -> Tensor:
+        """Texts one after another in ``x`` (1, t, width), no gradients: their buffers are filled, and the state of each
+        one's last place comes back, (parts, width), where ``wanted`` is 1."""
+        turn = cast(Tensor, self.turns)[:, positions].unsqueeze(2)
+        for index, layer in enumerate(self.layers):
+            last = wanted if index == len(self.layers) - 1 else None
+            x = cast(_Layer, layer).packed(x, turn, parts, index, last)
+        return cast(Tensor, self.norm(x[0]))
+
     def roomy(self, rows: int, length: int) -> Cache:
-        """Empty buffers for ``run(..., at=...)``."""
+        """Buffers for ``run(..., at=...)`` and for parts; whatever stands in them before it is written."""
         heads, width = self.size.heads, self.size.width // self.size.heads
         shape = (rows, heads, length, width)
         weight = self.words.weight
-        return [(weight.new_zeros(shape), weight.new_zeros(shape)) for _ in self.layers]
+        return [(weight.new_empty(shape), weight.new_empty(shape)) for _ in self.layers]
 
     def embed(self, tokens: Tensor, pictures: Tensor | None, picture_token: int) -> Tensor:
         """Tokens (n, t) embedded; pictures' words, row after row, take the place of the picture tokens."""

@@ -1,9 +1,8 @@
-"""Reading prompts before the first word is said: all in one padded batch, or one by one over remembered beginnings.
+"""Reading prompts before the first word is said: all in one padded batch, or packed over remembered beginnings.
 
-An accelerator wants few large steps: prompts are padded to one length and read together. A processor core wants work
-that stays in its cache: prompts are read one at a time, without padding, and what two prompts share (who the agent is
-and what was said last begins its plan and its question alike) is read once. Read alone, a beginning is the same to the
-last bit whichever prompts stand beside it, so a run that was interrupted continues exactly.
+An accelerator wants few large steps: prompts are padded to one length and read together. A processor wants no padding
+and work that stays in its cache: prompts are laid one after another, so many at a time, and what two prompts share (who
+the agent is and what was said last begins its plan and its question alike) is read once.
 
 Torch is imported at the top: import this module from inside functions.
 """
@@ -11,17 +10,20 @@ Torch is imported at the top: import this module from inside functions.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from lazaretto.models.pocket.backbone import PATCHES
-from lazaretto.models.pocket.networks import Cache, Language
+from lazaretto.models.pocket.networks import Cache, Language, Part
 
 KEPT_TOKENS = 30_000
 """How many tokens of beginnings are remembered: about 10 kB each in float32 with the shipped size."""
+
+PACKED_TOKENS = 1024
+"""How many places are run at once: what lies between two layers, 4 kB each, should not leave the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def read_together(language: Language, prompts: Sequence[Prompt], picture: int, r
 
 
 class Beginnings:
-    """Prompts read one by one; their beginnings up to each of the first two ``cuts`` are remembered."""
+    """Prompts read without padding; their beginnings up to each of the first two ``cuts`` are remembered."""
 
     def __init__(self, language: Language, picture: int, cuts: frozenset[int]) -> None:
         self.language, self.picture, self.cuts = language, picture, cuts
@@ -86,51 +88,86 @@ class Beginnings:
         self._tokens = 0
 
     def read(self, prompts: Sequence[Prompt], room: int) -> Reading:
-        """Each prompt alone, then all side by side, their ends aligned, so that they speak as one batch."""
-        read = [self._one(prompt) for prompt in prompts]
-        lengths = [cache[0][0].shape[2] for _, cache in read]
+        """All prompts side by side, their ends aligned, so that they speak as one batch."""
+        known: dict[tuple[int, ...], Cache] = {}
+        spots = [[at for at, token in enumerate(p.tokens) if token in self.cuts and at][:2] for p in prompts]
+        for depth in range(max(map(len, spots), default=0)):
+            self._learn({p.tokens[: s[depth]]: s[depth - 1] if depth else 0
+                         for p, s in zip(prompts, spots, strict=True) if len(s) > depth}, known)  # fmt: skip
+        done = [own[-1] if own else 0 for own in spots]
+        lengths = [len(p.tokens) + (PATCHES - 1) * (p.patches is not None) for p in prompts]
         length = max(lengths)
-        buffers = self.language.roomy(len(read), length + room)
-        for row, (_, cache) in enumerate(read):
-            for (keys, values), (k, v) in zip(buffers, cache, strict=True):
-                keys[row, :, length - lengths[row] : length] = k[0]
-                values[row, :, length - lengths[row] : length] = v[0]
-        hidden = torch.cat([hidden for hidden, _ in read])
+        buffers = self.language.roomy(len(prompts), length + room)
+        tails: list[_Text] = []
+        for row, (prompt, begun) in enumerate(zip(prompts, done, strict=True)):
+            own = slice(length - lengths[row], length)
+            for both in buffers:
+                for held in both:
+                    held[row, :, : own.start] = 0  # nobody looks there, but nothing times not-a-number is not nothing
+            views = [(keys[row : row + 1, :, own], values[row : row + 1, :, own]) for keys, values in buffers]
+            tails.append(_Text(prompt.tokens[begun:], prompt.patches, known.get(prompt.tokens[:begun]), views))
+        hidden = torch.cat([self._run(group, wanted=1) for group in _groups(tails)])
         return Reading(hidden, buffers, torch.tensor([length - own for own in lengths]), length)
 
-    def _one(self, prompt: Prompt) -> tuple[Tensor, Cache]:
-        spots = [place for place, token in enumerate(prompt.tokens) if token in self.cuts and place][:2]
-        past: Cache | None = None
-        done = 0
-        for spot in spots:
-            past = self._beginning(prompt.tokens[:spot], done, past)
-            done = spot
-        hidden, cache = self._run(prompt.tokens[done:], prompt.patches, past, wanted=1)
-        return hidden[:, -1], cache
-
-    def _beginning(self, tokens: tuple[int, ...], done: int, past: Cache | None) -> Cache:
-        known = self._kept.get(tokens)
-        if known is not None:
-            self._kept.move_to_end(tokens)
-            return known
-        _, cache = self._run(tokens[done:], None, past, wanted=0)
-        self._kept[tokens] = cache
-        self._tokens += len(tokens)
+    def _learn(self, beginnings: Mapping[tuple[int, ...], int], known: dict[tuple[int, ...], Cache]) -> None:
+        """Put beginnings into ``known``, each with how much of it is known already; those nobody remembers are read."""
+        fresh: list[_Text] = []
+        for tokens, done in beginnings.items():
+            kept = self._kept.get(tokens)
+            if kept is not None:
+                self._kept.move_to_end(tokens)
+                known[tokens] = kept
+            else:
+                known[tokens] = self.language.roomy(1, len(tokens))
+                fresh.append(_Text(tokens[done:], None, known.get(tokens[:done]), known[tokens]))
+                self._kept[tokens] = known[tokens]
+                self._tokens += len(tokens)
+        for group in _groups(fresh):
+            self._run(group, wanted=0)
         while self._tokens > KEPT_TOKENS:
             gone, _ = self._kept.popitem(last=False)
             self._tokens -= len(gone)
-        return cache
 
-    def _run(
-        self, tokens: tuple[int, ...], patches: Tensor | None, past: Cache | None, wanted: int
-    ) -> tuple[Tensor, Cache]:
-        language = self.language
-        row = torch.tensor([widen(tokens, self.picture)])
-        weight = language.words.weight
-        seen = patches[None].to(weight.device, weight.dtype) if patches is not None else None
-        pictures = language.see(seen).flatten(0, 1) if seen is not None else None
+    def _run(self, texts: Sequence[_Text], wanted: int) -> Tensor:
+        language, parts, places, start = self.language, [], [], 0
+        for text in texts:
+            whole = text.buffers[0][0].shape[2]
+            before = text.past[0][0].shape[2] if text.past is not None else 0
+            for (keys, values), (k, v) in zip(text.buffers, text.past or (), strict=False):
+                keys[:, :, :before], values[:, :, :before] = k, v
+            index = torch.arange(whole)
+            mask = torch.where(index[None, :] <= index[before:, None], 0.0, -torch.inf)
+            parts.append(Part(start, start + whole - before, text.buffers, before, mask))
+            places.append(index[before:])
+            start += whole - before
+        row = torch.tensor([[token for text in texts for token in widen(text.tokens, self.picture)]])
+        seen = [text.patches for text in texts if text.patches is not None]
+        pictures = language.see(torch.stack(seen).to(language.words.weight.dtype)).flatten(0, 1) if seen else None
         x = language.embed(row, pictures, self.picture)
-        start, count = (past[0][0].shape[2] if past is not None else 0), row.shape[1]
-        index = torch.arange(start + count)
-        mask = (index[None, :] <= index[start:, None])[None, None] if start else None
-        return language.run(x, index[None, start:], mask, past, wanted=wanted)
+        return language.run_packed(x, torch.cat(places)[None], parts, wanted)
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A piece to read: what it is, what came before it, and where its keys and values go."""
+
+    tokens: tuple[int, ...]
+    patches: Tensor | None
+    past: Cache | None
+    buffers: Cache
+
+    @property
+    def length(self) -> int:
+        return self.buffers[0][0].shape[2] - (self.past[0][0].shape[2] if self.past is not None else 0)
+
+
+def _groups(texts: Sequence[_Text]) -> Iterator[list[_Text]]:
+    """Texts in order, as many at a time as stay in a processor's cache."""
+    group: list[_Text] = []
+    for text in texts:
+        if group and sum(one.length for one in group) + text.length > PACKED_TOKENS:
+            yield group
+            group = []
+        group.append(text)
+    if group:
+        yield group

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BATCH, GPU_BATCH = 64, 1024
 """Requests per forward pass: what a processor's memory bandwidth likes, and what fills an accelerator."""
-SPEECH = 1
+SPEECH = 2
 """Counts up when prompts are read or sentences made in another way, so that kept answers are not taken for new ones."""
 PICTURE_BEFORE = (
     "Your friend asks:",
