@@ -9,6 +9,7 @@ import pytest
 
 from lazaretto.agents.mind import Mind
 from lazaretto.attacks.adaptive.strategies import (
+    MODEST,
     MODEST_PULL,
     SENTENCES,
     SEVERAL,
@@ -29,13 +30,22 @@ torch = pytest.importorskip("torch")
 
 
 def settings(strategy: str) -> AdaptiveCraft:
-    return AdaptiveCraft("marker-lantern", Budget("pixel", 16), steps=2, batch=2, strategy=strategy)
+    return AdaptiveCraft(
+        "marker-lantern",
+        Budget("pixel", 16),
+        steps=2,
+        batch=2,
+        strategy=strategy,
+        title="two red boats" if strategy == "named" else "",
+    )
 
 
 def test_strategies_are_named_and_keys_differ() -> None:
     assert len({settings(name).key() for name in STRATEGIES}) == len(STRATEGIES)
     with pytest.raises(InputError, match="unknown"):
         settings("magic")
+    with pytest.raises(InputError, match="title"):
+        AdaptiveCraft("marker-lantern", Budget("pixel", 16), strategy="named")
     assert sentences("partial", "marker-lantern") == (target("marker-lantern"),)
     assert len(sentences("paraphrase", "marker-lantern")) == len(sentences("modest", "x")) == len(SENTENCES)
     assert {sentence_of(p, 3) for p in ("cheerful", "grumpy", "shy", "proud", "curious")} == {0, 1, 2}
@@ -68,7 +78,7 @@ def test_a_short_search_stays_in_its_budget(pocket: Any, strategy: str) -> None:
     if strategy in SEVERAL:
         wanted = [sentence_of(c.questioner["personality"], 3) for c in chats]
         assert len({tuple(row) for row in search.lessons.ask.said.tolist()}) == len(set(wanted))
-    if strategy == "modest":
+    if strategy in MODEST:
         chats_won = torch.arange(10).repeat(3, 1) < torch.tensor([[0], [4], [10]])
         assert MODEST_PULL == 0.4 and search._won(chats_won).mean(dim=1).tolist() == pytest.approx([0.6, 1.0, 0.4])
     if strategy == "diverse":

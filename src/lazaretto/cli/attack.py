@@ -66,6 +66,7 @@ def craft_picture(
     search: Annotated[str, typer.Option(help="steps,restarts,batch of the search.")] = "200,1,4",
     augment: Annotated[str, typer.Option(help="Comma-separated: jpeg, flip, resize.")] = "",
     strategy: Annotated[str, typer.Option(help=f"Against foresight: {', '.join(STRATEGIES)}.")] = "",
+    title: Annotated[str, typer.Option(help="What a picture of strategy named is kept close to.")] = "",
     chats: ChatsOption = 96,
     validate: CheckOption = 48,
     seed: SeedOption = 0,
@@ -77,7 +78,7 @@ def craft_picture(
     settings = Craft(target_name, _budget(budget), *_search(search), augment=kinds, seed=seed)
     if strategy:
         settings = AdaptiveCraft(
-            target_name, _budget(budget), *_search(search), augment=kinds, seed=seed, strategy=strategy
+            target_name, _budget(budget), *_search(search), augment=kinds, seed=seed, strategy=strategy, title=title
         )
     origin = _origin(base, seed)
     if not out.parent.is_dir():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, play, remember
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.flp import QUANTILE, FlpSettings, FlpThresholds, take_readings
-from lazaretto.gates.foresight.gauge import Gauge, Reading, Scale, Scales, beside_the_point, collapse
+from lazaretto.gates.foresight.gauge import Gauge, Reading, Scale, Scales, beside_the_point, collapse, misnamed
 from lazaretto.gates.foresight.stage import Stage
 from lazaretto.gates.foresight.watch import ordinary, talk
 
@@ -69,7 +69,7 @@ class WatchCalibration:
     def to_json(self) -> dict[str, Any]:
         """As JSON data; reference memories are inside, so the file is complete."""
         scales = asdict(self.scales)
-        readings = [[r.pull, r.collapse, r.beside, list(r.utterances)] for r in self.readings]
+        readings = [reading.row() for reading in self.readings]
         albums = [[_packed(k) for k in album] for album in self.gauge.albums]
         return {
             "plans": list(self.gauge.plans), "albums": albums, "scales": scales, "readings": readings,
@@ -81,7 +81,7 @@ class WatchCalibration:
         """What ``to_json`` wrote."""
         parts: dict[str, Any] = {k: Scale(**v) if isinstance(v, Mapping) else v for k, v in data["scales"].items()}
         albums = tuple(tuple(_unpacked(k) for k in album) for album in data["albums"])
-        readings = tuple(Reading(p, c, b, tuple(u)) for p, c, b, u in data["readings"])
+        readings = tuple(map(Reading.of_row, data["readings"]))
         return cls(Gauge(tuple(data["plans"]), albums), Scales(**parts), readings, data["source"])
 
 
@@ -168,10 +168,12 @@ async def calibrate_watch(
     known = {k.key for album in gauge.albums for k in album}
     queue = [held[key] for key in rng.sample(sorted(held.keys() - known), min(memories, len(held.keys() - known)))]
     readings = []
-    pulls = await gauge.pulls([keepsake for keepsake, _ in queue], stage)
-    scenes = [ordinary(keepsake, agent) for keepsake, agent in queue]
-    for (keepsake, _), pull, words in zip(queue, pulls, await talk(scenes, personas, stage, rng), strict=True):
-        readings.append(Reading(pull, collapse(words, stage), beside_the_point(words, keepsake.title, stage), words))
+    shown = [keepsake for keepsake, _ in queue]
+    pulls, apart = await gauge.pulls(shown, stage), misnamed(shown, stage)
+    spoken = await talk([ordinary(keepsake, agent) for keepsake, agent in queue], personas, stage, rng)
+    for keepsake, pull, far, words in zip(shown, pulls, apart, spoken, strict=True):
+        beside = beside_the_point(words, keepsake.title, stage)
+        readings.append(Reading(pull, collapse(words, stage), beside, words, far))
     return WatchCalibration(gauge, scales_from(readings), tuple(readings), dict(source or {}))
 
 
@@ -180,17 +182,18 @@ def scales_from(readings: Sequence[Reading]) -> Scales:
     pulls = [r.pull for r in readings]
     alike = [r.collapse for r in readings if r.collapse is not None]
     beside = [r.beside for r in readings if r.beside is not None]
+    apart = [r.misnamed for r in readings if r.misnamed is not None]
     if not pulls or not alike:
         raise InputError("calibration", "no benign memory could be rehearsed", "Check the model, or give more agents")
     scales = Scales(
         Scale.of(pulls), Scale.of(alike), Scale.of(beside) if beside else Scale(1.0, 1.0),
-        float(np.quantile(pulls, SUSPICIOUS)), 0.0, 0.0, 0.0,
+        float(np.quantile(pulls, SUSPICIOUS)), 0.0, 0.0, 0.0, Scale.of(apart) if apart else Scale(1.0, 1.0),
     )  # fmt: skip
     joint, pull, words = (
         MARGIN * max(1.0, *(scales.score(r, *use) for r in readings))
         for use in ((True, True), (True, False), (False, True))
     )
-    return Scales(scales.pull, scales.collapse, scales.beside, scales.suspicious, joint, pull, words)
+    return replace(scales, infected=joint, pull_alone=pull, collapse_alone=words)
 
 
 def _packed(keepsake: Keepsake) -> dict[str, str]:

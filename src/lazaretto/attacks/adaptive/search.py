@@ -13,6 +13,7 @@ from torch import Tensor
 from lazaretto.agents.prompts import ChatRecord, answer_request
 from lazaretto.attacks.adaptive.strategies import (
     FETCHING_HOBBIES,
+    MODEST,
     MODEST_PULL,
     PLAIN_QUESTION,
     SEVERAL,
@@ -31,6 +32,9 @@ SILENCE = 4.0
 """Cross-entropy from which a sleeping virus counts as silent: the target is no longer what anybody would say."""
 SHY = 0.05
 """By how much (in cosine) a partial virus should lose where it is not to be fetched."""
+
+FAITHFUL, FAITH = 0.65, 20.0
+"""How close (in cosine) a named picture stays to its title, as benign ones are, and what it is worth to the search."""
 
 
 class AdaptiveSearch(Search):
@@ -51,6 +55,8 @@ class AdaptiveSearch(Search):
         self.wanted = torch.tensor(wanted, device=models.device)
         if not any(wanted):
             self.wanted[:] = True
+        named = models.clip.embed_texts([settings.title]) if settings.title else None
+        self.title = torch.from_numpy(named.T).to(models.device) if named is not None else None
         if self.strategy in SEVERAL:
             self._paraphrase(chats, sentences(self.strategy, settings.target))
         if self.strategy == "diverse":
@@ -84,19 +90,21 @@ class AdaptiveSearch(Search):
 
     def _contest(self, features: Tensor) -> Tensor:
         every = super()._contest(features)
-        if self.wanted.all() and self.strategy != "modest":
+        if self.wanted.all() and self.strategy not in MODEST:
             return every
-        mine = self.models.place(features) @ self.lessons.plans.t()
+        placed = self.models.place(features)
+        mine = placed @ self.lessons.plans.t()
         winning = ((mine - self.lessons.rivals + SHY) / CONTEST_TEMPERATURE).clamp(min=0)
-        if self.strategy == "modest":
-            return torch.where(_share(mine > self.lessons.rivals) < MODEST_PULL, every, winning)
+        if self.strategy in MODEST:
+            held = torch.where(_share(mine > self.lessons.rivals) < MODEST_PULL, every, winning)
+            return held if self.title is None else held + FAITH * (FAITHFUL - placed @ self.title).clamp(min=0)
         return torch.where(self.wanted, every, winning)
 
     def _spoke(self, said: Tensor, rows: Tensor) -> Tensor:
         return said == self.awake[rows]
 
     def _won(self, wins: Tensor) -> Tensor:
-        if self.strategy == "modest":
+        if self.strategy in MODEST:
             return (1 - (_share(wins) - MODEST_PULL).abs()).expand_as(wins)
         return wins == self.wanted
 

@@ -46,7 +46,7 @@ CALIBRATION_POOL, CALIBRATION_PERSONAS, CALIBRATION_LIFE = 5150, 6160, 7170
 REHEARSAL_PERSONAS = 8180
 """Seed of the personas that rehearsals draw from."""
 CAST = 64
-RECIPE = 1
+RECIPE = 2
 """Counts up when calibration itself changes, so that kept ones are not taken for new ones."""
 
 

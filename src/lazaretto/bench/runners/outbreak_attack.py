@@ -86,6 +86,7 @@ def _adaptive(attack: AttackSettings, device: str) -> Keepsake:
     settings = AdaptiveCraft(
         attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts, attack.batch,
         augment=attack.augment, seed=attack.seed, strategy=attack.strategy,
+        title=attack.title if attack.strategy == "named" else "",
     )  # fmt: skip
     models = PocketGradients(*pocket_models(device))
     folder = cache_folder() / "attacks"

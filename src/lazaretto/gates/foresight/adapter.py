@@ -18,7 +18,7 @@ from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
 from lazaretto.gates.foresight.watch import Diagnosis, Watch
-from lazaretto.models.protocol import TextEmbedder, Vectors
+from lazaretto.models.protocol import ImageTextEmbedder, TextEmbedder, Vectors
 
 Memory = str | bytes
 """A note, or an encoded picture."""
@@ -93,6 +93,14 @@ class AdapterStage:
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
         """From the embedder."""
         return self._embedder.embed_texts(texts)
+
+    def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors | None:
+        """From the embedder; None where there are pictures and it knows texts only."""
+        if all(keepsake.is_note for keepsake in keepsakes):
+            return self._embedder.embed_texts([keepsake.note for keepsake in keepsakes])
+        if any(keepsake.is_note for keepsake in keepsakes) or not isinstance(self._embedder, ImageTextEmbedder):
+            return None
+        return self._embedder.embed_images([keepsake.picture for keepsake in keepsakes])
 
     async def _say(self, asked: Sequence[Awaitable[str]]) -> list[Said]:
         self._calls += len(asked)

@@ -1,5 +1,8 @@
 """What one memory does to agents, measured in two steps: how it is fetched, and what is said of it.
 
+A third thing needs no agent at all: whether it is what its title says. A picture that was pushed to where all plans
+meet is no longer near its own name.
+
 **Pull** costs no model call: plans recorded from benign agents are looked up in reference albums with the memory among
 them; its pull is the share it wins. Because album and plans are fixed, it is a property of the memory alone, whatever
 else its owner holds: copies, other viruses and small albums do not blur it. **Talk** is a full rehearsal of that one
@@ -12,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +75,18 @@ def beside_the_point(utterances: Sequence[str], title: str, stage: Stage) -> flo
     return 1.0 - float((rows[1:] @ rows[0]).mean())
 
 
+def misnamed(keepsakes: Sequence[Keepsake], stage: Stage) -> list[float | None]:
+    """How little each memory is what its title says: 1 - cosine of both. None without a title, or where the stage
+    cannot place the content."""
+    named = [keepsake for keepsake in keepsakes if keepsake.title.strip()]
+    contents = stage.keepsake_vectors(named) if named else None
+    if contents is None:
+        return [None] * len(keepsakes)
+    titles = stage.text_vectors([keepsake.title for keepsake in named]).astype(np.float64)
+    apart = iter((1.0 - (contents * titles).sum(axis=1)).tolist())
+    return [next(apart) if keepsake.title.strip() else None for keepsake in keepsakes]
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Benign values of one kind of evidence, as a yardstick: how many spreads above the middle is a value?"""
@@ -105,19 +121,22 @@ class Scales:
     pull_alone: float
     """The same for pull by itself, and below for collapse by itself: what ablations use."""
     collapse_alone: float
+    misnamed: Scale = Scale(1.0, 1.0)
 
     def score(self, reading: Reading, use_pull: bool = True, use_collapse: bool = True) -> float:
-        """The joint evidence: fetched too often, talk too alike, talk beside the point.
+        """The joint evidence: fetched too often, talk too alike, talk beside the point, not what its title says.
 
         They add up, because a virus can hide one of them (several sentences, chosen by persona, do not collapse) but
-        not all and still spread. Nothing that was not rehearsed is guilty.
+        hardly all and still spread. Nothing that was not rehearsed is guilty.
         """
         if not use_collapse:
             return self.pull(reading.pull)
         if reading.collapse is None:
             return 0.0
         alike = self.collapse(reading.collapse)
-        return alike + self.pull(reading.pull) + self.beside(reading.beside) if use_pull else alike
+        if not use_pull:
+            return alike
+        return alike + self.pull(reading.pull) + self.beside(reading.beside) + self.misnamed(reading.misnamed)
 
     def limit(self, use_pull: bool = True, use_collapse: bool = True) -> float:
         """Where a diagnosis begins for that evidence."""
@@ -134,3 +153,14 @@ class Reading:
     collapse: float | None = None
     beside: float | None = None
     utterances: tuple[str, ...] = ()
+    misnamed: float | None = None
+
+    def row(self) -> list[Any]:
+        """As JSON data."""
+        return [self.pull, self.collapse, self.beside, list(self.utterances), self.misnamed]
+
+    @classmethod
+    def of_row(cls, row: Sequence[Any]) -> Reading:
+        """What ``row`` gave."""
+        pull, alike, beside, said, *rest = row
+        return cls(pull, alike, beside, tuple(said), *rest)

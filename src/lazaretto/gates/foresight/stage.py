@@ -48,6 +48,10 @@ class Stage(Protocol):
         """One unit row per text."""
         ...
 
+    def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors | None:
+        """One unit row per memory, in the space of the texts; None where contents cannot be placed there."""
+        ...
+
 
 class MindStage:
     """The stage of agents that think with a ``Mind``."""
@@ -90,3 +94,7 @@ class MindStage:
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
         """From the mind's embedder."""
         return self.mind.text_vectors(texts)
+
+    def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors | None:
+        """From the mind's embedder."""
+        return self.mind.keepsake_vectors(keepsakes)

@@ -1,11 +1,12 @@
 """Foresight as we run it (mode ``lazaretto``): look at memories, cheap evidence first, each of them once.
 
-Before agents speak, every memory they hold has its pull measured (no model call). What pulls more than benign memories
-do is rehearsed in full, most suspicious first, and so is what came from a diagnosed agent. What is left of the round's
-budget goes to memories nobody has looked at yet. A reading is kept until the memory is forgotten: it does not depend on
-who holds it. What agents really say later is read too, so a virus that slept through its rehearsal is found when it
-wakes. Real talk accuses and does not convict: a community that has come to talk of one thing only talks alike about it
-without any virus. What is accused is rehearsed again by people with other things on their minds.
+Before agents speak, every memory they hold has its pull measured and its title checked (no model call). What pulls
+more than benign memories do is rehearsed in full, most suspicious first, and so is what came from a diagnosed agent.
+What is left of the round's budget goes to memories nobody has looked at yet. A reading is kept until the memory is
+forgotten: it does not depend on who holds it. What agents really say later is read too, so a virus that slept through
+its rehearsal is found when it wakes. Real talk accuses and does not convict: a community that has come to talk of one
+thing only talks alike about it without any virus. What is accused is rehearsed again by people with other things on
+their minds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
 from lazaretto.config import CLOSED
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.gauge import Gauge, Reading, Scales, beside_the_point, collapse
+from lazaretto.gates.foresight.gauge import Gauge, Reading, Scales, beside_the_point, collapse, misnamed
 from lazaretto.gates.foresight.stage import Stage
 
 CALLS_PER_READING = 4
@@ -108,8 +109,9 @@ class Watch:
         """Every agent that is about to speak. ``community``: how many agents the budget is for (default: these)."""
         kept = {k.key: (k, agent) for agent in agents for k in agent.album}
         fresh = [keepsake for key, (keepsake, _) in kept.items() if key not in self.readings]
-        for keepsake, pull in zip(fresh, await self.gauge.pulls(fresh, stage), strict=True):
-            self.readings[keepsake.key] = Reading(pull)
+        looks = zip(fresh, await self.gauge.pulls(fresh, stage), misnamed(fresh, stage), strict=True)
+        for keepsake, pull, apart in looks:
+            self.readings[keepsake.key] = Reading(pull, misnamed=apart)
         accused = self._accused(kept, stage)
         queue = self._queue(kept, accused, len(agents) if community is None else community)
         done = await self._rehearse([self._scene(one, agent, accused, rng) for one, agent in queue], stage, rng)
@@ -136,7 +138,7 @@ class Watch:
 
     def snapshot(self) -> dict[str, Any]:
         """What it knows, as JSON data."""
-        rows = {key: [r.pull, r.collapse, r.beside, list(r.utterances)] for key, r in self.readings.items()}
+        rows = {key: reading.row() for key, reading in self.readings.items()}
         return {
             "readings": rows,
             "heard": {k: list(v.items()) for k, v in self.heard.items()},
@@ -145,10 +147,7 @@ class Watch:
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Know again what a snapshot says."""
-        self.readings = {
-            key: Reading(pull, alike, beside, tuple(said))
-            for key, (pull, alike, beside, said) in snapshot["readings"].items()
-        }
+        self.readings = {key: Reading.of_row(row) for key, row in snapshot["readings"].items()}
         self.heard = {key: dict(said) for key, said in snapshot["heard"].items()}
         self.urgent = set(snapshot["urgent"])
 

@@ -20,8 +20,8 @@ from lazaretto.models.pocket.backbone import PATCHES
 from lazaretto.models.pocket.networks import Cache, Language, Part
 
 KEPT_TOKENS = 60_000
-"""How many tokens of beginnings are remembered: about 10 kB each in float32 with the shipped size. A round of rehearsals
-needs 45,000 to find, when it asks, what it read when it planned."""
+"""How many tokens of beginnings are remembered: about 10 kB each in float32 with the shipped size. A round of
+rehearsals needs 45,000 to find, when it asks, what it read when it planned."""
 
 PACKED_TOKENS = 1024
 """How many places are run at once: what lies between two layers, 4 kB each, should not leave the processor's cache."""
