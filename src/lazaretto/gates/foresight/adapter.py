@@ -95,10 +95,10 @@ class AdapterStage:
         return self._embedder.embed_texts(texts)
 
     def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors | None:
-        """From the embedder; None where there are pictures and it knows texts only."""
+        """From the embedder; None for pictures where it knows texts only."""
         if all(keepsake.is_note for keepsake in keepsakes):
             return self._embedder.embed_texts([keepsake.note for keepsake in keepsakes])
-        if any(keepsake.is_note for keepsake in keepsakes) or not isinstance(self._embedder, ImageTextEmbedder):
+        if not isinstance(self._embedder, ImageTextEmbedder):
             return None
         return self._embedder.embed_images([keepsake.picture for keepsake in keepsakes])
 

@@ -78,13 +78,14 @@ def beside_the_point(utterances: Sequence[str], title: str, stage: Stage) -> flo
 def misnamed(keepsakes: Sequence[Keepsake], stage: Stage) -> list[float | None]:
     """How little each memory is what its title says: 1 - cosine of both. None without a title, or where the stage
     cannot place the content."""
-    named = [keepsake for keepsake in keepsakes if keepsake.title.strip()]
-    contents = stage.keepsake_vectors(named) if named else None
-    if contents is None:
-        return [None] * len(keepsakes)
-    titles = stage.text_vectors([keepsake.title for keepsake in named]).astype(np.float64)
-    apart = iter((1.0 - (contents * titles).sum(axis=1)).tolist())
-    return [next(apart) if keepsake.title.strip() else None for keepsake in keepsakes]
+    apart: dict[int, float] = {}
+    for notes in (True, False):
+        places = [i for i, k in enumerate(keepsakes) if k.is_note == notes and k.title.strip()]
+        contents = stage.keepsake_vectors([keepsakes[i] for i in places]) if places else None
+        if contents is not None:
+            titles = stage.text_vectors([keepsakes[i].title for i in places]).astype(np.float64)
+            apart.update(zip(places, (1.0 - (contents * titles).sum(axis=1)).tolist(), strict=True))
+    return [apart.get(i) for i in range(len(keepsakes))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ class Stage(Protocol):
         ...
 
     def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors | None:
-        """One unit row per memory, in the space of the texts; None where contents cannot be placed there."""
+        """One unit row per memory, all notes or all pictures, in the space of the texts; None where they have no place
+        there."""
         ...
 
 
