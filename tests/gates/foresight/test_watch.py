@@ -197,6 +197,15 @@ def test_a_memory_is_compared_with_its_title(community: Any) -> None:
     assert misnamed([picture], stage) == [None], "an embedder of texts cannot place a picture"
     assert misnamed([picture, same], stage) == [None, pytest.approx(0.0, abs=1e-6)]
     assert misnamed([picture], AdapterStage([], HashingEmbedder(dimension=512))) == [pytest.approx(1.0, abs=0.5)]
+
+    def fussy(data: bytes) -> str:
+        if data == b"broken":
+            raise ValueError("not a picture")
+        return data.decode()
+
+    broken = picture_keepsake(b"broken", "a lake")
+    seeing = AdapterStage([], HashingEmbedder(fussy, dimension=512))
+    assert misnamed([broken, picture], seeing) == [None, pytest.approx(0.0, abs=1e-6)]
     placed = misnamed([unnamed, DREAM, community.virus], MindStage(community.mind))
     assert placed[0] is None and all(isinstance(value, float) for value in placed[1:])
 

@@ -108,8 +108,10 @@ def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:
             mind = Mind(MemoChat(vlm), EmbeddingCache(clip.texts))
             pool = scene_notes(300, TRAINING_POOL)
             chats = record_chats(mind, pool, TRAINING_CHATS, 1, TRAIN_PERSONAS)
-            openings = [note.title for note in pool[:OPENINGS]]
-            place.write_text(bred_virus(mind, openings, attack.target, chats, settings)[0].title)
+            virus, _ = bred_virus(mind, [note.title for note in pool[:OPENINGS]], attack.target, chats, settings)
+            part = place.with_suffix(".part")
+            part.write_text(virus.title)
+            part.replace(place)
         return text_virus(place.read_text(), attack.target)
 
 

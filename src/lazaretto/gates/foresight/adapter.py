@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+import numpy as np
 
 from lazaretto.agents.album import Album, Keepsake, note_keepsake, picture_keepsake
 from lazaretto.agents.history import History
@@ -95,12 +98,17 @@ class AdapterStage:
         return self._embedder.embed_texts(texts)
 
     def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors | None:
-        """From the embedder; None for pictures where it knows texts only."""
+        """From the embedder; None for pictures where it knows texts only. A picture it cannot read has no place
+        (not-a-number), and the others keep theirs."""
         if all(keepsake.is_note for keepsake in keepsakes):
             return self._embedder.embed_texts([keepsake.note for keepsake in keepsakes])
         if not isinstance(self._embedder, ImageTextEmbedder):
             return None
-        return self._embedder.embed_images([keepsake.picture for keepsake in keepsakes])
+        rows = np.full((len(keepsakes), self._embedder.dimension), np.nan, dtype=np.float32)
+        for row, keepsake in zip(rows, keepsakes, strict=True):
+            with suppress(Exception):
+                row[:] = self._embedder.embed_images([keepsake.picture])[0]
+        return rows
 
     async def _say(self, asked: Sequence[Awaitable[str]]) -> list[Said]:
         self._calls += len(asked)

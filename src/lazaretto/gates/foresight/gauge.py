@@ -84,7 +84,8 @@ def misnamed(keepsakes: Sequence[Keepsake], stage: Stage) -> list[float | None]:
         contents = stage.keepsake_vectors([keepsakes[i] for i in places]) if places else None
         if contents is not None:
             titles = stage.text_vectors([keepsakes[i].title for i in places]).astype(np.float64)
-            apart.update(zip(places, (1.0 - (contents * titles).sum(axis=1)).tolist(), strict=True))
+            far = 1.0 - (contents * titles).sum(axis=1)
+            apart.update((place, float(value)) for place, value in zip(places, far, strict=True) if np.isfinite(value))
     return [apart.get(i) for i in range(len(keepsakes))]
 
 
