@@ -13,7 +13,7 @@ from lazaretto.attacks.infectious.chats import TRAIN_PERSONAS, Chat, record_chat
 from lazaretto.attacks.infectious.settings import Budget, Craft
 from lazaretto.attacks.infectious.text import Breeding, bred_virus, text_virus
 from lazaretto.bench.experiment import experiment_folder
-from lazaretto.bench.results import in_turn
+from lazaretto.bench.results import in_turn, write_atomically
 from lazaretto.bench.runners.outbreak_models import pocket_models
 from lazaretto.bench.runners.outbreak_settings import AttackSettings, OutbreakSettings, cache_folder
 from lazaretto.errors import InputError
@@ -109,9 +109,7 @@ def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:
             pool = scene_notes(300, TRAINING_POOL)
             chats = record_chats(mind, pool, TRAINING_CHATS, 1, TRAIN_PERSONAS)
             virus, _ = bred_virus(mind, [note.title for note in pool[:OPENINGS]], attack.target, chats, settings)
-            part = place.with_suffix(".part")
-            part.write_text(virus.title)
-            part.replace(place)
+            write_atomically(place, virus.title.encode(), durable=False)
         return text_virus(place.read_text(), attack.target)
 
 
