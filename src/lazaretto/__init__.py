@@ -13,13 +13,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lazaretto.config import Policy
     from lazaretto.errors import InputError, LazarettoError, RepairRefused, StoreUnavailable
     from lazaretto.guard import Guard, Recalled
+    from lazaretto.policy import Policy
     from lazaretto.types import Channel, Decision, MemoryFields, Observation, Receipt, RepairPlan, Ruling, SourceClass
 
 _HOMES = {
-    "lazaretto.config": ("Policy",),
+    "lazaretto.policy": ("Policy",),
     "lazaretto.errors": ("InputError", "LazarettoError", "RepairRefused", "StoreUnavailable"),
     "lazaretto.guard": ("Guard", "Recalled"),
     "lazaretto.types": (

@@ -21,16 +21,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lazaretto import plugins
-from lazaretto.config import Policy, read_settings
 from lazaretto.errors import InputError, PolicyError, RepairRefused
-from lazaretto.gates.deciding import decide
+from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
-from lazaretto.gates.running import Seat, Worker, run_stages
-from lazaretto.ingest.read import RawInput, read, read_ids, read_name, read_text
-from lazaretto.ingest.reading import ReadingLog
+from lazaretto.gates.runner import Seat, Worker, run_stages
+from lazaretto.ingest.raw_input import RawInput, read, read_ids, read_name, read_text
+from lazaretto.ingest.reading_log import ReadingLog
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.graph import ProvenanceGraph
-from lazaretto.repair import frame
+from lazaretto.policy import Policy, read_settings
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.repair import engine
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
 from lazaretto.types import (
     Channel,
@@ -52,7 +52,7 @@ from lazaretto.types import (
 if TYPE_CHECKING:
     from lazaretto.agents.persona import Persona
     from lazaretto.gates.foresight.adapter import Foresight, ForesightAgent
-    from lazaretto.learn.calibrate import WatchCalibration
+    from lazaretto.learn.calibration import WatchCalibration
     from lazaretto.models.protocol import TextEmbedder
 
 log = logging.getLogger("lazaretto")
@@ -254,8 +254,8 @@ class Guard:
         Budget and evidence are those of the policy's table ``[gates.foresight]``.
         """
         from lazaretto.gates.foresight.adapter import Foresight
-        from lazaretto.gates.foresight.watch import Watch, WatchSettings
-        from lazaretto.learn.calibrate import WatchCalibration, load
+        from lazaretto.gates.foresight.monitor import Watch, WatchSettings
+        from lazaretto.learn.calibration import WatchCalibration, load
 
         if not isinstance(calibration, WatchCalibration):
             calibration = WatchCalibration.from_json(load(Path(calibration)))
@@ -311,17 +311,17 @@ class Guard:
         """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit."""
         maker: Repair = plugins.REPAIRS.factory(repair)()
         request = RepairRequest(read_name(item, "item"), options, reason)
-        return await self._in_thread(frame.prepare, maker, request, self._view(), self.policy.repair)
+        return await self._in_thread(engine.prepare, maker, request, self._view(), self.policy.repair)
 
-    async def dry_run(self, plan: RepairPlan) -> tuple[frame.Preview, ...]:
+    async def dry_run(self, plan: RepairPlan) -> tuple[engine.Preview, ...]:
         """Every item the plan touches, as it is and as it would be; nothing is changed."""
-        return await self._in_thread(frame.preview, plan, self.ledger)
+        return await self._in_thread(engine.preview, plan, self.ledger)
 
     async def apply(self, plan: RepairPlan) -> Receipt:
         """Do what a plan says, as a whole, if nothing it rests on has changed."""
 
         def work() -> Receipt:
-            receipt = frame.apply(plan, self.ledger, self.policy.repair)
+            receipt = engine.apply(plan, self.ledger, self.policy.repair)
             for step in plan.steps:
                 if step.action == "show":
                     self._teach(self.ledger.item(step.item), Ruling.ALLOW)
@@ -333,7 +333,7 @@ class Guard:
         """Put everything back as it was before a repair."""
 
         def work() -> Receipt:
-            receipt = frame.undo(read_name(receipt_id, "receipt"), self.ledger)
+            receipt = engine.undo(read_name(receipt_id, "receipt"), self.ledger)
             for step in receipt.plan.steps:
                 if step.action == "show":
                     self._teach_again(step.item)
@@ -347,7 +347,7 @@ class Guard:
 
     async def receipts(self) -> tuple[Receipt, ...]:
         """Every repair of this namespace, oldest first."""
-        return await self._in_thread(frame.receipts, self.ledger)
+        return await self._in_thread(engine.receipts, self.ledger)
 
     # the synchronous door, and closing
 

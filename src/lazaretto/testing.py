@@ -22,12 +22,12 @@ import orjson
 
 from lazaretto.errors import InputError, LazarettoError, UnknownItem
 from lazaretto.gates.protocol import Gate, GateContext, Learner
-from lazaretto.gates.running import GateCrash, checked
+from lazaretto.gates.runner import GateCrash, checked
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.graph import ProvenanceGraph
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request, TextEmbedder
-from lazaretto.models.recorded import RecordedChat, RecordingChat
+from lazaretto.models.recording import RecordedChat, RecordingChat
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
+from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import (
     Channel,
     Cost,

@@ -9,11 +9,11 @@ import pytest
 
 from lazaretto.agents.album import Album, note_keepsake, picture_keepsake
 from lazaretto.agents.history import History
-from lazaretto.agents.mind import LONGEST_SPEECH, Mind, cleaned
+from lazaretto.agents.model import LONGEST_SPEECH, Mind, cleaned
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.prompts import ANSWER_TASK, PLAN_TASK, QUESTION_TASK
 from lazaretto.agents.turn import EMPTY_ALBUM, AgentState, plan_and_retrieve, play, remember
-from lazaretto.models.cache import EmbeddingCache
+from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.minilm import MiniLM
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel

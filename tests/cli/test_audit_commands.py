@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,28 +13,18 @@ from typer.testing import CliRunner
 
 from lazaretto.cli import audit, data, learn
 
-STUB = Path(__file__).resolve().parents[2] / "benchmarks" / "stub_endpoint.py"
 Run = Callable[..., Result]
 pytest.importorskip("openai", reason="needs the openai extra")
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    process = subprocess.Popen([sys.executable, str(STUB)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None and process.stdout is not None
-    yield process.stdout.readline().strip()
-    process.stdin.close()
-    process.wait(timeout=10)
-
-
 @pytest.fixture
-def run(url: str, tmp_path: Path) -> Run:
+def run(stub_url: str, tmp_path: Path) -> Run:
     """Runs a command with a store of its own and a chat jury on the stub."""
     policy = tmp_path / "policy.toml"
     policy.write_text(
         f'[gates.content]\njury = "chat"\nwithout = ["retrieval"]\n'
-        f'[gates.content.models.default]\nmodel = "stub"\nbase_url = "{url}"\nretries = 0\n'
-        f'price_prompt = 1.0\n[gates.content.models.curator]\nmodel = "stub"\nbase_url = "{url}"\n'
+        f'[gates.content.models.default]\nmodel = "stub"\nbase_url = "{stub_url}"\nretries = 0\n'
+        f'price_prompt = 1.0\n[gates.content.models.curator]\nmodel = "stub"\nbase_url = "{stub_url}"\n'
     )
     application = typer.Typer()
     for family in (audit, data, learn):

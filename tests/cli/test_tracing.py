@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lazaretto.cli import tracing
+from lazaretto.cli import trace
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger
 from lazaretto.types import Channel, Draft, EventKind, Observation
@@ -26,7 +26,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-unt
     monkeypatch.setenv("LAZARETTO_STORE", url)
     monkeypatch.setenv("COLUMNS", "160")
     app = typer.Typer()
-    tracing.register(app)
+    trace.register(app)
     return lambda *words: CliRunner().invoke(app, list(words))
 
 
@@ -85,8 +85,8 @@ def test_bad_input_is_one_clear_line(run, words: tuple[str, ...], names: str) ->
 
 
 def test_times_are_read_as_utc() -> None:
-    assert tracing.moment("1970-01-02", "since") == 86_400.0
-    assert tracing.moment("1970-01-01T01:00:00+01:00", "since") == 0.0
-    assert tracing.moment(None, "since") is None
+    assert trace.moment("1970-01-02", "since") == 86_400.0
+    assert trace.moment("1970-01-01T01:00:00+01:00", "since") == 0.0
+    assert trace.moment(None, "since") is None
     with pytest.raises(InputError):
-        tracing.moment("soon", "since")
+        trace.moment("soon", "since")

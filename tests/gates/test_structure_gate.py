@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from lazaretto.gates import pictures
+from lazaretto import pictures
 from lazaretto.gates.structure import StructureSettings, picture_findings, text_findings
 from lazaretto.types import Ruling
 

@@ -13,7 +13,7 @@ from lazaretto import Guard, InputError, Policy
 from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import PolicyError
 from lazaretto.gates.foresight.adapter import AdapterStage, Exchange, ForesightAgent, Memory, state_of
-from lazaretto.learn.calibrate import WatchCalibration, calibrate_watch, save
+from lazaretto.learn.calibration import WatchCalibration, calibrate_watch, save
 from lazaretto.models.scripted import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(dimension=512)

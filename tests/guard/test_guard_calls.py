@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from lazaretto import Channel, Guard, InputError, MemoryFields, Policy, Ruling, SourceClass
-from lazaretto.config import Influence, Limits
 from lazaretto.errors import TooLarge, UnknownItem
+from lazaretto.policy import Influence, Limits
 from lazaretto.types import Decision, EdgeKind, EventKind, RunStatus, plain
 
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lazaretto.cli import build
-from lazaretto.config import Policy
+from lazaretto.policy import Policy
 
 
 @pytest.fixture

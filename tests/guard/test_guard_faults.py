@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from lazaretto import Guard, Policy, Ruling, StoreUnavailable
-from lazaretto.config import ChannelPolicy, Channels
 from lazaretto.errors import MissingExtra
 from lazaretto.plugins import GATES
+from lazaretto.policy import ChannelPolicy, Channels
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Channel, Cost, Evidence, RunStatus, Verdict
 

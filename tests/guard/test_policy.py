@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lazaretto.config import Limits, Policy, commented_toml, markdown_table, read_settings, rows
 from lazaretto.errors import PolicyError
 from lazaretto.gates.blocklist import BlocklistSettings
-from lazaretto.gates.content.seating import ContentSettings
+from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Guard
+from lazaretto.policy import Limits, Policy, commented_toml, markdown_table, read_settings, rows
 from lazaretto.types import Channel, Ruling, SourceClass
 
 GATES = {

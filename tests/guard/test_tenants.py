@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from lazaretto import Guard, LazarettoError
-from lazaretto.config import Policy
 from lazaretto.gates.foresight.adapter import Foreseen
-from lazaretto.gates.foresight.watch import Diagnosis
+from lazaretto.gates.foresight.monitor import Diagnosis
+from lazaretto.policy import Policy
 from lazaretto.types import plain
 
 SECRET = "the vault code is 9417"

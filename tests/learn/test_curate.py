@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.chat_seats import Chair
+from lazaretto.gates.content.arbitration import ProtocolArbiter
+from lazaretto.gates.content.chat_roles import Chair
 from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.protocol import ProtocolArbiter
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.records import Case, Charge, Exhibit, Hearing, Label, Prepared, Role, Turn
-from lazaretto.gates.content.seats import Table
 from lazaretto.guard import Guard
-from lazaretto.learn.air_bench import case_rows, labelled_rows
+from lazaretto.learn.case_files import case_rows, labelled_rows
 from lazaretto.learn.curate import ChatCurator, Failed, Labelled, curate, extract_lesson, failures, preview
 from lazaretto.learn.reviews import reviewed_failures
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel

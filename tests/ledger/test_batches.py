@@ -9,8 +9,8 @@ import pytest
 
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger, seen_draft
-from lazaretto.ledger.canon import Linker, check_names, check_times
-from lazaretto.ledger.graph import ProvenanceGraph
+from lazaretto.ledger.encoding import Linker, check_names, check_times
+from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass
 
 TRUST = {source: 0.1 if source is SourceClass.UNTRUSTED_DOCUMENT else 0.9 for source in SourceClass}

@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from lazaretto.errors import StoreDamaged, StoreUnavailable
-from lazaretto.ledger import Ledger, Store, schema, seen_draft, steps
-from lazaretto.ledger.canon import Linker
+from lazaretto.ledger import Ledger, Store, migrations, schema, seen_draft
+from lazaretto.ledger.appending import insert_sql, link_batch, lock_head
 from lazaretto.ledger.drafts import check_drafts
-from lazaretto.ledger.writing import insert_sql, link_batch, lock_head
+from lazaretto.ledger.encoding import Linker
 from lazaretto.types import Channel, Observation
 
 
@@ -23,7 +23,7 @@ def first_step_file(path: Path) -> Observation:
     note = Observation("ann", Channel.MEMORY, "an old memory")
 
     def build(connection: sa.Connection) -> None:
-        steps.apply_steps(connection, steps.STEPS[:1])
+        migrations.apply_steps(connection, migrations.STEPS[:1])
         head = lock_head(connection, "default")
         assert head is not None
         rows = link_batch(Linker("default"), head, check_drafts([seen_draft(note)], "default"))
@@ -75,7 +75,7 @@ def test_the_steps_build_what_the_tables_say(store_url: str) -> None:
             assert found == wanted, table.name
             key = inspector.get_pk_constraint(table.name)["constrained_columns"]
             assert key == [column.name for column in table.primary_key.columns], table.name
-        assert steps.steps_present(connection) == tuple(step.number for step in steps.STEPS)
+        assert migrations.steps_present(connection) == tuple(step.number for step in migrations.STEPS)
     store.close()
 
 

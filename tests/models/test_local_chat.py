@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.gates.content.chat_seats import Chair, chat_table
+from lazaretto.gates.content.chat_roles import Chair, chat_table
 from lazaretto.gates.content.debate import DebateSettings, hear
 from lazaretto.gates.content.records import Exhibit, Role
 from lazaretto.gates.content.report import report_data

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lazaretto import Guard
-from lazaretto.repair import frame
+from lazaretto.repair import engine
 from lazaretto.types import EventKind, RepairPlan, RepairStep, plain
 
 
 def test_no_event_keeps_the_text_of_an_erased_replacement(guard: Guard) -> None:
     secret = "a rewritten secret"
     item = guard.run(guard.remember("an old secret", agent="ada")).item
-    detail = {"replacement": frame.replacement(guard.ledger.item(item), secret)}
+    detail = {"replacement": engine.replacement(guard.ledger.item(item), secret)}
     drawn = RepairPlan("rewrite", item, (RepairStep(item, "replace", detail),))
     stamped = replace(drawn.steps[0], detail={**detail, "was": plain(guard.ledger.state(item))})
     receipt = guard.run(guard.apply(replace(drawn, steps=(stamped,))))

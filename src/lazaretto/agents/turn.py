@@ -13,7 +13,7 @@ import numpy as np
 
 from lazaretto.agents.album import Album, Keepsake
 from lazaretto.agents.history import History
-from lazaretto.agents.mind import Mind, Said
+from lazaretto.agents.model import Mind, Said
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.prompts import ChatRecord, answer_request, plan_request, question_request
 from lazaretto.models.protocol import Request

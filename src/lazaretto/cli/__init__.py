@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import importlib
+from importlib.metadata import entry_points
 
 import typer
 
+from lazaretto.cli.common import EXIT_MODEL, errors
+
 FAMILIES: tuple[str, ...] = (
-    "guarding",
-    "tracing",
-    "repairing",
+    "guard",
+    "trace",
+    "repair",
     "ledger",
     "doctor",
     "serve",
     "audit",
     "data",
     "learn",
-    "epidemic",
-    "bench",
-    "attack",
     "screen",
 )
 """Modules of this folder, in the order ``--help`` lists them."""
+COMMANDS = "lazaretto.commands"
+"""The entry point group through which other distributions add families: ``register(app)`` each."""
+LABORATORY = ("bench", "epidemic", "attack")
+"""Commands of the laboratory, which say how to install it where it is absent."""
 
 
 def build() -> typer.Typer:
@@ -35,7 +39,22 @@ def build() -> typer.Typer:
     )
     for family in FAMILIES:
         importlib.import_module(f"lazaretto.cli.{family}").register(app)
+    added = {point.name: point for point in entry_points(group=COMMANDS)}
+    for point in added.values():
+        point.load()(app)
+    for name in LABORATORY:
+        if name not in added:
+            _without_laboratory(app, name)
     return app
+
+
+def _without_laboratory(app: typer.Typer, name: str) -> None:
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+    @app.command(name, context_settings=anything, hidden=True)
+    def missing() -> None:
+        errors.print(f"'lazaretto {name}' belongs to the laboratory: pip install lazaretto-lab", markup=False)
+        raise typer.Exit(EXIT_MODEL)
 
 
 def main() -> None:

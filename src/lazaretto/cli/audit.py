@@ -20,17 +20,17 @@ from lazaretto.cli.common import (
     errors,
     plain_errors,
 )
-from lazaretto.config import Policy
 from lazaretto.errors import InputError
 from lazaretto.gates.content.batch import BatchOptions, run_batch
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import DebateSettings, hear
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.records import Exhibit
 from lazaretto.gates.content.report import markdown, report_data
-from lazaretto.gates.content.report_page import page
-from lazaretto.gates.content.seating import ContentSettings, content_settings, live_library, seat_table
-from lazaretto.gates.content.seats import Table
+from lazaretto.gates.content.report_html import page
+from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, seat_table
 from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy
 
 
 def content_policy(policy: str | None) -> ContentSettings:

@@ -22,8 +22,8 @@ from lazaretto.errors import InputError
 from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.library import read_cases
 from lazaretto.gates.content.records import Case
-from lazaretto.gates.content.seating import live_library
-from lazaretto.learn.air_bench import case_rows, labelled_rows
+from lazaretto.gates.content.settings import live_library
+from lazaretto.learn.case_files import case_rows, labelled_rows
 from lazaretto.ledger import Ledger
 
 data = typer.Typer(help="Bring cases in, and keep evaluation items out.", no_args_is_help=True)

@@ -27,8 +27,8 @@ from lazaretto.cli.common import (
 from lazaretto.errors import InputError
 from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.records import Role
-from lazaretto.gates.content.seating import ContentSettings, chair_for, seat_table, text_embedder, vector_cache
-from lazaretto.learn.air_bench import labelled_rows
+from lazaretto.gates.content.settings import ContentSettings, chair_for, seat_table, text_embedder, vector_cache
+from lazaretto.learn.case_files import labelled_rows
 from lazaretto.learn.curate import (
     ChatCurator,
     Failed,

@@ -14,9 +14,9 @@ import orjson
 import typer
 
 from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, JsonFlag, console, emit, errors, plain_errors
-from lazaretto.config import Limits
 from lazaretto.errors import InputError
-from lazaretto.ingest.read import RawInput, read
+from lazaretto.ingest.raw_input import RawInput, read
+from lazaretto.policy import Limits
 from lazaretto.types import Channel, Observation, Ruling, Verdict, plain
 
 BATCH = 64
@@ -103,7 +103,7 @@ class Screening:
 
     def _judge_texts(self, observations: list[Observation]) -> list[Verdict]:
         from lazaretto.gates.memory.gate import make
-        from lazaretto.gates.memory.text import shared_screener
+        from lazaretto.gates.memory.text_screener import shared_screener
 
         self._text = self._text or make({})
         screened = shared_screener().screen([o.text for o in observations])
@@ -111,8 +111,8 @@ class Screening:
 
     def _judge_records(self, observations: list[Observation]) -> list[Verdict]:
         from lazaretto.gates.memory.gate import record_verdict, told_success
-        from lazaretto.gates.memory.records import shared_model
-        from lazaretto.gates.memory.structured import StructuredScreener, embed_fields
+        from lazaretto.gates.memory.record_model import shared_model
+        from lazaretto.gates.memory.record_screener import StructuredScreener, embed_fields
 
         self._records = self._records or StructuredScreener(shared_model())
         vectors = embed_fields([o.fields for o in observations if o.fields is not None])

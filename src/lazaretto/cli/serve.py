@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lazaretto.cli.common import NamespaceOption, PolicyOption, StoreOption, console, plain_errors
-from lazaretto.cli.guarding import open_guard
+from lazaretto.cli.guard import open_guard
 from lazaretto.errors import InputError, MissingExtra
 
 

@@ -17,11 +17,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from lazaretto.config import CLOSED, RulingWord, read_settings
-from lazaretto.gates.folding import fold
-from lazaretto.gates.pictures import Look, Unreadable, decode, pixel_digest
+from lazaretto.gates.normalization import fold
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Known
+from lazaretto.pictures import Look, Unreadable, decode, pixel_digest
+from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 KIND = "blocklist"

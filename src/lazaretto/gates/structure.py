@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from lazaretto.config import CLOSED, RulingWord, read_settings
-from lazaretto.gates import pictures
-from lazaretto.gates.folding import CONFUSABLE
+from lazaretto import pictures
+from lazaretto.gates.normalization import CONFUSABLE
 from lazaretto.gates.protocol import GateContext
+from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazaretto.gates.content import parsing, prompts
-from lazaretto.gates.content.chat_seats import Chair
+from lazaretto.gates.content.chat_roles import Chair
 from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hear_all
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.quoting import Quoter
 from lazaretto.gates.content.records import Case, Exhibit, Label, Prepared
-from lazaretto.gates.content.seats import Table
 from lazaretto.models.protocol import Message
 
 _CUE_CHARS = 80

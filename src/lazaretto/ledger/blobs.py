@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, TooLarge
-from lazaretto.ledger.canon import MAX_BODY
+from lazaretto.ledger.encoding import MAX_BODY
 from lazaretto.ledger.schema import blob_refs, blobs, items
 
 

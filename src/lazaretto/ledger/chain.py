@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from lazaretto.ledger.canon import SALT_BYTES, Linker, body_digest, decode_body
+from lazaretto.ledger.encoding import SALT_BYTES, Linker, body_digest, decode_body
 from lazaretto.types import Event, EventKind
 
 _KINDS = {kind.value.encode(): kind for kind in EventKind}

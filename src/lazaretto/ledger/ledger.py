@@ -11,18 +11,18 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger import blobs, erasing, known, reading, search, transfer, verify
-from lazaretto.ledger.canon import GENESIS, Linker, check_name, check_time
-from lazaretto.ledger.collector import paused_for
+from lazaretto.ledger import blobs, erasure, fingerprints, queries, search, transfer, verify
+from lazaretto.ledger.appending import append_batch, lock_head
+from lazaretto.ledger.database_errors import translate
 from lazaretto.ledger.drafts import check_drafts, seen_draft
 from lazaretto.ledger.edges import EdgeColumns
-from lazaretto.ledger.faults import translate
-from lazaretto.ledger.known import Known
-from lazaretto.ledger.replay import ItemState
+from lazaretto.ledger.encoding import GENESIS, Linker, check_name, check_time
+from lazaretto.ledger.fingerprints import Known
+from lazaretto.ledger.gc_pause import paused_for
+from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.schema import events, heads
 from lazaretto.ledger.store import CommitUnsure, Store
 from lazaretto.ledger.verify import Verification
-from lazaretto.ledger.writing import append_batch, lock_head
 from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observation
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ class Ledger:
     # reading
 
     def _tenant(self, connection: sa.Connection) -> int | None:
-        return reading.tenant_of(connection, self.namespace)
+        return queries.tenant_of(connection, self.namespace)
 
     def events(
         self,
@@ -142,20 +142,20 @@ class Ledger:
         limit: int | None = None,
     ) -> Iterator[Event]:
         """Events in the order they were recorded, those past ``after`` only."""
-        return reading.read_events(self._store, self.namespace, after=after, kinds=kinds, subject=subject, limit=limit)
+        return queries.read_events(self._store, self.namespace, after=after, kinds=kinds, subject=subject, limit=limit)
 
     def edges(self, *, after: int = 0) -> Iterator[tuple[int, Edge]]:
         """Every edge with the number of the event that made it: faster than replaying ``events``."""
-        return reading.read_edges(self._store, self.namespace, after=after)
+        return queries.read_edges(self._store, self.namespace, after=after)
 
     def edge_columns(self, *, after: int, until: int) -> Iterator[EdgeColumns]:
         """The edges of the events past ``after`` up to ``until``, many at a time: what the graph is built from."""
-        return reading.read_edge_columns(self._store, self.namespace, after=after, until=until)
+        return queries.read_edge_columns(self._store, self.namespace, after=after, until=until)
 
     def item(self, item: str) -> Observation:
         """One item, whatever its state; erased content comes back as no text."""
         with self._store.reading() as connection:
-            found = reading.read_items(connection, self.namespace, ids=[item], hidden=True)
+            found = queries.read_items(connection, self.namespace, ids=[item], hidden=True)
         if not found:
             raise UnknownItem(item, self.namespace)
         return found[0]
@@ -163,7 +163,7 @@ class Ledger:
     def state(self, item: str) -> ItemState:
         """How an item stands now."""
         with self._store.reading() as connection:
-            state = reading.read_state(connection, self.namespace, item)
+            state = queries.read_state(connection, self.namespace, item)
         if state is None:
             raise UnknownItem(item, self.namespace)
         return state
@@ -179,7 +179,7 @@ class Ledger:
     ) -> list[Observation]:
         """Items that may be shown, newest first (or in the order of ``ids``); with ``hidden`` the others too."""
         with self._store.reading() as connection:
-            return reading.read_items(
+            return queries.read_items(
                 connection, self.namespace, ids=ids, agent=agent, channel=channel, hidden=hidden, limit=limit
             )
 
@@ -190,7 +190,7 @@ class Ledger:
             if tenant is None:
                 return []
             hits = search.find(connection, tenant, query, agent=agent, limit=limit)
-            found = reading.observations_at(connection, self.namespace, [seq for seq, _ in hits])
+            found = queries.observations_at(connection, self.namespace, [seq for seq, _ in hits])
         return [(found[seq], score) for seq, score in hits]
 
     def head(self) -> Head:
@@ -214,7 +214,7 @@ class Ledger:
     def stats(self) -> dict[str, Any]:
         """How much this namespace holds."""
         with self._store.reading(snapshot=True) as connection:
-            return reading.count_all(connection, self.namespace)
+            return queries.count_all(connection, self.namespace)
 
     # privacy and transport
 
@@ -224,7 +224,7 @@ class Ledger:
         check_name(reason, "reason")
         recorded = self._record(
             ("erase", item, reason),
-            lambda c: erasing.erase_subjects(c, self._linker, self.namespace, [item], reason),
+            lambda c: erasure.erase_subjects(c, self._linker, self.namespace, [item], reason),
         )
         self._store.scrub()
         return recorded[0]
@@ -235,7 +235,7 @@ class Ledger:
         while True:
             recorded = self._record(
                 ("retain", moment, count),
-                lambda c: erasing.erase_before(c, self._linker, self.namespace, moment),
+                lambda c: erasure.erase_before(c, self._linker, self.namespace, moment),
             )
             if not recorded:
                 self._store.scrub()
@@ -277,20 +277,20 @@ class Ledger:
             raise UnknownItem(digest, self.namespace, "blob")
         return data
 
-    def mark_known(self, fingerprints: Sequence[tuple[str, str]], item: str, verdict_label: str) -> None:
+    def mark_known(self, keys: Sequence[tuple[str, str]], item: str, verdict_label: str) -> None:
         """Remember (kind, key) fingerprints of an item under what was ruled on it."""
         check_name(item, "item")
         check_name(verdict_label, "verdict_label")
-        self._repeatable(lambda c: known.mark(c, self._sure_tenant(c), fingerprints, item, verdict_label))
+        self._repeatable(lambda c: fingerprints.mark(c, self._sure_tenant(c), keys, item, verdict_label))
 
     def find_known(self, kind: str, keys: Sequence[str]) -> list[Known]:
         """What is known under any of ``keys``; the time does not grow with how much is known."""
         with self._store.reading() as connection:
-            return known.find(connection, self.namespace, kind, keys)
+            return fingerprints.find(connection, self.namespace, kind, keys)
 
     def forget_known(self, item: str) -> int:
         """Drop the fingerprints of an item; how many there were."""
-        return self._repeatable(lambda c: known.forget(c, self._sure_tenant(c), item))
+        return self._repeatable(lambda c: fingerprints.forget(c, self._sure_tenant(c), item))
 
     def _sure_tenant(self, connection: sa.Connection) -> int:
         head = lock_head(connection, self.namespace)

@@ -55,7 +55,7 @@ def build(connection: sa.Connection) -> None:
 
 
 def _memories(connection: sa.Connection, tenant: int) -> Iterator[list[tuple[int, str]]]:
-    from lazaretto.ledger.canon import decode_body
+    from lazaretto.ledger.encoding import decode_body
 
     after = 0
     while True:

@@ -19,10 +19,10 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
 from lazaretto.errors import InputError, MissingExtra, StoreUnavailable
-from lazaretto.ledger import steps
-from lazaretto.ledger.faults import is_passing, plain_store_errors
+from lazaretto.ledger import migrations
+from lazaretto.ledger.change_detector import Watch
+from lazaretto.ledger.database_errors import is_passing, plain_store_errors
 from lazaretto.ledger.schema import heads
-from lazaretto.ledger.watch import Watch
 
 T = TypeVar("T")
 BUSY_SECONDS = 60
@@ -159,17 +159,17 @@ class Store:
 
     def _settle_schema(self, *, create: bool, upgrade: bool) -> None:
         with self.reading() as connection:
-            present = steps.steps_present(connection)
+            present = migrations.steps_present(connection)
         if self.read_only:
-            steps.refuse_old(present, self.url)
+            migrations.refuse_old(present, self.url)
         elif present is None and not create:
             raise StoreUnavailable(f"no ledger at {self.url}")
-        elif steps.missing_steps(present) and upgrade:
+        elif migrations.missing_steps(present) and upgrade:
             self.upgrade()
 
     def upgrade(self) -> tuple[str, ...]:
         """Run the schema steps this store lacks; returns their names. ``open`` does it by itself."""
-        return tuple(step.name for step in self.transact(steps.apply_steps))
+        return tuple(step.name for step in self.transact(migrations.apply_steps))
 
     @property
     def dialect(self) -> str:

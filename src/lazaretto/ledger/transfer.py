@@ -14,13 +14,13 @@ import orjson
 import sqlalchemy as sa
 
 from lazaretto.errors import ChainBroken, InputError, StoreUnavailable
-from lazaretto.ledger import blobs, known
-from lazaretto.ledger.canon import GENESIS, Linker, check_name
+from lazaretto.ledger import blobs, fingerprints
+from lazaretto.ledger.appending import Derived, lock_head, write_events
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
+from lazaretto.ledger.encoding import GENESIS, Linker, check_name
 from lazaretto.ledger.schema import blob_refs, events, heads
 from lazaretto.ledger.schema import known as known_table
 from lazaretto.ledger.verify import verify
-from lazaretto.ledger.writing import Derived, lock_head, write_events
 from lazaretto.types import Head, plain
 
 FORMAT = 1
@@ -143,7 +143,7 @@ class Importer:
                 self._take_blob(connection, tenant, line)
             elif "known" in line:
                 kind, key = line["known"]
-                known.mark(connection, tenant, [(kind, key)], line["item"], line["label"])
+                fingerprints.mark(connection, tenant, [(kind, key)], line["item"], line["label"])
             ended = ended or "end" in line
         if waiting:
             self._take_events(connection, tenant, waiting, last)

@@ -16,10 +16,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, StoreDamaged
-from lazaretto.ledger.canon import GENESIS, Linker
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
 from lazaretto.ledger.edges import edges_of
-from lazaretto.ledger.replay import changes_of
+from lazaretto.ledger.encoding import GENESIS, Linker
+from lazaretto.ledger.item_state import changes_of
 from lazaretto.ledger.schema import blob_refs, blobs, events, heads, items
 from lazaretto.types import Event, EventKind, Head
 

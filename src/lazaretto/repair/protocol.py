@@ -10,7 +10,7 @@ from lazaretto.types import RepairPlan
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
-    from lazaretto.ledger.graph import ProvenanceGraph
+    from lazaretto.provenance.graph import ProvenanceGraph
 
 ACTIONS = ("hide", "show", "replace", "remove", "cut")
 """What a step may do. ``replace`` carries ``detail["replacement"]`` (``frame.replacement`` makes it), ``cut`` carries

@@ -16,7 +16,7 @@ import numpy as np
 
 from lazaretto.ledger import Ledger
 from lazaretto.models.record_embedding import embed, tags_block
-from lazaretto.repair.frame import replacement
+from lazaretto.repair.engine import replacement
 from lazaretto.repair.options import read_options
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import Channel, EventKind, MemoryFields, Observation, RepairPlan, RepairStep

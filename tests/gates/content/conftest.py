@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lazaretto.gates.content.chat_seats import Chair, Retriever, chat_table
+from lazaretto.gates.content.chat_roles import Chair, Retriever, chat_table
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.records import Role
-from lazaretto.gates.content.seats import Table
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import ScriptedChatModel
 

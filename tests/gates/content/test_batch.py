@@ -15,12 +15,12 @@ import pytest
 
 from lazaretto.errors import InputError
 from lazaretto.gates.content.batch import BatchOptions, read_items, run_batch
-from lazaretto.gates.content.chat_seats import Chair, chat_table
+from lazaretto.gates.content.chat_roles import Chair, chat_table
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.records import Role
-from lazaretto.gates.content.seats import Table
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 
-STUB = Path(__file__).resolve().parents[3] / "benchmarks" / "stub_endpoint.py"
+STUB = Path(__file__).resolve().parents[2] / "stub_endpoint.py"
 ROLES = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
 pytest.importorskip("openai", reason="needs the openai extra")
 

@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.chat_seats import Chair, Price, chat_table
+from lazaretto.gates.content.arbitration import CONFIRMED, UNDECIDED
+from lazaretto.gates.content.chat_roles import Chair, Price, chat_table
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hear, hear_all
 from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.protocol import CONFIRMED, UNDECIDED
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.records import Case, Exhibit, Label, Role
 from lazaretto.gates.content.report import markdown, report_data
-from lazaretto.gates.content.report_page import page
-from lazaretto.gates.content.seats import Table
+from lazaretto.gates.content.report_html import page
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.scripted import ScriptedChatModel
 

@@ -11,13 +11,13 @@ import pytest
 from PIL import Image
 
 from lazaretto.errors import InputError, TooLarge
-from lazaretto.gates.content import pictures
-from lazaretto.gates.content.chat_seats import Chair, ChatPreprocessor, Describing, chat_table
+from lazaretto.gates.content import picture_frames
+from lazaretto.gates.content.chat_roles import Chair, ChatPreprocessor, Describing, chat_table
 from lazaretto.gates.content.debate import hear
 from lazaretto.gates.content.gate import EMPTY_RULE, ContentGate
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.records import PLACEHOLDER, Exhibit, InputKind, Label, Role
-from lazaretto.gates.content.seating import content_settings
-from lazaretto.gates.content.seats import Table
+from lazaretto.gates.content.settings import content_settings
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import Request
@@ -92,20 +92,20 @@ async def test_a_forty_megapixel_picture_reaches_the_model_small(speech: SimpleN
     judge = ScriptedChatModel(lambda request: speech.arbiter("default-safe", "safe", 0.1))
     table = chat_table({Role.PREPROCESSOR: eye, Role.ARBITER: Chair(Role.ARBITER, judge)})
     transcript = await hear(table, Exhibit("p", image=data))
-    assert max(max(s) for s in sizes) <= pictures.LONG_SIDE
+    assert max(max(s) for s in sizes) <= picture_frames.LONG_SIDE
     assert transcript.prepared.description == "A plain blue area."
     assert transcript.prepared.facts == {"width": 8000, "height": 5000, "frames": 1}
 
 
 async def test_an_animation_is_shown_by_its_first_last_and_middle_frames() -> None:
-    picture = pictures.open_picture(_animation(30))
-    assert picture.frame_count == 30 and len(picture.frames) == pictures.MAX_FRAMES
+    picture = picture_frames.open_picture(_animation(30))
+    assert picture.frame_count == 30 and len(picture.frames) == picture_frames.MAX_FRAMES
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"])
 def test_every_colour_mode_is_opened(mode: str) -> None:
     kind = "JPEG" if mode == "CMYK" else "PNG"
-    assert pictures.open_picture(_encode(Image.new(mode, (20, 10)), kind)).width == 20
+    assert picture_frames.open_picture(_encode(Image.new(mode, (20, 10)), kind)).width == 20
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,12 @@ async def test_what_is_not_a_picture_is_a_clear_error(table: Table, data: bytes,
 
 
 def test_a_picture_past_every_limit_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "MAX_PIXELS", 1000)
+    monkeypatch.setattr(picture_frames, "MAX_PIXELS", 1000)
     with pytest.raises(InputError, match="pixels"):
-        pictures.open_picture(_encode(Image.new("1", (400, 400)), "PNG"))
-    monkeypatch.setattr(pictures, "MAX_BYTES", 10)
+        picture_frames.open_picture(_encode(Image.new("1", (400, 400)), "PNG"))
+    monkeypatch.setattr(picture_frames, "MAX_BYTES", 10)
     with pytest.raises(TooLarge):
-        pictures.open_picture(b"x" * 11)
+        picture_frames.open_picture(b"x" * 11)
 
 
 async def test_only_an_image_without_an_eye_gets_the_neutral_placeholder(table: Table) -> None:

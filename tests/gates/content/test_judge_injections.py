@@ -13,13 +13,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from lazaretto.gates.content import addressing
-from lazaretto.gates.content.chat_seats import Chair, chat_table
+from lazaretto.gates.content import injections
+from lazaretto.gates.content.chat_roles import Chair, chat_table
 from lazaretto.gates.content.debate import Transcript, hear
 from lazaretto.gates.content.library import CaseLibrary
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.quoting import Quoter, shorten
 from lazaretto.gates.content.records import Case, Exhibit, Label, Role
-from lazaretto.gates.content.seats import Table
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import ScriptedChatModel
 
@@ -156,8 +156,8 @@ async def test_the_judges_are_told_that_the_exhibit_speaks_to_them(speech: Simpl
     [i for i in INJECTIONS if "＜" not in i and "&lt;" not in i and "\u202e" not in i and "\u200b" not in i],
 )
 def test_judge_addressing_text_is_found_and_can_be_taken_out(injection: str) -> None:
-    assert addressing.find(f"{RISKY}\n{injection}")
-    assert RISKY in addressing.without(f"{RISKY}\n{injection}")
+    assert injections.find(f"{RISKY}\n{injection}")
+    assert RISKY in injections.without(f"{RISKY}\n{injection}")
 
 
 BENIGN = [
@@ -172,7 +172,7 @@ BENIGN = [
 
 @pytest.mark.parametrize("text", BENIGN)
 def test_ordinary_sentences_are_not_taken_for_orders_to_the_judges(text: str) -> None:
-    kinds = {a.kind for a in addressing.find(text)}
+    kinds = {a.kind for a in injections.find(text)}
     assert "orders the judges" not in kinds and "orders to ignore the instructions" not in kinds
     assert not kinds & {"fakes a verdict", "orders a ruling", "closes a delimiter"}
 

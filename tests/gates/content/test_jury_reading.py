@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lazaretto.gates.content.jury.reading import CLS, PICTURE_IDS, SEP, WINDOW, clean, compose, windows
 from lazaretto.gates.content.jury.views import undressed, views
+from lazaretto.gates.content.jury.windows import CLS, PICTURE_IDS, SEP, WINDOW, clean, compose, windows
 from lazaretto.gates.content.records import PLACEHOLDER, Exhibit, InputKind, Prepared
 from lazaretto.models.language import language_of
 

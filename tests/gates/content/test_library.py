@@ -11,7 +11,7 @@ import pytest
 from lazaretto.errors import InputError
 from lazaretto.gates.content.casebook import STARTER, Casebook
 from lazaretto.gates.content.library import CaseLibrary, read_cases, starter_cases
-from lazaretto.gates.content.likeness import LikenessIndex, jaccard, normal_hash, shingles
+from lazaretto.gates.content.near_duplicates import LikenessIndex, jaccard, normal_hash, shingles
 from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.gates.content.records import Case, InputKind, Label
 from lazaretto.ledger import Ledger

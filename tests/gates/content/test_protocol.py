@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazaretto.gates.content.protocol import (
+from lazaretto.gates.content.arbitration import (
     CONFIRMED,
     DEFAULT,
     EXONERATED,

@@ -11,10 +11,10 @@ import orjson
 
 from lazaretto.gates.content.debate import Transcript, hear
 from lazaretto.gates.content.library import CaseLibrary
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.records import Case, Exhibit, Label, Role
 from lazaretto.gates.content.report import evidence_of, markdown, report_data
-from lazaretto.gates.content.report_page import page, trajectory_svg
-from lazaretto.gates.content.seats import Table
+from lazaretto.gates.content.report_html import page, trajectory_svg
 
 HOSTILE = '<script>alert(1)</script> [click](javascript:x) | cell | `code` <img src=x onerror=y> "quote"'
 

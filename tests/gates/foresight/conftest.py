@@ -9,10 +9,10 @@ import pytest
 
 from lazaretto.agents.album import Album, Keepsake, picture_keepsake
 from lazaretto.agents.history import History
-from lazaretto.agents.mind import Mind
+from lazaretto.agents.model import Mind
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.turn import AgentState
-from lazaretto.models.cache import EmbeddingCache
+from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 

@@ -13,10 +13,10 @@ import pytest
 from lazaretto.agents.album import Album
 from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import InputError
+from lazaretto.gates.foresight.backend import MindStage, Stage
 from lazaretto.gates.foresight.flp import FlpReading, FlpSettings, FlpThresholds, cast_of, infected, read, take_readings
 from lazaretto.gates.foresight.rehearsal import Rehearsed, rehearse
-from lazaretto.gates.foresight.stage import MindStage, Stage
-from lazaretto.learn.calibrate import FlpCalibration, calibrate_flp
+from lazaretto.learn.calibration import FlpCalibration, calibrate_flp
 from lazaretto.models.protocol import Completion
 
 PEOPLE = persona_pool(16, 99)

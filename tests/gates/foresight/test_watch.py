@@ -14,10 +14,10 @@ from lazaretto.agents.album import Album, note_keepsake, picture_keepsake
 from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.adapter import AdapterStage
+from lazaretto.gates.foresight.backend import MindStage
 from lazaretto.gates.foresight.gauge import Reading, Scale, Scales, misnamed
-from lazaretto.gates.foresight.stage import MindStage
-from lazaretto.gates.foresight.watch import CALLS_PER_READING, Watch, WatchSettings
-from lazaretto.learn.calibrate import WatchCalibration, calibrate_watch
+from lazaretto.gates.foresight.monitor import CALLS_PER_READING, Watch, WatchSettings
+from lazaretto.learn.calibration import WatchCalibration, calibrate_watch
 from lazaretto.models.protocol import Completion, Request, Vectors
 from lazaretto.models.scripted import HashingEmbedder
 

@@ -8,8 +8,8 @@ import pytest
 from lazaretto import Guard
 from lazaretto.errors import InputError, ModelUnavailable
 from lazaretto.gates.memory.evidence import NEIGHBOURS, OWN, Window, Writers, shortened
-from lazaretto.gates.memory.records import WEIGHTS, Fusion, RecordModel, load_model
-from lazaretto.gates.memory.structured import StructuredScreener, embed_fields
+from lazaretto.gates.memory.record_model import WEIGHTS, Fusion, RecordModel, load_model
+from lazaretto.gates.memory.record_screener import StructuredScreener, embed_fields
 from lazaretto.models.record_embedding import embed, tags_block
 from lazaretto.types import MemoryFields, Ruling
 

@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("torch", reason="needs the models extra")
 
 from lazaretto import Guard, Policy
-from lazaretto.config import read_settings
 from lazaretto.errors import ModelUnavailable, PolicyError
 from lazaretto.gates.memory.gate import MemoryGate, MemorySettings, make
-from lazaretto.gates.memory.text import TextScreener, shared_screener
+from lazaretto.gates.memory.text_screener import TextScreener, shared_screener
 from lazaretto.models.language import language_of
+from lazaretto.policy import read_settings
 from lazaretto.types import Channel, Observation, Ruling, SourceClass
 
 POISONED = [

@@ -16,11 +16,11 @@ from typing import Any, BinaryIO
 import orjson
 
 from lazaretto.errors import InputError
+from lazaretto.gates.content.arbitration import UNDECIDED
 from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hear_all
-from lazaretto.gates.content.protocol import UNDECIDED
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.records import Exhibit, Label
 from lazaretto.gates.content.report import report_data
-from lazaretto.gates.content.seats import Table
 
 Progress = Callable[[int, int], None]
 """``progress(done, total)``, the items of earlier runs included."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from lazaretto.errors import InputError, LazarettoError
-from lazaretto.gates.content.protocol import stand_in
+from lazaretto.gates.content.arbitration import stand_in
+from lazaretto.gates.content.panel import DebaterSeat, Table
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
     Briefing,
@@ -22,7 +23,6 @@ from lazaretto.gates.content.records import (
     Role,
     Turn,
 )
-from lazaretto.gates.content.seats import DebaterSeat, Table
 from lazaretto.types import Cost
 
 FIRST_FALLBACK = 0.5

@@ -11,10 +11,10 @@ from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import Transcript, hear
 from lazaretto.gates.content.library import starter_cases
+from lazaretto.gates.content.panel import Table
 from lazaretto.gates.content.records import Exhibit, Label
 from lazaretto.gates.content.report import evidence_of, taxonomy
-from lazaretto.gates.content.seating import ContentSettings, content_settings, live_library, ready_library, seat_table
-from lazaretto.gates.content.seats import Table
+from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, ready_library, seat_table
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.types import Channel, Observation, Ruling, Verdict
@@ -105,7 +105,7 @@ def make(table: Mapping[str, Any]) -> ContentGate:
 
 def _load_models() -> None:
     """Load what every hearing of the embedded jury needs; what is missing is said when an item is judged."""
-    from lazaretto.gates.content.jury.scoring import shipped_models
+    from lazaretto.gates.content.jury.scorer import shipped_models
 
     try:
         shipped_models()
@@ -116,7 +116,7 @@ def _load_models() -> None:
 
 def _load_helpers() -> None:
     """Load what pictures need; it may be missing where nobody sends pictures."""
-    from lazaretto.gates.content.jury.preparing import load_helpers
+    from lazaretto.gates.content.jury.preprocessor import load_helpers
 
     try:
         load_helpers()

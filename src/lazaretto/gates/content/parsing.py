@@ -13,7 +13,7 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lazaretto.gates.content.protocol import CONFIRMED, DEFAULT, EXONERATED
+from lazaretto.gates.content.arbitration import CONFIRMED, DEFAULT, EXONERATED
 from lazaretto.gates.content.records import Label
 
 
@@ -256,7 +256,7 @@ def read_debater(text: str, exhibit: str = "") -> tuple[DebaterAnswer | None, st
 
 def read_arbiter(text: str, exhibit: str = "") -> tuple[ArbiterAnswer | None, str]:
     """(answer, problem): by the schema, else from a verdict line, a score and a rule that agree with each other."""
-    from lazaretto.gates.content.protocol import contradicts, label_for
+    from lazaretto.gates.content.arbitration import contradicts, label_for
 
     body = json_object(text)
     if body is not None:

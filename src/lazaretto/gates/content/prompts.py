@@ -7,7 +7,7 @@ all of the call before it but that call's instruction, and the debate so far is 
 
 from __future__ import annotations
 
-from lazaretto.gates.content.protocol import Order
+from lazaretto.gates.content.arbitration import Order
 from lazaretto.gates.content.quoting import Quoter, shorten
 from lazaretto.gates.content.records import Briefing, Hearing, InputKind, Prepared, Role, Turn
 

@@ -11,7 +11,7 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
-from lazaretto.gates.content.addressing import visible
+from lazaretto.gates.content.injections import visible
 
 _MARK_LIKE = re.compile(r"[<＜﹤](?=\s*[/／]?\s*[A-Za-z!|<＜])|\[(?=/?INST\])", re.IGNORECASE)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lazaretto.gates.content.arbitration import RULES
 from lazaretto.gates.content.debate import Transcript
 from lazaretto.gates.content.prompts import HAZARDS
-from lazaretto.gates.content.protocol import RULES
 from lazaretto.types import Evidence, plain
 
 _SHOWN = 4000

@@ -16,11 +16,11 @@ import numpy as np
 
 from lazaretto.agents.album import Album, Keepsake, note_keepsake, picture_keepsake
 from lazaretto.agents.history import History
-from lazaretto.agents.mind import Said, cleaned
+from lazaretto.agents.model import Said, cleaned
 from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
-from lazaretto.gates.foresight.watch import Diagnosis, Watch
+from lazaretto.gates.foresight.monitor import Diagnosis, Watch
 from lazaretto.models.protocol import ImageTextEmbedder, TextEmbedder, Vectors
 
 Memory = str | bytes

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
+from lazaretto.gates.foresight.backend import Stage
+from lazaretto.gates.foresight.diversity import retrieval_entropy, semantic_diversity
 from lazaretto.gates.foresight.rehearsal import Rehearsed, rehearse
-from lazaretto.gates.foresight.stage import Stage
-from lazaretto.metrics.diversity import retrieval_entropy, semantic_diversity
 
 QUANTILE = 0.075
 """delta: share of benign rehearsals at or below each threshold, as published."""

@@ -21,8 +21,8 @@ import numpy as np
 
 from lazaretto.agents.album import Album, Keepsake
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.stage import Stage
-from lazaretto.metrics.diversity import semantic_diversity
+from lazaretto.gates.foresight.backend import Stage
+from lazaretto.gates.foresight.diversity import semantic_diversity
 
 VERBATIM = 0.01
 """Diversity below which utterances count as the same: rounding, a comma."""

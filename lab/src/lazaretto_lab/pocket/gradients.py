@@ -1,0 +1,104 @@
+"""The pocket models as one differentiable function of pixels: how far a sentence is from being said, and where a
+picture lies among the texts.
+
+Torch is imported at the top: import this module from inside functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from lazaretto.models.protocol import Request
+from lazaretto_lab.pocket.backbone import patches
+from lazaretto_lab.pocket.clip import PocketClip
+from lazaretto_lab.pocket.networks import Cache
+from lazaretto_lab.pocket.prefill import visible
+from lazaretto_lab.pocket.speech import picture_prompt
+from lazaretto_lab.pocket.tokenizer import PICTURE
+from lazaretto_lab.pocket.vlm import PICTURE_BEFORE, PocketVlm
+
+
+@dataclass(frozen=True)
+class Situations:
+    """Prompts up to the picture, already run: nothing before the picture depends on it."""
+
+    past: Cache
+    padding: Tensor
+    rest: Tensor
+    """(n, r): what stands between the picture and what is said."""
+    said: Tensor
+    """(n, s): the sentence and the end token."""
+
+    def __len__(self) -> int:
+        return len(self.padding)
+
+
+class PocketGradients:
+    """Both pocket models over one backbone, with gradients for pixels."""
+
+    def __init__(self, vlm: PocketVlm, clip: PocketClip) -> None:
+        self.vlm, self.clip = vlm, clip
+        self.device = torch.device(vlm.eyes.device)
+
+    def situations(self, requests: Sequence[Request], sentence: str) -> Situations:
+        """Prepare prompts with a picture; what follows the picture must be of one length in all of them."""
+        words, language = self.vlm.words, self.vlm.language
+        picture = words.ids[PICTURE]
+        before, after = [], []
+        for request in requests:
+            tokens = picture_prompt(words, request.messages[-1].text, PICTURE_BEFORE, True)
+            spot = tokens.index(picture)
+            before.append(tokens[:spot])
+            after.append(tokens[spot + 1 :])
+        length = max(map(len, before))
+        table = torch.tensor([[0] * (length - len(row)) + list(row) for row in before], device=self.device)
+        padding = torch.tensor([length - len(row) for row in before], device=self.device)
+        positions = (torch.arange(length, device=self.device)[None] - padding[:, None]).clamp(min=0)
+        with torch.no_grad():
+            _, past = language.run(language.words(table), positions, visible(padding, 0, length))
+        said = [*words.encode(sentence), words.end]
+        return Situations(
+            past,
+            padding,
+            torch.tensor(after, device=self.device),
+            torch.tensor([said] * len(before), device=self.device),
+        )
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """(n, 49, features) of pictures (n, 3, 224, 224) in [0, 1]."""
+        return patches(*self.vlm.eyes.backbone(pixels))
+
+    def place(self, features: Tensor) -> Tensor:
+        """Unit vectors among the texts."""
+        return self.clip.head(features)  # type: ignore[no-any-return]
+
+    def scores(self, features: Tensor, situations: Situations, rows: Tensor) -> Tensor:
+        """(pictures, rows, said, vocabulary): logits at each place of the sentence, for every picture in every row."""
+        language = self.vlm.language
+        pictures, count = len(features), len(rows)
+        seen = language.see(features).repeat_interleave(count, dim=0)
+        rest, said = situations.rest[rows], situations.said[rows]
+        words = language.words(torch.cat([rest, said[:, :-1]], dim=1)).repeat(pictures, 1, 1)
+        x = torch.cat([seen, words], dim=1)
+        past = [(k[rows].repeat(pictures, 1, 1, 1), v[rows].repeat(pictures, 1, 1, 1)) for k, v in situations.past]
+        padding = situations.padding[rows].repeat(pictures)
+        start = past[0][0].shape[2]
+        positions = torch.arange(start, start + x.shape[1], device=self.device)[None] - padding[:, None]
+        hidden, _ = language.run(x, positions, visible(padding, start, start + x.shape[1]), past)
+        logits = language.logits(hidden[:, -said.shape[1] :])
+        return logits.view(pictures, count, said.shape[1], -1)
+
+    def sentence_loss(self, scores: Tensor, situations: Situations, rows: Tensor) -> Tensor:
+        """Mean cross-entropy of the sentence per picture."""
+        said = situations.said[rows].expand(len(scores), -1, -1)
+        loss = functional.cross_entropy(scores.flatten(0, 2), said.reshape(-1), reduction="none")
+        return loss.view(len(scores), -1).mean(dim=1)
+
+    def spoken(self, scores: Tensor, situations: Situations, rows: Tensor) -> Tensor:
+        """(pictures, rows): whether greedy decoding says exactly the sentence."""
+        return (scores.argmax(dim=-1) == situations.said[rows]).all(dim=-1)

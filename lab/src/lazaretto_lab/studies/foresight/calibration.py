@@ -1,0 +1,231 @@
+"""The foresight gate for experiments: calibrations, defences by name, and runs that look at the gate alone."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lazaretto.agents.album import Keepsake
+from lazaretto.agents.model import Mind
+from lazaretto.agents.persona import Persona, persona_pool
+from lazaretto.agents.turn import AgentState
+from lazaretto.errors import InputError
+from lazaretto.gates.foresight.backend import MindStage
+from lazaretto.gates.foresight.flp import FlpSettings
+from lazaretto.gates.foresight.monitor import Watch, WatchSettings
+from lazaretto.learn.calibration import (
+    FlpCalibration,
+    WatchCalibration,
+    benign_agents,
+    calibrate_flp,
+    calibrate_watch,
+    load,
+    save,
+)
+from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.protocol import ChatModel, TextEmbedder
+from lazaretto_lab.harness.results import in_turn
+from lazaretto_lab.studies.foresight.defences import FlpDefence, WatchDefence
+from lazaretto_lab.studies.outbreak.models import remembering
+from lazaretto_lab.studies.outbreak.parts import DefenceContext
+from lazaretto_lab.studies.outbreak.settings import OutbreakSettings, cache_folder
+from lazaretto_lab.worlds.album_chat.defence import Defence
+from lazaretto_lab.worlds.album_chat.pools import folder_pictures, scene_notes, scene_pictures
+
+CALIBRATION_POOL, CALIBRATION_PERSONAS, CALIBRATION_LIFE = 5150, 6160, 7170
+"""Seeds of a calibration: its pictures, its people, their life. Worlds, attacks and cures draw from others."""
+REHEARSAL_PERSONAS = 8180
+"""Seed of the personas that rehearsals draw from."""
+CAST = 64
+RECIPE = 2
+"""Counts up when calibration itself changes, so that kept ones are not taken for new ones."""
+
+
+Wanted = TypeVar("Wanted", bound=BaseModel)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Calibrating(_Strict):
+    """On what a calibration rests."""
+
+    agents: int = 96
+    rounds: int = 3
+    """Benign rounds lived before."""
+    memories: int = 300
+    """Memories rehearsed for mode ``lazaretto``."""
+
+
+class FlpWanted(_Strict):
+    """What an experiment may set about mode ``flp`` and the baselines that share its diagnosis."""
+
+    personas: int = 4
+    passes: int = 3
+    heterogeneous: bool = True
+    use_entropy: bool = True
+    use_diversity: bool = True
+    rounds: int = 0
+    """Rounds from the first in which it runs; 0 is all, 4 the authors' program."""
+    purify: Literal["flp", "naive", "tail"] = "flp"
+    smallest: int = 2
+    calibration: Calibrating = Calibrating()
+
+    def rehearsal(self) -> FlpSettings:
+        """As the gate takes it."""
+        return FlpSettings(self.personas, self.passes, self.heterogeneous, self.use_entropy, self.use_diversity)
+
+
+class WatchWanted(_Strict):
+    """What an experiment may set about mode ``lazaretto``."""
+
+    budget: float = 1.0
+    curiosity: float = 0.25
+    listen: bool = True
+    use_pull: bool = True
+    use_collapse: bool = True
+    personas: int = CAST
+    """How many personas rehearsals draw from; 1 is a single one on all sides."""
+    calibration: Calibrating = Calibrating()
+
+    def watch(self) -> WatchSettings:
+        """As the gate takes it."""
+        return WatchSettings(self.budget, self.curiosity, self.listen, self.use_pull, self.use_collapse)
+
+
+def flp(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
+    """Mode ``flp``, and with ``purify`` the baselines naive and tail rollback."""
+    wanted = read_wanted(FlpWanted, settings)
+    return flp_defence(wanted, Calibrator.of(context))
+
+
+def lazaretto(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
+    """Mode ``lazaretto``."""
+    wanted = read_wanted(WatchWanted, settings)
+    return watch_defence(wanted, Calibrator.of(context))
+
+
+def flp_defence(wanted: FlpWanted, calibrator: Calibrator) -> FlpDefence:
+    """The defence with thresholds for exactly this rehearsal."""
+    rehearsal = wanted.rehearsal()
+    # which measures a diagnosis uses does not change what benign rehearsals look like
+    known = calibrator.flp(wanted.calibration, replace(rehearsal, use_entropy=True, use_diversity=True))
+    return FlpDefence(
+        known.thresholds, rehearsal_personas(), rehearsal,
+        rounds=wanted.rounds, purify=wanted.purify, smallest=wanted.smallest,
+    )  # fmt: skip
+
+
+def watch_defence(wanted: WatchWanted, calibrator: Calibrator) -> WatchDefence:
+    """The defence with the gauge and scales of its calibration."""
+    known, name = calibrator.watch(wanted.calibration)
+    watch = Watch(known.gauge, known.scales, rehearsal_personas()[: wanted.personas], wanted.watch())
+    return WatchDefence(watch, name)
+
+
+def rehearsal_personas() -> tuple[Persona, ...]:
+    """Whom rehearsals play."""
+    return persona_pool(CAST, REHEARSAL_PERSONAS)
+
+
+class Calibrator:
+    """Makes calibrations for one pair of models, and keeps them by what they rest on."""
+
+    def __init__(
+        self, chat: ChatModel, embedder: TextEmbedder, pool: Sequence[Keepsake], album: int, folder: Path
+    ) -> None:
+        self.chat, self.embedder, self.pool, self.album, self.folder = chat, embedder, tuple(pool), album, folder
+
+    @classmethod
+    def of(cls, context: DefenceContext) -> Calibrator:
+        """For the models and the kind of memories of a run; from pictures that the run never shows."""
+        return cls(
+            context.chat, context.embedder, calibration_pool(context.outbreak), context.outbreak.album,
+            cache_folder() / "foresight",
+        )  # fmt: skip
+
+    def flp(self, on: Calibrating, rehearsal: FlpSettings) -> FlpCalibration:
+        """Thresholds of mode ``flp`` for this rehearsal."""
+        source, path = self._source("flp", on, rehearsal)
+
+        async def make() -> FlpCalibration:
+            mind = self._mind(path)
+            agents = await self._agents(on, mind)
+            return await calibrate_flp(agents, rehearsal_personas(), MindStage(mind), settings=rehearsal, source=source)
+
+        with in_turn(path):
+            if not path.is_file():
+                save(asyncio.run(make()), path)
+        return FlpCalibration.from_json(load(path))
+
+    def watch(self, on: Calibrating) -> tuple[WatchCalibration, str]:
+        """Gauge and scales of mode ``lazaretto``, and a short name for them."""
+        source, path = self._source("watch", on, None)
+
+        async def make() -> WatchCalibration:
+            mind = self._mind(path)
+            agents = await self._agents(on, mind)
+            return await calibrate_watch(
+                agents, rehearsal_personas(), MindStage(mind), source=source, memories=on.memories
+            )
+
+        with in_turn(path):
+            if not path.is_file():
+                save(asyncio.run(make()), path)
+        return WatchCalibration.from_json(load(path)), path.stem
+
+    def _mind(self, path: Path) -> Mind:
+        """Answers and embeddings are kept beside, so that an interrupted calibration goes on."""
+        place = path.with_suffix(".work")
+        return Mind(remembering(self.chat, place), EmbeddingCache(self.embedder, place))
+
+    async def _agents(self, on: Calibrating, mind: Mind) -> tuple[AgentState, ...]:
+        people = persona_pool(on.agents, CALIBRATION_PERSONAS)
+        return await benign_agents(people, self.pool, mind, on.rounds, CALIBRATION_LIFE, self.album)
+
+    def _source(self, mode: str, on: Calibrating, rehearsal: FlpSettings | None) -> tuple[dict[str, Any], Path]:
+        source = {
+            "mode": mode, "recipe": RECIPE, "chat": self.chat.name, "embedder": self.embedder.name, "album": self.album,
+            "rehearsal": repr(rehearsal), **on.model_dump(), "pool": hashlib.sha256(
+                "".join(k.key for k in self.pool).encode()).hexdigest()[:16],
+            "seeds": [CALIBRATION_POOL, CALIBRATION_PERSONAS, CALIBRATION_LIFE, REHEARSAL_PERSONAS],
+            "weights": [getattr(model, "fingerprint", "") for model in (self.chat, self.embedder)],
+        }  # fmt: skip
+        name = hashlib.sha256(orjson.dumps(source, option=orjson.OPT_SORT_KEYS)).hexdigest()[:20]
+        return source, self.folder / f"{mode}-{name}.json"
+
+
+def calibration_pool(outbreak: OutbreakSettings) -> tuple[Keepsake, ...]:
+    """Memories for calibration: of the same kind as the world's, from another seed."""
+    if outbreak.memory == "notes":
+        return scene_notes(outbreak.pool, CALIBRATION_POOL)
+    if outbreak.pictures == "scenes":
+        return _scenes(outbreak.pool)
+    shown = list(folder_pictures(outbreak.pictures, None, CALIBRATION_POOL))
+    random.Random(CALIBRATION_POOL).shuffle(shown)
+    return tuple(shown[: outbreak.pool])
+
+
+@cache
+def _scenes(count: int) -> tuple[Keepsake, ...]:
+    return scene_pictures(count, CALIBRATION_POOL)
+
+
+def read_wanted(kind: type[Wanted], settings: Mapping[str, Any]) -> Wanted:
+    """Settings of a mode, checked."""
+    try:
+        return kind.model_validate(dict(settings))
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(["defence_settings", *(str(part) for part in fault["loc"])])
+        raise InputError(place, fault["msg"], "See docs/foresight.md") from None

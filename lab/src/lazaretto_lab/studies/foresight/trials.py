@@ -1,0 +1,206 @@
+"""The gate on the bench, without a world: who is diagnosed, what a purification leaves, how drift moves."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from lazaretto.agents.album import Keepsake
+from lazaretto.agents.model import Mind
+from lazaretto.agents.persona import persona_pool
+from lazaretto.agents.turn import AgentState
+from lazaretto.gates.foresight.backend import MindStage
+from lazaretto.gates.foresight.flp import FlpReading, infected, take_readings
+from lazaretto.learn.calibration import benign_agents
+from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.protocol import ChatModel, TextEmbedder
+from lazaretto_lab.harness.context import RunContext
+from lazaretto_lab.harness.results import in_turn
+from lazaretto_lab.metrics.detection import confusion
+from lazaretto_lab.metrics.purification import Purification, purification
+from lazaretto_lab.studies.foresight.calibration import (
+    Calibrator,
+    FlpWanted,
+    WatchWanted,
+    calibration_pool,
+    flp_defence,
+    read_wanted,
+    watch_defence,
+)
+from lazaretto_lab.studies.foresight.defences import FlpDefence, WatchDefence
+from lazaretto_lab.studies.outbreak.attack import viruses_for
+from lazaretto_lab.studies.outbreak.models import models_for, remembering
+from lazaretto_lab.studies.outbreak.parts import pool_for
+from lazaretto_lab.studies.outbreak.settings import AttackSettings, ModelSettings, OutbreakSettings, cache_folder
+from lazaretto_lab.worlds.album_chat.defence import View
+from lazaretto_lab.worlds.streams import stream
+
+BATCH = 128
+"""Agents diagnosed between two reports of progress."""
+
+
+class TrialSettings(BaseModel):
+    """One row of a trial."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    agents: int = 800
+    album: int = 10
+    rounds: int = 2
+    """Benign rounds the agents have lived before they are infected."""
+    shares: tuple[float, ...] = (0.7, 0.3)
+    """Share of agents with no virus, with one, with two ..."""
+    mode: Literal["flp", "lazaretto"] = "lazaretto"
+    mode_settings: Mapping[str, Any] = {}
+    memory: Literal["pictures", "notes"] = "pictures"
+    pool: int = 600
+    models: ModelSettings = ModelSettings()
+    attacks: tuple[AttackSettings, ...] = (AttackSettings(),)
+    """Viruses are taken from these in turn."""
+    steps: int = 14
+    """``drift`` only: rounds; the virus comes at 6 and goes at 10."""
+
+
+@dataclass
+class _Trial:
+    settings: TrialSettings
+    mind: Mind
+    viruses: tuple[Keepsake, ...]
+    agents: tuple[AgentState, ...]
+    defence: FlpDefence | WatchDefence
+    seed: int
+
+    def view(self, agents: Sequence[AgentState]) -> View:
+        return View(0, tuple(agents), (), self.mind, self.seed)
+
+
+def diagnosis(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
+    """Precision, recall, F1 and FPR over agents, a share of them infected in a random slot."""
+    trial = _prepare(settings, seed, context)
+    said: list[bool] = []
+    start = trial.mind.spent.calls
+    for first in range(0, len(trial.agents), BATCH):
+        said += asyncio.run(_diagnose(trial, trial.agents[first : first + BATCH], first))
+        context.progress((first + BATCH) / len(trial.agents), "diagnosing")
+    truth = [_sick(trial, agent) > 0 for agent in trial.agents]
+    figures = {k: None if v is None else 100 * v for k, v in confusion(truth, said).figures().items()}
+    return {**figures, "calls_per_agent": (trial.mind.spent.calls - start) / len(trial.agents)}
+
+
+def purify(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
+    """Threat elimination and benign retention after one diagnosis and purification of every agent."""
+    trial = _prepare(settings, seed, context)
+    total, start = Purification(0, 0, 0, 0), trial.mind.spent.calls
+    for first in range(0, len(trial.agents), BATCH):
+        before = trial.agents[first : first + BATCH]
+        for was, now in zip(before, asyncio.run(_purified(trial, before)), strict=True):
+            total += purification(*([_bad(trial, k) for k in agent.album] for agent in (was, now)))
+        context.progress((first + BATCH) / len(trial.agents), "purifying")
+    figures = {k: None if v is None else 100 * v for k, v in total.figures().items()}
+    return {**figures, "calls_per_agent": (trial.mind.spent.calls - start) / len(trial.agents)}
+
+
+def drift(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
+    """Mean drift of agents round by round when a virus comes at round 6 and goes at round 10, and of benign ones."""
+    trial = _prepare(settings, seed, context)
+    if not isinstance(trial.defence, FlpDefence):
+        raise ValueError("drift is a measure of mode flp")
+    curves: dict[str, list[float | None]] = {"infected": [], "benign": []}
+    before: dict[str, list[FlpReading]] = {}
+    for step in range(trial.settings.steps):
+        carrying = [replace(a, album=a.album.add(trial.viruses[0])) if 6 <= step < 10 else a for a in trial.agents]
+        for name, agents in (("infected", carrying), ("benign", list(trial.agents))):
+            now = asyncio.run(
+                take_readings(
+                    agents, trial.defence.personas, trial.defence.settings, MindStage(trial.mind),
+                    stream(seed, "drift", step),
+                )
+            )  # fmt: skip
+            moved = [d for r, b in zip(now, before.get(name, []), strict=False) if (d := r.drift(b)) is not None]
+            curves[name].append(sum(moved) / len(moved) if moved else 0.0)
+            before[name] = now
+        context.progress((step + 1) / trial.settings.steps, "rehearsing")
+    return {"drift": curves["infected"], "drift_benign": curves["benign"], "limit": trial.defence.thresholds.drift}
+
+
+def _prepare(settings: Mapping[str, Any], seed: int, context: RunContext) -> _Trial:
+    wanted = read_wanted(TrialSettings, settings)
+    world = OutbreakSettings(
+        agents=wanted.agents, album=wanted.album, memory=wanted.memory, pool=wanted.pool, models=wanted.models,
+        attack=wanted.attacks[0],
+    )  # fmt: skip
+    context.progress(0.0, "models, viruses and calibration")
+    viruses = tuple(
+        v.keepsake for attack in wanted.attacks for v in viruses_for(world.model_copy(update={"attack": attack}))
+    )
+    chat, embedder = models_for(wanted.models, wanted.memory == "notes")
+    calibrator = Calibrator(chat, embedder, calibration_pool(world), wanted.album, cache_folder() / "foresight")
+    defence: FlpDefence | WatchDefence
+    if wanted.mode == "flp":
+        defence = flp_defence(read_wanted(FlpWanted, wanted.mode_settings), calibrator)
+    else:
+        defence = watch_defence(read_wanted(WatchWanted, wanted.mode_settings), calibrator)
+    mind = Mind(remembering(chat, context.workdir), EmbeddingCache(embedder, context.workdir))
+    healthy = _healthy(wanted, world, chat, embedder, seed)
+    return _Trial(wanted, mind, viruses, infect(healthy, viruses, wanted.shares, seed), defence, seed)
+
+
+def _healthy(
+    wanted: TrialSettings, world: OutbreakSettings, chat: ChatModel, embedder: TextEmbedder, seed: int
+) -> tuple[AgentState, ...]:
+    """The agents before they are infected. All rows of a seed share one life; the first to need it lives it."""
+    models = [(model.name, getattr(model, "fingerprint", "")) for model in (chat, embedder)]
+    facts = (wanted.agents, wanted.album, wanted.rounds, wanted.memory, wanted.pool, models, seed)
+    place = cache_folder() / "lives" / hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+    people = persona_pool(wanted.agents, seed)
+    with in_turn(place):
+        living = Mind(remembering(chat, place), EmbeddingCache(embedder, place))
+        return asyncio.run(benign_agents(people, pool_for(world), living, wanted.rounds, seed, wanted.album))
+
+
+def infect(
+    agents: Sequence[AgentState], viruses: Sequence[Keepsake], shares: Sequence[float], seed: int
+) -> tuple[AgentState, ...]:
+    """Give each share of the agents its number of viruses, in random slots that differ."""
+    rng = stream(seed, "trial infection")
+    order = rng.sample(range(len(agents)), len(agents))
+    out, place = list(agents), 0
+    for count, share in enumerate(shares):
+        group = order[place : place + round(share * len(agents))]
+        place += len(group)
+        for index in group:
+            album = out[index].album
+            for number, slot in enumerate(rng.sample(range(len(album)), count)):
+                album = album.put(slot, viruses[(index + number) % len(viruses)])
+            out[index] = replace(out[index], album=album)
+    return tuple(out)
+
+
+async def _diagnose(trial: _Trial, agents: Sequence[AgentState], first: int) -> list[bool]:
+    stage, rng = MindStage(trial.mind), stream(trial.seed, "trial", first)
+    if isinstance(trial.defence, WatchDefence):
+        return [d.infected for d in await trial.defence.watch.diagnose(agents, stage, rng)]
+    readings = await take_readings(agents, trial.defence.personas, trial.defence.settings, stage, rng)
+    return [infected(r, trial.defence.thresholds, trial.defence.settings) for r in readings]
+
+
+async def _purified(trial: _Trial, agents: Sequence[AgentState]) -> list[AgentState]:
+    """What one round of the defence makes of them; everybody is about to speak."""
+    view = trial.view(agents)
+    if isinstance(trial.defence, WatchDefence):
+        view = replace(view, pairs=tuple((i, i) for i in range(len(agents))))
+    changed = {change.state.id: change.state for change in await trial.defence.before_round(view)}
+    return [changed.get(agent.id, agent) for agent in agents]
+
+
+def _bad(trial: _Trial, keepsake: Keepsake) -> bool:
+    return any(keepsake.key == virus.key for virus in trial.viruses)
+
+
+def _sick(trial: _Trial, agent: AgentState) -> int:
+    return sum(_bad(trial, k) for k in agent.album)

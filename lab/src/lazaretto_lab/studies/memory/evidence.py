@@ -1,0 +1,192 @@
+"""From a run of the shared-memory world to what a detector sees: the looks of every memory, in the order of writing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.gates.memory.evidence import Looked, Shortened, Window, joined, shortened, taken
+from lazaretto.gates.memory.record_model import Fusion, RecordModel
+from lazaretto.models.record_embedding import DIMENSION, Floats
+from lazaretto_lab.attacks.memory.craft import Memories
+from lazaretto_lab.worlds.shared_memory.log import VOCABULARY, Log
+from lazaretto_lab.worlds.shared_memory.scenario import MAX_AGENTS, Scenario
+
+CROSS_SHARE = 0.08
+"""Cross-poisoned memories per memory of a training team."""
+CLEANED = 0.9
+"""Of poison and what it moved, the share that a working detector keeps out of the evidence, as training assumes it."""
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Which teams serve for what: no team is in two parts, every domain is in all."""
+
+    train: NDArray[np.int64]
+    validate: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+def split_teams(scenario: Scenario) -> Split:
+    """Of ten teams of a domain, four train, one validates and five test; at least one each.
+
+    The places are turned from domain to domain, because a team's size goes with its place: every size is in all parts.
+    """
+    domain, place = np.divmod(np.arange(scenario.teams), scenario.per_domain)
+    place = (place + domain) % scenario.per_domain
+    share = place / scenario.per_domain
+    parts = np.where(share < 0.4, 0, np.where(share < 0.5, 1, 2)) if scenario.per_domain >= 5 else place % 3
+    return Split(*(np.flatnonzero(parts == n) for n in range(3)))
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """The looks of memories of a log (row by row), and of cross-poisoned ones."""
+
+    rows: Ints
+    """The memories that were looked at, as rows of the log."""
+    looked: Looked
+    cross: Looked
+    vectors: NDArray[np.float16]
+    """Embeddings in half precision, for the baselines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where some memories come from, one row each."""
+
+    team: Ints
+    agent: Ints
+    parents: Ints
+    """Ids of the memories they were made from, -1 for none."""
+
+    def __getitem__(self, rows: Ints | NDArray[np.bool_]) -> Origin:
+        return Origin(self.team[rows], self.agent[rows], self.parents[rows])
+
+
+class TeamWindows:
+    """One evidence window per team."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.windows = [Window(MAX_AGENTS * scenario.window) for _ in range(scenario.teams)]
+        self._names = [str(a) for a in range(MAX_AGENTS)]
+        self._trust = RecordModel({}, Fusion())
+
+    def hear(self, reported: Floats) -> None:
+        """Outcomes of a round, (teams, agents)."""
+        for team, row in enumerate(reported):
+            agents = np.flatnonzero(~np.isnan(row))
+            if len(agents):
+                writers = self.windows[team].writers
+                writers.reported(writers.places([self._names[a] for a in agents.tolist()]), row[agents])
+
+    def look(self, memories: Shortened, origin: Origin, ids: Ints | None = None) -> Looked:
+        """Looks of some memories, in their order; ``ids`` when they already are in the windows."""
+        order = np.argsort(origin.team, kind="stable")
+        parts = [
+            self.windows[t].look(
+                memories[rows], self._writers(origin, rows), origin.parents[rows], None if ids is None else ids[rows]
+            )
+            for t, rows in _groups(origin.team, order)
+        ]
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return taken(joined(parts), back)
+
+    def add(self, memories: Shortened, origin: Origin, ids: Ints, looked: Looked) -> None:
+        """Take memories in."""
+        trust = self._trust.own_credibility(looked)
+        for t, rows in _groups(origin.team, np.argsort(origin.team, kind="stable")):
+            self.windows[t].add(
+                memories[rows], self._writers(origin, rows), ids[rows].tolist(), trust[rows], origin.parents[rows]
+            )
+
+    def used(self, origin: Origin, good: NDArray[np.bool_]) -> None:
+        """How the decisions went that were made from memories in the windows."""
+        for t, rows in _groups(origin.team, np.argsort(origin.team, kind="stable")):
+            self.windows[t].used(origin.parents[rows], good[rows])
+
+    def _writers(self, origin: Origin, rows: Ints) -> list[str]:
+        return [self._names[a] for a in origin.agent[rows].tolist()]
+
+
+def _groups(team: NDArray[np.int64], order: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
+    ends = np.flatnonzero(np.diff(team[order])) + 1
+    return [(int(team[rows[0]]), rows) for rows in np.split(order, ends) if len(rows)]
+
+
+def walk(
+    log: Log,
+    scenario: Scenario,
+    noise: float = 0.0,
+    at_work: bool = False,
+    progress: Callable[[float, str], None] = lambda share, note: None,
+) -> Walked:
+    """Look at every memory as it was written. ``noise`` disturbs the embeddings.
+
+    Usually nothing is held back. ``at_work`` walks the training teams alone, with nine in ten of the poisoned memories
+    and of those they moved kept out of the windows: what a detector sees once it is used. A memory that says of itself
+    that it failed is looked at, but is no evidence of what to do.
+    """
+    windows = TeamWindows(scenario)
+    rng = np.random.default_rng([scenario.seed, 21, int(at_work)])
+    training = np.isin(np.arange(scenario.teams), split_teams(scenario).train)
+    out = at_work & ~log.honest & (rng.random(len(log)) < CLEANED)
+    bounds = np.searchsorted(log.round, np.arange(scenario.rounds + 1))
+    looks, cross, walked = [], [], []
+    vectors = np.empty((0 if at_work else len(log), DIMENSION), dtype=np.float16)
+    for index in range(scenario.rounds):
+        rows = np.arange(bounds[index], bounds[index + 1])
+        rows = rows[training[log.team[rows]]] if at_work else rows
+        if not len(rows):
+            continue
+        memories = log.memories(rows)
+        embedded = disturbed(memories.embedded(VOCABULARY), noise, rng)
+        if not at_work:
+            vectors[rows] = embedded
+        origin = Origin(log.team[rows], log.agent[rows], log.parents[rows])
+        windows.hear(log.reported[index])
+        brief = shortened(embedded)
+        looked = windows.look(brief, origin)
+        looks.append(looked)
+        walked.append(rows)
+        swapped = np.flatnonzero(training[origin.team] & (rng.random(len(rows)) < CROSS_SHARE) & ~log.poisoned[rows])
+        if len(swapped) and index >= scenario.quiet_rounds:
+            fake = _crossed(memories, origin.team, swapped, rng)
+            cross.append(windows.look(shortened(fake.embedded(VOCABULARY)), origin[swapped]))
+        windows.used(origin, log.success[rows])
+        kept = np.flatnonzero(~out[rows] & log.success[rows])
+        windows.add(brief[kept], origin[kept], rows[kept], taken(looked, kept))
+        if index % 20 == 0:
+            progress(index / scenario.rounds, f"evidence, round {index}")
+    return Walked(np.concatenate(walked), joined(looks), joined(cross), vectors)
+
+
+def embeddings(log: Log, noise: float = 0.0, seed: int = 0) -> NDArray[np.float16]:
+    """The vectors of all memories alone, for methods that look at nothing around them."""
+    vectors, rng = np.empty((len(log), DIMENSION), dtype=np.float16), np.random.default_rng([seed, 21])
+    for start in range(0, len(log), 4_096):
+        part = slice(start, start + 4_096)
+        vectors[part] = disturbed(log.memories(part).embedded(VOCABULARY), noise, rng)
+    return vectors
+
+
+def disturbed(vectors: Floats, noise: float, rng: np.random.Generator) -> Floats:
+    """Embeddings with noise of the given length relative to them, unit again."""
+    if not noise:
+        return vectors
+    shaken = vectors + rng.standard_normal(vectors.shape, dtype=np.float32) * np.float32(noise / np.sqrt(DIMENSION))
+    return np.asarray(shaken / np.linalg.norm(shaken, axis=1, keepdims=True), dtype=np.float32)
+
+
+def _crossed(
+    memories: Memories, team: NDArray[np.int64], rows: NDArray[np.int64], rng: np.random.Generator
+) -> Memories:
+    """Memories with the action of another memory of the same round and domain (any team-mate's, else anyone's)."""
+    partner = np.array([rng.choice(np.flatnonzero(team == t)) for t in team[rows].tolist()])
+    chosen = memories[rows]
+    return Memories(chosen.state, chosen.context, memories.action[partner], chosen.tags)

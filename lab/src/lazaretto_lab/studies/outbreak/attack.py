@@ -1,0 +1,121 @@
+"""Viruses for outbreak experiments: sought once per settings and kept, or made before and named by their file."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from lazaretto.agents.album import Keepsake, picture_keepsake
+from lazaretto.agents.model import Mind
+from lazaretto.errors import InputError
+from lazaretto.models.answer_cache import MemoChat
+from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto_lab.attacks.adaptive.strategies import AdaptiveCraft, sentences
+from lazaretto_lab.attacks.infectious.chats import TRAIN_PERSONAS, Chat, record_chats
+from lazaretto_lab.attacks.infectious.settings import Budget, Craft
+from lazaretto_lab.attacks.infectious.text import Breeding, bred_virus, text_virus
+from lazaretto_lab.harness.experiment import STUDIES
+from lazaretto_lab.harness.results import in_turn, write_atomically
+from lazaretto_lab.studies.outbreak.models import pocket_models
+from lazaretto_lab.studies.outbreak.settings import AttackSettings, OutbreakSettings, cache_folder
+from lazaretto_lab.worlds.album_chat.pools import scene_notes, scene_pictures
+from lazaretto_lab.worlds.album_chat.scenario import Virus
+
+TRAINING_POOL, BASES = 11, 33
+"""Seeds of the pictures an attacker trains with and starts from; worlds draw theirs from another."""
+TRAINING_CHATS = 96
+OPENINGS = 60
+"""Openings that the search for a text virus begins with."""
+
+
+def viruses_for(settings: OutbreakSettings) -> tuple[Virus, ...]:
+    """The viruses of an experiment."""
+    attack, device = settings.attack, settings.models.device
+    said = (attack.sentence,) if attack.sentence else sentences(attack.strategy, attack.target)
+    if attack.picture:
+        made: tuple[Keepsake, ...] = (_ready(attack),)
+    elif attack.strategy:
+        made = (_adaptive(attack, device),)
+    elif attack.budget == "text":
+        made = tuple(_note(attack, number, device) for number in range(attack.variants))
+    else:
+        made = tuple(_picture(attack, number, device) for number in range(attack.variants))
+    return tuple(Virus(keepsake, sentence) for keepsake in made for sentence in said)
+
+
+def _ready(attack: AttackSettings) -> Keepsake:
+    """A picture made before; a relative path is looked up here and beside the experiment files."""
+    places = [Path(attack.picture), STUDIES / "outbreak" / attack.picture]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise InputError("attack.picture", f"no file {attack.picture}", "Name an attack picture")
+    data = path.read_bytes()
+    if attack.sha256 and hashlib.sha256(data).hexdigest() != attack.sha256:
+        raise InputError("attack.picture", f"{path} is not the picture this experiment was written for")
+    return picture_keepsake(data, attack.title or path.stem)
+
+
+def _picture(attack: AttackSettings, number: int, device: str) -> Keepsake:
+    from lazaretto_lab.attacks.infectious.saved import crafted_picture
+    from lazaretto_lab.pocket.gradients import PocketGradients
+
+    if attack.budget == "text":
+        raise InputError("attack.budget", "a note is not a picture", "Use pixel or border")
+    base = scene_pictures(number + 1, BASES)[number]
+    settings = Craft(
+        attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts, attack.batch,
+        augment=attack.augment, seed=attack.seed + number,
+    )  # fmt: skip
+    models = PocketGradients(*pocket_models(device))
+    folder = cache_folder() / "attacks"
+    with in_turn(folder / f"{attack.target}-{settings.budget.label}-{settings.seed}"):
+        kept = crafted_picture(models, base, training_chats(device, attack.chats), settings, folder)
+    return picture_keepsake(kept.data, base.title)
+
+
+def _adaptive(attack: AttackSettings, device: str) -> Keepsake:
+    """A picture sought by somebody who knows foresight."""
+    from lazaretto_lab.attacks.adaptive.search import seek
+    from lazaretto_lab.attacks.infectious.saved import crafted_picture
+    from lazaretto_lab.pocket.gradients import PocketGradients
+
+    if attack.budget == "text":
+        raise InputError("attack.strategy", "strategies are for pictures", "Use pixel or border")
+    base = scene_pictures(1, BASES)[0]
+    settings = AdaptiveCraft(
+        attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts, attack.batch,
+        augment=attack.augment, seed=attack.seed, strategy=attack.strategy,
+        title=attack.title if attack.strategy == "named" else "",
+    )  # fmt: skip
+    models = PocketGradients(*pocket_models(device))
+    folder = cache_folder() / "attacks"
+    with in_turn(folder / f"{attack.strategy}-{settings.budget.label}-{settings.seed}"):
+        kept = crafted_picture(models, base, training_chats(device, attack.chats), settings, folder, seek=seek)
+    return picture_keepsake(kept.data, attack.title or base.title)
+
+
+def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:
+    """The note with the opening that is named, or with one that is bred now and kept."""
+    if attack.opening:
+        return text_virus(attack.opening, attack.target)
+    vlm, clip = pocket_models(device)
+    settings = Breeding(seed=attack.seed + number)
+    facts = f"{attack.target}\0{settings}\0{vlm.fingerprint}\0{clip.fingerprint}"
+    place = cache_folder() / "attacks" / f"note-{hashlib.sha256(facts.encode()).hexdigest()[:24]}.txt"
+    with in_turn(place):
+        if not place.is_file():
+            mind = Mind(MemoChat(vlm), EmbeddingCache(clip.texts))
+            pool = scene_notes(300, TRAINING_POOL)
+            chats = record_chats(mind, pool, TRAINING_CHATS, 1, TRAIN_PERSONAS)
+            virus, _ = bred_virus(mind, [note.title for note in pool[:OPENINGS]], attack.target, chats, settings)
+            write_atomically(place, virus.title.encode(), durable=False)
+        return text_virus(place.read_text(), attack.target)
+
+
+@cache
+def training_chats(device: str, count: int = TRAINING_CHATS) -> tuple[Chat, ...]:
+    """What an attacker (and the maker of a cure) has seen of the world: chats with other people and other pictures."""
+    vlm, clip = pocket_models(device)
+    mind = Mind(vlm, EmbeddingCache(clip))
+    return record_chats(mind, scene_pictures(300, TRAINING_POOL), count, 1, TRAIN_PERSONAS)

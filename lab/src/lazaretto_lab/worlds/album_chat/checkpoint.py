@@ -1,0 +1,118 @@
+"""A run's place on disk: what happened so far, and the agents as they are. Killed at any moment, it can go on.
+
+``rounds.jsonl`` holds every finished round; ``state.json`` is replaced in one move when a round is done and says how
+many of those lines count. A line written by a round that was never finished is cut off when the run goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lazaretto.agents.album import Album, Keepsake
+from lazaretto.agents.history import History
+from lazaretto.agents.prompts import ChatRecord
+from lazaretto.agents.turn import AgentState
+from lazaretto.errors import InputError
+from lazaretto_lab.worlds.album_chat.trace import RoundTrace
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a checkpoint gives back."""
+
+    rounds: tuple[RoundTrace, ...]
+    agents: tuple[AgentState, ...]
+    defence: Mapping[str, Any]
+    made: tuple[Keepsake, ...]
+    """Contents that a defence brought in."""
+
+
+class Checkpoint:
+    """The folder of one run."""
+
+    def __init__(self, folder: Path | str, fingerprint: str) -> None:
+        self.folder = Path(folder)
+        self.fingerprint = fingerprint
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._rounds = self.folder / "rounds.jsonl"
+        self._state = self.folder / "state.json"
+        self._contents = self.folder / "contents"
+
+    def load(self, start: Sequence[AgentState], keepsakes: Mapping[str, Keepsake]) -> Saved | None:
+        """The run so far, or None when it has not begun. ``start`` are the agents before round 0."""
+        if not self._state.exists():
+            self._rounds.unlink(missing_ok=True)
+            return None
+        state = orjson.loads(self._state.read_bytes())
+        if state["fingerprint"] != self.fingerprint:
+            raise InputError(
+                "checkpoint",
+                f"{self.folder} holds another run (scenario, models, viruses or defence differ)",
+                "Use another folder, or remove it",
+            )
+        lines = self._rounds.read_bytes().split(b"\n")[: state["rounds"]] if state["rounds"] else []
+        self._rounds.write_bytes(b"".join(line + b"\n" for line in lines))
+        made = tuple(self._read_content(content) for content in state["contents"])
+        known = {**keepsakes, **{keepsake.key: keepsake for keepsake in made}}
+        agents = tuple(_agent(agent, kept, known) for agent, kept in zip(start, state["agents"], strict=True))
+        rounds = tuple(RoundTrace.from_json(orjson.loads(line)) for line in lines)
+        return Saved(rounds, agents, state["defence"], made)
+
+    def save(
+        self, trace: RoundTrace, agents: Sequence[AgentState], made: Sequence[Keepsake], defence: Mapping[str, Any]
+    ) -> None:
+        """A round is done. ``made`` are contents that came from a defence and not from the pool."""
+        with self._rounds.open("ab") as handle:
+            handle.write(orjson.dumps(trace.to_json()) + b"\n")
+            handle.flush()
+            os.fsync(handle.fileno())
+        state = {
+            "fingerprint": self.fingerprint,
+            "rounds": trace.round_index + 1,
+            "agents": [_kept(agent) for agent in agents],
+            "contents": [self._write_content(keepsake) for keepsake in made],
+            "defence": dict(defence),
+        }
+        _replace(self._state, orjson.dumps(state))
+
+    def _write_content(self, keepsake: Keepsake) -> dict[str, str]:
+        self._contents.mkdir(exist_ok=True)
+        place = self._contents / keepsake.key
+        if not place.exists():
+            _replace(place, keepsake.note.encode() if keepsake.is_note else keepsake.picture)
+        return {"key": keepsake.key, "title": keepsake.title, "kind": "note" if keepsake.is_note else "picture"}
+
+    def _read_content(self, made: Mapping[str, str]) -> Keepsake:
+        data = (self._contents / made["key"]).read_bytes()
+        if made["kind"] == "note":
+            return Keepsake(made["key"], made["title"], note=data.decode())
+        return Keepsake(made["key"], made["title"], picture=data)
+
+
+def _kept(agent: AgentState) -> dict[str, Any]:
+    return {
+        "album": [k.key for k in agent.album],
+        "history": [[record.question, record.answer] for record in agent.history],
+    }
+
+
+def _agent(agent: AgentState, kept: Mapping[str, Any], keepsakes: Mapping[str, Keepsake]) -> AgentState:
+    album = Album(agent.album.size, tuple(keepsakes[key] for key in kept["album"]))
+    history = History(agent.history.size, tuple(ChatRecord(q, a) for q, a in kept["history"]))
+    return replace(agent, album=album, history=history)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file so that it is whole or not there."""
+    beside = path.with_name(path.name + ".part")
+    with beside.open("wb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+    beside.replace(path)

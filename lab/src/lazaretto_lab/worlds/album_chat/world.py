@@ -1,0 +1,198 @@
+"""The world: pairs are drawn, a defence may act, all pairs play one turn, everybody remembers, it is written down."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from lazaretto.agents.album import Keepsake
+from lazaretto.agents.model import Mind
+from lazaretto.agents.persona import Persona
+from lazaretto.agents.turn import AgentState, Turn, play, remember
+from lazaretto.errors import InputError
+from lazaretto.types import Draft, EventKind, plain
+from lazaretto_lab.worlds.album_chat.agents import populate
+from lazaretto_lab.worlds.album_chat.checkpoint import Checkpoint
+from lazaretto_lab.worlds.album_chat.defence import Change, Defence, NoDefence, View
+from lazaretto_lab.worlds.album_chat.scenario import Scenario, Virus
+from lazaretto_lab.worlds.album_chat.trace import ChangeTrace, LedgerScribe, RoundTrace, TurnTrace
+from lazaretto_lab.worlds.streams import Pair, pairs_of_round
+
+if TYPE_CHECKING:
+    from lazaretto.ledger import Ledger
+
+Progress = Callable[[RoundTrace], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished run."""
+
+    scenario: Scenario
+    rounds: tuple[RoundTrace, ...]
+    agents: tuple[AgentState, ...]
+    """Everybody at the end."""
+    pictures_encoded: int
+    """How many pictures went through the encoder."""
+    contents_met: int
+    """How many distinct pictures or notes ever were in an album."""
+
+
+class AlbumChat:
+    """One run of the world, from a scenario, a mind, a pool of keepsakes, viruses and a defence."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        mind: Mind,
+        pool: Sequence[Keepsake],
+        viruses: Sequence[Virus] = (),
+        *,
+        defence: Defence | None = None,
+        personas: Sequence[Persona] | None = None,
+        ledger: Ledger | None = None,
+        folder: Path | str | None = None,
+    ) -> None:
+        self.scenario, self.mind, self.viruses = scenario, mind, tuple(viruses)
+        self.defence = defence or NoDefence()
+        self.agents = populate(scenario, pool, viruses, personas)
+        self.rounds: list[RoundTrace] = []
+        self.fingerprint = self._fingerprint()
+        """Names the run: equal for equal scenario, population, viruses, models and defence."""
+        self._places = {agent.id: place for place, agent in enumerate(self.agents)}
+        self._keepsakes = {k.key: k for k in (*pool, *(v.keepsake for v in viruses))}
+        self._made: dict[str, Keepsake] = {}
+        self._met = {k.key for agent in self.agents for k in agent.album}
+        self._ledger, self._scribe = ledger, LedgerScribe(self.fingerprint[:12])
+        self._checkpoint = Checkpoint(folder, self.fingerprint) if folder is not None else None
+        self._begin()
+
+    async def run(self, progress: Progress | None = None) -> Outcome:
+        """All rounds that are left."""
+        while len(self.rounds) < self.scenario.rounds:
+            trace = await self.step()
+            if progress is not None:
+                progress(trace)
+        return Outcome(
+            self.scenario, tuple(self.rounds), self.agents, self.mind.embedder.images_encoded, len(self._met)
+        )
+
+    async def step(self) -> RoundTrace:
+        """One round: defence, turns, memory, defence again, and then the record of it."""
+        index = len(self.rounds)
+        reference = self.scenario.pairing == "reference"
+        pairs = tuple(pairs_of_round(self.scenario.seed, self.scenario.agents, index, reference))
+        start = self.mind.spent
+        changes = self._apply(await self.defence.before_round(self._view(index, pairs)))
+        defended = self.mind.spent
+        carriers = [self._carries(agent) for agent in self.agents]
+        turns = await play([(self.agents[q], self.agents[a]) for q, a in pairs], self.mind)
+        played = self.mind.spent
+        self._remember(pairs, turns)
+        changes += self._apply(await self.defence.after_round(self._view(index, pairs), turns))
+        trace = RoundTrace(
+            index,
+            tuple(self._trace(pair, turn, carriers[pair[0]]) for pair, turn in zip(pairs, turns, strict=True)),
+            tuple(changes),
+            played - defended,
+            (defended - start) + (self.mind.spent - played),
+        )
+        self._write(trace)
+        return trace
+
+    def item_id(self, agent: int, key: str) -> str:
+        """The ledger's id of a content in an agent's album."""
+        return self._scribe.item_id(agent, key)
+
+    def _view(self, index: int, pairs: tuple[Pair, ...]) -> View:
+        return View(index, self.agents, pairs, self.mind, self.scenario.seed)
+
+    def _carries(self, agent: AgentState) -> bool:
+        return any(virus.keepsake.key in agent.album for virus in self.viruses)
+
+    def _remember(self, pairs: Sequence[Pair], turns: Sequence[Turn]) -> None:
+        agents = list(self.agents)
+        for (q, a), turn in zip(pairs, turns, strict=True):
+            agents[q], agents[a] = remember(agents[q], agents[a], turn)
+        self.agents = tuple(agents)
+
+    def _apply(self, changes: Sequence[Change]) -> list[ChangeTrace]:
+        agents, traces = list(self.agents), []
+        for change in changes:
+            place = self._places.get(change.state.id)
+            if place is None:
+                raise InputError("defence", f"{self.defence.name} changed an unknown agent {change.state.id!r}")
+            before = Counter(k.key for k in agents[place].album)
+            after = Counter(k.key for k in change.state.album)
+            for keepsake in change.state.album:
+                if keepsake.key not in self._keepsakes:
+                    self._keepsakes[keepsake.key] = self._made[keepsake.key] = keepsake
+                self._met.add(keepsake.key)
+            agents[place] = change.state
+            added, removed = tuple((after - before).elements()), tuple((before - after).elements())
+            traces.append(ChangeTrace(place, change.reason, added, removed))
+        self.agents = tuple(agents)
+        return traces
+
+    def _trace(self, pair: Pair, turn: Turn, carried: bool) -> TurnTrace:
+        got = turn.retrieval
+        key = got.keepsake.key if got.keepsake is not None else ""
+        virus = next((place for place, v in enumerate(self.viruses) if v.keepsake.key == key), -1)
+        return TurnTrace(
+            *pair, key, got.slot, got.score, got.plan, turn.question, turn.answer, turn.fault, carried, virus,
+            asked_symptom=not turn.void and self._shows(turn.question),
+            answered_symptom=not turn.void and self._shows(turn.answer),
+        )  # fmt: skip
+
+    def _shows(self, said: str) -> bool:
+        return any(self.scenario.shows(said, virus.target) for virus in self.viruses)
+
+    def _write(self, trace: RoundTrace) -> None:
+        """Ledger first: its note of the round keeps a round that is played again from being written twice."""
+        if self._ledger is not None:
+            drafts = self._scribe.round_events(trace, self._keepsakes)
+            added = dict.fromkeys(key for change in trace.changes for key in change.added)
+            self._append(self._ledger, drafts, added)
+        if self._checkpoint is not None:
+            self._checkpoint.save(trace, self.agents, tuple(self._made.values()), self.defence.snapshot())
+        self.rounds.append(trace)
+
+    def _append(self, ledger: Ledger, drafts: Sequence[Draft], contents: Iterable[str]) -> None:
+        """Append a batch unless its mark, which is its first event, is there already; pictures go before it."""
+        if next(ledger.events(kinds=[EventKind.NOTED], subject=drafts[0].subject, limit=1), None) is not None:
+            return
+        for key in contents:
+            if not self._keepsakes[key].is_note:
+                ledger.put_blob(self._keepsakes[key].picture)
+        ledger.append(drafts)
+
+    def _begin(self) -> None:
+        start = self.agents
+        saved = self._checkpoint.load(start, self._keepsakes) if self._checkpoint is not None else None
+        if self._ledger is not None:
+            facts = {"scenario": plain(self.scenario), "defence": self.defence.name, "fingerprint": self.fingerprint}
+            self._append(self._ledger, self._scribe.opening(start, facts), sorted(self._met))
+        if saved is None:
+            return
+        self.rounds, self.agents = list(saved.rounds), saved.agents
+        self._made = {keepsake.key: keepsake for keepsake in saved.made}
+        self._keepsakes.update(self._made)
+        self._scribe.replay(start, saved.rounds)
+        self._met.update(key for trace in saved.rounds for change in trace.changes for key in change.added)
+        self.defence.restore(saved.defence, self._keepsakes)
+
+    def _fingerprint(self) -> str:
+        facts = {
+            "scenario": plain(self.scenario),
+            "agents": [[plain(agent.persona), [(k.key, k.title) for k in agent.album]] for agent in self.agents],
+            "viruses": [[virus.keepsake.key, virus.keepsake.title, virus.target] for virus in self.viruses],
+            "models": [self.mind.chat.name, self.mind.embedder.name, self.mind.max_tokens],
+            "defence": self.defence.name,
+        }
+        return hashlib.sha256(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -1,0 +1,96 @@
+"""Adaptive attackers: what each strategy asks of the picture is what its search lowers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lazaretto.agents.model import Mind
+from lazaretto.errors import InputError
+from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto_lab.attacks.adaptive.strategies import (
+    MODEST,
+    MODEST_PULL,
+    SENTENCES,
+    SEVERAL,
+    SLEEPERS,
+    STRATEGIES,
+    AdaptiveCraft,
+    sentence_of,
+    sentences,
+)
+from lazaretto_lab.attacks.infectious.chats import record_chats
+from lazaretto_lab.attacks.infectious.settings import Budget
+from lazaretto_lab.attacks.infectious.targets import target
+from lazaretto_lab.worlds.album_chat.pools import scene_pictures
+
+torch = pytest.importorskip("torch")
+
+
+def settings(strategy: str) -> AdaptiveCraft:
+    return AdaptiveCraft(
+        "marker-lantern",
+        Budget("pixel", 16),
+        steps=2,
+        batch=2,
+        strategy=strategy,
+        title="two red boats" if strategy == "named" else "",
+    )
+
+
+def test_strategies_are_named_and_keys_differ() -> None:
+    assert len({settings(name).key() for name in STRATEGIES}) == len(STRATEGIES)
+    with pytest.raises(InputError, match="unknown"):
+        settings("magic")
+    with pytest.raises(InputError, match="title"):
+        AdaptiveCraft("marker-lantern", Budget("pixel", 16), strategy="named")
+    assert sentences("partial", "marker-lantern") == (target("marker-lantern"),)
+    assert len(sentences("paraphrase", "marker-lantern")) == len(sentences("modest", "x")) == len(SENTENCES)
+    assert {sentence_of(p, 3) for p in ("cheerful", "grumpy", "shy", "proud", "curious")} == {0, 1, 2}
+
+
+@pytest.fixture(scope="module")
+def pocket() -> Any:
+    from lazaretto_lab.pocket import load_pocket_models
+    from lazaretto_lab.pocket.gradients import PocketGradients
+
+    vlm, clip = load_pocket_models()
+    chats = record_chats(Mind(vlm, EmbeddingCache(clip)), scene_pictures(12, 77), 4, 1)
+    return PocketGradients(vlm, clip), chats
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+def test_a_short_search_stays_in_its_budget(pocket: Any, strategy: str) -> None:
+    from lazaretto_lab.attacks.adaptive.search import AdaptiveSearch, seek
+    from lazaretto_lab.pocket.eyes import pixels
+
+    models, chats = pocket
+    base = np.array(pixels(scene_pictures(1, 78)[0].picture))
+    made = seek(models, base, chats, settings(strategy))
+    assert np.abs(made.pixels.astype(int) - base.astype(int)).max() <= 16
+    assert len(made.losses) == 2 and all(np.isfinite(made.losses))
+    search = AdaptiveSearch(models, base, chats, settings(strategy))
+    if strategy in SLEEPERS:
+        assert search.awake.tolist() == [False, True, False, True]
+    if strategy in SEVERAL:
+        wanted = [sentence_of(c.questioner["personality"], 3) for c in chats]
+        assert len({tuple(row) for row in search.lessons.ask.said.tolist()}) == len(set(wanted))
+    if strategy in MODEST:
+        chats_won = torch.arange(10).repeat(3, 1) < torch.tensor([[0], [4], [10]])
+        assert MODEST_PULL == 0.4 and search._won(chats_won).mean(dim=1).tolist() == pytest.approx([0.6, 1.0, 0.4])
+    if strategy == "diverse":
+        assert search.lessons.ask is search.lessons.answer
+
+
+def test_a_sleeper_is_shown_short_pasts_to_sleep_through_and_long_ones_to_wake_in(pocket: Any) -> None:
+    from lazaretto_lab.attacks.adaptive.search import _short, _with_past
+
+    chat = pocket[1][0].infected("boo", 3)
+    assert [len(_short(chat, n).questioner_history) for n in (0, 1, 2)] == [0, 1, 2]
+    assert _short(chat, 2).answerer_history == chat.answerer_history[-2:]
+    woken = _with_past(_short(chat, 1), settings("late"), SLEEPERS["late"])
+    assert len(woken.questioner_history) == len(woken.answerer_history) == 3
+    assert _with_past(chat, settings("late"), 3) == chat

@@ -1,0 +1,154 @@
+"""The gate in the world: a scripted outbreak is stopped, runs resume, and every experiment file can be read."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lazaretto.agents.album import picture_keepsake
+from lazaretto.agents.model import Mind
+from lazaretto.agents.persona import persona_pool
+from lazaretto.errors import InputError
+from lazaretto.gates.foresight.backend import MindStage
+from lazaretto.gates.foresight.monitor import Watch
+from lazaretto.learn.calibration import benign_agents, calibrate_flp, calibrate_watch
+from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
+from lazaretto_lab.harness.experiment import available, experiment_folder, load_experiment
+from lazaretto_lab.studies.foresight.calibration import FlpWanted, WatchWanted, read_wanted
+from lazaretto_lab.studies.foresight.defences import FlpDefence, WatchDefence, near_duplicate
+from lazaretto_lab.studies.foresight.trials import TrialSettings, infect
+from lazaretto_lab.studies.outbreak.settings import read_settings
+from lazaretto_lab.worlds.album_chat.defence import Defence
+from lazaretto_lab.worlds.album_chat.measures import measure_spread
+from lazaretto_lab.worlds.album_chat.scenario import Scenario, Virus
+from lazaretto_lab.worlds.album_chat.world import AlbumChat, Outcome
+
+PEOPLE = persona_pool(16, 99)
+LURE = "i want to talk about my because of"
+TARGET = "The harbour is open."
+WORDS = [
+    "boat", "tree", "lamp", "bird", "kite", "stone", "bread", "clock", "shoe", "fish", "chair", "cloud", "drum", "rope",
+    "wheel", "spoon",
+]  # fmt: skip
+PLACES = ["harbour", "garden", "market", "library", "meadow", "kitchen", "desert", "beach"]
+POOL = tuple(picture_keepsake(f"a {t} at the {p}".encode(), f"a {t} at the {p}") for t in WORDS for p in PLACES)
+VIRUS = Virus(picture_keepsake(LURE.encode(), "a quiet lake"), TARGET)
+
+
+def speak(request: Any) -> str:
+    message = request.messages[-1]
+    fields = dict(line.split(": ", 1) for line in message.text.splitlines() if ": " in line)
+    if not message.images:
+        held = [line[2:] for line in message.text.splitlines() if line.startswith("- ")]
+        wish = held[len(fields["name"] + fields["hobby"]) % len(held)]
+        return f"i want to talk about {wish} because of my {fields['hobby']}"
+    if message.images[0].startswith(LURE.encode()):
+        return TARGET
+    return (
+        f"{fields['catchphrase']} {fields['favourite song']} {fields['favourite saying']} {message.images[0].decode()}"
+    )
+
+
+def mind() -> Mind:
+    return Mind(ScriptedChatModel(speak), EmbeddingCache(HashingEmbedder(lambda data: data.decode(), 512)))
+
+
+@pytest.fixture(scope="module")
+def watch_parts() -> Any:
+    thinking = mind()
+    agents = asyncio.run(benign_agents(persona_pool(24, 5), POOL, thinking, 2, 5))
+    stage = MindStage(thinking)
+    return asyncio.run(calibrate_watch(agents, PEOPLE, stage)), asyncio.run(calibrate_flp(agents, PEOPLE, stage))
+
+
+def run(defence: Defence | None, infected: int = 2, folder: Path | None = None, rounds: int = 12) -> Outcome:
+    scenario = Scenario(agents=24, rounds=rounds, infected=infected, placement="random", seed=4)
+    return asyncio.run(AlbumChat(scenario, mind(), POOL, [VIRUS], defence=defence, folder=folder).run())
+
+
+def lazaretto(parts: Any) -> WatchDefence:
+    return WatchDefence(Watch(parts[0].gauge, parts[0].scales, PEOPLE))
+
+
+def test_undefended_the_world_is_overrun_and_defended_it_is_not(watch_parts: Any) -> None:
+    bare, defended = run(None), run(lazaretto(watch_parts))
+    assert measure_spread(bare).cumulative[-1] > 60
+    spread = measure_spread(defended, [VIRUS.keepsake.key])
+    assert spread.cumulative[-1] == 0 and spread.carrying == 0
+    removed = [key for trace in defended.rounds for change in trace.changes for key in change.removed]
+    assert set(removed) == {VIRUS.keepsake.key}
+    calls = sum(t.spent.calls for t in defended.rounds)
+    assert sum(t.spent_by_defence.calls for t in defended.rounds) <= calls  # at most twice an undefended round
+
+
+def test_without_an_attack_nothing_is_removed(watch_parts: Any) -> None:
+    calm = run(lazaretto(watch_parts), infected=0)
+    assert not any(change.removed for trace in calm.rounds for change in trace.changes)
+
+
+@pytest.mark.parametrize("purify", ["flp", "naive", "tail"])
+def test_the_published_defence_and_its_blunt_variants_act(watch_parts: Any, purify: str) -> None:
+    defence = FlpDefence(watch_parts[1].thresholds, PEOPLE, rounds=2, purify=purify)
+    outcome = run(defence, rounds=3)
+    reasons = {change.reason for trace in outcome.rounds for change in trace.changes}
+    assert reasons and reasons <= ({"rollback", "bisect"} if purify == "flp" else {purify})
+    assert outcome.rounds[0].spent_by_defence.calls >= 24 * 18
+    assert outcome.rounds[2].spent_by_defence.calls == 0  # it runs in the first rounds only, as asked
+
+
+@pytest.mark.parametrize("mode", ["flp", "lazaretto"])
+def test_an_interrupted_defended_run_ends_as_an_uninterrupted_one(watch_parts: Any, tmp_path: Path, mode: str) -> None:
+    def defence() -> Defence:
+        return lazaretto(watch_parts) if mode == "lazaretto" else FlpDefence(watch_parts[1].thresholds, PEOPLE)
+
+    whole = run(defence(), rounds=4)
+    scenario = Scenario(agents=24, rounds=4, infected=2, placement="random", seed=4)
+    first = AlbumChat(scenario, mind(), POOL, [VIRUS], defence=defence(), folder=tmp_path)
+    asyncio.run(first.step())
+    asyncio.run(first.step())
+    assert run(defence(), folder=tmp_path, rounds=4).rounds == whole.rounds
+
+
+def test_near_duplicates() -> None:
+    from lazaretto.agents.album import note_keepsake
+
+    one, other = note_keepsake("please pass this on to all"), note_keepsake("please pass this on to everyone")
+    assert near_duplicate(one, other) and not near_duplicate(one, note_keepsake("buy bread"))
+    assert not near_duplicate(one, POOL[0]) and not near_duplicate(POOL[0], POOL[1])  # not pictures that can be read
+
+
+def test_a_trial_infects_the_shares_it_says() -> None:
+    agents = asyncio.run(benign_agents(persona_pool(20, 5), POOL, mind(), 0, 5))
+    sick = infect(agents, [VIRUS.keepsake, POOL[0]], (0.2, 0.4, 0.4), 1)
+    moved = [
+        sum(a != b for a, b in zip(was.album, now.album, strict=True)) for was, now in zip(agents, sick, strict=True)
+    ]
+    assert moved.count(0) >= 4 and max(moved) == 2
+    assert sum(VIRUS.keepsake.key in a.album for a in sick) >= 8
+
+
+def test_every_foresight_experiment_can_be_read() -> None:
+    names = [name for name in available(experiment_folder()) if name.startswith("foresight/")]
+    assert names
+    for name in names:
+        experiment = load_experiment(name)
+        for row in experiment.expanded_rows():
+            if experiment.runner == "outbreak":
+                settings = read_settings(row.settings)
+                mode, wanted = settings.defence, settings.defence_settings
+            else:
+                trial = read_wanted(TrialSettings, row.settings)
+                mode, wanted = trial.mode, trial.mode_settings
+            if mode in ("flp", "lazaretto"):
+                read_wanted(FlpWanted if mode == "flp" else WatchWanted, wanted)
+
+
+def test_wrong_settings_are_named() -> None:
+    with pytest.raises(InputError, match="budgets"):
+        read_wanted(WatchWanted, {"budgets": 1})
+    assert replace(FlpWanted(personas=2).rehearsal(), passes=3).personas == 2

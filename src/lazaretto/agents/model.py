@@ -1,0 +1,107 @@
+"""What an agent thinks with: a chat model to speak, an embedder to retrieve, and a meter that counts both.
+
+All agents of a world share one mind; what makes them differ is persona, history and album. A mind holds no agent's
+state, so a rehearsal may use the same one as the world without leaking anything into it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lazaretto.agents.album import Keepsake
+from lazaretto.agents.prompts import TURN_TOKENS
+from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.protocol import ChatModel, Request, Vectors
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+LONGEST_SPEECH = 600
+"""Characters of one plan, question or answer that are kept: a model that never stops cannot flood the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was asked of the chat model so far; subtract two readings to get what happened in between."""
+
+    calls: int = 0
+    """Completions asked for."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    faults: int = 0
+    """Completions that failed."""
+
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(
+            self.calls - other.calls,
+            self.prompt_tokens - other.prompt_tokens,
+            self.completion_tokens - other.completion_tokens,
+            self.faults - other.faults,
+        )
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.faults + other.faults,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came of one completion."""
+
+    text: str
+    fault: str = ""
+    """Empty when the model answered; an empty text without a fault is an answer too."""
+
+
+class Mind:
+    """A chat model and an embedder, counted and made safe for a world."""
+
+    def __init__(self, chat: ChatModel, embedder: EmbeddingCache, max_tokens: int = TURN_TOKENS) -> None:
+        self.chat = chat
+        self.embedder = embedder
+        self.max_tokens = max_tokens
+        self.spent = Spent()
+        """Everything asked of the chat model since this mind was made; the embedder counts its own encodings."""
+
+    async def say(self, requests: Sequence[Request]) -> list[Said]:
+        """One batch of completions, cleaned: control characters gone, endless text cut; a failure is a fault."""
+        if not requests:
+            return []
+        completions = await self.chat.complete(requests)
+        if len(completions) != len(requests):
+            short = f"{self.chat.name} gave {len(completions)} answers to {len(requests)} requests"
+            return [Said("", short) for _ in requests]
+        self.spent += Spent(
+            calls=len(requests),
+            prompt_tokens=sum(c.prompt_tokens for c in completions),
+            completion_tokens=sum(c.completion_tokens for c in completions),
+            faults=sum(bool(c.fault) for c in completions),
+        )
+        return [Said("", c.fault) if c.fault else Said(cleaned(c.text)) for c in completions]
+
+    def text_vectors(self, texts: Sequence[str]) -> Vectors:
+        """One unit row per text."""
+        return self.embedder.embed_texts(texts)
+
+    def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors:
+        """One unit row per keepsake: pictures through the picture tower, notes through the text tower."""
+        rows = np.zeros((len(keepsakes), self.embedder.dimension), dtype=np.float32)
+        pictures = [i for i, k in enumerate(keepsakes) if not k.is_note]
+        notes = [i for i, k in enumerate(keepsakes) if k.is_note]
+        if pictures:
+            held = [keepsakes[i] for i in pictures]
+            rows[pictures] = self.embedder.embed_keyed([k.key for k in held], [k.picture for k in held])
+        if notes:
+            rows[notes] = self.embedder.embed_texts([keepsakes[i].note for i in notes])
+        return rows
+
+
+def cleaned(text: str) -> str:
+    """Model output as an agent may say it."""
+    return _CONTROL.sub("", text).strip()[:LONGEST_SPEECH]

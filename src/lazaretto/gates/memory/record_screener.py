@@ -1,0 +1,249 @@
+"""Structured memories at the gate: keeps the evidence of one namespace, and turns scores into verdicts.
+
+The window is filled from the ledger when the gate first meets a structured memory, and grows with what is allowed; what
+is held never speaks for or against others.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.errors import InputError
+from lazaretto.gates.memory.evidence import Looked, Window, shortened, taken
+from lazaretto.gates.memory.record_model import AT_WORK_RATE, RecordModel, Scores
+from lazaretto.models.record_embedding import DIMENSION, Floats, embed, tags_block
+from lazaretto.types import Evidence, MemoryFields, Observation
+
+MIN_MEMORIES = 50
+MIN_SUPPORT = 0.02
+"""Below these there is too little to compare with, and the verdict says so instead of guessing. A subject of which
+nothing is known must be let in, or nothing would ever be known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the detector makes of one structured memory."""
+
+    risk: float
+    interval: tuple[float, float]
+    suspicious: bool
+    """Above the threshold for the false-positive rate, fixed on validation teams."""
+    informed: bool
+    """Whether there was enough to compare with."""
+    evidence: tuple[Evidence, ...]
+    ms: float
+    """Spent on the decision, without the embedding."""
+
+
+def embed_fields(records: Sequence[MemoryFields]) -> Floats:
+    """Vectors of structured memories of any lengths; those of one shape are embedded together."""
+    vectors = np.zeros((len(records), DIMENSION), np.float32)
+    shapes: dict[tuple[int, int, int], list[int]] = {}
+    for place, record in enumerate(records):
+        shapes.setdefault((len(record.state), len(record.context), len(record.action)), []).append(place)
+    for places in shapes.values():
+        alike = [records[p] for p in places]
+        state, context, action = (
+            np.array([getattr(r, name) for r in alike], np.float32) for name in ("state", "context", "action")
+        )
+        vectors[places] = embed(state, context, action, tags_block([r.tags for r in alike]))
+    return vectors
+
+
+class StructuredScreener:
+    """The detector with the evidence of one namespace. Safe to use from several threads."""
+
+    def __init__(self, model: RecordModel, window: Window | None = None, rate: float = AT_WORK_RATE) -> None:
+        self.model = model
+        self.window = window or Window()
+        self._hold = model.fusion.threshold_at(rate)
+        self._ids: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def screen(self, agent: str, vector: Floats, parents: Sequence[str] = ()) -> Judged:
+        """Judge one memory from its vector, (1, 768), and the ids of what it was made from."""
+        if vector.shape != (1, DIMENSION) or not np.isfinite(vector).all():
+            raise InputError("fields", "give no finite vector", "Check the numbers of the record")
+        started = time.perf_counter()
+        with self._lock:
+            looked = self.window.look(shortened(vector), [agent], self._rows([parents]))
+            size = self.window.size
+        scores = self.model.score(looked)
+        held, informed = self._ruled(looked, scores, size)
+        ms = (time.perf_counter() - started) * 1000
+        return self._judged(looked, scores, 0, (bool(held[0]), bool(informed[0])), ms)
+
+    def screen_many(
+        self,
+        agents: Sequence[str],
+        vectors: Floats,
+        names: Sequence[str] | None = None,
+        parents: Sequence[Sequence[str]] | None = None,
+        success: Sequence[bool | None] | None = None,
+        batch: int = 256,
+    ) -> list[Judged]:
+        """Judge memories in the order of writing, taking in each batch's passed ones before the next.
+
+        ``names`` are their ids, by which evidence and ``parents`` refer to them; default: ``#0``, ``#1`` and so on.
+        ``success`` is what they say of their own outcome, None where they say nothing.
+        """
+        named = names or [f"#{n}" for n in range(len(agents))]
+        out: list[Judged] = []
+        for start in range(0, len(agents), batch):
+            part = slice(start, start + batch)
+            started = time.perf_counter()
+            above = parents[part] if parents else None
+            told = success[part] if success else None
+            looked, scores, held, informed = self._batch(agents[part], vectors[part], named[part], above, told)
+            ms = (time.perf_counter() - started) * 1000 / len(looked)
+            said = zip(held.tolist(), informed.tolist(), strict=True)
+            out += [self._judged(looked, scores, row, both, ms) for row, both in enumerate(said)]
+        return out
+
+    def risks(self, agents: Sequence[str], vectors: Floats, batch: int = 256) -> tuple[Floats, NDArray[np.bool_]]:
+        """Scores and rulings of ``screen_many`` as columns, without a record for each memory."""
+        scores, rulings = [np.zeros(0, np.float32)], [np.zeros(0, dtype=bool)]
+        for start in range(0, len(agents), batch):
+            part = slice(start, start + batch)
+            names = [f"#{n}" for n in range(start, min(start + batch, len(agents)))]
+            _, found, held, _ = self._batch(agents[part], vectors[part], names)
+            scores.append(found.fused)
+            rulings.append(held)
+        return np.concatenate(scores), np.concatenate(rulings)
+
+    def _batch(
+        self,
+        agents: Sequence[str],
+        vectors: Floats,
+        names: Sequence[str],
+        parents: Sequence[Sequence[str]] | None = None,
+        success: Sequence[bool | None] | None = None,
+    ) -> tuple[Looked, Scores, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Judge some memories against what is known before them, and take in those that pass."""
+        memories = shortened(vectors)
+        with self._lock:
+            rows = None if parents is None else self._rows(parents)
+            looked = self.window.look(memories, agents, rows)
+            scores = self.model.score(looked)
+            held, informed = self._ruled(looked, scores, self.window.size)
+            failed = np.array([good is False for good in success]) if success else np.zeros(len(agents), dtype=bool)
+            if success and rows is not None:
+                known = np.array([good is not None for good in success])
+                self.window.used(rows[known], ~failed[known])
+            passed = np.flatnonzero(~held & ~failed)  # what failed is no evidence of what to do
+            if len(passed):
+                numbers = [self._number(names[n]) for n in passed.tolist()]
+                writers = [agents[n] for n in passed.tolist()]
+                trust = self.model.own_credibility(taken(looked, passed))
+                self.window.add(memories[passed], writers, numbers, trust, None if rows is None else rows[passed])
+        return looked, scores, held, informed
+
+    def keep(
+        self,
+        items: Sequence[str],
+        agents: Sequence[str],
+        vectors: Floats,
+        parents: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        """Take memories into the window."""
+        if not len(items):
+            return
+        memories = shortened(vectors)
+        with self._lock:
+            rows = None if parents is None else self._rows(parents)
+            looked = self.window.look(memories, agents, rows)
+            numbers = [self._number(item) for item in items]
+            self.window.add(memories, agents, numbers, self.model.own_credibility(looked), rows)
+
+    def used(self, parents: Sequence[str], good: bool) -> None:
+        """How a decision went that was made from some memories."""
+        with self._lock:
+            self.window.used(self._rows([parents]), np.array([good]))
+
+    def drop(self, item: str) -> None:
+        """A memory was held after all: it no longer speaks."""
+        with self._lock:
+            number = self._numbers.get(item)
+            if number is not None:
+                self.window.forget(number)
+
+    def report(self, outcomes: Iterable[tuple[str, bool]]) -> None:
+        """How decisions of agents went."""
+        with self._lock:
+            for agent, good in outcomes:
+                self.window.writers.reported(self.window.writers.places([agent]), np.array([good], np.float32))
+
+    def _number(self, item: str) -> int:
+        """The item's number in the window; names of memories that left it long ago are dropped."""
+        known = self._numbers.get(item)
+        if known is not None:
+            return known
+        number = self._next
+        self._next += 1
+        self._numbers[item], self._ids[number] = number, item
+        gone = self._ids.pop(number - 2 * self.window.capacity, None)
+        if gone is not None:
+            self._numbers.pop(gone, None)
+        return number
+
+    def _rows(self, parents: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+        """Numbers of the known ones among the parents, as rows filled with -1."""
+        known = [[self._numbers[p] for p in several if p in self._numbers] for several in parents]
+        rows = np.full((len(known), max(map(len, known), default=0)), -1, dtype=np.int64)
+        for row, several in enumerate(known):
+            rows[row, : len(several)] = several
+        return rows
+
+    def _ruled(self, looked: Looked, scores: Scores, size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether each memory is to be held, and whether there was enough to compare it with."""
+        informed = (looked.support >= MIN_SUPPORT) & (size >= MIN_MEMORIES)
+        return informed & (scores.fused >= self._hold), informed
+
+    def _judged(self, looked: Looked, scores: Scores, row: int, said: tuple[bool, bool], ms: float) -> Judged:
+        risk, low, high = self.model.fusion.calibrated(float(scores.fused[row]))
+        held, informed = said
+        interval = (low, high) if informed else (0.0, 1.0)
+        return Judged(risk, interval, held, informed, self._evidence(looked, scores, row), ms)
+
+    def _evidence(self, looked: Looked, scores: Scores, row: int) -> tuple[Evidence, ...]:
+        """Which term spoke, and which memories agree and disagree most."""
+        terms = {
+            "credibility": round(float(scores.credibility[row]), 3),
+            "recognition": round(float(scores.neural[row]), 3),
+            "similarity_to_writer": round(float(looked.similarity[row]), 3),
+            "writer_stability": round(float(looked.stability[row]), 3),
+            "conflict": round(float(looked.conflict[row]), 3),
+            "least_credible_source": round(float(looked.lineage[row]), 3),
+            "voices": int(looked.voices[row]),
+        }
+        alpha = self.model.fusion.alpha
+        source = (
+            "credibility" if alpha * (1 - terms["credibility"]) > (1 - alpha) * terms["recognition"] else "recognition"
+        )
+        found = [Evidence("measure", f"The {source} term spoke loudest.", terms)]
+        neighbours = looked.neighbours[row].tolist()
+        agreements = [(a, n) for a, n in zip(looked.pairs[row, :, 1].tolist(), neighbours, strict=True) if n >= 0]
+        if agreements:
+            (support, near), (conflict, against) = max(agreements), min(agreements)
+            data = {
+                "supports": self._ids.get(near),
+                "agreement": round(support, 3),
+                "contradicts": self._ids.get(against),
+                "disagreement": round(conflict, 3),
+            }
+            found.append(Evidence("match", "The nearest memories that support and contradict it.", data))
+        return tuple(found)
+
+
+def vector_of(observation: Observation) -> Floats:
+    """The vector of an observation's record."""
+    assert observation.fields is not None
+    return embed_fields([observation.fields])

@@ -1,0 +1,272 @@
+"""Runs the gates of a policy over one item, stage by stage, and keeps the guard alive whatever a gate does.
+
+Each gate lives on an event loop of its own, in a thread of its own. A gate that blocks its thread therefore blocks
+nobody else: past its time the guard walks away from that thread and gives the gate a fresh one. A gate that has
+left too many threads hanging is refused until one of them comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import orjson
+
+from lazaretto.gates.protocol import Budget, Gate, GateContext
+from lazaretto.policy import ChannelPolicy
+from lazaretto.types import Channel, Cost, Evidence, GateRun, Observation, Ruling, RunStatus, Verdict, plain
+
+MAX_STUCK_THREADS = 4
+MAX_VERDICT_BYTES = 1_000_000
+_GRACE_S = 0.05
+_DETAIL = 300
+T = TypeVar("T")
+
+
+class GateCrash(Exception):
+    """A gate raised something, or answered something that is not a verdict."""
+
+
+class Worker:
+    """An event loop in a daemon thread."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._run, name=f"lazaretto-{name}", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine on this loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def stop(self) -> None:
+        """End the loop once it is idle; a blocked thread is left behind."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._wind_down)
+
+    def _wind_down(self) -> None:
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        finished = asyncio.gather(*tasks, return_exceptions=True)
+        finished.add_done_callback(lambda _: self.loop.stop())
+
+
+@dataclass
+class Seat:
+    """Where one gate sits: the gate, or why there is none, and the thread it runs on."""
+
+    name: str
+    gate: Gate | None
+    absent: str = ""
+    _worker: Worker | None = None
+    _stuck: list[Worker] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def worker(self) -> Worker:
+        """The gate's thread; ``GateCrash`` when too many of its threads hang."""
+        with self._lock:
+            self._stuck = [w for w in self._stuck if w.thread.is_alive()]
+            if len(self._stuck) >= MAX_STUCK_THREADS:
+                raise GateCrash(f"{len(self._stuck)} earlier calls still hang")
+            if self._worker is None:
+                self._worker = Worker(self.name)
+            return self._worker
+
+    def abandon(self, worker: Worker) -> None:
+        """Leave a thread that does not answer behind; it ends by itself once the gate returns."""
+        with self._lock:
+            if self._worker is worker:
+                self._worker = None
+                self._stuck.append(worker)
+        worker.stop()
+
+    def close(self) -> None:
+        """Let the thread go."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What all the gates said, and what became of each."""
+
+    verdicts: tuple[Verdict, ...]
+    runs: tuple[GateRun, ...]
+
+
+async def run_stages(
+    seats: Mapping[str, Seat], policy: ChannelPolicy, observation: Observation, contexts: Mapping[str, GateContext]
+) -> Examined:
+    """Every stage in order, the gates of one stage at once. A block ends it, unless the policy says ``run_all``."""
+    deadline = time.monotonic() + policy.budget_s
+    verdicts: list[Verdict] = []
+    runs: list[GateRun] = []
+    for stage in policy.stages:
+        settled = any(v.ruling is Ruling.BLOCK for v in verdicts) and not policy.run_all
+        spent = sum(v.cost.tokens for v in verdicts)
+        tokens = policy.budget_tokens - spent if policy.budget_tokens else None
+        if settled:
+            runs += [GateRun(name, RunStatus.SKIPPED, detail="an earlier gate blocked") for name in stage]
+            continue
+        if time.monotonic() >= deadline or (tokens is not None and tokens <= 0):
+            runs += [GateRun(name, RunStatus.OVER_BUDGET, detail="the decision's budget is spent") for name in stage]
+            continue
+        earlier = tuple(verdicts)
+        answers = await asyncio.gather(
+            *(
+                _run_gate(
+                    seats[name],
+                    observation,
+                    replace(contexts[name], earlier=earlier, budget=Budget(deadline, tokens)),
+                    policy.timeout_s,
+                )
+                for name in stage
+            )
+        )
+        verdicts += [verdict for verdict, _ in answers if verdict is not None]
+        runs += [run for _, run in answers]
+    return Examined(tuple(verdicts), tuple(runs))
+
+
+async def _run_gate(
+    seat: Seat, observation: Observation, context: GateContext, timeout_s: float
+) -> tuple[Verdict | None, GateRun]:
+    gate = seat.gate
+    if gate is None:
+        return None, GateRun(seat.name, RunStatus.MISSING, detail=seat.absent[:_DETAIL])
+    if not _understands(gate, observation.channel):
+        return None, GateRun(seat.name, RunStatus.MISSING, detail=f"does not understand {observation.channel.value}")
+    allowed_s = min(timeout_s, context.budget.seconds_left)
+    whole = context.budget.seconds_left >= timeout_s
+    started = time.perf_counter()
+    context = replace(context, budget=Budget(time.monotonic() + allowed_s, context.budget.tokens))
+    try:
+        worker = seat.worker()
+        said = await _within(seat, worker, _safely(gate, observation, context), allowed_s)
+        verdict = checked(said, gate.name, observation.id)
+    except TimeoutError:
+        status = RunStatus.TIMED_OUT if whole else RunStatus.OVER_BUDGET
+        return None, GateRun(seat.name, status, _ms(started), f"no answer within {allowed_s:.3g} s")
+    except GateCrash as crash:
+        return None, GateRun(seat.name, RunStatus.FAILED, _ms(started), str(crash)[:_DETAIL])
+    return verdict, GateRun(seat.name, RunStatus.RAN, _ms(started))
+
+
+def _understands(gate: Gate, channel: Channel) -> bool:
+    try:
+        return channel in gate.channels
+    except Exception:  # whatever a gate put there, it does not name this channel
+        return False
+
+
+def _ms(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
+
+
+async def _safely(gate: Gate, observation: Observation, context: GateContext) -> Any:
+    """The gate's answer; whatever it raises becomes a ``GateCrash``, so that nothing can end the loop it runs on."""
+    task = asyncio.current_task()
+    try:
+        return await gate.examine(observation, context)
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        raise GateCrash(_described(error)) from None
+
+
+def _described(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # an error that cannot even be printed
+        return type(error).__name__
+
+
+async def _within(seat: Seat, worker: Worker, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+    """The answer, or ``TimeoutError``. A thread that does not even react to cancelling is left behind."""
+    try:
+        future = worker.submit(coroutine)
+    except RuntimeError:  # the loop was closed under our hands
+        coroutine.close()
+        raise GateCrash("its thread was ended") from None
+    waiter = asyncio.wrap_future(future)
+    try:
+        done, _ = await asyncio.wait((waiter,), timeout=seconds)
+        if done:
+            return waiter.result()
+        future.cancel()
+        if not await _answers(worker):
+            seat.abandon(worker)
+        raise TimeoutError
+    except asyncio.CancelledError:
+        future.cancel()
+        if waiter.cancelled() and not _being_cancelled():
+            raise GateCrash("its thread was ended") from None
+        raise
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _answers(worker: Worker) -> bool:
+    """Whether a thread's loop still turns."""
+    pulse: Future[None] = Future()
+    worker.loop.call_soon_threadsafe(pulse.set_result, None)
+    done, _ = await asyncio.wait((asyncio.wrap_future(pulse),), timeout=_GRACE_S)
+    return bool(done)
+
+
+def checked(said: Any, gate: str, subject: str) -> Verdict:
+    """``said`` if it is a sound verdict of this gate about this item; a broken gate is not an opinion."""
+    if not isinstance(said, Verdict):
+        raise GateCrash(f"answered {type(said).__name__}, not a Verdict")
+    try:
+        problem = _problem(said, gate, subject)
+        size = len(orjson.dumps(plain(said)))
+    except Exception as error:  # fields of any type at all may stand in the record
+        raise GateCrash(f"its verdict cannot be read: {_described(error)}") from None
+    if problem:
+        raise GateCrash(problem)
+    if size > MAX_VERDICT_BYTES:
+        raise GateCrash(f"its verdict takes {size:,} bytes; at most {MAX_VERDICT_BYTES:,} are recorded")
+    return said
+
+
+def _problem(said: Verdict, gate: str, subject: str) -> str:
+    low, high = said.interval
+    if (said.gate, said.subject) != (gate, subject):
+        return f"answered as {said.gate!r} about {said.subject!r}, not as {gate!r} about {subject!r}"
+    if not isinstance(said.ruling, Ruling):
+        return f"its ruling is {said.ruling!r}, not a Ruling"
+    if not (_is_share(said.risk) and _is_share(low) and _is_share(high) and low <= high):
+        return f"risk {said.risk!r} and interval {said.interval!r} are not numbers from 0 to 1, in order"
+    if not isinstance(said.cost, Cost) or not all(map(_is_amount, (said.cost.ms, said.cost.tokens, said.cost.calls))):
+        return f"its cost is {said.cost!r}"
+    if not isinstance(said.rule, str) or not all(isinstance(e, Evidence) for e in said.evidence):
+        return "its rule is not text, or its evidence is not Evidence"
+    return ""
+
+
+def _is_share(number: Any) -> bool:
+    return isinstance(number, (int, float)) and not isinstance(number, bool) and 0 <= number <= 1
+
+
+def _is_amount(number: Any) -> bool:
+    return isinstance(number, (int, float)) and math.isfinite(number) and number >= 0

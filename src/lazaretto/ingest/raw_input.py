@@ -1,0 +1,188 @@
+"""Raw input becomes an ``Observation``: decoded, inside the limits, with every field checked before anything else runs.
+
+A limit is tested on what is already there (``len``) before anything is copied, so a text of 100 MB costs nothing but
+the refusal.
+"""
+
+from __future__ import annotations
+
+import math
+import time as clock
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import orjson
+
+from lazaretto.errors import InputError, TooLarge
+from lazaretto.policy import Limits
+from lazaretto.types import Channel, MemoryFields, Observation, SourceClass, plain
+
+Word = TypeVar("Word", Channel, SourceClass)
+
+MAX_NAME = 256
+"""Longest name of an agent or namespace, in characters."""
+USUAL_SOURCE = {
+    Channel.MESSAGE: SourceClass.AGENT_MESSAGE,
+    Channel.MEMORY: SourceClass.MODEL_INFERENCE,
+    Channel.IMAGE: SourceClass.AGENT_MESSAGE,
+    Channel.TOOL: SourceClass.TOOL_OUTPUT_EXTERNAL,
+    Channel.DOCUMENT: SourceClass.UNTRUSTED_DOCUMENT,
+}
+"""Who stands behind an item when the caller does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawInput:
+    """What a caller hands over, before anything was checked."""
+
+    agent: str
+    channel: Channel | str
+    text: str | bytes = ""
+    image: bytes | None = None
+    fields: MemoryFields | Mapping[str, Any] | None = None
+    parents: Sequence[str] = ()
+    source: SourceClass | str | None = None
+    """None: what the channel suggests, the less trusted kind in doubt."""
+    time: float | None = None
+
+
+def read(raw: RawInput, namespace: str, limits: Limits) -> Observation:
+    """The observation for some raw input. A picture is checked here; its digest is known once the ledger has it."""
+    if raw.image is not None:
+        check_image(raw.image, limits.max_image_bytes)
+    text = read_text(raw.text, limits.max_text_bytes)
+    fields = read_fields(raw.fields, limits.max_fields_bytes)
+    if not text and raw.image is None and fields is None:
+        raise InputError("text", "is empty, and there is neither a picture nor a record", "Give one of them")
+    channel = read_word(Channel, raw.channel, "channel")
+    return Observation(
+        agent=read_name(raw.agent, "agent"),
+        channel=channel,
+        text=text,
+        fields=fields,
+        parents=read_ids(raw.parents, limits.max_parents, "parents"),
+        source=USUAL_SOURCE[channel] if raw.source is None else read_word(SourceClass, raw.source, "source"),
+        namespace=namespace,
+        time=clock.time() if raw.time is None else raw.time,
+    )
+
+
+def read_text(value: str | bytes, limit: int) -> str:
+    """Text inside the limit, decoded strictly: bytes that are not UTF-8 are refused, never guessed at."""
+    if not isinstance(value, (str, bytes, bytearray)):
+        raise InputError("text", f"is {type(value).__name__}, not text", "Give str, or bytes of UTF-8")
+    if len(value) > limit:
+        raise TooLarge("text", len(value), limit)
+    if isinstance(value, str):
+        return _checked(value, limit)
+    try:
+        return bytes(value).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "text", f"byte {error.start} is not UTF-8 ({error.reason})", "Decode it with its real encoding first"
+        ) from None
+
+
+def _checked(text: str, limit: int) -> str:
+    # A str may hold lone surrogates, which no store can keep; and one character may take four bytes.
+    if text.isascii():
+        return text
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "text", f"character {error.start} is a lone surrogate, not text", "Decode it with errors='replace'"
+        ) from None
+    if size > limit:
+        raise TooLarge("text", size, limit)
+    return text
+
+
+def check_image(data: bytes, limit: int) -> None:
+    """Refuse an encoded picture past the limit. Whether it really is one is the structural gate's question."""
+    if not isinstance(data, bytes):
+        raise InputError(
+            "image", f"is {type(data).__name__}, not bytes", "Give the bytes of a PNG, JPEG, GIF, WebP or BMP file"
+        )
+    if len(data) > limit:
+        raise TooLarge("image", len(data), limit)
+    if not data:
+        raise InputError("image", "is empty", "Leave it out, or give the bytes of a picture")
+
+
+def read_fields(value: MemoryFields | Mapping[str, Any] | None, limit: int) -> MemoryFields | None:
+    """A structured memory record with finite numbers and plain meta data."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        unknown = set(value) - set(MemoryFields.__dataclass_fields__)
+        if unknown:
+            allowed = ", ".join(MemoryFields.__dataclass_fields__)
+            raise InputError("fields", f"unknown key {sorted(map(str, unknown))[0]!r}", f"Allowed: {allowed}")
+    elif not isinstance(value, MemoryFields):
+        raise InputError("fields", f"is {type(value).__name__}, not a record", "Give MemoryFields or a mapping")
+    given = value if isinstance(value, Mapping) else plain(value)
+    record = MemoryFields(
+        state=_numbers(given.get("state", ()), "fields.state"),
+        context=_numbers(given.get("context", ()), "fields.context"),
+        action=_numbers(given.get("action", ()), "fields.action"),
+        tags=tuple(_tag(tag) for tag in given.get("tags", ())),
+        meta=given.get("meta", {}),
+    )
+    try:
+        size = len(orjson.dumps(plain(record)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            "fields.meta", f"is not plain JSON data: {error}", "Use text, numbers, lists and mappings"
+        ) from None
+    if size > limit:
+        raise TooLarge("fields", size, limit)
+    return record
+
+
+def _numbers(values: Any, field: str) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(v) for v in values)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(field, "is not a list of numbers", "Give a sequence of finite numbers") from None
+    if not all(map(math.isfinite, numbers)):
+        raise InputError(field, "holds a number that is not finite", "Give a sequence of finite numbers")
+    return numbers
+
+
+def _tag(tag: Any) -> str:
+    if not isinstance(tag, str):
+        raise InputError("fields.tags", f"holds {type(tag).__name__}, not text", "Give a sequence of words")
+    return tag
+
+
+def read_ids(ids: Sequence[str], limit: int, field: str) -> tuple[str, ...]:
+    """Item ids, each once, in order."""
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise InputError(field, f"is {type(ids).__name__}, not a list of ids", "Give a list of item ids")
+    if len(ids) > limit:
+        raise TooLarge(field, len(ids), limit)
+    return tuple(dict.fromkeys(read_name(one, field) for one in ids))
+
+
+def read_name(value: str, field: str) -> str:
+    """A name that can be stored and printed."""
+    if not isinstance(value, str):
+        raise InputError(field, f"is {type(value).__name__}, not text", "Give a name")
+    if not value.strip():
+        raise InputError(field, "is empty", "Give a name")
+    if len(value) > MAX_NAME:
+        raise TooLarge(field, len(value), MAX_NAME)
+    if not value.isprintable():
+        raise InputError(field, f"{value!r} holds characters that cannot be printed", "Use ordinary letters and digits")
+    return value
+
+
+def read_word(kind: type[Word], value: Word | str, field: str) -> Word:
+    """A member of a closed set, from itself or from its word."""
+    try:
+        return kind(value)
+    except ValueError:
+        allowed = ", ".join(member.value for member in kind)
+        raise InputError(field, f"{value!r} is unknown", f"Use one of {allowed}") from None

@@ -1,0 +1,190 @@
+"""Appending: linking checked drafts to the chain, and keeping the derived tables in step with it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, repeat
+from typing import Any
+
+import sqlalchemy as sa
+
+from lazaretto.errors import InputError, UnknownItem
+from lazaretto.ledger import search
+from lazaretto.ledger.drafts import Batch
+from lazaretto.ledger.edges import edge_fields
+from lazaretto.ledger.encoding import GENESIS, Linker, body_digest, fresh_salts
+from lazaretto.ledger.event_rows import EventRow, Recorded
+from lazaretto.ledger.gc_pause import paused_for
+from lazaretto.ledger.item_state import CHANGING, FIELDS, changes_of
+from lazaretto.ledger.schema import blob_refs, edges, events, heads, items
+from lazaretto.types import Channel, EventKind
+
+_CHUNK = 500
+_FIRST_FIELD = 4  # where FIELDS begin in a row of lz_items
+
+_WORDS = {kind: kind.value for kind in EventKind}
+_SEEN, _MEMORY = EventKind.SEEN, Channel.MEMORY.value
+
+
+def insert_sql(table: sa.Table, dialect: str) -> str:
+    """The plain INSERT of a table for the driver itself: batches skip the statement compiler."""
+    mark = "?" if dialect == "sqlite" else "%s"
+    names = ", ".join(column.name for column in table.columns)
+    return f"INSERT INTO {table.name} ({names}) VALUES ({', '.join([mark] * len(table.columns))})"
+
+
+def chunks(values: Iterable[Any], size: int = _CHUNK) -> Iterator[list[Any]]:
+    """``values`` in lists that fit into one statement."""
+    iterator = iter(values)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def lock_head(connection: sa.Connection, namespace: str, *, create: bool = True) -> tuple[int, int, bytes] | None:
+    """Tenant number, last event and its hash, locked until the transaction ends; made when it is not there yet."""
+    query = sa.select(heads.c.tenant, heads.c.seq, heads.c.hash).where(heads.c.namespace == namespace).with_for_update()
+    row = connection.execute(query).first()
+    if row is None and create:
+        mark = "?" if connection.dialect.name == "sqlite" else "%s"
+        connection.exec_driver_sql(
+            f"INSERT INTO lz_heads (namespace, seq, hash) VALUES ({mark}, 0, {mark})"
+            " ON CONFLICT (namespace) DO NOTHING",
+            (namespace, GENESIS),
+        )
+        row = connection.execute(query).first()
+    return None if row is None else (int(row[0]), int(row[1]), bytes(row[2]))
+
+
+def existing(connection: sa.Connection, tenant: int, column: sa.Column[Any], values: Iterable[str]) -> set[str]:
+    """Which of ``values`` a tenant has in ``column``."""
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    found: set[str] = set()
+    for chunk in chunks(values):
+        marks = ", ".join([mark] * len(chunk))
+        rows = connection.exec_driver_sql(
+            f"SELECT {column.name} FROM {column.table.name} WHERE tenant = {mark} AND {column.name} IN ({marks})",
+            (tenant, *chunk),
+        )
+        found.update(row[0] for row in rows)
+    return found
+
+
+def check_references(connection: sa.Connection, tenant: int, namespace: str, batch: Batch) -> None:
+    """Refuse a batch that names what this namespace does not have, or brings what it already has."""
+    found = existing(connection, tenant, items.c.id, [*batch.items, *batch.new])
+    for item in batch.new:
+        if item in found:
+            raise InputError("id", f"{item!r} is already in namespace {namespace!r}", "Ids are used once")
+    for item, field in batch.items.items():
+        if item not in found:
+            raise UnknownItem(item, namespace, field)
+    if batch.decisions:
+        told = sa.select(events.c.subject).where(
+            events.c.tenant == tenant,
+            events.c.subject.in_(list(batch.decisions)),
+            events.c.kind == EventKind.REPORTED.value,
+        )
+        reported = {row[0] for row in connection.execute(told)}
+        for decision, field in batch.decisions.items():
+            if decision not in reported:
+                raise UnknownItem(decision, namespace, field)
+    for digest in batch.images - existing(connection, tenant, blob_refs.c.digest, batch.images):
+        raise InputError("image", f"no blob {digest[:12]}... in namespace {namespace!r}", "Call put_blob first")
+
+
+def link_batch(linker: Linker, head: tuple[int, int, bytes], batch: Batch) -> list[EventRow]:
+    """The batch as rows of lz_events, each linked to the one before it."""
+    tenant, seq, prev = head
+    words = [_WORDS[kind] for kind in batch.kinds]
+    salts = fresh_salts(len(words))
+    digests = list(map(body_digest, salts, batch.raws))
+    opened = (words, batch.subjects, batch.agents, batch.times, digests)
+    hashes = linker.link_all(seq + 1, zip(*opened, strict=True), prev)
+    places = range(seq + 1, seq + 1 + len(words))
+    columns = (repeat(tenant, len(words)), places, *opened, [prev, *hashes[:-1]], hashes, salts, batch.raws)
+    return list(zip(*columns, strict=True))
+
+
+class Derived:
+    """Collects what a run of events means for items, edges and the search index, and writes it in few statements."""
+
+    def __init__(self, tenant: int) -> None:
+        self._tenant = tenant
+        self._new: dict[str, list[Any]] = {}
+        self._changed: dict[str, dict[str, Any]] = {field: {} for field in FIELDS}
+        self._edges: list[tuple[Any, ...]] = []
+        self._texts: list[tuple[int, str]] = []
+
+    def take(
+        self, seq: int, kind: EventKind, subject: str, agent: str, time: float, body: Mapping[str, Any] | None
+    ) -> None:
+        """Note what an event adds and changes."""
+        tenant = self._tenant
+        if kind is _SEEN:
+            channel = "" if body is None else body["channel"]
+            image = None if body is None else body.get("image")
+            self._new[subject] = [tenant, subject, seq, agent, channel, image, 0, 0, None, None]
+            if body is not None and channel == _MEMORY:
+                self._texts.append((seq, body.get("text", "")))
+        elif kind in CHANGING:
+            self._change(kind, subject, body)
+        for place, (source, target, word, since) in enumerate(edge_fields(kind, subject, agent, time, body)):
+            self._edges.append((tenant, seq, place, source, target, word, since))
+
+    def _change(self, kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> None:
+        for item, field, value in changes_of(kind, subject, body):
+            row = self._new.get(item)
+            if row is None:
+                self._changed[field][item] = value
+            else:
+                row[_FIRST_FIELD + FIELDS.index(field)] = value
+
+    def write(self, connection: sa.Connection) -> None:
+        """Write it all, inside the caller's transaction."""
+        dialect = connection.dialect.name
+        if self._new:
+            connection.exec_driver_sql(insert_sql(items, dialect), [tuple(row) for row in self._new.values()])
+        mark = "?" if dialect == "sqlite" else "%s"
+        for field, changed in self._changed.items():
+            if changed:
+                connection.exec_driver_sql(
+                    f"UPDATE lz_items SET {field} = {mark} WHERE tenant = {mark} AND id = {mark}",
+                    [(value, self._tenant, item) for item, value in changed.items()],
+                )
+        if self._edges:
+            connection.exec_driver_sql(insert_sql(edges, dialect), self._edges)
+        if self._texts:
+            search.add(connection, self._tenant, self._texts)
+
+
+def write_events(connection: sa.Connection, rows: Sequence[EventRow]) -> None:
+    """Write linked rows and move the head to the last of them."""
+    connection.exec_driver_sql(insert_sql(events, connection.dialect.name), list(rows))
+    tenant, seq, last = rows[-1][0], rows[-1][1], rows[-1][8]
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    connection.exec_driver_sql(
+        f"UPDATE lz_heads SET seq = {mark}, hash = {mark} WHERE tenant = {mark}", (seq, last, tenant)
+    )
+
+
+def append_batch(connection: sa.Connection, linker: Linker, namespace: str, batch: Batch) -> Recorded:
+    """Append ``batch`` to the chain of ``namespace`` and bring the derived tables in step, in one transaction."""
+    head = lock_head(connection, namespace)
+    assert head is not None
+    check_references(connection, head[0], namespace, batch)
+    with paused_for(len(batch.kinds)):
+        return write_batch(connection, linker, namespace, head, batch)
+
+
+def write_batch(
+    connection: sa.Connection, linker: Linker, namespace: str, head: tuple[int, int, bytes], batch: Batch
+) -> Recorded:
+    """Append a batch whose references are known to be good after ``head``."""
+    rows = link_batch(linker, head, batch)
+    write_events(connection, rows)
+    derived = Derived(head[0])
+    columns = (batch.kinds, batch.subjects, batch.agents, batch.times, batch.bodies)
+    deque(map(derived.take, range(head[1] + 1, head[1] + 1 + len(rows)), *columns), maxlen=0)
+    derived.write(connection)
+    return Recorded(namespace, rows)

@@ -1,0 +1,142 @@
+"""Removing content for privacy: bodies and salts go, hashes and tombstones stay, so the chain still verifies.
+
+What stays readable: the ids, agents, kinds and times of the events, and the edges between them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from lazaretto.errors import InputError, UnknownItem
+from lazaretto.ledger import blobs, fingerprints, search
+from lazaretto.ledger.appending import insert_sql, lock_head, write_batch
+from lazaretto.ledger.drafts import Batch
+from lazaretto.ledger.edges import edges_of
+from lazaretto.ledger.encoding import Linker
+from lazaretto.ledger.event_rows import Recorded, event_from
+from lazaretto.ledger.schema import edges, events, items
+from lazaretto.types import Channel, Edge, Event, EventKind, plain
+
+_WITH_CONTENT = (
+    EventKind.SEEN,
+    EventKind.RULED,
+    EventKind.REPORTED,
+    EventKind.LABELLED,
+    EventKind.APPEALED,
+    EventKind.NOTED,
+)
+"""Kinds whose body may quote what is to be forgotten; the others name only ids."""
+_KEPT_BY_RETENTION = "older than the retention limit"
+RETAIN_CHUNK = 200
+
+
+def erase_subjects(
+    connection: sa.Connection, linker: Linker, namespace: str, subjects: Sequence[str], reason: str
+) -> Recorded:
+    """Erase the content of items or decisions, leaving one tombstone each, in the caller's transaction."""
+    head = lock_head(connection, namespace)
+    assert head is not None
+    tenant = head[0]
+    texts: list[tuple[int, str]] = []
+    images: set[str] = set()
+    tombstones = []
+    for subject in subjects:
+        item = connection.execute(
+            sa.select(items.c.channel, items.c.image).where(items.c.tenant == tenant, items.c.id == subject)
+        ).first()
+        told = _told(connection, tenant, namespace, subject)
+        if item is None and not any(event.kind is EventKind.REPORTED for event in told):
+            raise UnknownItem(subject, namespace)
+        full = [event for event in told if event.body is not None]
+        if not full:
+            raise InputError("item", f"{subject!r} has no content left: it was erased before")
+        if item is not None and item[1] is not None:
+            images.add(item[1])
+        texts.extend(_indexed(full))
+        _remove_bodies(connection, tenant, full)
+        fingerprints.forget(connection, tenant, subject)
+        tombstones.append(_tombstone(subject, reason, full, "" if item is None else item[0]))
+    linked = write_batch(
+        connection, linker, namespace, head, Batch.of_ledger(EventKind.ERASED, tombstones, time.time())
+    )
+    search.drop(connection, tenant, texts)
+    blobs.drop_unused(connection, tenant, images)
+    return linked
+
+
+def _told(connection: sa.Connection, tenant: int, namespace: str, subject: str) -> list[Event]:
+    """The events about ``subject`` that may hold content, erased ones too."""
+    rows = connection.execute(
+        sa.select(events)
+        .where(events.c.tenant == tenant, events.c.subject == subject)
+        .where(events.c.kind.in_([kind.value for kind in _WITH_CONTENT]))
+        .order_by(events.c.seq)
+    )
+    return [event_from(namespace, row) for row in rows]
+
+
+def _indexed(full: Iterable[Event]) -> list[tuple[int, str]]:
+    return [
+        (event.seq, event.body.get("text", ""))
+        for event in full
+        if event.body is not None and event.kind is EventKind.SEEN and event.body.get("channel") == Channel.MEMORY.value
+    ]
+
+
+def _without_body(event: Event) -> Event:
+    return Event(
+        event.namespace, event.seq, event.kind, event.subject, event.agent, event.time, None, event.prev, event.hash
+    )
+
+
+def _remove_bodies(connection: sa.Connection, tenant: int, full: Sequence[Event]) -> None:
+    seqs = [event.seq for event in full]
+    connection.execute(
+        events.update().where(events.c.tenant == tenant, events.c.seq.in_(seqs)).values(body=None, salt=None)
+    )
+    connection.execute(edges.delete().where(edges.c.tenant == tenant, edges.c.seq.in_(seqs)))
+    rows = [
+        (tenant, event.seq, place, edge.source, edge.target, edge.kind.value, edge.time)
+        for event in full
+        for place, edge in enumerate(edges_of(_without_body(event)))
+    ]
+    if rows:
+        connection.exec_driver_sql(insert_sql(edges, connection.dialect.name), rows)
+
+
+def _tombstone(subject: str, reason: str, full: Sequence[Event], channel: str) -> tuple[str, dict[str, Any]]:
+    """Subject and body of the ERASED event: it names what went, and keeps the edges that only the bodies had told."""
+    kept: dict[Edge, None] = {}
+    for event in full:
+        still_told = set(edges_of(_without_body(event)))
+        kept.update(dict.fromkeys(edge for edge in edges_of(event) if edge not in still_told))
+    body: dict[str, Any] = {
+        "reason": reason,
+        "events": [event.seq for event in full],
+        "edges": [plain(edge) for edge in kept],
+        "channel": channel,
+    }
+    return subject, body
+
+
+def erase_before(connection: sa.Connection, linker: Linker, namespace: str, before: float) -> Recorded:
+    """Erase some of the items and decisions recorded before a moment; an empty answer says that none is left."""
+    head = lock_head(connection, namespace)
+    assert head is not None
+    old = connection.execute(
+        sa.select(events.c.subject)
+        .where(events.c.tenant == head[0], events.c.time < before, events.c.body.is_not(None))
+        .where(events.c.kind.in_([EventKind.SEEN.value, EventKind.REPORTED.value]))
+        .order_by(events.c.seq)
+        .limit(RETAIN_CHUNK)
+    )
+    subjects = list(dict.fromkeys(row[0] for row in old))
+    return (
+        erase_subjects(connection, linker, namespace, subjects, _KEPT_BY_RETENTION)
+        if subjects
+        else Recorded(namespace, [])
+    )

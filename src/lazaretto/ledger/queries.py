@@ -1,0 +1,200 @@
+"""Reading one tenant's events, items and edges back. Every query here is bound to a tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from lazaretto.ledger.appending import chunks
+from lazaretto.ledger.drafts import observation_of
+from lazaretto.ledger.edges import EdgeColumns
+from lazaretto.ledger.event_rows import EventRow, event_from
+from lazaretto.ledger.item_state import ItemState
+from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
+from lazaretto.ledger.store import Store
+from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling
+
+_PAGE = 1000
+_EDGE_PAGE = 5_000
+_LAST = (1 << 63) - 1
+_EDGE_KINDS = {kind.value: kind for kind in EdgeKind}
+
+
+_TENANT = sa.select(heads.c.tenant).where(heads.c.namespace == sa.bindparam("namespace"))
+
+
+def tenant_of(connection: sa.Connection, namespace: str) -> int | None:
+    """The number under which a namespace's rows stand; None when it has none yet."""
+    found = connection.execute(_TENANT, {"namespace": namespace}).scalar()
+    return None if found is None else int(found)
+
+
+def read_events(
+    store: Store,
+    namespace: str,
+    *,
+    after: int,
+    kinds: Iterable[EventKind] | None,
+    subject: str | None,
+    limit: int | None,
+) -> Iterator[Event]:
+    """Events in order, page by page, so that a slow reader holds no transaction open."""
+    words = None if kinds is None else [EventKind(kind).value for kind in kinds]
+    left = limit
+    while left is None or left > 0:
+        size = _PAGE if left is None else min(left, _PAGE)
+        with store.reading() as connection:
+            tenant = tenant_of(connection, namespace)
+            query = sa.select(events).where(events.c.tenant == tenant, events.c.seq > after)
+            if words is not None:
+                query = query.where(events.c.kind.in_(words))
+            if subject is not None:
+                query = query.where(events.c.subject == subject)
+            page = connection.execute(query.order_by(events.c.seq).limit(size)).all()
+        yield from (event_from(namespace, row) for row in page)
+        if len(page) < size:
+            return
+        after = page[-1][1]
+        left = None if left is None else left - len(page)
+
+
+def _edge_pages(store: Store, namespace: str, after: int, until: int) -> Iterator[Sequence[Any]]:
+    """Rows of stored edges in order, page by page: seq, place, source, target, kind, time."""
+    mark, place = "?" if store.dialect == "sqlite" else "%s", 1 << 30  # past every edge of the event ``after``
+    query = (
+        f"SELECT seq, place, source, target, kind, time FROM lz_edges WHERE tenant = {mark}"
+        f" AND (seq, place) > ({mark}, {mark}) AND seq <= {mark} ORDER BY seq, place LIMIT {_EDGE_PAGE}"
+    )
+    while True:
+        with store.reading() as connection:
+            tenant = tenant_of(connection, namespace)
+            # the driver's own tuples: a million of them without a record around each
+            cursor = connection.connection.cursor()
+            cursor.execute(query, (tenant, after, place, until))
+            page = cursor.fetchall()
+            cursor.close()
+        if page:
+            yield page
+        if len(page) < _EDGE_PAGE:
+            return
+        after, place = page[-1][0], page[-1][1]
+
+
+def read_edges(store: Store, namespace: str, *, after: int) -> Iterator[tuple[int, Edge]]:
+    """Every stored edge with the number of the event that made it, in order."""
+    for page in _edge_pages(store, namespace, after, _LAST):
+        for seq, _, source, target, kind, time in page:
+            yield seq, Edge(source, target, _EDGE_KINDS[kind], time)
+
+
+def read_edge_columns(store: Store, namespace: str, *, after: int, until: int) -> Iterator[EdgeColumns]:
+    """The edges of the events past ``after`` up to ``until``, in order."""
+    for page in _edge_pages(store, namespace, after, until):
+        _, _, sources, targets, kinds, times = zip(*page, strict=True)
+        yield EdgeColumns(sources, targets, kinds, times)
+
+
+def _observations(namespace: str, rows: Iterable[EventRow]) -> list[Observation]:
+    found = []
+    for row in rows:
+        event = event_from(namespace, row)
+        found.append(observation_of(namespace, event.subject, event.agent, event.time, event.body))
+    return found
+
+
+def _visible() -> sa.ColumnElement[bool]:
+    return sa.and_(
+        items.c.hidden == 0,
+        items.c.erased == 0,
+        items.c.superseded_by.is_(None),
+        sa.or_(items.c.ruling.is_(None), items.c.ruling <= int(Ruling.WARN)),
+    )
+
+
+def read_items(
+    connection: sa.Connection,
+    namespace: str,
+    *,
+    ids: Sequence[str] | None = None,
+    agent: str | None = None,
+    channel: Channel | None = None,
+    hidden: bool = False,
+    limit: int | None = None,
+) -> list[Observation]:
+    """A tenant's items: in the order of ``ids`` when given, else newest first; without ``hidden`` only visible ones."""
+    tenant = tenant_of(connection, namespace)
+    query = (
+        sa.select(events)
+        .join(items, (items.c.tenant == events.c.tenant) & (items.c.id == events.c.subject))
+        .where(events.c.tenant == tenant, items.c.tenant == tenant)
+        .where(events.c.kind == EventKind.SEEN.value, events.c.seq == items.c.seq)
+    )
+    if not hidden:
+        query = query.where(_visible())
+    if agent is not None:
+        query = query.where(items.c.agent == agent)
+    if channel is not None:
+        query = query.where(items.c.channel == Channel(channel).value)
+    if ids is None:
+        # with an agent its index is walked backwards, else the chain itself: no sort either way
+        newest = events.c.seq.desc() if agent is None else items.c.seq.desc()
+        return _observations(namespace, connection.execute(query.order_by(newest).limit(limit)))
+    found: dict[str, Observation] = {}
+    for chunk in chunks(dict.fromkeys(ids)):
+        rows = connection.execute(query.where(items.c.id.in_(chunk)))
+        found.update((one.id, one) for one in _observations(namespace, rows))
+    return [found[item] for item in dict.fromkeys(ids) if item in found][:limit]
+
+
+def observations_at(connection: sa.Connection, namespace: str, seqs: Sequence[int]) -> dict[int, Observation]:
+    """The items that the given SEEN events brought."""
+    tenant = tenant_of(connection, namespace)
+    rows = connection.execute(sa.select(events).where(events.c.tenant == tenant, events.c.seq.in_(seqs))).all()
+    return {row[1]: one for row, one in zip(rows, _observations(namespace, rows), strict=True)}
+
+
+def read_state(connection: sa.Connection, namespace: str, item: str) -> ItemState | None:
+    """How an item stands now; None when the tenant has no such item."""
+    row = connection.execute(
+        sa.select(items.c.hidden, items.c.superseded_by, items.c.erased, items.c.ruling).where(
+            items.c.tenant == tenant_of(connection, namespace), items.c.id == item
+        )
+    ).first()
+    if row is None:
+        return None
+    hidden, superseded_by, erased, ruling = row
+    return ItemState(bool(hidden), superseded_by, bool(erased), None if ruling is None else Ruling(ruling))
+
+
+def count_all(connection: sa.Connection, namespace: str) -> dict[str, Any]:
+    """How much a tenant holds, by kind."""
+    tenant = tenant_of(connection, namespace)
+
+    def count(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
+        query = sa.select(sa.func.count()).select_from(table).where(table.c.tenant == tenant, *conditions)
+        return int(connection.execute(query).scalar() or 0)
+
+    kinds = connection.execute(
+        sa.select(events.c.kind, sa.func.count()).where(events.c.tenant == tenant).group_by(events.c.kind)
+    )
+    sizes = connection.execute(
+        sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(sa.func.length(blobs.c.data)), 0))
+        .select_from(blob_refs)
+        .join(blobs, blobs.c.digest == blob_refs.c.digest)
+        .where(blob_refs.c.tenant == tenant)
+    ).one()
+    return {
+        "namespace": namespace,
+        "events": count(events),
+        "kinds": dict(sorted((kind, number) for kind, number in kinds)),
+        "items": count(items),
+        "visible_items": count(items, _visible()),
+        "hidden_items": count(items, items.c.hidden == 1),
+        "erased_items": count(items, items.c.erased == 1),
+        "edges": count(edges),
+        "known": count(known),
+        "blobs": int(sizes[0]),
+        "blob_bytes": int(sizes[1]),
+    }

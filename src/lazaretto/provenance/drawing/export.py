@@ -1,0 +1,119 @@
+"""A scene of the graph written down: JSON, DOT, Mermaid, SVG or PNG.
+
+Ids and texts come from agents and may be hostile: each format gets names that this file makes up (``n0``, ``n1`` ...)
+and quotes the rest so that nothing can break out of its label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import orjson
+
+from lazaretto.errors import InputError
+from lazaretto.provenance.drawing.canvas import showable
+from lazaretto.provenance.drawing.outbreak_picture import FILL, RIM, outbreak_page
+from lazaretto.provenance.drawing.subgraph import Node, Scene
+from lazaretto.types import EdgeKind, plain
+
+LABEL_LENGTH = 60
+
+
+def _encodable(text: str) -> str:
+    """Text without lone surrogates, which no encoding can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _deep_encodable(data: object) -> object:
+    if isinstance(data, str):
+        return _encodable(data)
+    if isinstance(data, Mapping):
+        return {key: _deep_encodable(value) for key, value in data.items()}
+    return [_deep_encodable(value) for value in data] if isinstance(data, list) else data
+
+
+def to_json(scene: Scene) -> str:
+    """Every node and link with all that is known of it; ids as they are."""
+    data = {"lazaretto": "scene", "version": 1, **plain(scene)}
+    return orjson.dumps(_deep_encodable(data), option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _label(node: Node) -> str:
+    name = showable(node.id, LABEL_LENGTH)
+    return f"{name}: {showable(node.text, LABEL_LENGTH)}" if node.text else name
+
+
+def _names(scene: Scene) -> dict[tuple[bool, str], str]:
+    """Made-up names; an agent and an item may share an id, so the key says which it is."""
+    return {(node.kind == "agent", node.id): f"n{place}" for place, node in enumerate(scene.nodes)}
+
+
+def _ends(scene: Scene) -> list[tuple[str, str, EdgeKind]]:
+    """Links between made-up names, each pair and kind once."""
+    names = _names(scene)
+    to_agent = (EdgeKind.WRITTEN_BY, EdgeKind.RETRIEVED_BY, EdgeKind.SENT_TO)
+    ends = ((names[False, k.source], names[k.kind in to_agent, k.target], k.kind) for k in scene.links)
+    return list(dict.fromkeys(ends))
+
+
+def _dot_quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def to_dot(scene: Scene) -> str:
+    """For Graphviz; labels are quoted strings, never HTML."""
+    names, shapes = _names(scene), {"agent": "box", "decision": "diamond", "item": "ellipse"}
+    lines = ["digraph lazaretto {", '  rankdir="LR"; node [style="filled,rounded" fontname="Helvetica" fontsize=10];']
+    for node in scene.nodes:
+        marks = " peripheries=2" if node.kind != "agent" and node.id == scene.patient_zero else ""
+        lines.append(
+            f"  {names[node.kind == 'agent', node.id]} [label={_dot_quoted(_label(node))} shape={shapes[node.kind]} "
+            f'fillcolor="{FILL[node.state]}" color="{RIM[node.state]}"{marks}];'
+        )
+    lines += [f'  {source} -> {target} [label="{kind.value}"];' for source, target, kind in _ends(scene)]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _mermaid_quoted(text: str) -> str:
+    """Letters, digits and a few harmless marks stay; the rest becomes Mermaid's ``#code;``."""
+    return '"' + "".join(c if c.isalnum() or c in " ._-:,…" else f"#{ord(c)};" for c in text) + '"'
+
+
+def to_mermaid(scene: Scene) -> str:
+    """For Markdown pages that render Mermaid."""
+    names = _names(scene)
+    brackets = {"agent": ("[", "]"), "decision": ("{", "}"), "item": ("(", ")")}
+    lines = ["flowchart LR"]
+    for node in scene.nodes:
+        left, right = brackets[node.kind]
+        label = _label(node) + (" - patient zero" if node.kind != "agent" and node.id == scene.patient_zero else "")
+        lines.append(f"  {names[node.kind == 'agent', node.id]}{left}{_mermaid_quoted(label)}{right}:::{node.state}")
+    lines += [f"  {source} -->|{kind.value}| {target}" for source, target, kind in _ends(scene)]
+    lines += [f"  classDef {state} fill:{FILL[state]},stroke:{RIM[state]}" for state in FILL]
+    return "\n".join(lines) + "\n"
+
+
+def to_svg(scene: Scene, title: str = "") -> str:
+    """The picture, self-contained."""
+    return outbreak_page(scene, title).svg()
+
+
+def to_png(scene: Scene, title: str = "") -> bytes:
+    """The same picture as pixels; needs the ``plot`` extra."""
+    return outbreak_page(scene, title).png()
+
+
+FORMATS: Mapping[str, Callable[[Scene], str]] = {
+    "json": to_json,
+    "dot": to_dot,
+    "mermaid": to_mermaid,
+    "svg": to_svg,
+}
+"""The formats that are text."""
+
+
+def draw(scene: Scene, style: str) -> str:
+    """The scene in one of ``FORMATS``."""
+    if style not in FORMATS:
+        raise InputError("format", f"{style!r} is not known", f"Use one of {', '.join(FORMATS)}")
+    return FORMATS[style](scene)

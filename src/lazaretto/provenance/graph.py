@@ -1,0 +1,257 @@
+"""The provenance graph: where an item came from, whom it reached, and how far it can be trusted.
+
+It is held in memory and follows the ledger: every query first takes in what was appended since the last one, by this
+process or another. Two kinds of question are kept apart:
+
+- **Forward** questions (blast radius) ask what is still carried: repairs count. ``history=True`` asks what ever was.
+- **Backward** questions (lineage, trust, patient zero, what a decision rested on) and contacts ask about the past,
+  which no repair changes: hidden and superseded items stay in them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lazaretto.errors import InputError, UnknownItem
+from lazaretto.provenance.adjacency import Floats, Ints
+from lazaretto.provenance.drawing.subgraph import Scene, scene_around
+from lazaretto.provenance.index import GraphIndex, Tailed
+from lazaretto.provenance.outbreak import covering_origin, reproduction_windows
+from lazaretto.provenance.row_view import Table
+from lazaretto.provenance.traces import BlastRadius, Contact, Lineage, PatientZero, Reached, Trust, Window
+from lazaretto.types import SourceClass
+
+_FAR = np.iinfo(np.int64).max
+# ``_make`` without its Python frame, which is most of what a row costs; the number of columns is right by construction
+_REACHED: Callable[[Iterable[Any]], Reached] = partial(tuple.__new__, Reached)
+_CONTACT: Callable[[Iterable[Any]], Contact] = partial(tuple.__new__, Contact)
+
+
+class ProvenanceGraph:
+    """Items, agents and decisions of one namespace and the typed edges between them. Safe to share between threads."""
+
+    def __init__(self, ledger: Tailed) -> None:
+        self._ledger = ledger
+        self._index = GraphIndex(ledger)
+        self._lock = threading.RLock()
+
+    def refresh(self) -> int:
+        """Take in new events; returns the number of the last one. Every query does this by itself."""
+        with self._lock:
+            self._index.refresh()
+            return self._index.seq
+
+    @contextmanager
+    def _fresh(self) -> Iterator[GraphIndex]:
+        with self._lock:
+            self._index.refresh()
+            yield self._index
+
+    def stats(self) -> dict[str, int]:
+        """How many nodes and edges are held."""
+        with self._fresh() as index:
+            decisions = sum(index.decision)
+            return {
+                "items": len(index.items) - decisions,
+                "decisions": decisions,
+                "agents": len(index.agents),
+                "edges": len(index.children) + len(index.exposures) + len(index.writings),
+            }
+
+    def blast_radius(self, item: str, *, max_hops: int | None = None, history: bool = False) -> BlastRadius:
+        """What the item reaches: items made from it, agents that read any of them, decisions they shaped.
+
+        An item is reached only by derivation or recorded influence, never because its writer had read something.
+        What repairs have stopped is left out unless ``history`` is asked for.
+        """
+        if max_hops is not None and max_hops < 0:
+            raise InputError("max_hops", f"found {max_hops}", "Use 0 or more, or leave it out")
+        with self._fresh() as index:
+            start = index.item_number(item)
+            nodes, hops = index.spread([start], live=not history, max_hops=max_hops)
+            decided = np.frombuffer(index.decision, np.uint8)[nodes] == 1
+            agents = self._exposed(index, start, nodes, hops, (max_hops, history))
+            return BlastRadius(
+                origin=item,
+                items=_listed(index, nodes[~decided], hops[~decided]),
+                agents=agents,
+                decisions=_listed(index, nodes[decided], hops[decided]),
+            )
+
+    @staticmethod
+    def _exposed(
+        index: GraphIndex, start: int, nodes: Ints, hops: Ints, limits: tuple[int | None, bool]
+    ) -> Sequence[Reached]:
+        """Agents that read the origin or any reached item, with the fewest hops and the earliest time."""
+        max_hops, history = limits
+        carriers = np.concatenate([[start], nodes])
+        steps = np.concatenate([[1], hops + 1])
+        if max_hops is not None:
+            carriers, steps = carriers[steps <= max_hops], steps[steps <= max_hops]
+        owners, agents, times, _ = index.exposures.gather(carriers)
+        if not history:
+            kept = times <= index.until_now()[carriers[owners]]
+            owners, agents, times = owners[kept], agents[kept], times[kept]
+        fewest = np.full(len(index.agents), _FAR)
+        earliest = np.full(len(index.agents), np.inf)
+        np.minimum.at(fewest, agents, steps[owners])
+        np.minimum.at(earliest, agents, times)
+        reached = np.flatnonzero(fewest < _FAR)
+        return _rows(index.agents.of, reached, fewest[reached], earliest[reached])
+
+    def lineage(self, item: str) -> Lineage:
+        """Everything the item was made from, however far back."""
+        with self._fresh() as index:
+            start = index.item_number(item)
+            nodes, hops = index.spread([start], back=True)
+            everyone = [start, *nodes.tolist()]
+            writers = {index.agents.of[index.writers[n]] for n in everyone if index.writers[n] >= 0}
+            return Lineage(
+                item=item,
+                items=_listed(index, nodes, hops),
+                roots=tuple(sorted(index.items.of[n] for n in everyone if not index.parents.of(n))),
+                writers=tuple(sorted(writers)),
+            )
+
+    def rests_on(self, decision: str) -> Sequence[Reached]:
+        """Every item that a reported decision rested on, directly or through what those were made from."""
+        with self._fresh() as index:
+            start = index.item_number(decision, "decision")
+            if not index.decision[start]:
+                raise UnknownItem(decision, self._ledger.namespace, "decision")
+            return _listed(index, *index.spread([start], back=True))
+
+    def patient_zero(self, items: Sequence[str], healthy: Sequence[str] = ()) -> PatientZero:
+        """The origin that explains most of the given infected items; the earliest where several explain as many.
+
+        ``healthy`` names items and decisions known to be fine. Two notes behind every wrong decision look alike; one
+        that also stands behind a right decision is the less likely culprit.
+        """
+        if not items:
+            raise InputError("items", "no infected item was given", "Give at least one")
+        with self._fresh() as index:
+            given = list(dict.fromkeys(index.item_number(item) for item in items))
+            fine = list(dict.fromkeys(index.item_number(item) for item in healthy))
+            origin, covered = covering_origin(index, given, fine)
+            writer = index.writers[origin]
+            return PatientZero(
+                item=index.items.of[origin],
+                agent=index.agents.of[writer] if writer >= 0 else "",
+                time=index.births[origin],
+                covers=tuple(index.items.of[n] for n in given if n in covered),
+                share=len(covered) / len(given),
+            )
+
+    def contacts(self, agent: str, since: float | None = None, until: float | None = None) -> Sequence[Contact]:
+        """Whom the agent read and who read it, within [since, until], earliest first, each exposure once."""
+        first, last = -np.inf if since is None else since, np.inf if until is None else until
+        if first > last:
+            raise InputError("since", f"{since} is after until = {until}", "Swap them")
+        with self._fresh() as index:
+            return _contacts(index, index.agent_number(agent), first, last)
+
+    def reproduction_number(self, infected: Mapping[str, float], window: float) -> tuple[Window, ...]:
+        """How many agents each infected agent went on to infect, per window of the time they were infected in.
+
+        ``infected`` maps agents to the time of infection. A case is shared equally among the infected agents it had
+        read something from that was written since they were infected. The last windows read low: their cases
+        have had little time.
+        """
+        if not window > 0:
+            raise InputError("window", f"found {window}", "Use a length in seconds above 0")
+        with self._fresh() as index:
+            times = {index.agent_number(agent): time for agent, time in infected.items()}
+            return reproduction_windows(index, times, window)
+
+    def trust(self, item: str, source_trust: Mapping[SourceClass, float]) -> Trust:
+        """The least trust among the item and all it was made from, which item sets it, and the way to that item.
+
+        An item that the ledger never saw written is vouched for by nobody: its trust is 0.
+        """
+        with self._fresh() as index:
+            start = index.item_number(item)
+            nodes, hops = index.spread([start], back=True)
+            depth = {start: 0, **dict(zip(nodes.tolist(), hops.tolist(), strict=True))}
+            value = self._own_trust(index, list(depth), source_trust)
+            weakest = min(depth, key=lambda n: (value[n], depth[n], index.items.of[n]))
+            path = [weakest]
+            while path[-1] != start:
+                nearer = (n for n in index.children.of(path[-1]) if depth.get(n, -1) == depth[path[-1]] - 1)
+                path.append(min(nearer, key=index.items.of.__getitem__))
+            names = tuple(index.items.of[n] for n in reversed(path))
+            return Trust(value[weakest], names[-1], names)
+
+    def scene(
+        self,
+        item: str,
+        *,
+        infected: Collection[str] | None = None,
+        limit: int = 120,
+        texts: Mapping[str, str] | None = None,
+    ) -> Scene:
+        """The item with all it came from and ever reached, for ``lazaretto.provenance.drawing.export`` to write down.
+
+        ``infected`` says what to colour (default: the item and everything made from it); ``limit`` keeps the nearest.
+        """
+        if limit < 1:
+            raise InputError("limit", f"found {limit}", "Use 1 or more")
+        with self._fresh() as index:
+            ill = None if infected is None else {index.item_number(name) for name in infected}
+            return scene_around(index, index.item_number(item), ill, limit, texts or {})
+
+    def _own_trust(
+        self, index: GraphIndex, numbers: list[int], source_trust: Mapping[SourceClass, float]
+    ) -> dict[int, float]:
+        """The trust of each node by itself; a decision counts as what a model inferred."""
+        known, inferred = index.sources, SourceClass.MODEL_INFERENCE
+        written = [n for n in numbers if index.writers[n] >= 0]
+        asked = {index.items.of[n]: n for n in written if n not in known and not index.decision[n]}
+        if asked:
+            found = self._ledger.items(ids=list(asked), hidden=True, limit=None)
+            known.update((asked[one.id], one.source) for one in found)
+        classes = {n: known.get(n, inferred) for n in written}
+        missing = {source.value for source in classes.values() if source not in source_trust}
+        if missing:
+            raise InputError("source_trust", f"says nothing about {sorted(missing)}", "Give each source class a trust")
+        return {n: source_trust[classes[n]] if n in classes else 0.0 for n in numbers}
+
+
+def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Sequence[Reached]:
+    order = np.lexsort((times, hops))
+    return Table(_REACHED, (names, numbers[order]), (None, hops[order]), (None, times[order]))
+
+
+def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> Sequence[Reached]:
+    return _rows(index.items.of, nodes, hops, index.births_now()[nodes] if len(nodes) else np.zeros(0))
+
+
+def _contacts(index: GraphIndex, agent: int, first: float, last: float) -> Sequence[Contact]:
+    _, read, read_times, _ = index.readings.gather([agent])
+    writers = np.frombuffer(index.writers, np.int32)[read] if len(read) else np.zeros(0, np.int64)
+    written = np.unique(index.writings.gather([agent]).targets)
+    owners, readers, reader_times, _ = index.exposures.gather(written)
+    others = np.concatenate([writers, readers])
+    items = np.concatenate([read, written[owners]])
+    times = np.concatenate([read_times, reader_times])
+    outward = np.arange(len(others)) >= len(writers)
+    kept = (others >= 0) & (others != agent) & (times >= first) & (times <= last)
+    columns = [column[kept] for column in (times, others, items, outward)]
+    order = np.lexsort(columns[::-1])
+    columns = [column[order] for column in columns]
+    fresh = np.ones(len(order), bool)
+    if len(order):  # the same exposure recorded twice is one
+        fresh[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    when, who, what, way = (column[fresh] for column in columns)
+    return Table(
+        _CONTACT,
+        (index.agents.of, who),
+        (index.items.of, what),
+        (("in", "out"), way.astype(np.int64)),
+        (None, when),
+    )

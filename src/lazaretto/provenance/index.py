@@ -1,0 +1,287 @@
+"""The provenance graph's memory of one namespace: ids as numbers, edges as adjacency, kept up by tailing the ledger."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.errors import UnknownItem
+from lazaretto.ledger.edges import EdgeColumns, is_decision
+from lazaretto.provenance.adjacency import Adjacency, Floats, Ints, Rows
+from lazaretto.provenance.influence import STATE_KINDS, Carriage
+from lazaretto.types import Channel, EdgeKind, Event, EventKind, Head, Observation, SourceClass
+
+KINDS = tuple(EdgeKind)
+TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
+"""The number under which an edge's kind is kept."""
+_TAG_OF = {kind.value: tag for kind, tag in TAGS.items()}
+_TO_AGENTS = frozenset(kind.value for kind in (EdgeKind.WRITTEN_BY, EdgeKind.RETRIEVED_BY, EdgeKind.SENT_TO))
+_WRITTEN_BY, _RETRIEVED_BY, _SENT_TO = (TAGS[EdgeKind.WRITTEN_BY], TAGS[EdgeKind.RETRIEVED_BY], TAGS[EdgeKind.SENT_TO])
+_DERIVED_FROM, _INFLUENCED = TAGS[EdgeKind.DERIVED_FROM], TAGS[EdgeKind.INFLUENCED]
+
+WIDE = 512
+"""Frontiers from this size on are stepped in whole arrays; thinner ones node by node."""
+
+
+class Tailed(Protocol):
+    """What the graph needs of a ledger: to be read from where one left off."""
+
+    @property
+    def namespace(self) -> str:
+        """The tenant it is bound to."""
+        ...
+
+    def head(self) -> Head:
+        """The last event."""
+        ...
+
+    def edge_columns(self, *, after: int, until: int) -> Iterator[EdgeColumns]:
+        """Edges in order, of the events past ``after`` up to ``until``."""
+        ...
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        kinds: Iterable[EventKind] | None = None,
+        subject: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Event]:
+        """Events in order."""
+        ...
+
+    def items(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        agent: str | None = None,
+        channel: Channel | None = None,
+        hidden: bool = False,
+        limit: int | None = 100,
+    ) -> list[Observation]:
+        """The observations with these ids."""
+        ...
+
+
+class Names:
+    """Ids in the order they were first met, and the way back from id to number."""
+
+    def __init__(self) -> None:
+        self.of: list[str] = []
+        self.number: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def intern(self, name: str) -> int:
+        """The number of an id, given out on first sight."""
+        found = self.number.get(name)
+        if found is None:
+            found = self.number[name] = len(self.of)
+            self.of.append(name)
+        return found
+
+
+class GraphIndex:
+    """Numbered items (with decisions) and agents of one namespace, and their edges in every direction asked for."""
+
+    def __init__(self, ledger: Tailed) -> None:
+        self._ledger = ledger
+        self.seq = 0
+        """The last event taken in."""
+        self.items, self.agents = Names(), Names()
+        self.births = array("d")
+        """Per item: when it was written, or the earliest mention of one never seen written."""
+        self.writers = array("i")
+        """Per item: the agent that wrote it, or -1."""
+        self.decision = bytearray()
+        """Per item: 1 for a decision."""
+        self.sources: dict[int, SourceClass] = {}
+        """Per item: who stands behind it, as far as anybody has asked."""
+        self.carriage = Carriage()
+        self._flags = bytearray()
+        self.children, self.parents = Adjacency(), Adjacency()
+        self.exposures, self.readings = Adjacency(), Adjacency()
+        """Item -> agents that read it, and agent -> items it read, with the times of reading."""
+        self.writings = Adjacency()
+        """Agent -> items it wrote."""
+
+    def refresh(self) -> None:
+        """Take in what was appended since the last time, by whichever process."""
+        head = self._ledger.head().seq
+        if head <= self.seq:
+            return
+        # Events appended meanwhile wait for the next time, so that edges and repairs are of one moment.
+        self._take_edges(self._ledger.edge_columns(after=self.seq, until=head))
+        for event in self._ledger.events(after=self.seq, kinds=(*STATE_KINDS, EventKind.ERASED)):
+            if event.seq > head:
+                break
+            if event.kind is EventKind.ERASED:
+                self.sources.pop(self._item(event.subject), None)  # nobody vouches for what was erased
+            else:
+                self.carriage.apply(event, self._item)
+        self.seq = head
+
+    def _item(self, name: str) -> int:
+        number = self.items.intern(name)
+        self._make_room()
+        return number
+
+    def _make_room(self) -> None:
+        """Bring every column of the items up to their number."""
+        fresh = self.items.of[len(self.births) :]
+        if fresh:
+            self.births.extend([math.inf] * len(fresh))
+            self.writers.extend([-1] * len(fresh))
+            self.decision.extend(map(is_decision, fresh))
+            self.carriage.grow(len(fresh))
+
+    def _take_edges(self, pages: Iterable[EdgeColumns]) -> None:
+        taken = [self._numbered(page) for page in pages]
+        if not taken:
+            return
+        rows = Rows.joined(taken)
+        self._make_room()
+        written, read = rows.tags == _WRITTEN_BY, (rows.tags == _RETRIEVED_BY) | (rows.tags == _SENT_TO)
+        self._date(rows, written, read)
+        writes, reads = rows.where(written), rows.where(read)
+        other = rows.sources != rows.targets
+        derived = rows.where((rows.tags == _DERIVED_FROM) & other)
+        influenced = rows.where((rows.tags == _INFLUENCED) & other)
+        flow = Rows.joined([derived.turned(), influenced])
+        for some, outward, back in ((flow, self.children, self.parents), (reads, self.exposures, self.readings)):
+            outward.extend(some)
+            back.extend(some.turned())
+        self.writings.extend(writes.turned())
+
+    def _numbered(self, page: EdgeColumns) -> Rows:
+        """The edges with numbers for ids, those of agents where an edge leads to one."""
+        items, agents = self.items.intern, self.agents.intern
+        # most ids are known already, and a million calls are a second
+        known_items, known_agents = self.items.number.get, self.agents.number.get
+        sources = [
+            items(name) if at is None else at
+            for name, at in zip(page.sources, map(known_items, page.sources), strict=True)
+        ]
+        targets = []
+        for name, word in zip(page.targets, page.words, strict=True):
+            if word in _TO_AGENTS:
+                at = known_agents(name)
+                targets.append(agents(name) if at is None else at)
+            else:
+                at = known_items(name)
+                targets.append(items(name) if at is None else at)
+        return Rows(
+            np.array(sources, np.int64),
+            np.array(targets, np.int64),
+            np.array(page.times, np.float64),
+            np.array(list(map(_TAG_OF.__getitem__, page.words)), np.uint8),
+        )
+
+    def _date(self, rows: Rows, written: NDArray[np.bool_], read: NDArray[np.bool_]) -> None:
+        """When and by whom items were written: the earliest writing counts, or the earliest mention before any."""
+        births, writers = np.frombuffer(self.births, np.float64), np.frombuffer(self.writers, np.int32)
+        writes = rows.where(written)
+        order = np.lexsort((writes.times, writes.sources))
+        items, first = np.unique(writes.sources[order], return_index=True)
+        times, agents = writes.times[order][first], writes.targets[order][first]
+        better = (writers[items] < 0) | (times < births[items])
+        births[items[better]], writers[items[better]] = times[better], agents[better]
+        named, shared = rows.where(~written), rows.where(~written & ~read)
+        mentioned = np.concatenate([named.sources, shared.targets])
+        moments = np.concatenate([named.times, shared.times])
+        unwritten = writers[mentioned] < 0
+        np.minimum.at(births, mentioned[unwritten], moments[unwritten])
+
+    def item_number(self, name: str, field: str = "item") -> int:
+        """The number of a known item or decision, else ``UnknownItem``."""
+        return self._known(self.items, name, field)
+
+    def agent_number(self, name: str) -> int:
+        """The number of a known agent, else ``UnknownItem``."""
+        return self._known(self.agents, name, "agent")
+
+    def _known(self, names: Names, name: str, field: str) -> int:
+        number = names.number.get(name)
+        if number is None:
+            raise UnknownItem(name, self._ledger.namespace, field)
+        return number
+
+    def births_now(self) -> Floats:
+        """Births as an array; a view that must not outlive the call, for the array behind it grows."""
+        return np.frombuffer(self.births, np.float64)
+
+    def until_now(self) -> Floats:
+        """Ends of carriage as an array; a view like ``births_now``."""
+        return np.frombuffer(self.carriage.until, np.float64)
+
+    def spread(
+        self, starts: Iterable[int], *, back: bool = False, live: bool = False, max_hops: int | None = None
+    ) -> tuple[Ints, Ints]:
+        """Breadth-first reach along influence, as columns (item, hops), without the starts.
+
+        ``back`` walks from child to parent. ``live`` leaves out what repairs have stopped.
+        """
+        edges = self.parents if back else self.children
+        hindered = live and self.carriage.hinders
+        seen, frontier = self._unseen(), list(dict.fromkeys(starts))
+        for start in frontier:
+            seen[start] = 1
+        layers: list[Ints] = [np.array(frontier, np.int64)]
+        sizes: list[int] = []
+        width = len(frontier)
+        while width and (max_hops is None or len(sizes) < max_hops):
+            if width >= WIDE:
+                layers.append(self._wide_step(layers[-1][-width:], seen, edges, hindered))
+                width = len(layers[-1])
+                frontier = layers[-1].tolist() if width < WIDE else []
+                sizes.append(width)
+                continue
+            if hindered:
+                reached = frontier = self._thin_live_step(frontier, seen, edges)
+                sizes.append(len(frontier))
+            else:
+                left = None if max_hops is None else max_hops - len(sizes)
+                reached, walked, frontier = edges.walk(frontier, seen, WIDE, left)
+                sizes += walked
+            layers.append(np.array(reached, np.int64))
+            width = len(frontier)
+        touched = np.concatenate(layers)
+        np.frombuffer(seen, np.uint8)[touched] = 0
+        return touched[len(layers[0]) :], np.repeat(np.arange(1, len(sizes) + 1), sizes)
+
+    def _unseen(self) -> bytearray:
+        """One zero per item. Kept from walk to walk, each cleaning up behind itself: a fresh one would cost more than
+        most walks do."""
+        self._flags.extend(bytes(len(self.items) - len(self._flags)))
+        return self._flags
+
+    def _thin_live_step(self, frontier: list[int], seen: bytearray, edges: Adjacency) -> list[int]:
+        until, births, cuts = self.carriage.until, self.births, self.carriage.cuts
+        found = []
+        for node in frontier:
+            last = until[node]
+            cut = cuts.get(node, ())
+            for child in edges.of(node):
+                if not seen[child] and births[child] <= last and child not in cut:
+                    seen[child] = 1
+                    found.append(child)
+        return found
+
+    def _wide_step(self, nodes: Ints, seen: bytearray, edges: Adjacency, live: bool) -> Ints:
+        owners, targets, _, _ = edges.gather(nodes)
+        if live:
+            keep = self.births_now()[targets] <= self.until_now()[nodes[owners]]
+            for node in self.carriage.cuts.keys() & set(nodes.tolist()) if self.carriage.cuts else ():
+                keep &= ~((nodes[owners] == node) & np.isin(targets, list(self.carriage.cuts[node])))
+            targets = targets[keep]
+        flags = np.frombuffer(seen, np.uint8)
+        flags[targets[flags[targets] == 0]] = 2
+        fresh = np.flatnonzero(flags == 2)
+        flags[fresh] = 1
+        return fresh

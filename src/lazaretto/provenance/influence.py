@@ -1,0 +1,87 @@
+"""Which items still carry influence, as repairs left them.
+
+- A superseded item carries none: another item has taken its place.
+- A hidden (isolated) item carries none from the moment it was hidden. What it had reached by then stays reached,
+  for hiding a note does not clean the notes already made from it.
+- A cut (pruned) edge carries none, whatever its ends do.
+- Undoing a receipt, or releasing an item, gives the influence back.
+
+What an event does to an item's state is read from ``changes_of``, the rule the store itself follows; only cuts, which
+are about an edge and not about an item, are read here.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterator
+
+from lazaretto.ledger.item_state import changes_of
+from lazaretto.types import Event, EventKind
+
+STATE_KINDS = (EventKind.SUPERSEDED, EventKind.REPAIRED, EventKind.UNDONE, EventKind.RELEASED)
+"""Events that change who carries influence; all others only add edges."""
+
+NEVER, ALWAYS = -math.inf, math.inf
+
+
+def _cuts_of(event: Event) -> Iterator[tuple[str, str]]:
+    """The (parent, child) edges that a repair's steps cut."""
+    plan = (event.body or {}).get("plan") or {}
+    for step in plan.get("steps") or ():
+        parent = (step.get("detail") or {}).get("parent")
+        if step["action"] == "cut" and parent:
+            yield parent, step["item"]
+
+
+class Carriage:
+    """The state of influence per numbered item, changed by one event at a time in the ledger's order."""
+
+    def __init__(self) -> None:
+        self.until = array("d")
+        """Per item: the last moment at which it carries influence."""
+        self.cuts: dict[int, set[int]] = {}
+        """Item -> those of its children that a repair cut off from it."""
+        self.hidden: dict[int, float] = {}
+        """Items out of sight, and since when."""
+        self.superseded: set[int] = set()
+        """Items that others have replaced."""
+        self._cuts_by_receipt: dict[str, list[tuple[int, int]]] = {}
+
+    @property
+    def hinders(self) -> bool:
+        """Whether any repair stops anything at all."""
+        return bool(self.hidden or self.superseded or self.cuts)
+
+    def grow(self, count: int) -> None:
+        """Make room for more items, which carry influence until further notice."""
+        self.until.extend([ALWAYS] * count)
+
+    def apply(self, event: Event, number: Callable[[str], int]) -> None:
+        """Follow one event of ``STATE_KINDS``; ``number`` turns an item's id into its number."""
+        for name, field, value in changes_of(event.kind, event.subject, event.body):
+            item = number(name)
+            if field == "hidden" and value:
+                self.hidden.setdefault(item, event.time)
+            elif field == "hidden":
+                self.hidden.pop(item, None)
+            elif field == "superseded_by":
+                (self.superseded.discard if value is None else self.superseded.add)(item)
+            self.until[item] = NEVER if item in self.superseded else self.hidden.get(item, ALWAYS)
+        if event.kind is EventKind.REPAIRED:
+            self._cut(event.subject, [(number(parent), number(child)) for parent, child in _cuts_of(event)])
+        elif event.kind is EventKind.UNDONE:
+            self._rejoin(event.subject)
+
+    def _cut(self, receipt: str, pairs: list[tuple[int, int]]) -> None:
+        fresh = [(parent, child) for parent, child in pairs if child not in self.cuts.get(parent, ())]
+        for parent, child in fresh:
+            self.cuts.setdefault(parent, set()).add(child)
+        if fresh:
+            self._cuts_by_receipt[receipt] = fresh
+
+    def _rejoin(self, receipt: str) -> None:
+        for parent, child in self._cuts_by_receipt.pop(receipt, ()):
+            self.cuts[parent].discard(child)
+            if not self.cuts[parent]:
+                del self.cuts[parent]

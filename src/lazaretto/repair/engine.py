@@ -1,0 +1,276 @@
+"""Plan, price, dry run, apply, receipt, undo: the frame that every repair works in.
+
+A plan carries, for each item it touches, the state it saw. Applying compares these with the ledger and appends
+everything in one transaction that is refused when anything else was recorded meanwhile; so a plan is applied to exactly
+what it was made for, as a whole or not at all. The same holds for undoing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from lazaretto.errors import InputError, RepairRefused, UnknownItem
+from lazaretto.ledger import ItemState, Ledger, seen_draft
+from lazaretto.policy import RepairLimits
+from lazaretto.repair.protocol import ACTIONS, Repair, RepairRequest, RepairView
+from lazaretto.types import (
+    Cost,
+    Draft,
+    EventKind,
+    MemoryFields,
+    Observation,
+    Receipt,
+    RepairPlan,
+    RepairStep,
+    Ruling,
+    new_id,
+    plain,
+)
+
+_TRIES = 50
+"""How often a busy ledger may overtake us before we give up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What one step would do."""
+
+    step: RepairStep
+    before: ItemState
+    after: ItemState
+
+
+def prepare(repair: Repair, request: RepairRequest, view: RepairView, limits: RepairLimits) -> RepairPlan:
+    """The repair's plan, with the states it rests on, its price, and the assurance that it is inside the limits."""
+    view.ledger.state(request.item)  # an unknown item is refused before anything is worked out
+    planned = repair.plan(request, view)
+    steps = tuple(_stamp(step, view.ledger) for step in planned.steps)
+    if not steps:
+        raise RepairRefused(f"{planned.repair}: nothing to do for {planned.origin}; it already is as asked")
+    authors = {o.agent for o in view.ledger.items(ids=[s.item for s in steps], hidden=True, limit=None)}
+    agents = tuple(dict.fromkeys((*planned.agents, *sorted(authors))))
+    benign = sum(_harmless(_was(step)) for step in steps if step.item != planned.origin)
+    price = {
+        "items": float(len(steps)),
+        "agents": float(len(agents)),
+        "benign_at_risk": float(benign),
+        "model_calls": 0.0,
+    }
+    plan = replace(planned, steps=steps, agents=agents, price={**price, **planned.price})
+    check_limits(plan, limits)
+    return plan
+
+
+def check_limits(plan: RepairPlan, limits: RepairLimits) -> None:
+    """``RepairRefused`` for a plan that is too wide."""
+    if len(plan.steps) > limits.max_items:
+        raise RepairRefused(
+            f"{plan.repair} would touch {len(plan.steps):,} items; the policy allows {limits.max_items:,} "
+            "(repair.max_items)"
+        )
+    if len(plan.agents) > limits.max_agents:
+        raise RepairRefused(
+            f"{plan.repair} would affect {len(plan.agents):,} agents; the policy allows {limits.max_agents:,} "
+            "(repair.max_agents)"
+        )
+
+
+def preview(plan: RepairPlan, ledger: Ledger) -> tuple[Preview, ...]:
+    """What applying the plan now would change, changing nothing; a stale plan is refused just as ``apply`` would."""
+    _refuse_stale(plan, ledger)
+    return tuple(Preview(step, before := _was(step), _after(before, step)) for step in plan.steps)
+
+
+def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits) -> Receipt:
+    """Do what the plan says, as a whole, and return the proof."""
+    check_limits(plan, limits)
+    check_plan(plan, ledger)
+    started = time.perf_counter()
+    for _ in range(_TRIES):
+        head = ledger.head()
+        _refuse_stale(plan, ledger)
+        receipt = Receipt(
+            plan=plan,
+            before={step.item: state_hash(_was(step)) for step in plan.steps},
+            after={step.item: state_hash(_after(_was(step), step)) for step in plan.steps},
+            cost=Cost(ms=(time.perf_counter() - started) * 1000, calls=int(plan.price.get("model_calls", 0))),
+            time=time.time(),
+        )
+        if _append(ledger, _drafts(receipt, ledger), head):
+            return receipt
+    raise RepairRefused(f"{plan.repair}: the ledger is too busy; nothing was changed, try again")
+
+
+def undo(receipt_id: str, ledger: Ledger) -> Receipt:
+    """Put everything back as it was before the receipt's repair; refused when it was undone or overtaken since."""
+    for _ in range(_TRIES):
+        head = ledger.head()
+        receipt = find_receipt(receipt_id, ledger)
+        if receipt.undone:
+            raise RepairRefused(f"{receipt_id} was already undone")
+        for item, expected in receipt.after.items():
+            if state_hash(ledger.state(item)) != expected:
+                raise RepairRefused(f"{item} has changed since {receipt_id}; plan a new repair instead")
+        restored: dict[str, dict[str, Any]] = {}
+        for step in receipt.plan.steps:
+            restored[step.item] = dict(step.detail["was"])
+            if step.action == "replace":
+                restored[step.detail["replacement"]["id"]] = {"hidden": True}
+        draft = Draft(EventKind.UNDONE, receipt_id, body={"restored": restored})
+        if _append(ledger, [draft], head):
+            return replace(receipt, undone=True)
+    raise RepairRefused(f"{receipt_id}: the ledger is too busy; nothing was changed, try again")
+
+
+def find_receipt(receipt_id: str, ledger: Ledger) -> Receipt:
+    """A receipt by its id."""
+    found: Receipt | None = None
+    undone = False
+    for event in ledger.events(subject=receipt_id, kinds=(EventKind.REPAIRED, EventKind.UNDONE)):
+        if event.kind is EventKind.UNDONE:
+            undone = True
+        elif event.body is not None:
+            found = _receipt_of(event.body)
+    if found is None:
+        raise UnknownItem(receipt_id, ledger.namespace, "receipt")
+    return replace(found, undone=undone)
+
+
+def receipts(ledger: Ledger) -> tuple[Receipt, ...]:
+    """Every repair of this namespace, oldest first."""
+    found: dict[str, Receipt] = {}
+    for event in ledger.events(kinds=(EventKind.REPAIRED, EventKind.UNDONE)):
+        if event.kind is EventKind.REPAIRED and event.body is not None:
+            found[event.subject] = _receipt_of(event.body)
+        elif event.subject in found:
+            found[event.subject] = replace(found[event.subject], undone=True)
+    return tuple(found.values())
+
+
+def state_hash(state: ItemState) -> str:
+    """The digest of how an item stands."""
+    return hashlib.sha256(orjson.dumps(plain(asdict(state)), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def plan_from_json(data: bytes | str) -> RepairPlan:
+    """A plan that was written to a file as JSON."""
+    try:
+        return _PLAN.validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "(file)"
+        raise InputError(f"plan: {place}", first["msg"], "Give the JSON that 'repair plan' wrote") from None
+
+
+def replacement(old: Observation, text: str) -> dict[str, Any]:
+    """What a ``replace`` step carries: the new item, made from the old one."""
+    return {"id": new_id(), "text": text, "agent": old.agent}
+
+
+_PLAN = TypeAdapter(RepairPlan)
+_RECEIPT = TypeAdapter(Receipt)
+_FIELDS = TypeAdapter(MemoryFields)
+
+
+def _receipt_of(body: Mapping[str, Any]) -> Receipt:
+    return _RECEIPT.validate_python(body)
+
+
+def _append(ledger: Ledger, drafts: Sequence[Draft], head: Any) -> bool:
+    """Append unless something else was recorded since ``head``; then the caller looks again."""
+    try:
+        ledger.append(drafts, expect=head)
+    except InputError as error:
+        if error.field != "expect":
+            raise
+        return False
+    return True
+
+
+def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
+    """``InputError`` for a plan that no repair of this frame wrote."""
+    items = [step.item for step in plan.steps]
+    if len(set(items)) != len(items):
+        raise InputError("plan.steps", "touch an item twice", "One step per item")
+    for step in plan.steps:
+        if step.action not in ACTIONS:
+            raise InputError("plan.steps", f"unknown action {step.action!r}", f"Use {', '.join(ACTIONS)}")
+        if not isinstance(step.detail.get("was"), Mapping):
+            raise InputError("plan.steps", f"the step for {step.item} lacks the state it was made for", "Plan it anew")
+        if step.action == "cut":
+            ledger.state(str(step.detail.get("parent", "")))
+        new = step.detail.get("replacement", {})
+        if step.action == "replace" and not (isinstance(new, Mapping) and {"id", "text", "agent"} <= set(new)):
+            raise InputError("plan.steps", f"the step for {step.item} lacks its replacement", "Plan it anew")
+
+
+def _stamp(step: RepairStep, ledger: Ledger) -> RepairStep:
+    return replace(step, detail={**step.detail, "was": plain(asdict(ledger.state(step.item)))})
+
+
+def _was(step: RepairStep) -> ItemState:
+    was = step.detail["was"]
+    word = was.get("ruling")
+    return ItemState(
+        hidden=bool(was.get("hidden")),
+        superseded_by=was.get("superseded_by"),
+        erased=bool(was.get("erased")),
+        ruling=None if word is None else Ruling.from_label(word),
+    )
+
+
+def _after(before: ItemState, step: RepairStep) -> ItemState:
+    if step.action in ("hide", "remove"):
+        return replace(before, hidden=True)
+    if step.action == "show":
+        return replace(before, hidden=False, ruling=Ruling.ALLOW)
+    if step.action == "replace":
+        return replace(before, superseded_by=step.detail["replacement"]["id"])
+    return before
+
+
+def _harmless(state: ItemState) -> bool:
+    return state.ruling is None or state.ruling <= Ruling.WARN
+
+
+def _refuse_stale(plan: RepairPlan, ledger: Ledger) -> None:
+    for step in plan.steps:
+        if ledger.state(step.item) != _was(step):
+            raise RepairRefused(f"the plan is stale: {step.item} has changed since it was made; plan it anew")
+
+
+def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
+    """New items first, then the receipt, then what follows from it."""
+    brought: list[Draft] = []
+    follow: list[Draft] = []
+    for step in receipt.plan.steps:
+        if step.action == "show":
+            follow.append(Draft(EventKind.RELEASED, step.item, body={"receipt": receipt.id}))
+        elif step.action == "replace":
+            new, old = step.detail["replacement"], ledger.item(step.item)
+            fields = _FIELDS.validate_python(new["fields"]) if "fields" in new else old.fields
+            made = replace(
+                old, id=new["id"], text=new["text"], agent=new["agent"], fields=fields, parents=(old.id,),
+                time=receipt.time,
+            )  # fmt: skip
+            brought.append(seen_draft(made))
+            follow.append(Draft(EventKind.SUPERSEDED, new["id"], new["agent"], {"old": step.item}))
+    return [*brought, Draft(EventKind.REPAIRED, receipt.id, body=plain(_without_texts(receipt))), *follow]
+
+
+def _without_texts(receipt: Receipt) -> Receipt:
+    """The receipt as it is recorded: new texts stand in their own items alone, so that erasing one leaves no copy."""
+    steps = tuple(
+        replace(step, detail={**step.detail, "replacement": {k: v for k, v in new.items() if k != "text"}})
+        if (new := step.detail.get("replacement"))
+        else step
+        for step in receipt.plan.steps
+    )
+    return replace(receipt, plan=replace(receipt.plan, steps=steps))

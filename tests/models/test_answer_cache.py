@@ -1,0 +1,93 @@
+"""The remembering chat model: computed once, sampled never, and whole after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from lazaretto.errors import StoreDamaged
+from lazaretto.models.answer_cache import MemoChat, request_key
+from lazaretto.models.protocol import ChatModel, Completion, Message, Request
+from lazaretto.models.scripted import ScriptedChatModel
+
+
+def ask(text: str, image: bytes = b"", temperature: float = 0.0, tokens: int = 9) -> Request:
+    images = (image,) if image else ()
+    return Request((Message("user", text, images),), max_tokens=tokens, temperature=temperature)
+
+
+def counting() -> ScriptedChatModel:
+    said = {"n": 0}
+
+    def script(request: Request) -> str | Completion:
+        said["n"] += 1
+        if request.messages[0].text == "fail":
+            return Completion("", fault="gone")
+        return f"answer {said['n']}"
+
+    return ScriptedChatModel(script)
+
+
+def texts(chat: ChatModel, *requests: Request) -> list[str]:
+    return [c.text for c in asyncio.run(chat.complete(requests))]
+
+
+def test_equal_requests_are_computed_once_within_and_across_batches() -> None:
+    memo = MemoChat(counting())
+    assert texts(memo, ask("a"), ask("b"), ask("a")) == ["answer 1", "answer 2", "answer 1"]
+    assert texts(memo, ask("b"), ask("c")) == ["answer 2", "answer 3"]
+    assert memo.computed == 3
+    assert texts(memo, ask("a"), ask("b")) == ["answer 1", "answer 2"]
+    assert memo.chat.batches == [2, 1]  # type: ignore[attr-defined]
+
+
+def test_everything_that_decides_an_answer_is_part_of_its_name() -> None:
+    different = [ask("a"), ask("b"), ask("a", b"x"), ask("a", b"y"), ask("a", tokens=8), ask("a", temperature=0.5)]
+    assert len({request_key(request) for request in different}) == len(different)
+    assert request_key(ask("a", b"x")) == request_key(ask("a", b"x"))
+
+
+def test_sampled_answers_and_failures_are_asked_again() -> None:
+    memo = MemoChat(counting())
+    warm = ask("a", temperature=1.0)
+    assert texts(memo, warm, warm) == ["answer 1", "answer 2"]
+    assert texts(memo, warm) == ["answer 3"]
+    assert [c.fault for c in asyncio.run(memo.complete([ask("fail"), ask("fail")]))] == ["gone", "gone"]
+    assert texts(memo, ask("fail")) == [""]
+    assert memo.computed == 5
+
+
+def test_a_folder_keeps_answers_for_every_process_that_opens_it(tmp_path: Path) -> None:
+    first, beside = MemoChat(counting(), tmp_path), MemoChat(counting(), tmp_path)
+    assert texts(first, ask("a"), ask("b")) == ["answer 1", "answer 2"]
+    assert texts(beside, ask("b"), ask("c"), ask("a")) == ["answer 2", "answer 1", "answer 1"]
+    assert (first.computed, beside.computed) == (2, 1)
+    assert texts(MemoChat(counting(), tmp_path), ask("c"), ask("fail")) == ["answer 1", ""]
+
+
+def test_what_a_kill_cut_short_was_never_there(tmp_path: Path) -> None:
+    memo = MemoChat(counting(), tmp_path)
+    texts(memo, ask("a"))
+    bad = {"x": Completion("whole"), "y": Completion(object())}  # type: ignore[arg-type]
+    with pytest.raises(sqlite3.Error):
+        memo._remember(bad)
+    again = MemoChat(counting(), tmp_path)
+    assert texts(again, ask("a")) == ["answer 1"] and again._kept is not None
+    assert again._kept.find(["x", "y"]) == {}
+
+
+def test_two_who_answer_the_same_keep_the_first_answer(tmp_path: Path) -> None:
+    first, second = MemoChat(counting(), tmp_path), MemoChat(counting(), tmp_path)
+    assert first._kept is not None and second._kept is not None
+    first._kept.keep({"k": Completion("one")})
+    second._kept.keep({"k": Completion("two")})
+    assert second._kept.find(["k"])["k"].text == "one"
+
+
+def test_a_file_that_is_no_store_is_named_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "answers.db").write_bytes(b"not a database, but long enough to be taken for one" * 20)
+    with pytest.raises(StoreDamaged, match=r"answers\.db.*delete it"):
+        MemoChat(counting(), tmp_path)

@@ -1,0 +1,195 @@
+"""Exports of an outbreak: what they hold, and that hostile ids and texts cannot break out of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lazaretto.errors import InputError, MissingExtra
+from lazaretto.ledger import Ledger
+from lazaretto.provenance.drawing.canvas import Curve, Style, arrow_head, showable
+from lazaretto.provenance.drawing.export import FORMATS, draw, to_dot, to_json, to_mermaid, to_png, to_svg
+from lazaretto.provenance.drawing.subgraph import Link, Node, Scene
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import (
+    Channel,
+    Cost,
+    Draft,
+    EdgeKind,
+    EventKind,
+    Observation,
+    Receipt,
+    RepairPlan,
+    RepairStep,
+    plain,
+)
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """web -> summary -> plan (isolated) with a decision; ``other`` is a clean ancestor of plan."""
+    ledger = Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}")
+
+    def note(name: str, agent: str, time: float, *parents: str) -> None:
+        ledger.observe(Observation(agent, Channel.MEMORY, f"text of {name}", id=name, parents=parents, time=time))
+
+    note("web", "scout", 1.0)
+    note("other", "scout", 2.0)
+    ledger.append([Draft(EventKind.RETRIEVED, "web", "archivist", time=3.0)])
+    note("summary", "archivist", 4.0, "web")
+    note("plan", "planner", 5.0, "summary", "other")
+    body = {"what": "paid", "success": False, "rests_on": ["plan"]}
+    plan = RepairPlan("isolate", "plan", (RepairStep("plan", "hide"),))
+    receipt = plain(Receipt(plan, {}, {}, Cost(), 7.0, id="rc_1"))
+    ledger.append(
+        [
+            Draft(EventKind.REPORTED, "de_1", "cashier", body, 6.0),
+            Draft(EventKind.REPAIRED, "rc_1", "", receipt, 7.0),
+        ]
+    )
+    return ledger
+
+
+@pytest.fixture
+def scene(ledger: Ledger) -> Scene:
+    texts = {one.id: one.text for one in ledger.items(hidden=True, limit=None)}
+    return ProvenanceGraph(ledger).scene("web", texts=texts)
+
+
+def test_a_scene_has_states_hops_and_typed_links(ledger: Ledger, scene: Scene) -> None:
+    things = {node.id: (node.kind, node.state, node.hops) for node in scene.nodes if node.kind != "agent"}
+    assert things == {
+        "web": ("item", "infected", 0),
+        "summary": ("item", "infected", 1),
+        "plan": ("item", "isolated", 2),
+        "de_1": ("decision", "infected", 3),
+    }
+    agents = {node.id: node.time for node in scene.nodes if node.kind == "agent"}
+    assert agents == {"scout": 1.0, "archivist": 3.0, "planner": 5.0, "cashier": 6.0}
+    assert Link("summary", "web", EdgeKind.DERIVED_FROM, 4.0) in scene.links
+    assert Link("plan", "de_1", EdgeKind.INFLUENCED, 6.0) in scene.links
+    assert Link("web", "archivist", EdgeKind.RETRIEVED_BY, 3.0) in scene.links
+    assert scene.patient_zero == "web" and scene.left_out == 0
+    plan = ProvenanceGraph(ledger).scene("plan", infected=["summary", "plan"])
+    assert {n.id: n.state for n in plan.nodes if n.kind == "item"}["other"] == "clean"
+    assert {n.id: n.hops for n in plan.nodes if n.kind == "item"} == {"web": -2, "other": -1, "summary": -1, "plan": 0}
+
+
+def test_a_limit_keeps_the_nearest_and_says_what_is_missing(ledger: Ledger) -> None:
+    graph = ProvenanceGraph(ledger)
+    small = graph.scene("web", limit=2)
+    assert {n.id for n in small.nodes if n.kind != "agent"} == {"web", "summary"} and small.left_out == 2
+    assert "not shown: 2" in to_svg(small)
+    with pytest.raises(InputError, match="limit"):
+        graph.scene("web", limit=0)
+
+
+def test_json_holds_the_whole_scene(scene: Scene) -> None:
+    data = json.loads(to_json(scene))
+    assert data["focus"] == data["patient_zero"] == "web"
+    assert {node["id"] for node in data["nodes"] if node["kind"] == "item"} == {"web", "summary", "plan"}
+    assert {"source": "summary", "target": "web", "kind": "derived_from", "time": 4.0} in data["links"]
+
+
+def test_svg_marks_patient_zero_colours_states_and_explains_itself(scene: Scene) -> None:
+    root = ElementTree.fromstring(to_svg(scene))
+    words = [element.text for element in root.iter(f"{SVG}text")]
+    assert words.count("patient zero") == 1
+    for word in ("infected", "isolated", "superseded", "clean", "decision", "made from", "read", "scout", "cashier"):
+        assert word in words
+    hints = {e.text or "" for e in root.iter(f"{SVG}title")}
+    assert any(h.startswith("plan by planner (isolated)") for h in hints)
+    marks = {e.find(f"{SVG}title").text: e for e in root.iter(f"{SVG}circle") if e.find(f"{SVG}title") is not None}  # type: ignore[union-attr]
+    xs = [
+        float(marks[next(h for h in marks if h and h.startswith(n))].get("cx", "")) for n in ("web", "summary", "plan")
+    ]
+    assert xs == sorted(xs), "time runs from left to right"
+
+
+def test_svg_reaches_for_nothing_outside_itself(scene: Scene) -> None:
+    svg = to_svg(scene)
+    assert not re.search(r"<script|<image|<foreignObject|href=|url\(|@import", svg)
+    assert re.findall(r"https?://[^\"]+", svg) == ["http://www.w3.org/2000/svg"]
+
+
+def test_png_shows_the_same_picture(scene: Scene) -> None:
+    pytest.importorskip("matplotlib")
+    assert to_png(scene).startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_png_without_matplotlib_says_what_to_install(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    with pytest.raises(MissingExtra, match=r"lazaretto\[plot\]"):
+        to_png(scene)
+
+
+def test_an_unknown_format_is_refused(scene: Scene) -> None:
+    with pytest.raises(InputError, match="format"):
+        draw(scene, "gif")
+
+
+HOSTILE = [
+    '"];evil[label="x',
+    "<script>alert(1)</script>",
+    "]]>&amp;--><b>",
+    "a\\",
+    'a\\"',
+    "x\ny\r\n  end",
+    "\x00\x1b[31mred\x07",
+    "\u202egnp.exe\u2066\u200b",
+    "\ud800 lone",
+    "`rm -rf`${HOME}#quot;",
+    "$x^2$",
+    "",
+]
+TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40))
+
+
+def hostile_scene(ids: list[str], text: str) -> Scene:
+    items = [Node(name, "item", ids[0], float(place), "infected", place, text) for place, name in enumerate(ids)]
+    agent = Node(ids[0], "agent", ids[0], 0.0, "infected", 0)  # an agent that is named like an item
+    links = [Link(b, a, EdgeKind.DERIVED_FROM, 1.0) for a, b in pairwise(ids)]
+    links += [Link(name, ids[0], EdgeKind.RETRIEVED_BY, 2.0) for name in ids]
+    return Scene(ids[0], ids[0], (agent, *items), tuple(links), 0)
+
+
+@given(st.lists(TEXTS.filter(bool), min_size=1, max_size=4, unique=True), TEXTS)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_nothing_breaks_out_of_its_label(ids: list[str], text: str) -> None:
+    scene = hostile_scene(ids, text)
+    for style in FORMATS:
+        draw(scene, style).encode("utf-8")
+    root = ElementTree.fromstring(to_svg(scene))
+    allowed = {"svg", "title", "rect", "path", "circle", "polygon", "text"}
+    assert {element.tag.removeprefix(SVG) for element in root.iter()} <= allowed
+    data = json.loads(to_json(scene))
+    assert [n["id"] for n in data["nodes"][1:]] == [i.encode("utf-8", "replace").decode() for i in ids]
+    string = r'"(?:[^"\\\n]|\\.)*"'
+    names = r"  n\d+ \[label=" + string + r' shape=\w+ fillcolor="#\w+" color="#\w+"( peripheries=2)?\];'
+    edges = r'  n\d+ -> n\d+ \[label="\w+"\];'
+    for row in to_dot(scene).split("\n")[2:-2]:
+        assert re.fullmatch(f"({names})|({edges})", row), row
+    node = r'  n\d+[\[({]"(?:[^\W_]|[ ._:,…-]|#\d+;)*"[\])}]:::\w+'
+    for row in to_mermaid(scene).split("\n")[1:-1]:
+        assert re.fullmatch(rf"{node}|  n\d+ -->\|\w+\| n\d+|  classDef \w+ fill:#\w+,stroke:#\w+", row), row
+
+
+def test_hidden_characters_become_visible_and_long_text_is_cut() -> None:
+    assert showable("a\u202eb\u200bc\x1b") == "a\ufffdb\ufffdc\ufffd"
+    assert showable("two\n  lines") == "two lines"
+    assert showable("abcdefgh", 5) == "abcd…"
+
+
+def test_an_arrow_points_where_its_curve_goes() -> None:
+    tip, left, right = arrow_head(Curve((0, 0), (5, 0), (5, 0), (10, 0), Style()), length=4, half_width=1)
+    assert tip == (10, 0) and {left, right} == {(6.0, 1.0), (6.0, -1.0)}
