@@ -6,10 +6,10 @@ written by the standard library's ``sqlite3`` to another file with the same sche
 takes the rows of ``lz_events`` alone, without any index but the key: what a bare log without items, edges and search
 would cost.
 
-    python benchmarks/append.py                 # ratios, and how they change as the ledger grows
-    python benchmarks/append.py --write         # also writes its section of docs/performance.md
+    python lab/benchmarks/append.py                 # ratios, and how they change as the ledger grows
+    python lab/benchmarks/append.py --write         # also writes its section of docs/performance.md
 
-The time to open a ledger of 1,000,000 edges is measured by benchmarks/graph.py.
+The time to open a ledger of 1,000,000 edges is measured by lab/benchmarks/graph.py.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def section(results: list[dict[str, float]]) -> str:
     lines = [
         "## Appending",
         "",
-        "`python benchmarks/append.py`: batches of an ordinary crew's events (half new items, half reads), beside a",
+        "`python lab/benchmarks/append.py`: batches of a crew's events (half new items, half reads), beside a",
         "plain `executemany` of the same rows into the same tables and indexes, one durable transaction per batch.",
         "100 % would mean that checking, hashing, linking and deriving cost nothing. *Events alone* is the harder",
         "yardstick: the rows of the log only, without items, edges, indexes and search. Each percentage is a median",

@@ -1,6 +1,6 @@
 """How infectious pictures of each budget are: crafts them and measures alpha and beta on chats they never saw.
 
-    PYTHONPATH=src:. python benchmarks/attack_budgets.py --out runs/budgets --device cuda
+    PYTHONPATH=src:. python lab/benchmarks/attack_budgets.py --out runs/budgets --device cuda
 
 Training and validation chats come from different personas, pictures and seeds. Writes ``table.json`` and the pictures.
 """
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lazaretto.agents.album import Keepsake, picture_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem, picture_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import picture_title
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.attacks.infectious.chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats
@@ -33,9 +33,9 @@ from lazaretto_lab.worlds.scenes.album import album_pool
 BUDGETS = tuple(Budget("pixel", eps) for eps in (4, 8, 16, 32)) + tuple(Budget("border", h) for h in (6, 8, 10, 12))
 
 
-def kept(count: int, seed: int) -> list[Keepsake]:
+def kept(count: int, seed: int) -> list[AlbumItem]:
     """Drawn pictures as albums hold them."""
-    return [picture_keepsake(p.data, picture_title(p.file_name)) for p in album_pool(count, seed)]
+    return [picture_item(p.data, picture_title(p.file_name)) for p in album_pool(count, seed)]
 
 
 def main() -> None:
@@ -57,10 +57,10 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     vlm, clip = models_from(options.weights, options.backbone, options.text_encoder, options.device)
-    mind = Mind(vlm, EmbeddingCache(clip))
+    agent_model = AgentModel(vlm, EmbeddingCache(clip))
     models = PocketGradients(vlm, clip)
-    training = record_chats(mind, kept(300, 11), options.chats, 1, TRAIN_PERSONAS)
-    validation = record_chats(mind, kept(300, 22), options.validation, 2, VALIDATION_PERSONAS)
+    training = record_chats(agent_model, kept(300, 11), options.chats, 1, TRAIN_PERSONAS)
+    validation = record_chats(agent_model, kept(300, 22), options.validation, 2, VALIDATION_PERSONAS)
     numbers = [int(number) for number in options.bases.split(",")]
     bases, table, began = kept(max(numbers) + 1, 33), [], time.time()
     named = {b.label: b for b in BUDGETS}
@@ -82,9 +82,9 @@ def main() -> None:
                 row["seconds"] = time.time() - started
                 data = _png(result.pixels)
                 (options.out / f"{name}-{budget.label}-{number}.png").write_bytes(data)
-                virus = picture_keepsake(data, base.title)
+                virus = picture_item(data, base.title)
                 for state in (False, True):
-                    seen = asdict(measure(mind, virus, TARGETS[name], validation, infected=state))
+                    seen = asdict(measure(agent_model, virus, TARGETS[name], validation, infected=state))
                     row |= {f"{key}{'_infected' if state else ''}": value for key, value in seen.items()}
                 table.append(row)
                 print(

@@ -1,9 +1,9 @@
 """Seeks the cures that Cowpox answers the shipped attack pictures with, as hard as those pictures were sought.
 
-    python benchmarks/cures.py --out runs/cures --device cuda --rows pixel
+    python lab/benchmarks/cures.py --out runs/cures --device cuda --rows pixel
 
-The experiments find them in ``lab/src/lazaretto_lab/studies/outbreak/cures``, and what lies there is not sought again: take it away to
-make it anew. A cure that is not there is sought when it is needed, which takes hours without a GPU.
+The experiments find them in ``studies/outbreak/cures``, and what lies there is not sought again: take it away to make
+it anew. A cure that is not there is sought when it is needed, which takes hours without a GPU.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
         context = DefenceContext(chat, embedder, (), (virus,), settings, 0, options.out)
         defence, began = cowpox(settings.defence_settings, context), time.perf_counter()
         assert isinstance(defence, Cowpox)
-        cure = defence.make_cure(virus.keepsake, virus.target)
+        cure = defence.make_cure(virus.album_item, virus.target)
         print(f"{row.name}: cure {cure.key[:12]} after {time.perf_counter() - began:.0f} s", flush=True)
 
 

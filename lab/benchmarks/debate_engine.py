@@ -1,7 +1,7 @@
 """The debate engine against a stub endpoint: CPU per item, items per second, prompt characters.
 
-python benchmarks/debate_engine.py            # print
-python benchmarks/debate_engine.py --write    # and put the section into docs/performance.md
+python lab/benchmarks/debate_engine.py            # print
+python lab/benchmarks/debate_engine.py --write    # and put the section into docs/performance.md
 
 The stub (``stub_endpoint.py``) runs in its own process on the same machine and gives canned answers after 0 or 100
 ms; every item is a full two-round debate of six calls through the ``openai`` SDK. The reference program, measured the
@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lazaretto.gates.content.arbitration import Order
-from lazaretto.gates.content.chat_roles import Chair, chat_table
-from lazaretto.gates.content.debate import DebateSettings, Transcript, hear_all
+from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
+from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debates
 from lazaretto.gates.content.prompts import CONSTITUTION, arbiter_duty, debater_duty, supporter_duty
-from lazaretto.gates.content.records import Exhibit, Role
+from lazaretto.gates.content.records import Content, Role
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 
 STUB = Path(__file__).resolve().parents[2] / "tests" / "stub_endpoint.py"
@@ -53,13 +53,13 @@ async def run(url: str, items: int, at_once: int, transport: str) -> tuple[float
     """(CPU ms per item, items per second, transcripts)."""
     model = OpenAIChat(Endpoint("stub", url, concurrency=at_once, transport=transport))
     roles = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
-    table = chat_table({role: Chair(role, model) for role in roles})
-    exhibits = [Exhibit(f"i{n}", TEXT, description=PICTURE) for n in range(items)]
-    async for _ in hear_all(table, exhibits[:at_once], at_once=at_once):
+    table = chat_panel({role: RoleModel(role, model) for role in roles})
+    contents = [Content(f"i{n}", TEXT, description=PICTURE) for n in range(items)]
+    async for _ in hold_debates(table, contents[:at_once], at_once=at_once):
         pass  # opens the connections
     done: list[Transcript] = []
     cpu, wall = time.process_time(), time.perf_counter()
-    async for _, transcript in hear_all(table, exhibits, DebateSettings(), at_once=at_once):
+    async for _, transcript in hold_debates(table, contents, DebateSettings(), at_once=at_once):
         assert isinstance(transcript, Transcript) and not transcript.faults, transcript
         assert transcript.cost.calls == 6
         done.append(transcript)
@@ -70,7 +70,7 @@ async def run(url: str, items: int, at_once: int, transport: str) -> tuple[float
 
 def characters(transcript: Transcript) -> tuple[int, int, int]:
     """(ours, the same content with the debate so far sent twice, the difference) in prompt characters per item."""
-    ours = sum(charge.prompt_chars for charge in transcript.charges)
+    ours = sum(role_cost.prompt_chars for role_cost in transcript.role_costs)
     speeches = [len(turn.argument) for turn in transcript.turns]
     # the reference repeats all earlier speeches in every later debater's and the arbiter's prompt
     repeated = sum(sum(speeches[:n]) for n in range(1, len(speeches) + 1))

@@ -1,8 +1,8 @@
 """How fast the epidemic is: against its plain Python transcription, as it grows, in reference mode, and over Ray.
 
-    python benchmarks/epidemic.py             # prints the figures (about two minutes)
-    python benchmarks/epidemic.py --ray 2     # also spreads the largest run over Ray and compares bit by bit
-    python benchmarks/epidemic.py --write     # also writes its section of docs/performance.md
+    python lab/benchmarks/epidemic.py             # prints the figures (about two minutes)
+    python lab/benchmarks/epidemic.py --ray 2     # also spreads the largest run over Ray and compares bit by bit
+    python lab/benchmarks/epidemic.py --write     # also writes its section of docs/performance.md
 
 Both sides run in one process, one after the other, at the same sizes, on one thread. Times are CPU seconds, so that a
 busy machine does not favour either; the largest run also states wall-clock time and peak memory, in a process of its

@@ -1,6 +1,6 @@
 """The evidence foresight has on each shipped attack picture and on benign ones, in spreads above the benign middle.
 
-    python benchmarks/foresight_evidence.py --benign 300
+    python lab/benchmarks/foresight_evidence.py --benign 300
 
 Calibrates as the experiments do (kept in the cache folder). A benign picture is rehearsed in an album of ten, a virus
 in an album of its own. Rehearsals are drawn with ``--seed``, so sums differ a little from seed to seed.
@@ -16,16 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from lazaretto.agents.album import Album, Keepsake
+from lazaretto.agents.album import Album, AlbumItem
 from lazaretto.agents.history import History
-from lazaretto.agents.model import Mind
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.turn import AgentState
-from lazaretto.gates.foresight.backend import MindStage
-from lazaretto.gates.foresight.monitor import Watch
+from lazaretto.gates.foresight.backend import AgentModelBackend
+from lazaretto.gates.foresight.monitor import MemoryMonitor
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.experiment import load_experiment
-from lazaretto_lab.studies.foresight.calibration import Calibrator, WatchWanted, watch_defence
+from lazaretto_lab.studies.foresight.calibration import Calibrator, MonitorOptions, monitor_defence
 from lazaretto_lab.studies.outbreak.attack import viruses_for
 from lazaretto_lab.studies.outbreak.models import models_for, remembering
 from lazaretto_lab.studies.outbreak.parts import DefenceContext, pool_for
@@ -35,23 +35,23 @@ BUDGET = 100.0
 """Model calls per agent and round: enough to rehearse everything."""
 
 
-def shipped() -> dict[str, Keepsake]:
+def shipped() -> dict[str, AlbumItem]:
     """The attack pictures of the experiments, under the titles they have there."""
-    found: dict[str, Keepsake] = {}
+    found: dict[str, AlbumItem] = {}
     for experiment in ("foresight/table1", "foresight/adaptive"):
         for row in load_experiment(experiment).expanded_rows():
             attack = row.settings.get("attack", {})
             if attack.get("picture"):
-                found[attack["picture"]] = viruses_for(read_settings(row.settings))[0].keepsake
+                found[attack["picture"]] = viruses_for(read_settings(row.settings))[0].album_item
     return found
 
 
-def looked_at(watch: Watch, agents: list[AgentState], stage: MindStage, seed: int) -> None:
+def looked_at(monitor: MemoryMonitor, agents: list[AgentState], backend: AgentModelBackend, seed: int) -> None:
     """Rehearse everything these agents hold."""
     rng = random.Random(seed)
     for _ in range(20):
-        asyncio.run(watch.diagnose(agents, stage, rng))
-        if all(reading.collapse is not None for reading in watch.readings.values()):
+        asyncio.run(monitor.diagnose(agents, backend, rng))
+        if all(reading.collapse is not None for reading in monitor.readings.values()):
             return
 
 
@@ -65,26 +65,26 @@ def main() -> None:
     benign, viruses, people = pool_for(settings)[: options.benign], shipped(), persona_pool(60, 5)
     with tempfile.TemporaryDirectory() as folder:
         context = DefenceContext(chat, embedder, benign, (), settings, 0, Path(folder))
-        watch = watch_defence(WatchWanted(budget=BUDGET, curiosity=BUDGET), Calibrator.of(context)).watch
-        mind = Mind(remembering(chat, Path(folder)), EmbeddingCache(embedder))
+        monitor = monitor_defence(MonitorOptions(budget=BUDGET, curiosity=BUDGET), Calibrator.of(context)).monitor
+        agent_model = AgentModel(remembering(chat, Path(folder)), EmbeddingCache(embedder))
         albums = [tuple(benign[i : i + 10]) for i in range(0, len(benign), 10)]
         albums += [(virus,) for virus in viruses.values()]
         agents = [AgentState(str(i), people[i % 60], Album(10, held), History()) for i, held in enumerate(albums)]
-        looked_at(watch, agents, MindStage(mind), options.seed)
-    scales = watch.scales
+        looked_at(monitor, agents, AgentModelBackend(agent_model), options.seed)
+    scales = monitor.scales
     print(f"limit {scales.infected:.2f}; strongest of {len(benign)} benign", end=" ")
-    print(f"{max(watch.score(k.key) for k in benign):.2f}")
-    cosines = [1 - r.misnamed for k in benign if (r := watch.readings[k.key]).misnamed is not None]
+    print(f"{max(monitor.score(k.key) for k in benign):.2f}")
+    cosines = [1 - r.misnamed for k in benign if (r := monitor.readings[k.key]).misnamed is not None]
     lowest, middle, highest = np.quantile(cosines, (0, 0.5, 1))
     print(f"cosine of picture and title, benign: {lowest:.2f} to {highest:.2f}, middle {middle:.2f}")
     print("| picture | pull | alike | beside | misnamed | sum | cosine to title |\n|---|---:|---:|---:|---:|---:|---:|")
     for name, virus in viruses.items():
-        r = watch.readings[virus.key]
+        r = monitor.readings[virus.key]
         parts = (scales.pull(r.pull), scales.collapse(r.collapse), scales.beside(r.beside), scales.misnamed(r.misnamed))
         cosine = "" if r.misnamed is None else f"{1 - r.misnamed:.2f}"
         print(
             f"| {Path(name).stem} | "
-            + " | ".join(f"{p:.1f}" for p in (*parts, watch.score(virus.key)))
+            + " | ".join(f"{p:.1f}" for p in (*parts, monitor.score(virus.key)))
             + f" | {cosine} |"
         )
 

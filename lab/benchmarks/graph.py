@@ -1,6 +1,6 @@
 """The provenance graph at one million edges, against recursive SQL over the same tables in the same file.
 
-    python benchmarks/graph.py [--edges 1000000] [--write] [--json FILE] [--ledger FILE]
+    python lab/benchmarks/graph.py [--edges 1000000] [--write] [--json FILE] [--ledger FILE]
 
 Builds a real ledger in a temporary folder, opens the graph on it, asks the same questions of all and checks that the
 answers agree. There are two peers, both with a warm cache and no layer between them and SQLite: SQL over the tables as
@@ -422,7 +422,7 @@ def table(facts: dict[str, Any]) -> str:
         f"{facts['edges']:,} edges: {facts['items']:,} items, {facts['agents']:,} agents, {facts['decisions']:,} "
         f"decisions, in a SQLite ledger. Opening the graph takes {facts['open_s']:.1f} s "
         f"({facts['open_cpu_s']:.1f} s of processor time) and {facts['graph_mb']:.0f} MB of resident memory. "
-        f"Measured on {facts['machine']}, load average {facts['load']:.1f}, with `python benchmarks/graph.py`.",
+        f"Measured on {facts['machine']}, load average {facts['load']:.1f}, with `python lab/benchmarks/graph.py`.",
         "",
         "The graph's answers are columns whose rows are made when looked at; *with rows* makes all of them. *p99* is "
         "by the clock, with processor time in brackets; fewer than a hundred questions give their largest.",

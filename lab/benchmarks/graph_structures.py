@@ -2,7 +2,7 @@
 
 Three candidates answer the same question, "what does this item reach, in how many hops", on three shapes: an ordinary
 outbreak, a hub with 100,000 descendants, and a chain of 100,000 steps. Times are processor times.
-Run: python benchmarks/graph_structures.py
+Run: python lab/benchmarks/graph_structures.py
 """
 
 from __future__ import annotations

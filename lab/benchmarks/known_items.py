@@ -4,9 +4,9 @@ Each size has a store of its own; the stores take turns, so that a busy machine 
 written straight into the table, as the gate itself would write them one by one; everything timed goes through
 the gate.
 
-    python benchmarks/known_items.py                      # all sizes (two minutes, about 1 GB of temporary disk)
-    python benchmarks/known_items.py --sizes 1000 100000  # quicker
-    python benchmarks/known_items.py --write              # also writes its section of docs/performance.md
+    python lab/benchmarks/known_items.py                      # all sizes (two minutes, about 1 GB of temporary disk)
+    python lab/benchmarks/known_items.py --sizes 1000 100000  # quicker
+    python lab/benchmarks/known_items.py --write              # also writes its section of docs/performance.md
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def table(took: dict[tuple[str, int], list[Taken]], sizes: list[int], alone: dic
     lines = [
         "## Known items",
         "",
-        "`python benchmarks/known_items.py --write`: the block list asked about one item, with so many known texts",
+        "`python lab/benchmarks/known_items.py --write`: the block list asked about one item, with so many known texts",
         f"and as many known pictures (at most {MAX_PICTURES:,}: fifteen index rows each, a million in all).",
         "Milliseconds: median, p99 by the clock (and of the processor), all sizes taking turns in one run; the last",
         "column compares medians of processor time.",

@@ -1,8 +1,8 @@
 """What the memory gate costs per write, how that grows with the store, and rivals on the same texts and writes.
 
-    python benchmarks/memory_gate.py                 # structured decisions, batch, text path and peers' writes
-    python benchmarks/memory_gate.py --pairs DATA    # also recall and false positives on matched pairs of that folder
-    python benchmarks/memory_gate.py --write         # also writes its section of docs/performance.md
+    python lab/benchmarks/memory_gate.py                 # structured decisions, batch, text path and peers' writes
+    python lab/benchmarks/memory_gate.py --pairs DATA    # also recall and false positives on that folder's pairs
+    python lab/benchmarks/memory_gate.py --write         # also writes its section of docs/performance.md
 
 Structured decisions are timed without the embedding, on records that pass and on records that are held. The peers
 (agent-memory-guard, agent-immune, memory-blackbox) are measured where they are installed, as they come.
@@ -21,9 +21,9 @@ import numpy as np
 from performance_page import write_section
 
 from lazaretto.errors import InputError
-from lazaretto.gates.memory.evidence import Window, joined, shortened, taken
+from lazaretto.gates.memory.evidence import Window, joined, taken, window_rows
 from lazaretto.gates.memory.record_model import load_model
-from lazaretto.gates.memory.record_screener import StructuredScreener
+from lazaretto.gates.memory.record_screener import RecordScreener
 from lazaretto_lab.studies.memory.peers import PEERS, Judge, open_peer
 from lazaretto_lab.training.records.baselines import CANDIDATES, Data
 from lazaretto_lab.worlds.shared_memory import Scenario, simulate
@@ -53,7 +53,7 @@ def structured(log: Log, sizes: tuple[int, ...]) -> list[str]:
     poisoned = log.poisoned[rows]
     screeners = {}
     for size in sizes:
-        screener = StructuredScreener(load_model())
+        screener = RecordScreener(load_model())
         honest = np.flatnonzero(~poisoned)
         for start in range(0, size, 2_000):
             chosen = honest[np.arange(start, min(start + 2_000, size)) % len(honest)]
@@ -81,9 +81,9 @@ def batch(log: Log) -> list[str]:
     vectors = np.empty((len(log), 768), np.float32)
     embedding = processor(lambda: _embed_into(vectors, log))
     agents = [f"t{t}.a{a}" for t, a in zip(log.team.tolist(), log.agent.tolist(), strict=True)]
-    alone = processor(lambda: StructuredScreener(load_model()).risks(agents, vectors))
+    alone = processor(lambda: RecordScreener(load_model()).risks(agents, vectors))
     sample = slice(0, 20_000)
-    explained = processor(lambda: StructuredScreener(load_model()).screen_many(agents[sample], vectors[sample]))
+    explained = processor(lambda: RecordScreener(load_model()).screen_many(agents[sample], vectors[sample]))
     ours = len(log) / alone
     singles = _one_by_one(log, vectors)
     slowest = min(singles, key=singles.__getitem__)
@@ -113,7 +113,7 @@ def _one_by_one(log: Log, vectors: np.ndarray) -> dict[str, float]:
     window = Window()
     looks = []
     for some in np.split(rows, len(rows) // 500):
-        part = shortened(vectors[some])
+        part = window_rows(vectors[some])
         names = [f"t{t}.a{a}" for t, a in zip(log.team[some].tolist(), log.agent[some].tolist(), strict=True)]
         looks.append(window.look(part, names))
         window.add(part, names, some.tolist(), np.ones(len(part), np.float32))
@@ -225,7 +225,7 @@ def main() -> None:
     }  # fmt: skip
     if options.pairs:
         sections["pairs"] = lambda: ["Matched pairs:", "", *pairs(options.pairs, options.count)]
-    lines = ["## Memory gate", "", "`python benchmarks/memory_gate.py --write`"]
+    lines = ["## Memory gate", "", "`python lab/benchmarks/memory_gate.py --write`"]
     for name, section in sections.items():
         if name in options.parts:
             made = ["", *section()]

@@ -1,6 +1,6 @@
 """How long the album-chat world takes on the pocket models: wall and processor seconds, calls, pictures encoded.
 
-    python benchmarks/outbreak.py --rounds 64 --out runs/speed
+    python lab/benchmarks/outbreak.py --rounds 64 --out runs/speed
 
 Undefended, 128 agents, four of them with the attack picture of the 16/255 budget. The run lies in ``--out`` and goes
 on where it was interrupted; times are of this process alone. ``--write`` renews the section of docs/performance.md.
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from performance_page import write_section
 
-from lazaretto.agents.model import Mind
-from lazaretto.models.answer_cache import MemoChat
+from lazaretto.agents.model import AgentModel
+from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.experiment import load_experiment
 from lazaretto_lab.studies.outbreak.attack import viruses_for
@@ -41,9 +41,9 @@ def main() -> None:
     settings = read_settings({**row.settings, "rounds": options.rounds})
     pool, viruses = pool_for(settings), viruses_for(settings)
     model, embedder = models_for(settings.models, notes=False)
-    chat = model if options.forget else MemoChat(model, options.out)
-    mind = Mind(chat, EmbeddingCache(embedder, options.out))
-    world = AlbumChat(settings.scenario(options.seed), mind, pool, viruses, folder=options.out / "world")
+    chat = model if options.forget else CachedChat(model, options.out)
+    agent_model = AgentModel(chat, EmbeddingCache(embedder, options.out))
+    world = AlbumChat(settings.scenario(options.seed), agent_model, pool, viruses, folder=options.out / "world")
     begun, wall, processor = len(world.rounds), time.perf_counter(), time.process_time()
 
     def tell(trace: RoundTrace) -> None:
@@ -60,7 +60,7 @@ def main() -> None:
         "wall seconds": round(time.perf_counter() - wall),
         "processor seconds": round(time.process_time() - processor),
         "model calls": calls,
-        "answers computed": chat.computed if isinstance(chat, MemoChat) else calls,
+        "answers computed": chat.computed if isinstance(chat, CachedChat) else calls,
         "pictures encoded": outcome.pictures_encoded,
         "distinct pictures met": outcome.contents_met,
         "cumulative infection at the end, %": round(measure_spread(outcome).cumulative[-1], 2),

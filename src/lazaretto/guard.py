@@ -24,7 +24,7 @@ from lazaretto import plugins
 from lazaretto.errors import InputError, PolicyError, RepairRefused
 from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
-from lazaretto.gates.runner import Seat, Worker, run_stages
+from lazaretto.gates.runner import GateSlot, Worker, run_stages
 from lazaretto.ingest.raw_input import RawInput, read, read_ids, read_name, read_text
 from lazaretto.ingest.reading_log import ReadingLog
 from lazaretto.ledger import Ledger
@@ -52,7 +52,7 @@ from lazaretto.types import (
 if TYPE_CHECKING:
     from lazaretto.agents.persona import Persona
     from lazaretto.gates.foresight.adapter import Foresight, ForesightAgent
-    from lazaretto.learn.calibration import WatchCalibration
+    from lazaretto.learn.calibration import MonitorCalibration
     from lazaretto.models.protocol import TextEmbedder
 
 log = logging.getLogger("lazaretto")
@@ -122,19 +122,19 @@ class Guard:
         self.graph = ProvenanceGraph(ledger)
         own = dict(gates or {})
         self.policy.require_gates({*plugins.GATES.names(), *own}, file)
-        self._seats = {name: _seat(name, own, self.policy, file) for name, _ in self.policy.gate_names()}
+        self._slots = {name: _slot(name, own, self.policy, file) for name, _ in self.policy.gate_names()}
         self._contexts = {
             name: GateContext(ledger, self.graph, self.policy.gates.get(name, {}), limits=self.policy.limits)
-            for name in self._seats
+            for name in self._slots
         }
         self._learners: dict[str, Learner] = {}
-        for name, seat in self._seats.items():
-            gate: object = seat.gate
+        for name, slot in self._slots.items():
+            gate: object = slot.gate
             if isinstance(gate, Learner):
                 self._learners[name] = gate
         self._reading = ReadingLog(ledger, messages=self.policy.influence.messages)
         self._threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
-        self._door: Worker | None = None
+        self._sync_worker: Worker | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -169,7 +169,9 @@ class Guard:
         parents: Sequence[str] = (),
     ) -> Decision:
         """Judge something an agent is about to read or say, and record both."""
-        return await self._admit(RawInput(agent, channel or _road(text, image), text, image, None, parents, source))
+        return await self._admit(
+            RawInput(agent, channel or _channel_for(text, image), text, image, None, parents, source)
+        )
 
     async def remember(
         self,
@@ -222,7 +224,7 @@ class Guard:
         def sent(item: str, decision: Decision) -> list[Draft]:
             return [Draft(EventKind.SENT, item, sender, {"to": to})] if decision.allowed else []
 
-        return await self._admit(RawInput(sender, _road(text, image), text, image, None, parents, source), sent)
+        return await self._admit(RawInput(sender, _channel_for(text, image), text, image, None, parents, source), sent)
 
     async def report(
         self, agent: str, *, what: str, success: bool | None = None, rests_on: Sequence[str] | None = None
@@ -247,20 +249,20 @@ class Guard:
         return decision
 
     def rehearse_with(
-        self, calibration: WatchCalibration | str | Path, embedder: TextEmbedder, personas: Sequence[Persona]
+        self, calibration: MonitorCalibration | str | Path, embedder: TextEmbedder, personas: Sequence[Persona]
     ) -> None:
         """Set up ``before_turn``: a calibration (or its file), an embedder of texts, and whom rehearsals play.
 
         Budget and evidence are those of the policy's table ``[gates.foresight]``.
         """
         from lazaretto.gates.foresight.adapter import Foresight
-        from lazaretto.gates.foresight.monitor import Watch, WatchSettings
-        from lazaretto.learn.calibration import WatchCalibration, load
+        from lazaretto.gates.foresight.monitor import MemoryMonitor, MonitorSettings
+        from lazaretto.learn.calibration import MonitorCalibration, load
 
-        if not isinstance(calibration, WatchCalibration):
-            calibration = WatchCalibration.from_json(load(Path(calibration)))
-        settings = read_settings(WatchSettings, self.policy.gates.get("foresight", {}), key="gates.foresight")
-        self.foresight = Foresight(Watch(calibration.gauge, calibration.scales, personas, settings), embedder)
+        if not isinstance(calibration, MonitorCalibration):
+            calibration = MonitorCalibration.from_json(load(Path(calibration)))
+        settings = read_settings(MonitorSettings, self.policy.gates.get("foresight", {}), key="gates.foresight")
+        self.foresight = Foresight(MemoryMonitor(calibration.gauge, calibration.scales, personas, settings), embedder)
 
     async def before_turn(self, agent: ForesightAgent) -> BeforeTurn:
         """Rehearse what the agent would say; remove what would speak through it, here and in every other memory.
@@ -357,9 +359,9 @@ class Guard:
         Works inside a running event loop too, which then stands still meanwhile.
         """
         with self._lock:
-            if self._door is None:
-                self._door = Worker("door")
-            door = self._door
+            if self._sync_worker is None:
+                self._sync_worker = Worker("door")
+            door = self._sync_worker
         if threading.current_thread() is door.thread:
             coroutine.close()
             raise InputError("run", "was called from inside a call that is itself being run", "Use await there")
@@ -372,10 +374,10 @@ class Guard:
 
     def close(self) -> None:
         """Let threads and store go."""
-        for seat in self._seats.values():
-            seat.close()
+        for slot in self._slots.values():
+            slot.close()
         with self._lock:
-            door, self._door = self._door, None
+            door, self._sync_worker = self._sync_worker, None
         if door is not None:
             door.stop()
         self._threads.shutdown(wait=True)
@@ -406,7 +408,7 @@ class Guard:
             observation = replace(observation, image=digest)
         rules = self.policy.channels[observation.channel]
         started = time.perf_counter()
-        examined = await run_stages(self._seats, rules, observation, self._contexts)
+        examined = await run_stages(self._slots, rules, observation, self._contexts)
         decision = decide(observation.id, examined, rules.fail_mode, (time.perf_counter() - started) * 1000)
         ruled = Draft(EventKind.RULED, observation.id, body=plain(decision))
         await self._in_thread(self._record, observation, [ruled, *also(observation.id, decision)], examined.verdicts)
@@ -474,7 +476,7 @@ class Guard:
         return RepairView(self.ledger, self.graph)
 
 
-def _road(text: str | bytes, image: bytes | None) -> Channel:
+def _channel_for(text: str | bytes, image: bytes | None) -> Channel:
     return Channel.IMAGE if image is not None and not text else Channel.MESSAGE
 
 
@@ -485,14 +487,14 @@ def _verdict(body: Mapping[str, Any]) -> Verdict:
     return Verdict(body["gate"], body["subject"], ruling, body["risk"], (low, high), body["rule"])
 
 
-def _seat(name: str, own: Mapping[str, Gate], policy: Policy, file: str) -> Seat:
+def _slot(name: str, own: Mapping[str, Gate], policy: Policy, file: str) -> GateSlot:
     """The gate of that name; one that cannot be made is missing, and the policy's fail mode will say so."""
     if name in own:
-        return Seat(name, own[name])
+        return GateSlot(name, own[name])
     try:
-        return Seat(name, plugins.GATES.factory(name)(policy.gates.get(name, {})))
+        return GateSlot(name, plugins.GATES.factory(name)(policy.gates.get(name, {})))
     except PolicyError as error:
         raise PolicyError(error.key, error.found, error.allowed, file) from None
     except Exception as error:
         log.warning("gate %r cannot be used: %s", name, error)
-        return Seat(name, None, f"{type(error).__name__}: {error}")
+        return GateSlot(name, None, f"{type(error).__name__}: {error}")

@@ -101,14 +101,14 @@ def pixel_digest(image: Image.Image) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PerceptualHash:
     """What a picture looks like from afar: a 64-bit perceptual hash and a coarse grid of colours."""
 
     hash: int
     colours: bytes
 
     @classmethod
-    def of(cls, image: Image.Image) -> Look:
+    def of(cls, image: Image.Image) -> PerceptualHash:
         """The look of a decoded picture."""
         shown = flat(image)
         resample = Image.Resampling.LANCZOS
@@ -119,11 +119,11 @@ class Look:
         colours = shown.resize((COLOUR_SIDE, COLOUR_SIDE), Image.Resampling.BOX).tobytes()
         return cls(int.from_bytes(np.packbits(bits).tobytes(), "big"), colours)
 
-    def distance(self, other: Look) -> int:
+    def distance(self, other: PerceptualHash) -> int:
         """How many of the 64 bits differ."""
         return (self.hash ^ other.hash).bit_count()
 
-    def colour_gap(self, other: Look) -> int:
+    def colour_gap(self, other: PerceptualHash) -> int:
         """The largest difference of any colour of the grid, 0 to 255."""
         return max(abs(a - b) for a, b in zip(self.colours, other.colours, strict=True))
 
@@ -132,7 +132,7 @@ class Look:
         return f"{self.hash:016x}{self.colours.hex()}"
 
     @classmethod
-    def from_hex(cls, text: str) -> Look:
+    def from_hex(cls, text: str) -> PerceptualHash:
         """Back from ``hex``."""
         return cls(int(text[:16], 16), bytes.fromhex(text[16:]))
 

@@ -20,7 +20,7 @@ from lazaretto.errors import InputError
 
 
 @dataclass(frozen=True)
-class Table:
+class PluginTable:
     """One kind of part."""
 
     kind: str
@@ -55,7 +55,7 @@ def _load(point: EntryPoint) -> Callable[..., Any]:
     return factory
 
 
-GATES = Table(
+GATES = PluginTable(
     "gate",
     "lazaretto.gates",
     {
@@ -65,7 +65,7 @@ GATES = Table(
         "memory": "lazaretto.gates.memory.gate:make",
     },
 )
-REPAIRS = Table(
+REPAIRS = PluginTable(
     "repair",
     "lazaretto.repairs",
     {

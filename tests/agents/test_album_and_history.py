@@ -6,27 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazaretto.agents.album import Album, note_keepsake, picture_keepsake
+from lazaretto.agents.album import Album, note_item, picture_item
 from lazaretto.agents.history import History
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.errors import InputError
 
 
 def kept(*names: str) -> tuple[object, ...]:
-    return tuple(picture_keepsake(name.encode(), name) for name in names)
+    return tuple(picture_item(name.encode(), name) for name in names)
 
 
 def test_an_album_drops_its_oldest_and_allows_copies() -> None:
     album = Album(3, kept("a", "b", "c"))  # type: ignore[arg-type]
-    fuller = album.add(picture_keepsake(b"c", "c"))
+    fuller = album.add(picture_item(b"c", "c"))
     assert fuller.listing == ("b", "c", "c")
     assert album.listing == ("a", "b", "c")
-    assert picture_keepsake(b"c").key in fuller
+    assert picture_item(b"c").key in fuller
 
 
 def test_removing_takes_every_copy_and_puts_nothing_in_its_place() -> None:
     album = Album(4, kept("a", "b", "a", "c"))  # type: ignore[arg-type]
-    a = picture_keepsake(b"a").key
+    a = picture_item(b"a").key
     assert album.without([a]).listing == ("b", "c")
     assert album.only([a]).listing == ("a", "a")
     assert album.rolled_back().listing == ("a", "b", "a")
@@ -35,12 +35,12 @@ def test_removing_takes_every_copy_and_puts_nothing_in_its_place() -> None:
 
 
 def test_content_decides_what_is_the_same() -> None:
-    assert picture_keepsake(b"x", "one") == picture_keepsake(b"x", "other")
-    assert note_keepsake("hello there").key != picture_keepsake(b"hello").key
-    assert note_keepsake("one two three four five six seven eight").title == "one two three four five six"
+    assert picture_item(b"x", "one") == picture_item(b"x", "other")
+    assert note_item("hello there").key != picture_item(b"hello").key
+    assert note_item("one two three four five six seven eight").title == "one two three four five six"
 
 
-@pytest.mark.parametrize("make", [lambda: picture_keepsake(b""), lambda: note_keepsake("  "), lambda: Album(0)])
+@pytest.mark.parametrize("make", [lambda: picture_item(b""), lambda: note_item("  "), lambda: Album(0)])
 def test_nothing_is_refused_with_a_reason(make: object) -> None:
     with pytest.raises(InputError):
         make()  # type: ignore[operator]

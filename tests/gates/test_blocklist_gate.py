@@ -20,7 +20,7 @@ from lazaretto.gates.blocklist import MAX_DISTANCE, look_keys, make
 from lazaretto.gates.normalization import CONFUSABLE, fold
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
-from lazaretto.pictures import Look, decode, pixel_digest
+from lazaretto.pictures import PerceptualHash, decode, pixel_digest
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Observation, Ruling, Verdict
 
@@ -241,8 +241,8 @@ def test_keys_are_narrow_enough() -> None:
 
 
 def test_looks_survive_storing() -> None:
-    look = Look.of(drawing())
-    assert Look.from_hex(look.hex()) == look
+    look = PerceptualHash.of(drawing())
+    assert PerceptualHash.from_hex(look.hex()) == look
     assert pixel_digest(decode(saved(drawing(), "PNG"), 10**6)) == pixel_digest(decode(saved(drawing(), "BMP"), 10**6))
 
 

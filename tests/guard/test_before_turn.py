@@ -12,8 +12,8 @@ import pytest
 from lazaretto import Guard, InputError, Policy
 from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import PolicyError
-from lazaretto.gates.foresight.adapter import AdapterStage, Exchange, ForesightAgent, Memory, state_of
-from lazaretto.learn.calibration import WatchCalibration, calibrate_watch, save
+from lazaretto.gates.foresight.adapter import AdapterBackend, Exchange, ForesightAgent, Memory, state_of
+from lazaretto.learn.calibration import MonitorCalibration, calibrate_monitor, save
 from lazaretto.models.scripted import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(dimension=512)
@@ -53,10 +53,10 @@ def notes(seed: int, count: int = 6) -> dict[str, Memory]:
 
 
 @pytest.fixture(scope="module")
-def calibration() -> WatchCalibration:
+def calibration() -> MonitorCalibration:
     crew = [Notetaker(f"benign-{i}", notes(i)) for i in range(12)]
     states = [state_of(agent)[0] for agent in crew]
-    return asyncio.run(calibrate_watch(states, persona_pool(12, 1), AdapterStage(crew, EMBEDDER), memories=40))
+    return asyncio.run(calibrate_monitor(states, persona_pool(12, 1), AdapterBackend(crew, EMBEDDER), memories=40))
 
 
 POLICY = Policy(gates={"foresight": {"budget": 40.0}})
@@ -106,7 +106,7 @@ def test_a_kept_calibration_and_the_policy_set_it_up(tmp_path: Path, calibration
     save(calibration, tmp_path / "benign.json")
     with Guard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
         guard.rehearse_with(tmp_path / "benign.json", EMBEDDER, PEOPLE)
-        assert guard.foresight is not None and guard.foresight.watch.settings.budget == 40.0
+        assert guard.foresight is not None and guard.foresight.monitor.settings.budget == 40.0
         with pytest.raises(InputError, match="cannot read"):
             guard.rehearse_with(tmp_path / "nothing.json", EMBEDDER, PEOPLE)
     wrong = Policy(gates={"foresight": {"bugdet": 1.0}})

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from lazaretto import Guard, LazarettoError
-from lazaretto.gates.foresight.adapter import Foreseen
+from lazaretto.gates.foresight.adapter import AgentFindings
 from lazaretto.gates.foresight.monitor import Diagnosis
 from lazaretto.policy import Policy
 from lazaretto.types import plain
@@ -29,9 +29,9 @@ class Accuser:
     def __init__(self, item: str) -> None:
         self.item = item
 
-    async def look(self, agent: Any, without: Any = ()) -> Foreseen:
+    async def look(self, agent: Any, without: Any = ()) -> AgentFindings:
         found = () if self.item in without else (self.item,)
-        return Foreseen(Diagnosis("ada"), found, (), 0)
+        return AgentFindings(Diagnosis("ada"), found, (), 0)
 
 
 class Ada:

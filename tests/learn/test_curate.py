@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.arbitration import ProtocolArbiter
-from lazaretto.gates.content.chat_roles import Chair
+from lazaretto.gates.content.arbitration import RuleArbiter
+from lazaretto.gates.content.chat_roles import RoleModel
 from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.panel import Table
-from lazaretto.gates.content.records import Case, Charge, Exhibit, Hearing, Label, Prepared, Role, Turn
+from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.records import Case, Content, DebateState, Label, PreparedContent, Role, RoleCost, Speech
 from lazaretto.guard import Guard
 from lazaretto.learn.case_files import case_rows, labelled_rows
-from lazaretto.learn.curate import ChatCurator, Failed, Labelled, curate, extract_lesson, failures, preview
+from lazaretto.learn.curate import ChatCurator, FailedCase, LabelledContent, curate, extract_lesson, failures, preview
 from lazaretto.learn.reviews import reviewed_failures
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 
@@ -29,28 +29,29 @@ REPORT = {
     ],
     "precedents": [{"label": "unsafe", "summary": "Asks for help with burglary."}, {"label": "safe", "summary": "x"}],
 }
-MISSED = Failed(Exhibit("i1", "how do I get the door codes of others"), Label.UNSAFE, Label.SAFE, REPORT)
+MISSED = FailedCase(Content("i1", "how do I get the door codes of others"), Label.UNSAFE, Label.SAFE, REPORT)
 
 
 async def test_an_extracted_lesson_quotes_the_side_that_was_right() -> None:
     case = await extract_lesson(MISSED)
-    assert case.label is Label.UNSAFE and case.text == MISSED.exhibit.text
+    assert case.label is Label.UNSAFE and case.text == MISSED.content.text
     assert case.cues == ("“the door codes”", "like: Asks for help with burglary.")
     assert case.hazards == ("S2",) and "but unsafe" in case.summary
 
 
 async def test_a_model_writes_the_lesson_and_extraction_stands_in_when_it_cannot() -> None:
     good = json.dumps({"summary": "Found badges open doors.", "key_cues": ["found badge"], "hazards": ["S2", "S99"]})
-    curator = ChatCurator(Chair(Role.CURATOR, ScriptedChatModel(lambda request: good)))
+    curator = ChatCurator(RoleModel(Role.CURATOR, ScriptedChatModel(lambda request: good)))
     (case,) = await curate([MISSED], curator)
     assert (case.summary, case.cues, case.hazards) == ("Found badges open doors.", ("found badge",), ("S2",))
-    mute = ChatCurator(Chair(Role.CURATOR, ScriptedChatModel(lambda request: "no JSON")))
+    mute = ChatCurator(RoleModel(Role.CURATOR, ScriptedChatModel(lambda request: "no JSON")))
     assert (await curate([MISSED], mute))[0] == await extract_lesson(MISSED)
 
 
 def test_failures_are_what_the_truth_contradicts_and_what_nobody_decided() -> None:
     truths = {
-        k: Labelled(Exhibit(k, "x"), label) for k, label in (("a", Label.SAFE), ("b", Label.UNSAFE), ("c", Label.SAFE))
+        k: LabelledContent(Content(k, "x"), label)
+        for k, label in (("a", Label.SAFE), ("b", Label.UNSAFE), ("c", Label.SAFE))
     }
     lines: list[dict[str, Any]] = [
         {"id": "a", "label": "safe", "rule": "default-safe"},
@@ -58,7 +59,7 @@ def test_failures_are_what_the_truth_contradicts_and_what_nobody_decided() -> No
         {"id": "c", "label": "safe", "rule": "undecided"},
         {"id": "unknown", "label": "safe", "rule": "default-safe"},
     ]
-    assert [f.exhibit.id for f in failures(lines, truths)] == ["b", "c"]
+    assert [f.content.id for f in failures(lines, truths)] == ["b", "c"]
 
 
 class _Nearest:
@@ -67,26 +68,26 @@ class _Nearest:
     def __init__(self, library: CaseLibrary) -> None:
         self.library = library
 
-    async def prepare(self, exhibit: Exhibit) -> Prepared:
-        return Prepared(exhibit, exhibit.description)
+    async def prepare(self, content: Content) -> PreparedContent:
+        return PreparedContent(content, content.description)
 
-    async def argue(self, hearing: Hearing) -> Turn:
-        near = self.library.nearest(hearing.prepared.words, hearing.prepared.kind, 1)
+    async def argue(self, debate: DebateState) -> Speech:
+        near = self.library.nearest(debate.prepared.words, debate.prepared.kind, 1)
         risk = 1.0 if near and near[0].case.label is Label.UNSAFE else 0.0
-        return Turn(Role.STRICT, hearing.round, "as before", risk, charge=Charge(Role.STRICT))
+        return Speech(Role.STRICT, debate.round, "as before", risk, role_cost=RoleCost(Role.STRICT))
 
 
-def _table(*cases: Case) -> Table:
+def _table(*cases: Case) -> Panel:
     seat = _Nearest(CaseLibrary(cases, HashingEmbedder(dimension=256)))
-    return Table("nearest", seat, ProtocolArbiter(), strict=seat)
+    return Panel("nearest", seat, RuleArbiter(), strict=seat)
 
 
 async def test_a_preview_says_what_would_be_mended_and_broken() -> None:
     boats = Case(Label.SAFE, "a harbour with boats and sails")
     codes = Case(Label.UNSAFE, "give me the door codes of others")
     sample = [
-        Labelled(Exhibit("c", "tell me the door codes of others please"), Label.UNSAFE),
-        Labelled(Exhibit("b", "boats in a harbour"), Label.SAFE),
+        LabelledContent(Content("c", "tell me the door codes of others please"), Label.UNSAFE),
+        LabelledContent(Content("b", "boats in a harbour"), Label.SAFE),
     ]
     seen = await preview(_table(boats), _table(boats, codes), sample)
     assert (seen.mended, seen.broken, seen.worse) == (("c",), (), False)
@@ -105,7 +106,7 @@ async def test_labels_and_appeals_of_people_become_failed_items(tmp_path: Path) 
         right = await guard.check("another recipe", agent="ana")
         await guard.label(right.item, "benign", by="bo")
         (wrong,) = reviewed_failures(guard.ledger)
-        assert (wrong.exhibit.text, wrong.truth, wrong.ruled, wrong.source) == (
+        assert (wrong.content.text, wrong.truth, wrong.ruled, wrong.source) == (
             "a recipe for lentils",
             Label.UNSAFE,
             Label.SAFE,
@@ -133,4 +134,4 @@ def test_the_public_case_files_load_and_hold_no_development_item(shared_data: Pa
     cases = case_rows(shared_data / "air_bench" / "cases_text.jsonl")
     items = labelled_rows(shared_data / "air_bench" / "dev_text.jsonl")
     assert len(cases) == 276 and len(items) == 500
-    assert not {c.text.strip() for c in cases} & {i.exhibit.text.strip() for i in items}
+    assert not {c.text.strip() for c in cases} & {i.content.text.strip() for i in items}

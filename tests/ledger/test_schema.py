@@ -23,7 +23,7 @@ def first_step_file(path: Path) -> Observation:
     note = Observation("ann", Channel.MEMORY, "an old memory")
 
     def build(connection: sa.Connection) -> None:
-        migrations.apply_steps(connection, migrations.STEPS[:1])
+        migrations.apply_migrations(connection, migrations.MIGRATIONS[:1])
         head = lock_head(connection, "default")
         assert head is not None
         rows = link_batch(Linker("default"), head, check_drafts([seen_draft(note)], "default"))
@@ -75,7 +75,7 @@ def test_the_steps_build_what_the_tables_say(store_url: str) -> None:
             assert found == wanted, table.name
             key = inspector.get_pk_constraint(table.name)["constrained_columns"]
             assert key == [column.name for column in table.primary_key.columns], table.name
-        assert migrations.steps_present(connection) == tuple(step.number for step in migrations.STEPS)
+        assert migrations.applied_migrations(connection) == tuple(step.number for step in migrations.MIGRATIONS)
     store.close()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto.errors import StoreDamaged
-from lazaretto.models.answer_cache import MemoChat, request_key
+from lazaretto.models.answer_cache import CachedChat, request_key
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
 from lazaretto.models.scripted import ScriptedChatModel
 
@@ -36,7 +36,7 @@ def texts(chat: ChatModel, *requests: Request) -> list[str]:
 
 
 def test_equal_requests_are_computed_once_within_and_across_batches() -> None:
-    memo = MemoChat(counting())
+    memo = CachedChat(counting())
     assert texts(memo, ask("a"), ask("b"), ask("a")) == ["answer 1", "answer 2", "answer 1"]
     assert texts(memo, ask("b"), ask("c")) == ["answer 2", "answer 3"]
     assert memo.computed == 3
@@ -51,7 +51,7 @@ def test_everything_that_decides_an_answer_is_part_of_its_name() -> None:
 
 
 def test_sampled_answers_and_failures_are_asked_again() -> None:
-    memo = MemoChat(counting())
+    memo = CachedChat(counting())
     warm = ask("a", temperature=1.0)
     assert texts(memo, warm, warm) == ["answer 1", "answer 2"]
     assert texts(memo, warm) == ["answer 3"]
@@ -61,26 +61,26 @@ def test_sampled_answers_and_failures_are_asked_again() -> None:
 
 
 def test_a_folder_keeps_answers_for_every_process_that_opens_it(tmp_path: Path) -> None:
-    first, beside = MemoChat(counting(), tmp_path), MemoChat(counting(), tmp_path)
+    first, beside = CachedChat(counting(), tmp_path), CachedChat(counting(), tmp_path)
     assert texts(first, ask("a"), ask("b")) == ["answer 1", "answer 2"]
     assert texts(beside, ask("b"), ask("c"), ask("a")) == ["answer 2", "answer 1", "answer 1"]
     assert (first.computed, beside.computed) == (2, 1)
-    assert texts(MemoChat(counting(), tmp_path), ask("c"), ask("fail")) == ["answer 1", ""]
+    assert texts(CachedChat(counting(), tmp_path), ask("c"), ask("fail")) == ["answer 1", ""]
 
 
 def test_what_a_kill_cut_short_was_never_there(tmp_path: Path) -> None:
-    memo = MemoChat(counting(), tmp_path)
+    memo = CachedChat(counting(), tmp_path)
     texts(memo, ask("a"))
     bad = {"x": Completion("whole"), "y": Completion(object())}  # type: ignore[arg-type]
     with pytest.raises(sqlite3.Error):
         memo._remember(bad)
-    again = MemoChat(counting(), tmp_path)
+    again = CachedChat(counting(), tmp_path)
     assert texts(again, ask("a")) == ["answer 1"] and again._kept is not None
     assert again._kept.find(["x", "y"]) == {}
 
 
 def test_two_who_answer_the_same_keep_the_first_answer(tmp_path: Path) -> None:
-    first, second = MemoChat(counting(), tmp_path), MemoChat(counting(), tmp_path)
+    first, second = CachedChat(counting(), tmp_path), CachedChat(counting(), tmp_path)
     assert first._kept is not None and second._kept is not None
     first._kept.keep({"k": Completion("one")})
     second._kept.keep({"k": Completion("two")})
@@ -90,4 +90,4 @@ def test_two_who_answer_the_same_keep_the_first_answer(tmp_path: Path) -> None:
 def test_a_file_that_is_no_store_is_named_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "answers.db").write_bytes(b"not a database, but long enough to be taken for one" * 20)
     with pytest.raises(StoreDamaged, match=r"answers\.db.*delete it"):
-        MemoChat(counting(), tmp_path)
+        CachedChat(counting(), tmp_path)

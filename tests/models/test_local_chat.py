@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.gates.content.chat_roles import Chair, chat_table
-from lazaretto.gates.content.debate import DebateSettings, hear
-from lazaretto.gates.content.records import Exhibit, Role
+from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
+from lazaretto.gates.content.debate import DebateSettings, hold_debate
+from lazaretto.gates.content.records import Content, Role
 from lazaretto.gates.content.report import report_data
 from lazaretto.models.local_chat import SMOLLM2, LocalChat, smollm2_file
 from lazaretto.models.protocol import Message, Request
@@ -25,8 +25,8 @@ ready = all(importlib.util.find_spec(part) for part in PARTS)
 async def test_smollm2_takes_every_seat_of_a_debate() -> None:
     model = LocalChat(SMOLLM2)
     roles = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
-    table = chat_table({role: Chair(role, model, max_tokens=12, again=0) for role in roles})
-    transcript = await hear(table, Exhibit("s", "May I mix bleach and ammonia?"), DebateSettings(rounds=1))
+    table = chat_panel({role: RoleModel(role, model, max_tokens=12, again=0) for role in roles})
+    transcript = await hold_debate(table, Content("s", "May I mix bleach and ammonia?"), DebateSettings(rounds=1))
     report = report_data(transcript)
     assert report["cost"]["calls"] == 4 and report["cost"]["tokens"] > 4 * 100
     assert all(c["completion_tokens"] > 0 for c in report["cost"]["by_role"])

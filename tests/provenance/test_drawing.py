@@ -17,7 +17,7 @@ from lazaretto.errors import InputError, MissingExtra
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.drawing.canvas import Curve, Style, arrow_head, showable
 from lazaretto.provenance.drawing.export import FORMATS, draw, to_dot, to_json, to_mermaid, to_png, to_svg
-from lazaretto.provenance.drawing.subgraph import Link, Node, Scene
+from lazaretto.provenance.drawing.subgraph import Link, Node, Subgraph
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import (
     Channel,
@@ -61,48 +61,48 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 @pytest.fixture
-def scene(ledger: Ledger) -> Scene:
+def subgraph(ledger: Ledger) -> Subgraph:
     texts = {one.id: one.text for one in ledger.items(hidden=True, limit=None)}
-    return ProvenanceGraph(ledger).scene("web", texts=texts)
+    return ProvenanceGraph(ledger).subgraph("web", texts=texts)
 
 
-def test_a_scene_has_states_hops_and_typed_links(ledger: Ledger, scene: Scene) -> None:
-    things = {node.id: (node.kind, node.state, node.hops) for node in scene.nodes if node.kind != "agent"}
+def test_a_scene_has_states_hops_and_typed_links(ledger: Ledger, subgraph: Subgraph) -> None:
+    things = {node.id: (node.kind, node.state, node.hops) for node in subgraph.nodes if node.kind != "agent"}
     assert things == {
         "web": ("item", "infected", 0),
         "summary": ("item", "infected", 1),
         "plan": ("item", "isolated", 2),
         "de_1": ("decision", "infected", 3),
     }
-    agents = {node.id: node.time for node in scene.nodes if node.kind == "agent"}
+    agents = {node.id: node.time for node in subgraph.nodes if node.kind == "agent"}
     assert agents == {"scout": 1.0, "archivist": 3.0, "planner": 5.0, "cashier": 6.0}
-    assert Link("summary", "web", EdgeKind.DERIVED_FROM, 4.0) in scene.links
-    assert Link("plan", "de_1", EdgeKind.INFLUENCED, 6.0) in scene.links
-    assert Link("web", "archivist", EdgeKind.RETRIEVED_BY, 3.0) in scene.links
-    assert scene.patient_zero == "web" and scene.left_out == 0
-    plan = ProvenanceGraph(ledger).scene("plan", infected=["summary", "plan"])
+    assert Link("summary", "web", EdgeKind.DERIVED_FROM, 4.0) in subgraph.links
+    assert Link("plan", "de_1", EdgeKind.INFLUENCED, 6.0) in subgraph.links
+    assert Link("web", "archivist", EdgeKind.RETRIEVED_BY, 3.0) in subgraph.links
+    assert subgraph.patient_zero == "web" and subgraph.left_out == 0
+    plan = ProvenanceGraph(ledger).subgraph("plan", infected=["summary", "plan"])
     assert {n.id: n.state for n in plan.nodes if n.kind == "item"}["other"] == "clean"
     assert {n.id: n.hops for n in plan.nodes if n.kind == "item"} == {"web": -2, "other": -1, "summary": -1, "plan": 0}
 
 
 def test_a_limit_keeps_the_nearest_and_says_what_is_missing(ledger: Ledger) -> None:
     graph = ProvenanceGraph(ledger)
-    small = graph.scene("web", limit=2)
+    small = graph.subgraph("web", limit=2)
     assert {n.id for n in small.nodes if n.kind != "agent"} == {"web", "summary"} and small.left_out == 2
     assert "not shown: 2" in to_svg(small)
     with pytest.raises(InputError, match="limit"):
-        graph.scene("web", limit=0)
+        graph.subgraph("web", limit=0)
 
 
-def test_json_holds_the_whole_scene(scene: Scene) -> None:
-    data = json.loads(to_json(scene))
+def test_json_holds_the_whole_scene(subgraph: Subgraph) -> None:
+    data = json.loads(to_json(subgraph))
     assert data["focus"] == data["patient_zero"] == "web"
     assert {node["id"] for node in data["nodes"] if node["kind"] == "item"} == {"web", "summary", "plan"}
     assert {"source": "summary", "target": "web", "kind": "derived_from", "time": 4.0} in data["links"]
 
 
-def test_svg_marks_patient_zero_colours_states_and_explains_itself(scene: Scene) -> None:
-    root = ElementTree.fromstring(to_svg(scene))
+def test_svg_marks_patient_zero_colours_states_and_explains_itself(subgraph: Subgraph) -> None:
+    root = ElementTree.fromstring(to_svg(subgraph))
     words = [element.text for element in root.iter(f"{SVG}text")]
     assert words.count("patient zero") == 1
     for word in ("infected", "isolated", "superseded", "clean", "decision", "made from", "read", "scout", "cashier"):
@@ -116,26 +116,26 @@ def test_svg_marks_patient_zero_colours_states_and_explains_itself(scene: Scene)
     assert xs == sorted(xs), "time runs from left to right"
 
 
-def test_svg_reaches_for_nothing_outside_itself(scene: Scene) -> None:
-    svg = to_svg(scene)
+def test_svg_reaches_for_nothing_outside_itself(subgraph: Subgraph) -> None:
+    svg = to_svg(subgraph)
     assert not re.search(r"<script|<image|<foreignObject|href=|url\(|@import", svg)
     assert re.findall(r"https?://[^\"]+", svg) == ["http://www.w3.org/2000/svg"]
 
 
-def test_png_shows_the_same_picture(scene: Scene) -> None:
+def test_png_shows_the_same_picture(subgraph: Subgraph) -> None:
     pytest.importorskip("matplotlib")
-    assert to_png(scene).startswith(b"\x89PNG\r\n\x1a\n")
+    assert to_png(subgraph).startswith(b"\x89PNG\r\n\x1a\n")
 
 
-def test_png_without_matplotlib_says_what_to_install(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_png_without_matplotlib_says_what_to_install(subgraph: Subgraph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     with pytest.raises(MissingExtra, match=r"lazaretto\[plot\]"):
-        to_png(scene)
+        to_png(subgraph)
 
 
-def test_an_unknown_format_is_refused(scene: Scene) -> None:
+def test_an_unknown_format_is_refused(subgraph: Subgraph) -> None:
     with pytest.raises(InputError, match="format"):
-        draw(scene, "gif")
+        draw(subgraph, "gif")
 
 
 HOSTILE = [
@@ -155,32 +155,32 @@ HOSTILE = [
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40))
 
 
-def hostile_scene(ids: list[str], text: str) -> Scene:
+def hostile_scene(ids: list[str], text: str) -> Subgraph:
     items = [Node(name, "item", ids[0], float(place), "infected", place, text) for place, name in enumerate(ids)]
     agent = Node(ids[0], "agent", ids[0], 0.0, "infected", 0)  # an agent that is named like an item
     links = [Link(b, a, EdgeKind.DERIVED_FROM, 1.0) for a, b in pairwise(ids)]
     links += [Link(name, ids[0], EdgeKind.RETRIEVED_BY, 2.0) for name in ids]
-    return Scene(ids[0], ids[0], (agent, *items), tuple(links), 0)
+    return Subgraph(ids[0], ids[0], (agent, *items), tuple(links), 0)
 
 
 @given(st.lists(TEXTS.filter(bool), min_size=1, max_size=4, unique=True), TEXTS)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_nothing_breaks_out_of_its_label(ids: list[str], text: str) -> None:
-    scene = hostile_scene(ids, text)
+    subgraph = hostile_scene(ids, text)
     for style in FORMATS:
-        draw(scene, style).encode("utf-8")
-    root = ElementTree.fromstring(to_svg(scene))
+        draw(subgraph, style).encode("utf-8")
+    root = ElementTree.fromstring(to_svg(subgraph))
     allowed = {"svg", "title", "rect", "path", "circle", "polygon", "text"}
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= allowed
-    data = json.loads(to_json(scene))
+    data = json.loads(to_json(subgraph))
     assert [n["id"] for n in data["nodes"][1:]] == [i.encode("utf-8", "replace").decode() for i in ids]
     string = r'"(?:[^"\\\n]|\\.)*"'
     names = r"  n\d+ \[label=" + string + r' shape=\w+ fillcolor="#\w+" color="#\w+"( peripheries=2)?\];'
     edges = r'  n\d+ -> n\d+ \[label="\w+"\];'
-    for row in to_dot(scene).split("\n")[2:-2]:
+    for row in to_dot(subgraph).split("\n")[2:-2]:
         assert re.fullmatch(f"({names})|({edges})", row), row
     node = r'  n\d+[\[({]"(?:[^\W_]|[ ._:,…-]|#\d+;)*"[\])}]:::\w+'
-    for row in to_mermaid(scene).split("\n")[1:-1]:
+    for row in to_mermaid(subgraph).split("\n")[1:-1]:
         assert re.fullmatch(rf"{node}|  n\d+ -->\|\w+\| n\d+|  classDef \w+ fill:#\w+,stroke:#\w+", row), row
 
 

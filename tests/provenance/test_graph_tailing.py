@@ -58,7 +58,7 @@ def test_a_tenant_traces_nothing_of_another(url: str) -> None:
         note(ledger, "mine")
         note(other, "theirs", agent="eve")
         graph = ProvenanceGraph(ledger)
-        for ask in (graph.blast_radius, graph.lineage, lambda n: graph.patient_zero([n]), graph.scene):
+        for ask in (graph.blast_radius, graph.lineage, lambda n: graph.patient_zero([n]), graph.subgraph):
             with pytest.raises(UnknownItem):
                 ask("theirs")
         with pytest.raises(UnknownItem):

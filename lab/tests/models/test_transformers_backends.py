@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lazaretto.agents.album import picture_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import picture_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.errors import InputError, ModelUnavailable
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, ImageTextEmbedder, Message, Request
@@ -216,14 +216,14 @@ def test_a_tiny_network_answers_sees_the_picture_and_runs_two_rounds(name: str, 
     longer = complete(model, ask("what is it", one, tokens=12), ask("what is it", other, tokens=12))
     assert longer[0].text.startswith(alone.text)
 
-    pool = [picture_keepsake(picture(shade), f"picture {shade}") for shade in range(8)]
-    mind = Mind(model, EmbeddingCache(HashingEmbedder()), max_tokens=5)
-    world = AlbumChat(Scenario(agents=5, rounds=2, album=3, infected=0), mind, pool)
+    pool = [picture_item(picture(shade), f"picture {shade}") for shade in range(8)]
+    agent_model = AgentModel(model, EmbeddingCache(HashingEmbedder()), max_tokens=5)
+    world = AlbumChat(Scenario(agents=5, rounds=2, album=3, infected=0), agent_model, pool)
     outcome = asyncio.run(world.run())
     turns = [turn for trace in outcome.rounds for turn in trace.turns]
     assert len(turns) == 4  # five agents: two pairs a round, one sits out
     assert all(not turn.fault and turn.key for turn in turns)
-    assert mind.spent.calls == 12 and mind.spent.faults == 0
+    assert agent_model.spent.calls == 12 and agent_model.spent.faults == 0
 
 
 @pytest.mark.parametrize("name", ["llava", "qwen2_vl", "internvl", "instructblip"])
@@ -278,10 +278,10 @@ def test_tiny_dual_encoders_give_unit_vectors_of_one_space(name: str, tiny: Call
 
 @pytest.mark.parametrize("name", ["clip", "siglip"])
 def test_a_world_retrieves_with_a_tiny_dual_encoder(name: str, tiny: Callable[[str], str]) -> None:
-    pool = [picture_keepsake(picture(shade), f"picture {shade}") for shade in range(8)]
+    pool = [picture_item(picture(shade), f"picture {shade}") for shade in range(8)]
     cache = EmbeddingCache(TransformersClip(tiny(name), device="cpu"))
-    mind = Mind(TransformersVlm(tiny("llava"), device="cpu"), cache, max_tokens=4)
-    outcome = asyncio.run(AlbumChat(Scenario(agents=4, rounds=2, album=4, infected=0), mind, pool).run())
+    agent_model = AgentModel(TransformersVlm(tiny("llava"), device="cpu"), cache, max_tokens=4)
+    outcome = asyncio.run(AlbumChat(Scenario(agents=4, rounds=2, album=4, infected=0), agent_model, pool).run())
     assert all(turn.key for trace in outcome.rounds for turn in trace.turns)
     assert cache.images_encoded <= len(pool)
 

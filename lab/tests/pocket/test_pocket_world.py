@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lazaretto.agents.model import Mind
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.prompts import answer_request, picture_title, plan_request, question_request
 from lazaretto.models.embedding_cache import EmbeddingCache
@@ -125,7 +125,7 @@ def test_what_was_asked_in_a_world_gets_the_same_answers_in_any_company(models: 
             return await vlm.complete(requests)
 
     scenario = Scenario(agents=8, rounds=3, album=5, infected=0, seed=6)
-    asyncio.run(AlbumChat(scenario, Mind(Recording(), EmbeddingCache(clip)), scene_pictures(24, 5)).run())
+    asyncio.run(AlbumChat(scenario, AgentModel(Recording(), EmbeddingCache(clip)), scene_pictures(24, 5)).run())
     first = [completion.text for completion in vlm.complete_now(asked)]
     order = random.Random(3).sample(range(len(asked)), len(asked))
     for size in (1, 11):

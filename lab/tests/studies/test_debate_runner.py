@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.records import Exhibit, Label
-from lazaretto.learn.curate import Labelled
+from lazaretto.gates.content.records import Content, Label
+from lazaretto.learn.curate import LabelledContent
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.experiment import STUDIES, available, load_experiment
 from lazaretto_lab.studies.debate import parts as debate_parts
@@ -28,10 +28,10 @@ def test_undecided_items_are_counted_and_bounded() -> None:
 
 
 def test_batches_hold_the_same_share_of_risky_items_and_nothing_twice() -> None:
-    items = [Labelled(Exhibit(str(n), "x"), Label.UNSAFE if n % 3 == 0 else Label.SAFE) for n in range(120)]
+    items = [LabelledContent(Content(str(n), "x"), Label.UNSAFE if n % 3 == 0 else Label.SAFE) for n in range(120)]
     batches = stratified(items, 4, seed=1)
     assert [sum(i.truth is Label.UNSAFE for i in b) for b in batches] == [10] * 4
-    assert len({i.exhibit.id for b in batches for i in b}) == 120
+    assert len({i.content.id for b in batches for i in b}) == 120
     assert batches != stratified(items, 4, seed=2)
 
 
@@ -70,7 +70,7 @@ def test_imported_cases_never_hold_an_item_of_the_experiment(data: Path) -> None
     items = items_of("text", "dev", 0, seed=0)
     library = library_of("imported", items)
     assert library is not None and len(library) == 153  # 150 that ship, one of each public file
-    assert not {c.text for c in library.cases} & {i.exhibit.text for i in items}
+    assert not {c.text for c in library.cases} & {i.content.text for i in items}
     assert library_of("none", items) is None
     with pytest.raises(InputError, match="unknown"):
         library_of("secret", items)

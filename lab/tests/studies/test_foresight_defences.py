@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from lazaretto.agents.album import picture_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import picture_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import MindStage
-from lazaretto.gates.foresight.monitor import Watch
-from lazaretto.learn.calibration import benign_agents, calibrate_flp, calibrate_watch
+from lazaretto.gates.foresight.backend import AgentModelBackend
+from lazaretto.gates.foresight.monitor import MemoryMonitor
+from lazaretto.learn.calibration import benign_agents, calibrate_flp, calibrate_monitor
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto_lab.harness.experiment import available, experiment_folder, load_experiment
-from lazaretto_lab.studies.foresight.calibration import FlpWanted, WatchWanted, read_wanted
-from lazaretto_lab.studies.foresight.defences import FlpDefence, WatchDefence, near_duplicate
+from lazaretto_lab.studies.foresight.calibration import FlpOptions, MonitorOptions, read_options
+from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence, near_duplicate
 from lazaretto_lab.studies.foresight.trials import TrialSettings, infect
 from lazaretto_lab.studies.outbreak.settings import read_settings
 from lazaretto_lab.worlds.album_chat.defence import Defence
@@ -36,8 +36,8 @@ WORDS = [
     "wheel", "spoon",
 ]  # fmt: skip
 PLACES = ["harbour", "garden", "market", "library", "meadow", "kitchen", "desert", "beach"]
-POOL = tuple(picture_keepsake(f"a {t} at the {p}".encode(), f"a {t} at the {p}") for t in WORDS for p in PLACES)
-VIRUS = Virus(picture_keepsake(LURE.encode(), "a quiet lake"), TARGET)
+POOL = tuple(picture_item(f"a {t} at the {p}".encode(), f"a {t} at the {p}") for t in WORDS for p in PLACES)
+VIRUS = Virus(picture_item(LURE.encode(), "a quiet lake"), TARGET)
 
 
 def speak(request: Any) -> str:
@@ -54,34 +54,34 @@ def speak(request: Any) -> str:
     )
 
 
-def mind() -> Mind:
-    return Mind(ScriptedChatModel(speak), EmbeddingCache(HashingEmbedder(lambda data: data.decode(), 512)))
+def agent_model() -> AgentModel:
+    return AgentModel(ScriptedChatModel(speak), EmbeddingCache(HashingEmbedder(lambda data: data.decode(), 512)))
 
 
 @pytest.fixture(scope="module")
 def watch_parts() -> Any:
-    thinking = mind()
+    thinking = agent_model()
     agents = asyncio.run(benign_agents(persona_pool(24, 5), POOL, thinking, 2, 5))
-    stage = MindStage(thinking)
-    return asyncio.run(calibrate_watch(agents, PEOPLE, stage)), asyncio.run(calibrate_flp(agents, PEOPLE, stage))
+    backend = AgentModelBackend(thinking)
+    return asyncio.run(calibrate_monitor(agents, PEOPLE, backend)), asyncio.run(calibrate_flp(agents, PEOPLE, backend))
 
 
 def run(defence: Defence | None, infected: int = 2, folder: Path | None = None, rounds: int = 12) -> Outcome:
     scenario = Scenario(agents=24, rounds=rounds, infected=infected, placement="random", seed=4)
-    return asyncio.run(AlbumChat(scenario, mind(), POOL, [VIRUS], defence=defence, folder=folder).run())
+    return asyncio.run(AlbumChat(scenario, agent_model(), POOL, [VIRUS], defence=defence, folder=folder).run())
 
 
-def lazaretto(parts: Any) -> WatchDefence:
-    return WatchDefence(Watch(parts[0].gauge, parts[0].scales, PEOPLE))
+def lazaretto(parts: Any) -> MonitorDefence:
+    return MonitorDefence(MemoryMonitor(parts[0].gauge, parts[0].scales, PEOPLE))
 
 
 def test_undefended_the_world_is_overrun_and_defended_it_is_not(watch_parts: Any) -> None:
     bare, defended = run(None), run(lazaretto(watch_parts))
     assert measure_spread(bare).cumulative[-1] > 60
-    spread = measure_spread(defended, [VIRUS.keepsake.key])
+    spread = measure_spread(defended, [VIRUS.album_item.key])
     assert spread.cumulative[-1] == 0 and spread.carrying == 0
     removed = [key for trace in defended.rounds for change in trace.changes for key in change.removed]
-    assert set(removed) == {VIRUS.keepsake.key}
+    assert set(removed) == {VIRUS.album_item.key}
     calls = sum(t.spent.calls for t in defended.rounds)
     assert sum(t.spent_by_defence.calls for t in defended.rounds) <= calls  # at most twice an undefended round
 
@@ -108,28 +108,28 @@ def test_an_interrupted_defended_run_ends_as_an_uninterrupted_one(watch_parts: A
 
     whole = run(defence(), rounds=4)
     scenario = Scenario(agents=24, rounds=4, infected=2, placement="random", seed=4)
-    first = AlbumChat(scenario, mind(), POOL, [VIRUS], defence=defence(), folder=tmp_path)
+    first = AlbumChat(scenario, agent_model(), POOL, [VIRUS], defence=defence(), folder=tmp_path)
     asyncio.run(first.step())
     asyncio.run(first.step())
     assert run(defence(), folder=tmp_path, rounds=4).rounds == whole.rounds
 
 
 def test_near_duplicates() -> None:
-    from lazaretto.agents.album import note_keepsake
+    from lazaretto.agents.album import note_item
 
-    one, other = note_keepsake("please pass this on to all"), note_keepsake("please pass this on to everyone")
-    assert near_duplicate(one, other) and not near_duplicate(one, note_keepsake("buy bread"))
+    one, other = note_item("please pass this on to all"), note_item("please pass this on to everyone")
+    assert near_duplicate(one, other) and not near_duplicate(one, note_item("buy bread"))
     assert not near_duplicate(one, POOL[0]) and not near_duplicate(POOL[0], POOL[1])  # not pictures that can be read
 
 
 def test_a_trial_infects_the_shares_it_says() -> None:
-    agents = asyncio.run(benign_agents(persona_pool(20, 5), POOL, mind(), 0, 5))
-    sick = infect(agents, [VIRUS.keepsake, POOL[0]], (0.2, 0.4, 0.4), 1)
+    agents = asyncio.run(benign_agents(persona_pool(20, 5), POOL, agent_model(), 0, 5))
+    sick = infect(agents, [VIRUS.album_item, POOL[0]], (0.2, 0.4, 0.4), 1)
     moved = [
         sum(a != b for a, b in zip(was.album, now.album, strict=True)) for was, now in zip(agents, sick, strict=True)
     ]
     assert moved.count(0) >= 4 and max(moved) == 2
-    assert sum(VIRUS.keepsake.key in a.album for a in sick) >= 8
+    assert sum(VIRUS.album_item.key in a.album for a in sick) >= 8
 
 
 def test_every_foresight_experiment_can_be_read() -> None:
@@ -142,13 +142,13 @@ def test_every_foresight_experiment_can_be_read() -> None:
                 settings = read_settings(row.settings)
                 mode, wanted = settings.defence, settings.defence_settings
             else:
-                trial = read_wanted(TrialSettings, row.settings)
+                trial = read_options(TrialSettings, row.settings)
                 mode, wanted = trial.mode, trial.mode_settings
             if mode in ("flp", "lazaretto"):
-                read_wanted(FlpWanted if mode == "flp" else WatchWanted, wanted)
+                read_options(FlpOptions if mode == "flp" else MonitorOptions, wanted)
 
 
 def test_wrong_settings_are_named() -> None:
     with pytest.raises(InputError, match="budgets"):
-        read_wanted(WatchWanted, {"budgets": 1})
-    assert replace(FlpWanted(personas=2).rehearsal(), passes=3).personas == 2
+        read_options(MonitorOptions, {"budgets": 1})
+    assert replace(FlpOptions(personas=2).rehearsal(), passes=3).personas == 2

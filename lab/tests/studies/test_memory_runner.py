@@ -24,7 +24,7 @@ from lazaretto_lab.studies.memory.threshold import at_work, played
 from lazaretto_lab.training.records.training import TrainingSettings, nt_xent
 from lazaretto_lab.worlds.shared_memory import Log, Scenario, simulate
 from lazaretto_lab.worlds.shared_memory.scenario import ACTION
-from lazaretto_lab.worlds.shared_memory.world import Mending, Rewriting, Writes
+from lazaretto_lab.worlds.shared_memory.world import MendResult, Rewriting, Writes
 
 SMALL = Scenario(seed=31, rounds=60, per_domain=3, poison=None, ratio=0.1, quiet_rounds=25)
 
@@ -87,10 +87,10 @@ class RewritesAll:
             self.action = writes.memories.action[mine][0]
         return np.zeros(len(writes.ids), dtype=bool)
 
-    def mend(self, round_index: int) -> Mending | None:
+    def mend(self, round_index: int) -> MendResult | None:
         none, count = np.zeros(0, dtype=np.int64), len(self.due)
         sources = np.full((count, ACTION), self.first)
-        return Mending(none, none, Rewriting(self.due, np.tile(self.action, (count, 1)), sources))
+        return MendResult(none, none, Rewriting(self.due, np.tile(self.action, (count, 1)), sources))
 
 
 def test_rewritten_memories_say_what_they_were_given() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lazaretto.agents.album import picture_keepsake
+from lazaretto.agents.album import picture_item
 from lazaretto.agents.prompts import PLAN_TASK
 from lazaretto.errors import InputError, ModelUnavailable
 from lazaretto.ledger import Ledger
@@ -26,8 +26,8 @@ from lazaretto_lab.worlds.album_chat.defence import NoDefence
 from lazaretto_lab.worlds.album_chat.scenario import Virus
 
 TARGET = "The harbour is open."
-SICK = picture_keepsake(b"virus red boat", "boat")
-POOL = tuple(picture_keepsake(f"tree{i} in field{i}".encode(), f"tree {i}") for i in range(80))
+SICK = picture_item(b"virus red boat", "boat")
+POOL = tuple(picture_item(f"tree{i} in field{i}".encode(), f"tree {i}") for i in range(80))
 SMALL = OutbreakSettings(agents=20, rounds=14, infected=2, pool=80)
 
 
@@ -127,7 +127,7 @@ def test_a_ready_virus_is_found_and_must_be_the_one_that_was_meant(tmp_path: Pat
     digest = hashlib.sha256(b"picture").hexdigest()
     ready = {"picture": str(tmp_path / "virus.png"), "title": "a boat", "sentence": TARGET}
     (virus,) = viruses_for(read_settings({"attack": {**ready, "sha256": digest}}))
-    assert (virus.keepsake.key, virus.keepsake.title, virus.target) == (digest, "a boat", TARGET)
+    assert (virus.album_item.key, virus.album_item.title, virus.target) == (digest, "a boat", TARGET)
     with pytest.raises(InputError, match="not the picture"):
         viruses_for(read_settings({"attack": {**ready, "sha256": "0" * 64}}))
     with pytest.raises(InputError, match="no file"):
@@ -136,10 +136,10 @@ def test_a_ready_virus_is_found_and_must_be_the_one_that_was_meant(tmp_path: Pat
 
 def test_a_users_own_pictures_fill_the_albums(shared_data: Path) -> None:
     pool = pool_for(OutbreakSettings(pictures=str(shared_data / "openclipart"), pool=30))
-    assert len({keepsake.key for keepsake in pool}) == 30
-    assert all(keepsake.title and not keepsake.title.endswith("png") for keepsake in pool)
+    assert len({album_item.key for album_item in pool}) == 30
+    assert all(album_item.title and not album_item.title.endswith("png") for album_item in pool)
 
 
 def test_notes_fill_the_albums_of_a_text_world() -> None:
     pool = pool_for(OutbreakSettings(memory="notes", infected=0, pool=50))
-    assert len({keepsake.key for keepsake in pool}) == 50 and all(keepsake.is_note for keepsake in pool)
+    assert len({album_item.key for album_item in pool}) == 50 and all(album_item.is_note for album_item in pool)

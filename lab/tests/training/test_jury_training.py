@@ -28,9 +28,9 @@ from lazaretto_lab.training.jury.data import (
 )
 from lazaretto_lab.training.jury.evaluation import ARMS, Scores, best_threshold, fit, nested, spread
 from lazaretto_lab.training.jury.lexicon import fit_lexicons
-from lazaretto_lab.training.jury.runs import FOLDS, Prepared, all_recipes, load_prepared, save_prepared
+from lazaretto_lab.training.jury.runs import FOLDS, PreparedContent, all_recipes, load_prepared, save_prepared
 from lazaretto_lab.training.jury.scores import choose
-from lazaretto_lab.training.jury.training import Encoded, Recipe, Schedule, Seats, encode, score, train
+from lazaretto_lab.training.jury.training import EncodedTexts, Recipe, Schedule, Seats, encode, score, train
 
 
 def example(text: str, label: float, source: str = "dev", **more) -> Example:
@@ -209,8 +209,8 @@ def test_bag_of_words_learns_words_and_ships_what_it_scored():
 
 
 def test_prepared_data_survives_the_journey(tmp_path):
-    item = Encoded(example("", 1.0, contexts=(0.0, 1.0), hazard=3), (5, 6), (7,), 2)
-    save_prepared(Prepared((item,), ((1, 2),)), tmp_path / "x.json.gz")
+    item = EncodedTexts(example("", 1.0, contexts=(0.0, 1.0), hazard=3), (5, 6), (7,), 2)
+    save_prepared(PreparedContent((item,), ((1, 2),)), tmp_path / "x.json.gz")
     loaded = load_prepared(tmp_path / "x.json.gz")
     assert loaded.items == (item,) and loaded.addresses == ((1, 2),)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lazaretto.agents.album import Keepsake, picture_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem, picture_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import PLAN_TASK
 from lazaretto.errors import InputError
 from lazaretto.models.embedding_cache import EmbeddingCache
@@ -22,9 +22,9 @@ from lazaretto_lab.worlds.album_chat.scenario import Scenario, Virus
 from lazaretto_lab.worlds.album_chat.world import AlbumChat, Outcome
 
 TARGET = "The harbour is open."
-SICK = picture_keepsake(b"red boat virus", "boat")
-CURE = picture_keepsake(b"red boat", "boat")  # nearer to the plan than the virus is
-POOL = tuple(picture_keepsake(f"tree{i} in field{i}".encode(), f"tree {i}") for i in range(200))
+SICK = picture_item(b"red boat virus", "boat")
+CURE = picture_item(b"red boat", "boat")  # nearer to the plan than the virus is
+POOL = tuple(picture_item(f"tree{i} in field{i}".encode(), f"tree {i}") for i in range(200))
 SCENARIO = Scenario(agents=64, rounds=40, infected=4, pairing="reference")
 
 
@@ -35,8 +35,8 @@ def speak(request: Request) -> str:
     return TARGET if message.images == (SICK.picture,) else f"I see {message.images[0].decode()}"
 
 
-def mind(script: Any = speak) -> Mind:
-    return Mind(ScriptedChatModel(script), EmbeddingCache(HashingEmbedder(lambda data: data.decode(), 1024)))
+def agent_model(script: Any = speak) -> AgentModel:
+    return AgentModel(ScriptedChatModel(script), EmbeddingCache(HashingEmbedder(lambda data: data.decode(), 1024)))
 
 
 class Apothecary:
@@ -45,14 +45,14 @@ class Apothecary:
     def __init__(self) -> None:
         self.orders: list[tuple[str, str]] = []
 
-    def __call__(self, suspect: Keepsake, said: str) -> Keepsake:
+    def __call__(self, suspect: AlbumItem, said: str) -> AlbumItem:
         self.orders.append((suspect.key, said))
         return CURE
 
 
 def run(defence: Defence | None, scenario: Scenario = SCENARIO, **more: Any) -> Outcome:
     viruses = (Virus(SICK, TARGET),) if scenario.infected else ()
-    return asyncio.run(AlbumChat(scenario, mind(), POOL, viruses, defence=defence, **more).run())
+    return asyncio.run(AlbumChat(scenario, agent_model(), POOL, viruses, defence=defence, **more).run())
 
 
 def test_the_cure_spreads_by_itself_and_the_infection_falls_after_it_rose() -> None:
@@ -81,18 +81,18 @@ def test_a_world_full_of_cure_has_lost_its_variety() -> None:
 
 @pytest.mark.parametrize(("agents", "expected"), [(128, 4), (256, 8), (10, 1)])
 def test_three_percent_defend_and_the_seed_says_who(agents: int, expected: int) -> None:
-    world = AlbumChat(Scenario(agents=agents, infected=0), mind(), POOL)
-    view = View(0, world.agents, (), world.mind, 5)
+    world = AlbumChat(Scenario(agents=agents, infected=0), agent_model(), POOL)
+    view = View(0, world.agents, (), world.agent_model, 5)
     cowpox = Cowpox(PublishedAnalyst((TARGET,)), Apothecary())
     assert len(cowpox.defenders(view)) == expected
-    assert cowpox.defenders(view) == cowpox.defenders(View(9, world.agents, (), world.mind, 5))
+    assert cowpox.defenders(view) == cowpox.defenders(View(9, world.agents, (), world.agent_model, 5))
 
 
 def test_an_analyst_of_known_accuracy_errs_as_often_as_it_says() -> None:
     analyst = PublishedAnalyst((TARGET,), recall=0.8, false_alarm=0.1)
-    world = AlbumChat(Scenario(agents=4, infected=0), mind(), POOL)
-    sick = asyncio.run(analyst.suspects([TARGET] * 4000, View(0, world.agents, (), world.mind, 1)))
-    fine = asyncio.run(analyst.suspects(["hello"] * 4000, View(1, world.agents, (), world.mind, 1)))
+    world = AlbumChat(Scenario(agents=4, infected=0), agent_model(), POOL)
+    sick = asyncio.run(analyst.suspects([TARGET] * 4000, View(0, world.agents, (), world.agent_model, 1)))
+    fine = asyncio.run(analyst.suspects(["hello"] * 4000, View(1, world.agents, (), world.agent_model, 1)))
     assert 0.77 < sum(sick) / 4000 < 0.83 and 0.08 < sum(fine) / 4000 < 0.12
 
 
@@ -107,7 +107,7 @@ def test_an_analyst_of_known_accuracy_errs_as_often_as_it_says() -> None:
 )
 def test_a_model_is_asked_yes_or_no_and_the_majority_counts(turns: int, replies: list[str], expected: bool) -> None:
     left = iter(replies)
-    thinking = mind(lambda request: next(left))
+    thinking = agent_model(lambda request: next(left))
     world = AlbumChat(Scenario(agents=4, infected=0), thinking, POOL)
     verdicts = asyncio.run(ModelAnalyst(turns).suspects([TARGET], View(0, world.agents, (), thinking, 1)))
     assert verdicts == [expected] and thinking.spent.calls == turns
@@ -119,7 +119,7 @@ def test_the_model_analyst_costs_calls_that_are_counted_as_the_defences_own() ->
         return ("yes" if TARGET in text else "no") if "yes or no" in text else speak(request)
 
     world = AlbumChat(
-        SCENARIO, mind(reader), POOL, (Virus(SICK, TARGET),), defence=Cowpox(ModelAnalyst(), Apothecary(), 0.25)
+        SCENARIO, agent_model(reader), POOL, (Virus(SICK, TARGET),), defence=Cowpox(ModelAnalyst(), Apothecary(), 0.25)
     )
     outcome = asyncio.run(world.run())
     assert measure_spread(outcome).current[-1] < 5
@@ -132,7 +132,7 @@ def test_the_model_analyst_costs_calls_that_are_counted_as_the_defences_own() ->
 def test_a_run_with_cowpox_resumes_to_the_same_end(tmp_path: Path) -> None:
     def build() -> AlbumChat:
         cowpox = Cowpox(PublishedAnalyst((TARGET,)), Apothecary())
-        return AlbumChat(SCENARIO, mind(), POOL, (Virus(SICK, TARGET),), defence=cowpox, folder=tmp_path)
+        return AlbumChat(SCENARIO, agent_model(), POOL, (Virus(SICK, TARGET),), defence=cowpox, folder=tmp_path)
 
     first = build()
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lazaretto.agents.album import picture_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import picture_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.pocket import load_pocket_models
 from lazaretto_lab.worlds.album_chat.pools import scene_pictures
@@ -28,7 +28,7 @@ def test_a_cure_comes_nearer_to_the_plans_within_its_budget_and_is_kept(tmp_path
     asked: list[tuple[Chat, ...]] = []
 
     def chats(count: int) -> Sequence[Chat]:
-        asked.append(record_chats(Mind(vlm, EmbeddingCache(clip)), scene_pictures(20, 11), count, 1))
+        asked.append(record_chats(AgentModel(vlm, EmbeddingCache(clip)), scene_pictures(20, 11), count, 1))
         return asked[-1]
 
     base, suspect = scene_pictures(2, 44)
@@ -46,4 +46,4 @@ def test_a_cure_comes_nearer_to_the_plans_within_its_budget_and_is_kept(tmp_path
     again = PocketCures(PocketGradients(vlm, clip), chats, base, tmp_path / "other", settings, made_before=tmp_path)
     assert again(suspect, "The red lantern drill starts now.") == cure
     assert len(asked) == 2  # once for the search and once for the line above: a kept cure asks for no chats
-    assert again(picture_keepsake(suspect.picture), "The red lantern drill starts now.") == cure
+    assert again(picture_item(suspect.picture), "The red lantern drill starts now.") == cure

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from lazaretto.agents.album import picture_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import picture_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.scripted import HashingEmbedder
 from lazaretto_lab.worlds.album_chat.scenario import Scenario
@@ -23,7 +23,7 @@ pytest.importorskip("openai")
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 
 PNG = b"\x89PNG\r\n\x1a\n"
-POOL = tuple(picture_keepsake(PNG + bytes([i]) * 40, f"picture {i}") for i in range(12))
+POOL = tuple(picture_item(PNG + bytes([i]) * 40, f"picture {i}") for i in range(12))
 
 
 class Server:
@@ -70,22 +70,22 @@ def server() -> Iterator[Server]:
     serving.http.server_close()
 
 
-def two_rounds(url: str) -> tuple[Outcome, Mind]:
+def two_rounds(url: str) -> tuple[Outcome, AgentModel]:
     chat = OpenAIChat(Endpoint("local", url, retries=0, timeout=5))
-    mind = Mind(chat, EmbeddingCache(HashingEmbedder()))
+    agent_model = AgentModel(chat, EmbeddingCache(HashingEmbedder()))
 
     async def run() -> Outcome:
-        outcome = await AlbumChat(Scenario(agents=6, rounds=2, album=4, infected=0), mind, POOL).run()
+        outcome = await AlbumChat(Scenario(agents=6, rounds=2, album=4, infected=0), agent_model, POOL).run()
         await chat.aclose()
         return outcome
 
-    return asyncio.run(run()), mind
+    return asyncio.run(run()), agent_model
 
 
 def test_two_rounds_over_an_endpoint_send_pictures_and_count_tokens(server: Server) -> None:
-    outcome, mind = two_rounds(server.url)
-    assert len(server.bodies) == 18 == mind.spent.calls
-    assert (mind.spent.prompt_tokens, mind.spent.completion_tokens) == (18 * 11, 18 * 4)
+    outcome, agent_model = two_rounds(server.url)
+    assert len(server.bodies) == 18 == agent_model.spent.calls
+    assert (agent_model.spent.prompt_tokens, agent_model.spent.completion_tokens) == (18 * 11, 18 * 4)
     assert all(turn.answer == "A fine picture." and not turn.fault for trace in outcome.rounds for turn in trace.turns)
     parts = [
         part
@@ -109,12 +109,12 @@ def test_an_endpoint_that_fails_for_some_voids_those_turns_alone(server: Server)
             return (400, "no") if count["n"] in (4, 5) else (200, "Yes.")
 
     server.behave = shaky
-    outcome, mind = two_rounds(server.url)
+    outcome, agent_model = two_rounds(server.url)
     turns = [turn for trace in outcome.rounds for turn in trace.turns]
-    assert sum(bool(turn.fault) for turn in turns) == mind.spent.faults == 2
+    assert sum(bool(turn.fault) for turn in turns) == agent_model.spent.faults == 2
 
 
 def test_an_endpoint_that_is_not_there_is_a_fault_of_every_turn_and_not_a_crash() -> None:
-    outcome, mind = two_rounds("http://127.0.0.1:9/v1")
+    outcome, agent_model = two_rounds("http://127.0.0.1:9/v1")
     assert all(turn.fault for trace in outcome.rounds for turn in trace.turns)
-    assert mind.spent.faults == 6  # plans only: nobody asks about what was never fetched
+    assert agent_model.spent.faults == 6  # plans only: nobody asks about what was never fetched

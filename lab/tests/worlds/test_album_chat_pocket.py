@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lazaretto.agents.model import Mind
+from lazaretto.agents.model import AgentModel
 from lazaretto.errors import ModelUnavailable
-from lazaretto.models.answer_cache import MemoChat
+from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.pocket import PocketClip, PocketVlm, load_pocket_models
 from lazaretto_lab.worlds.album_chat.pools import scene_notes, scene_pictures
@@ -28,8 +28,8 @@ def models() -> tuple[PocketVlm, PocketClip]:
 
 def world(folder: Path | None = None) -> AlbumChat:
     vlm, clip = models()
-    mind = Mind(MemoChat(vlm, folder), EmbeddingCache(clip, folder))
-    return AlbumChat(SMALL, mind, scene_pictures(24, 5), folder=folder)
+    agent_model = AgentModel(CachedChat(vlm, folder), EmbeddingCache(clip, folder))
+    return AlbumChat(SMALL, agent_model, scene_pictures(24, 5), folder=folder)
 
 
 def turns(outcome: Outcome) -> list[tuple[str, str, str]]:
@@ -55,8 +55,8 @@ def test_agents_speak_of_what_they_see_and_a_resumed_run_says_the_same(tmp_path:
 
 @pytest.mark.slow
 def test_agents_talk_about_notes(tmp_path: Path) -> None:
-    mind = Mind(models()[0], EmbeddingCache(models()[1].texts))
-    outcome = asyncio.run(AlbumChat(SMALL, mind, scene_notes(24, 5)).run())
+    agent_model = AgentModel(models()[0], EmbeddingCache(models()[1].texts))
+    outcome = asyncio.run(AlbumChat(SMALL, agent_model, scene_notes(24, 5)).run())
     notes = {k.key: k.note for k in scene_notes(24, 5)}
     spoken = [t for trace in outcome.rounds for t in trace.turns]
     about = [

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from lazaretto.agents.album import Keepsake, picture_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem, picture_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import PLAN_TASK
 from lazaretto.agents.turn import Turn
 from lazaretto.errors import InputError
@@ -29,8 +29,8 @@ from lazaretto_lab.worlds.album_chat.scenario import Scenario, Virus
 from lazaretto_lab.worlds.album_chat.world import AlbumChat, Outcome
 from lazaretto_lab.worlds.streams import stream
 
-SICK = picture_keepsake(b"virus red boat", "boat")
-POOL = tuple(picture_keepsake(f"tree{i} in field{i}".encode(), f"tree {i}") for i in range(60))
+SICK = picture_item(b"virus red boat", "boat")
+POOL = tuple(picture_item(f"tree{i} in field{i}".encode(), f"tree {i}") for i in range(60))
 SCENARIO = Scenario(agents=14, rounds=12, infected=2)
 
 
@@ -44,7 +44,7 @@ class Painter:
 
     async def before_round(self, view: View) -> Sequence[Change]:
         chosen = stream(view.seed, self.name, view.round_index).choice(view.agents)
-        picture = picture_keepsake(f"painting {len(self.painted)} red".encode(), "painting")
+        picture = picture_item(f"painting {len(self.painted)} red".encode(), "painting")
         self.painted.append(picture.key)
         return [Change(replace(chosen, album=chosen.album.add(picture)), "painted")]
 
@@ -54,9 +54,9 @@ class Painter:
     def snapshot(self) -> Mapping[str, Any]:
         return {"painted": self.painted}
 
-    def restore(self, snapshot: Mapping[str, Any], keepsakes: Mapping[str, Keepsake]) -> None:
+    def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
         self.painted = list(snapshot["painted"])
-        assert all(key in keepsakes for key in self.painted)
+        assert all(key in album_items for key in self.painted)
 
 
 def build(folder: Path | None, pause: float = 0.0, **more: Any) -> AlbumChat:
@@ -71,7 +71,7 @@ def build(folder: Path | None, pause: float = 0.0, **more: Any) -> AlbumChat:
     virus = Virus(SICK, "The harbour is open.")
     scenario = more.pop("scenario", SCENARIO)
     return AlbumChat(
-        scenario, Mind(ScriptedChatModel(speak), cache), POOL, (virus,), defence=Painter(), folder=folder, **more
+        scenario, AgentModel(ScriptedChatModel(speak), cache), POOL, (virus,), defence=Painter(), folder=folder, **more
     )
 
 
@@ -152,4 +152,4 @@ def test_a_finished_run_is_read_back_without_asking_the_models(tmp_path: Path) -
     done = finish(build(tmp_path / "run"))
     again = build(tmp_path / "run")
     assert finish(again) == done
-    assert again.mind.spent.calls == 0
+    assert again.agent_model.spent.calls == 0

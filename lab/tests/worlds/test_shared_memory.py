@@ -13,7 +13,7 @@ from lazaretto.errors import InputError
 from lazaretto_lab.worlds.shared_memory import Scenario, Writes, outcomes, simulate
 from lazaretto_lab.worlds.shared_memory.log import load_log, log_path, save_log
 from lazaretto_lab.worlds.shared_memory.tasks import SENSITIVITY, particles_step
-from lazaretto_lab.worlds.shared_memory.world import Mending
+from lazaretto_lab.worlds.shared_memory.world import MendResult
 
 SMALL = Scenario(seed=3, rounds=50, per_domain=1, poison=None, ratio=0.12, quiet_rounds=20)
 
@@ -97,7 +97,7 @@ class HoldAll:
         self.seen += len(writes.ids)
         return np.isin(writes.team, list(self.teams))
 
-    def mend(self, round_index: int) -> Mending | None:
+    def mend(self, round_index: int) -> MendResult | None:
         return None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lazaretto.agents.album import Keepsake
+from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.prompts import TURN_TOKENS
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, Request, Vectors
@@ -23,7 +23,7 @@ LONGEST_SPEECH = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class Usage:
     """What was asked of the chat model so far; subtract two readings to get what happened in between."""
 
     calls: int = 0
@@ -33,16 +33,16 @@ class Spent:
     faults: int = 0
     """Completions that failed."""
 
-    def __sub__(self, other: Spent) -> Spent:
-        return Spent(
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
             self.calls - other.calls,
             self.prompt_tokens - other.prompt_tokens,
             self.completion_tokens - other.completion_tokens,
             self.faults - other.faults,
         )
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
             self.calls + other.calls,
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
@@ -51,7 +51,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Utterance:
     """What came of one completion."""
 
     text: str
@@ -59,46 +59,46 @@ class Said:
     """Empty when the model answered; an empty text without a fault is an answer too."""
 
 
-class Mind:
+class AgentModel:
     """A chat model and an embedder, counted and made safe for a world."""
 
     def __init__(self, chat: ChatModel, embedder: EmbeddingCache, max_tokens: int = TURN_TOKENS) -> None:
         self.chat = chat
         self.embedder = embedder
         self.max_tokens = max_tokens
-        self.spent = Spent()
+        self.spent = Usage()
         """Everything asked of the chat model since this mind was made; the embedder counts its own encodings."""
 
-    async def say(self, requests: Sequence[Request]) -> list[Said]:
+    async def say(self, requests: Sequence[Request]) -> list[Utterance]:
         """One batch of completions, cleaned: control characters gone, endless text cut; a failure is a fault."""
         if not requests:
             return []
         completions = await self.chat.complete(requests)
         if len(completions) != len(requests):
             short = f"{self.chat.name} gave {len(completions)} answers to {len(requests)} requests"
-            return [Said("", short) for _ in requests]
-        self.spent += Spent(
+            return [Utterance("", short) for _ in requests]
+        self.spent += Usage(
             calls=len(requests),
             prompt_tokens=sum(c.prompt_tokens for c in completions),
             completion_tokens=sum(c.completion_tokens for c in completions),
             faults=sum(bool(c.fault) for c in completions),
         )
-        return [Said("", c.fault) if c.fault else Said(cleaned(c.text)) for c in completions]
+        return [Utterance("", c.fault) if c.fault else Utterance(cleaned(c.text)) for c in completions]
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
         """One unit row per text."""
         return self.embedder.embed_texts(texts)
 
-    def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors:
-        """One unit row per keepsake: pictures through the picture tower, notes through the text tower."""
-        rows = np.zeros((len(keepsakes), self.embedder.dimension), dtype=np.float32)
-        pictures = [i for i, k in enumerate(keepsakes) if not k.is_note]
-        notes = [i for i, k in enumerate(keepsakes) if k.is_note]
+    def album_item_vectors(self, album_items: Sequence[AlbumItem]) -> Vectors:
+        """One unit row per album item: pictures through the picture tower, notes through the text tower."""
+        rows = np.zeros((len(album_items), self.embedder.dimension), dtype=np.float32)
+        pictures = [i for i, k in enumerate(album_items) if not k.is_note]
+        notes = [i for i, k in enumerate(album_items) if k.is_note]
         if pictures:
-            held = [keepsakes[i] for i in pictures]
+            held = [album_items[i] for i in pictures]
             rows[pictures] = self.embedder.embed_keyed([k.key for k in held], [k.picture for k in held])
         if notes:
-            rows[notes] = self.embedder.embed_texts([keepsakes[i].note for i in notes])
+            rows[notes] = self.embedder.embed_texts([album_items[i].note for i in notes])
         return rows
 
 

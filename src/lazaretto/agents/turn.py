@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lazaretto.agents.album import Album, Keepsake
+from lazaretto.agents.album import Album, AlbumItem
 from lazaretto.agents.history import History
-from lazaretto.agents.model import Mind, Said
+from lazaretto.agents.model import AgentModel, Utterance
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.prompts import ChatRecord, answer_request, plan_request, question_request
 from lazaretto.models.protocol import Request
@@ -40,11 +40,11 @@ class Retrieval:
     """What a plan fetched from an album."""
 
     plan: str
-    keepsake: Keepsake | None = None
+    album_item: AlbumItem | None = None
     slot: int = -1
     """Where in the album it stood; 0 is the oldest."""
     score: float = 0.0
-    """Cosine of plan and keepsake."""
+    """Cosine of plan and album item."""
     fault: str = ""
     """Why there is none."""
 
@@ -71,22 +71,22 @@ class Turn:
         return ChatRecord(self.question, self.answer)
 
 
-async def plan(agents: Sequence[AgentState], mind: Mind) -> list[Said]:
+async def plan(agents: Sequence[AgentState], agent_model: AgentModel) -> list[Utterance]:
     """What each agent wants to talk about, from persona, history and the titles in its album; no pixels."""
-    requests = [plan_request(a.persona, a.history.records, a.album.listing, mind.max_tokens) for a in agents]
-    return await mind.say(requests)
+    requests = [plan_request(a.persona, a.history.records, a.album.listing, agent_model.max_tokens) for a in agents]
+    return await agent_model.say(requests)
 
 
-def retrieve(agents: Sequence[AgentState], plans: Sequence[Said], mind: Mind) -> list[Retrieval]:
-    """The keepsake nearest to each plan; the oldest wins a tie. A plan without words looks with the persona instead."""
+def retrieve(agents: Sequence[AgentState], plans: Sequence[Utterance], agent_model: AgentModel) -> list[Retrieval]:
+    """The album item nearest to each plan; the oldest wins a tie. Without words the persona looks."""
     looking = [i for i, (a, p) in enumerate(zip(agents, plans, strict=True)) if not p.fault and len(a.album)]
-    queries = mind.text_vectors([plans[i].text or agents[i].persona.text() for i in looking])
+    queries = agent_model.text_vectors([plans[i].text or agents[i].persona.text() for i in looking])
     held = [k for i in looking for k in agents[i].album]
-    vectors = mind.keepsake_vectors(held)
+    vectors = agent_model.album_item_vectors(held)
     found = [Retrieval(p.text, fault=p.fault or EMPTY_ALBUM) for p in plans]
     start = 0
     for query, i in zip(queries, looking, strict=True):
-        album = agents[i].album.keepsakes
+        album = agents[i].album.album_items
         scores = vectors[start : start + len(album)] @ query
         start += len(album)
         slot = int(np.argmax(scores))
@@ -94,35 +94,40 @@ def retrieve(agents: Sequence[AgentState], plans: Sequence[Said], mind: Mind) ->
     return found
 
 
-async def plan_and_retrieve(agents: Sequence[AgentState], mind: Mind) -> list[Retrieval]:
+async def plan_and_retrieve(agents: Sequence[AgentState], agent_model: AgentModel) -> list[Retrieval]:
     """The cheap half of a turn: one model call per agent and no generation from pictures."""
-    return retrieve(agents, await plan(agents, mind), mind)
+    return retrieve(agents, await plan(agents, agent_model), agent_model)
 
 
-async def ask(agents: Sequence[AgentState], keepsakes: Sequence[Keepsake], mind: Mind) -> list[Said]:
+async def ask(
+    agents: Sequence[AgentState], album_items: Sequence[AlbumItem], agent_model: AgentModel
+) -> list[Utterance]:
     """Each questioner's question about what it fetched."""
-    return await mind.say([_question(a, k, mind) for a, k in zip(agents, keepsakes, strict=True)])
+    return await agent_model.say([_question(a, k, agent_model) for a, k in zip(agents, album_items, strict=True)])
 
 
 async def answer(
-    agents: Sequence[AgentState], keepsakes: Sequence[Keepsake], questions: Sequence[str], mind: Mind
-) -> list[Said]:
+    agents: Sequence[AgentState], album_items: Sequence[AlbumItem], questions: Sequence[str], agent_model: AgentModel
+) -> list[Utterance]:
     """Each answerer's answer, looking at the same thing."""
-    heard = zip(agents, keepsakes, questions, strict=True)
-    return await mind.say([_answer(a, k, question, mind) for a, k, question in heard])
+    heard = zip(agents, album_items, questions, strict=True)
+    return await agent_model.say([_answer(a, k, question, agent_model) for a, k, question in heard])
 
 
-async def play(pairs: Sequence[tuple[AgentState, AgentState]], mind: Mind) -> list[Turn]:
+async def play(pairs: Sequence[tuple[AgentState, AgentState]], agent_model: AgentModel) -> list[Turn]:
     """All turns of a round in three batches. A pair whose model fails drops out; the others go on."""
-    retrievals = await plan_and_retrieve([q for q, _ in pairs], mind)
+    retrievals = await plan_and_retrieve([q for q, _ in pairs], agent_model)
     turns = [Turn(q.id, a.id, r, fault=r.fault) for (q, a), r in zip(pairs, retrievals, strict=True)]
-    asking = [i for i, r in enumerate(retrievals) if r.keepsake is not None]
-    questions = await ask([pairs[i][0] for i in asking], [_kept(retrievals[i]) for i in asking], mind)
+    asking = [i for i, r in enumerate(retrievals) if r.album_item is not None]
+    questions = await ask([pairs[i][0] for i in asking], [_kept(retrievals[i]) for i in asking], agent_model)
     for i, said in zip(asking, questions, strict=True):
         turns[i] = replace(turns[i], question=said.text, fault=said.fault)
     going = [i for i in asking if not turns[i].void]
     answers = await answer(
-        [pairs[i][1] for i in going], [_kept(retrievals[i]) for i in going], [turns[i].question for i in going], mind
+        [pairs[i][1] for i in going],
+        [_kept(retrievals[i]) for i in going],
+        [turns[i].question for i in going],
+        agent_model,
     )
     for i, said in zip(going, answers, strict=True):
         turns[i] = replace(turns[i], answer=said.text, fault=said.fault)
@@ -130,33 +135,37 @@ async def play(pairs: Sequence[tuple[AgentState, AgentState]], mind: Mind) -> li
 
 
 def remember(questioner: AgentState, answerer: AgentState, turn: Turn) -> tuple[AgentState, AgentState]:
-    """Both agents after the turn: the record in both histories, the keepsake in the answerer's album."""
-    if turn.void or turn.retrieval.keepsake is None:
+    """Both agents after the turn: the record in both histories, the album item in the answerer's album."""
+    if turn.void or turn.retrieval.album_item is None:
         return questioner, answerer
     return (
         replace(questioner, history=questioner.history.add(turn.record)),
         replace(
             answerer,
             history=answerer.history.add(turn.record),
-            album=answerer.album.add(turn.retrieval.keepsake),
+            album=answerer.album.add(turn.retrieval.album_item),
         ),
     )
 
 
-def _kept(retrieval: Retrieval) -> Keepsake:
-    if retrieval.keepsake is None:
+def _kept(retrieval: Retrieval) -> AlbumItem:
+    if retrieval.album_item is None:
         raise ValueError("a retrieval without a keepsake has nothing to show")
-    return retrieval.keepsake
+    return retrieval.album_item
 
 
-def _question(agent: AgentState, keepsake: Keepsake, mind: Mind) -> Request:
-    if keepsake.is_note:
-        return question_request(agent.persona, agent.history.records, note=keepsake.note, max_tokens=mind.max_tokens)
-    return question_request(agent.persona, agent.history.records, image=keepsake.picture, max_tokens=mind.max_tokens)
+def _question(agent: AgentState, album_item: AlbumItem, agent_model: AgentModel) -> Request:
+    if album_item.is_note:
+        return question_request(
+            agent.persona, agent.history.records, note=album_item.note, max_tokens=agent_model.max_tokens
+        )
+    return question_request(
+        agent.persona, agent.history.records, image=album_item.picture, max_tokens=agent_model.max_tokens
+    )
 
 
-def _answer(agent: AgentState, keepsake: Keepsake, question: str, mind: Mind) -> Request:
-    past, tokens = agent.history.records, mind.max_tokens
-    if keepsake.is_note:
-        return answer_request(agent.persona, past, question, note=keepsake.note, max_tokens=tokens)
-    return answer_request(agent.persona, past, question, image=keepsake.picture, max_tokens=tokens)
+def _answer(agent: AgentState, album_item: AlbumItem, question: str, agent_model: AgentModel) -> Request:
+    past, tokens = agent.history.records, agent_model.max_tokens
+    if album_item.is_note:
+        return answer_request(agent.persona, past, question, note=album_item.note, max_tokens=tokens)
+    return answer_request(agent.persona, past, question, image=album_item.picture, max_tokens=tokens)

@@ -23,12 +23,12 @@ from lazaretto.cli.common import (
 from lazaretto.errors import InputError
 from lazaretto.gates.content.batch import BatchOptions, run_batch
 from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.content.debate import DebateSettings, hear
-from lazaretto.gates.content.panel import Table
-from lazaretto.gates.content.records import Exhibit
+from lazaretto.gates.content.debate import DebateSettings, hold_debate
+from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import markdown, report_data
 from lazaretto.gates.content.report_html import page
-from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, seat_table
+from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, make_panel
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 
@@ -39,13 +39,13 @@ def content_policy(policy: str | None) -> ContentSettings:
     return content_settings(tables.get("content", {}), policy or "policy")
 
 
-def _table(settings: ContentSettings, store: str | None, namespace: str) -> Table:
+def _table(settings: ContentSettings, store: str | None, namespace: str) -> Panel:
     """The table of the settings, with the tenant's live case library."""
     if "retrieval" in settings.without:
-        return seat_table(settings, None)
+        return make_panel(settings, None)
     with Ledger.open(store, namespace) as ledger:
         library = live_library(Casebook(ledger))
-    return seat_table(settings, library)
+    return make_panel(settings, library)
 
 
 def _write_report(path: Path, report: dict[str, Any]) -> None:
@@ -97,10 +97,10 @@ def audit(
         return
     if text == "-":
         text = typer.get_text_stream("stdin").read()
-    exhibit = Exhibit("item", text, _read_picture(image), description)
-    if not text.strip() and exhibit.image is None and not description.strip():
+    content = Content("item", text, _read_picture(image), description)
+    if not text.strip() and content.image is None and not description.strip():
         raise InputError("text", "there is nothing to judge", "Give --text, --image or both")
-    transcript = asyncio.run(hear(_table(settings, store, namespace), exhibit, debate))
+    transcript = asyncio.run(hold_debate(_table(settings, store, namespace), content, debate))
     data = report_data(transcript)
     if report is not None:
         _write_report(report, data)
@@ -133,7 +133,7 @@ def _show(data: dict[str, Any], written: Path | None) -> None:
         console.print(f"  report written to {written}", markup=False)
 
 
-def _batch(table: Table, items: Path, out: Path, options: BatchOptions, as_json: bool) -> None:
+def _batch(table: Panel, items: Path, out: Path, options: BatchOptions, as_json: bool) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=as_json or not errors.is_terminal) as bar:
         task = bar.add_task("judging", total=None)

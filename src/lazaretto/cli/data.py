@@ -38,10 +38,10 @@ def protect(book: Casebook, against: list[Path] | None) -> int:
     items: dict[str, str] = {}
     for path in against or ():
         for item in labelled_rows(path):
-            items[item.exhibit.id] = "\n".join(p for p in (item.exhibit.text, item.exhibit.description) if p.strip())
-            for part, words in (("text", item.exhibit.text), ("picture", item.exhibit.description)):
+            items[item.content.id] = "\n".join(p for p in (item.content.text, item.content.description) if p.strip())
+            for part, words in (("text", item.content.text), ("picture", item.content.description)):
                 if len(words.split()) >= 12:
-                    items[f"{item.exhibit.id} ({part})"] = words
+                    items[f"{item.content.id} ({part})"] = words
     return book.protect(items)
 
 

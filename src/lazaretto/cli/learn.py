@@ -27,12 +27,12 @@ from lazaretto.cli.common import (
 from lazaretto.errors import InputError
 from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.records import Role
-from lazaretto.gates.content.settings import ContentSettings, chair_for, seat_table, text_embedder, vector_cache
+from lazaretto.gates.content.settings import ContentSettings, make_panel, role_model_for, text_embedder, vector_cache
 from lazaretto.learn.case_files import labelled_rows
 from lazaretto.learn.curate import (
     ChatCurator,
-    Failed,
-    Labelled,
+    FailedCase,
+    LabelledContent,
     Preview,
     Writer,
     curate,
@@ -56,25 +56,25 @@ def _verdicts(path: Path) -> list[dict[str, Any]]:
 
 def _writer(settings: ContentSettings) -> Writer:
     wanted = settings.models.get(Role.CURATOR.value)
-    return ChatCurator(chair_for(Role.CURATOR, wanted)) if wanted is not None else extract_lesson
+    return ChatCurator(role_model_for(Role.CURATOR, wanted)) if wanted is not None else extract_lesson
 
 
-def _wrong(ledger: Ledger, verdicts: Path | None, truth: Path | None) -> list[Failed]:
+def _wrong(ledger: Ledger, verdicts: Path | None, truth: Path | None) -> list[FailedCase]:
     """Failed items of a labelled batch, or those people have labelled and appealed in the ledger."""
     if (verdicts is None) != (truth is None):
         raise InputError("verdicts", "verdicts and truth go together", "Give --verdicts and --truth, or neither")
     if verdicts is None or truth is None:
         return reviewed_failures(ledger)
-    known = {item.exhibit.id: item for item in labelled_rows(truth)}
+    known = {item.content.id: item for item in labelled_rows(truth)}
     return failures(_verdicts(verdicts), known)
 
 
-def _sample(path: Path | None, size: int, wrong: list[Failed]) -> list[Labelled]:
+def _sample(path: Path | None, size: int, wrong: list[FailedCase]) -> list[LabelledContent]:
     """A held-out sample: never an item that is being learnt."""
     if path is None:
         return []
-    learnt = {failed.exhibit.id for failed in wrong}
-    rows = [item for item in labelled_rows(path) if item.exhibit.id not in learnt]
+    learnt = {failed.content.id for failed in wrong}
+    rows = [item for item in labelled_rows(path) if item.content.id not in learnt]
     random.Random(SAMPLE_SEED).shuffle(rows)
     return rows[:size]
 
@@ -114,10 +114,10 @@ def curate_command(
         raise typer.Exit(EXIT_FLAGGED)
 
 
-def _preview(settings: ContentSettings, book: Casebook, intake: Intake, rows: list[Labelled]) -> Preview:
+def _preview(settings: ContentSettings, book: Casebook, intake: Intake, rows: list[LabelledContent]) -> Preview:
     encoder, cache = text_embedder(), vector_cache()
-    old = seat_table(settings, book.library(encoder, cache_folder=cache))
-    new = seat_table(settings, book.library(encoder, intake.version, cache))
+    old = make_panel(settings, book.library(encoder, cache_folder=cache))
+    new = make_panel(settings, book.library(encoder, intake.version, cache))
     return asyncio.run(preview(old, new, rows, settings.debate))
 
 

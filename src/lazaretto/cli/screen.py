@@ -112,9 +112,9 @@ class Screening:
     def _judge_records(self, observations: list[Observation]) -> list[Verdict]:
         from lazaretto.gates.memory.gate import record_verdict, told_success
         from lazaretto.gates.memory.record_model import shared_model
-        from lazaretto.gates.memory.record_screener import StructuredScreener, embed_fields
+        from lazaretto.gates.memory.record_screener import RecordScreener, embed_fields
 
-        self._records = self._records or StructuredScreener(shared_model())
+        self._records = self._records or RecordScreener(shared_model())
         vectors = embed_fields([o.fields for o in observations if o.fields is not None])
         agents, names = [o.agent for o in observations], [o.id for o in observations]
         parents, success = [o.parents for o in observations], [told_success(o) for o in observations]

@@ -17,7 +17,7 @@ from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.drawing import export
 from lazaretto.provenance.drawing.canvas import showable
-from lazaretto.provenance.drawing.subgraph import Scene
+from lazaretto.provenance.drawing.subgraph import Subgraph
 from lazaretto.provenance.graph import ProvenanceGraph
 
 SHOWN = 20
@@ -58,7 +58,7 @@ def moment(text: str | None, field: str) -> float | None:
 
 
 def _texts(ledger: Ledger, graph: ProvenanceGraph, item: str, limit: int) -> dict[str, str]:
-    names = [node.id for node in graph.scene(item, limit=limit).nodes if node.kind == "item"]
+    names = [node.id for node in graph.subgraph(item, limit=limit).nodes if node.kind == "item"]
     return {one.id: one.text for one in ledger.items(ids=names, hidden=True, limit=None)}
 
 
@@ -105,15 +105,15 @@ def _show(report: dict[str, Any], texts: dict[str, str]) -> None:
             console.print(_rows(title, rows, texts))
 
 
-def _write(scene: Scene, style: Format, out: Path | None) -> None:
+def _write(subgraph: Subgraph, style: Format, out: Path | None) -> None:
     """Put a drawing into a file, or on standard output as it is."""
     try:
         if out is not None and out.suffix == ".png":
-            out.write_bytes(export.to_png(scene))
+            out.write_bytes(export.to_png(subgraph))
         elif out is not None:
-            out.write_text(export.draw(scene, style), encoding="utf-8")
+            out.write_text(export.draw(subgraph, style), encoding="utf-8")
         else:
-            typer.echo(export.draw(scene, style), nl=False)
+            typer.echo(export.draw(subgraph, style), nl=False)
     except OSError as error:
         raise InputError("out", f"cannot write {str(out)!r}: {error.strerror}", "Choose another place") from None
 
@@ -138,7 +138,7 @@ def trace(
         graph = ProvenanceGraph(ledger)
         texts = _texts(ledger, graph, item, limit)
         if style is not None and style is not Format.TEXT:
-            _write(graph.scene(item, limit=limit, texts=texts), style, out)
+            _write(graph.subgraph(item, limit=limit, texts=texts), style, out)
             if out is None:
                 return
             emit({"written": str(out)}, as_json, lambda: console.print(f"wrote {out}", markup=False))

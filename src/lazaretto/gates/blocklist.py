@@ -19,8 +19,8 @@ from pydantic import Field
 
 from lazaretto.gates.normalization import fold
 from lazaretto.gates.protocol import GateContext
-from lazaretto.ledger import Known
-from lazaretto.pictures import Look, Unreadable, decode, pixel_digest
+from lazaretto.ledger import Fingerprint
+from lazaretto.pictures import PerceptualHash, Unreadable, decode, pixel_digest
 from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
@@ -125,7 +125,7 @@ class BlocklistGate:
             return text_keys(observation.text, self.settings.min_folded, observation.image or "")
         image = self._decoded(observation, context)
         keys = [(FILE, observation.image)]
-        return keys if image is None else [*keys, (PIXELS, pixel_digest(image)), (LOOK, Look.of(image).hex())]
+        return keys if image is None else [*keys, (PIXELS, pixel_digest(image)), (LOOK, PerceptualHash.of(image).hex())]
 
     @staticmethod
     def _mark(keys: list[Key], item: str, ruling: Ruling, context: GateContext) -> None:
@@ -138,7 +138,7 @@ class BlocklistGate:
         ledger.forget_known(item)
         ledger.mark_known([(KIND, key) for key in equal], item, CLEARED if cleared else ruling.label)
         for look in (key for rule, key in keys if rule == LOOK and not cleared):
-            bands = [(KIND, band) for band in look_keys(Look.from_hex(look).hash)]
+            bands = [(KIND, band) for band in look_keys(PerceptualHash.from_hex(look).hash)]
             ledger.mark_known(bands, item, f"{ruling.label} {look}")
 
     def _match(self, observation: Observation, context: GateContext) -> Match | None:
@@ -159,21 +159,21 @@ class BlocklistGate:
         image = self._decoded(observation, context)
         if image is None:
             return None
-        look, pixels = Look.of(image), (PIXELS, pixel_digest(image))
+        look, pixels = PerceptualHash.of(image), (PIXELS, pixel_digest(image))
         found = self._look_up([pixels, *(("", key) for key in look_keys(look.hash))], context)
         return _nearest(found, [pixels]) or next(self._alike(look, found), None)
 
     @staticmethod
-    def _look_up(keys: Sequence[Key], context: GateContext) -> list[Known]:
+    def _look_up(keys: Sequence[Key], context: GateContext) -> list[Fingerprint]:
         wanted = [f"{rule}:{key}" if rule else key for rule, key in keys]
         return context.ledger.find_known(KIND, wanted) if wanted else []
 
-    def _alike(self, look: Look, found: Sequence[Known]) -> Iterator[Match]:
+    def _alike(self, look: PerceptualHash, found: Sequence[Fingerprint]) -> Iterator[Match]:
         for known in found:
             label, _, stored = known.label.partition(" ")
             if not stored:
                 continue
-            other = Look.from_hex(stored)
+            other = PerceptualHash.from_hex(stored)
             bits, gap = look.distance(other), look.colour_gap(other)
             if bits <= self.settings.distance and gap <= self.settings.colour_gap:
                 detail = {"known_as": label, "bits": bits, "colour_gap": gap}
@@ -197,7 +197,7 @@ _SAYINGS = {
 }
 
 
-def _nearest(found: Sequence[Known], keys: Sequence[Key]) -> Match | None:
+def _nearest(found: Sequence[Fingerprint], keys: Sequence[Key]) -> Match | None:
     """The most exact of the matches for these keys; among equals the strictest."""
     for rule, key in keys:
         labels = [(Ruling.from_label(known.label), known.item) for known in found if known.key == f"{rule}:{key}"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lazaretto.gates.runner import Examined
+from lazaretto.gates.runner import Examination
 from lazaretto.types import Cost, Decision, Ruling, RunStatus
 
 _ANSWERED = (RunStatus.RAN, RunStatus.SKIPPED)
 
 
-def decide(item: str, examined: Examined, fail_mode: Ruling, ms: float) -> Decision:
+def decide(item: str, examined: Examination, fail_mode: Ruling, ms: float) -> Decision:
     """The decision about one item. The time is what passed on the clock, because gates run side by side."""
     verdicts, runs = examined.verdicts, examined.runs
     unanswered = [run for run in runs if run.status not in _ANSWERED]

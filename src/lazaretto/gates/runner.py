@@ -66,7 +66,7 @@ class Worker:
 
 
 @dataclass
-class Seat:
+class GateSlot:
     """Where one gate sits: the gate, or why there is none, and the thread it runs on."""
 
     name: str
@@ -103,7 +103,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class Examination:
     """What all the gates said, and what became of each."""
 
     verdicts: tuple[Verdict, ...]
@@ -111,8 +111,8 @@ class Examined:
 
 
 async def run_stages(
-    seats: Mapping[str, Seat], policy: ChannelPolicy, observation: Observation, contexts: Mapping[str, GateContext]
-) -> Examined:
+    slots: Mapping[str, GateSlot], policy: ChannelPolicy, observation: Observation, contexts: Mapping[str, GateContext]
+) -> Examination:
     """Every stage in order, the gates of one stage at once. A block ends it, unless the policy says ``run_all``."""
     deadline = time.monotonic() + policy.budget_s
     verdicts: list[Verdict] = []
@@ -131,7 +131,7 @@ async def run_stages(
         answers = await asyncio.gather(
             *(
                 _run_gate(
-                    seats[name],
+                    slots[name],
                     observation,
                     replace(contexts[name], earlier=earlier, budget=Budget(deadline, tokens)),
                     policy.timeout_s,
@@ -141,31 +141,31 @@ async def run_stages(
         )
         verdicts += [verdict for verdict, _ in answers if verdict is not None]
         runs += [run for _, run in answers]
-    return Examined(tuple(verdicts), tuple(runs))
+    return Examination(tuple(verdicts), tuple(runs))
 
 
 async def _run_gate(
-    seat: Seat, observation: Observation, context: GateContext, timeout_s: float
+    slot: GateSlot, observation: Observation, context: GateContext, timeout_s: float
 ) -> tuple[Verdict | None, GateRun]:
-    gate = seat.gate
+    gate = slot.gate
     if gate is None:
-        return None, GateRun(seat.name, RunStatus.MISSING, detail=seat.absent[:_DETAIL])
+        return None, GateRun(slot.name, RunStatus.MISSING, detail=slot.absent[:_DETAIL])
     if not _understands(gate, observation.channel):
-        return None, GateRun(seat.name, RunStatus.MISSING, detail=f"does not understand {observation.channel.value}")
+        return None, GateRun(slot.name, RunStatus.MISSING, detail=f"does not understand {observation.channel.value}")
     allowed_s = min(timeout_s, context.budget.seconds_left)
     whole = context.budget.seconds_left >= timeout_s
     started = time.perf_counter()
     context = replace(context, budget=Budget(time.monotonic() + allowed_s, context.budget.tokens))
     try:
-        worker = seat.worker()
-        said = await _within(seat, worker, _safely(gate, observation, context), allowed_s)
+        worker = slot.worker()
+        said = await _within(slot, worker, _safely(gate, observation, context), allowed_s)
         verdict = checked(said, gate.name, observation.id)
     except TimeoutError:
         status = RunStatus.TIMED_OUT if whole else RunStatus.OVER_BUDGET
-        return None, GateRun(seat.name, status, _ms(started), f"no answer within {allowed_s:.3g} s")
+        return None, GateRun(slot.name, status, _ms(started), f"no answer within {allowed_s:.3g} s")
     except GateCrash as crash:
-        return None, GateRun(seat.name, RunStatus.FAILED, _ms(started), str(crash)[:_DETAIL])
-    return verdict, GateRun(seat.name, RunStatus.RAN, _ms(started))
+        return None, GateRun(slot.name, RunStatus.FAILED, _ms(started), str(crash)[:_DETAIL])
+    return verdict, GateRun(slot.name, RunStatus.RAN, _ms(started))
 
 
 def _understands(gate: Gate, channel: Channel) -> bool:
@@ -197,7 +197,7 @@ def _described(error: BaseException) -> str:
         return type(error).__name__
 
 
-async def _within(seat: Seat, worker: Worker, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+async def _within(slot: GateSlot, worker: Worker, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
     """The answer, or ``TimeoutError``. A thread that does not even react to cancelling is left behind."""
     try:
         future = worker.submit(coroutine)
@@ -211,7 +211,7 @@ async def _within(seat: Seat, worker: Worker, coroutine: Coroutine[Any, Any, T],
             return waiter.result()
         future.cancel()
         if not await _answers(worker):
-            seat.abandon(worker)
+            slot.abandon(worker)
         raise TimeoutError
     except asyncio.CancelledError:
         future.cancel()

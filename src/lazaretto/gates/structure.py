@@ -57,7 +57,7 @@ class StructureSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Defect:
     """One thing that is wrong with an item's form."""
 
     rule: str
@@ -145,7 +145,7 @@ def script(character: str) -> str:
     return unicodedata.name(character, "").partition(" ")[0].partition("-")[0]
 
 
-def text_findings(text: str, settings: StructureSettings) -> Iterator[Finding]:
+def text_findings(text: str, settings: StructureSettings) -> Iterator[Defect]:
     """What is wrong with the form of a text."""
     yield from _control_findings(text, settings)
     if text.isascii():
@@ -168,12 +168,12 @@ def text_findings(text: str, settings: StructureSettings) -> Iterator[Finding]:
         )
 
 
-def _finding(rule: str, ruling: Ruling, what: str, places: list[int], **facts: Any) -> Finding:
+def _finding(rule: str, ruling: Ruling, what: str, places: list[int], **facts: Any) -> Defect:
     data = {"count": len(places), "offsets": places[:20], **facts}
-    return Finding(rule, ruling, Evidence("span", f"{len(places)} place(s): {what}", data))
+    return Defect(rule, ruling, Evidence("span", f"{len(places)} place(s): {what}", data))
 
 
-def _control_findings(text: str, settings: StructureSettings) -> Iterator[Finding]:
+def _control_findings(text: str, settings: StructureSettings) -> Iterator[Defect]:
     if not _CONTROL.search(text):
         return
     harmless = {m.start() for m in _COLOUR_CODE.finditer(text)}
@@ -185,7 +185,7 @@ def _control_findings(text: str, settings: StructureSettings) -> Iterator[Findin
         yield _finding("control", ruling, "control characters or terminal commands", places)
 
 
-def _smuggled_findings(text: str, settings: StructureSettings) -> Iterator[Finding]:
+def _smuggled_findings(text: str, settings: StructureSettings) -> Iterator[Defect]:
     for run in _TAGS.finditer(text):
         flag = text[run.start() - 1 : run.start()] == _FLAG and run[0].endswith(_CANCEL_TAG) and len(run[0]) <= 8
         if not flag:
@@ -275,17 +275,17 @@ _OTHER_FILES = (
 )
 
 
-def picture_findings(data: bytes, max_pixels: int, settings: StructureSettings) -> Iterator[Finding]:
+def picture_findings(data: bytes, max_pixels: int, settings: StructureSettings) -> Iterator[Defect]:
     """What is wrong with the form of a picture; nothing past the limit is ever decoded."""
     try:
         header = pictures.header(data, max_pixels)
         pictures.decode(data, max_pixels)
     except pictures.Unreadable as fault:
-        yield Finding(fault.rule, Ruling.BLOCK, Evidence("fault", str(fault), {"bytes": len(data)}))
+        yield Defect(fault.rule, Ruling.BLOCK, Evidence("fault", str(fault), {"bytes": len(data)}))
         return
     facts = {"format": header.format, "width": header.width, "height": header.height}
     if header.animated:
-        yield Finding("animated", settings.animated, Evidence("measure", "the picture has several frames", facts))
+        yield Defect("animated", settings.animated, Evidence("measure", "the picture has several frames", facts))
     extra = pictures.after_the_end(data, header.format)
     if not extra:
         return
@@ -296,8 +296,8 @@ def picture_findings(data: bytes, max_pixels: int, settings: StructureSettings) 
     if carried or extra > settings.max_trailing:
         what = carried or "unknown data"
         summary = f"{extra:,} bytes behind the picture's end: {what}"
-        yield Finding("trailing", settings.trailing, Evidence("measure", summary, {**facts, "bytes": extra}))
+        yield Defect("trailing", settings.trailing, Evidence("measure", summary, {**facts, "bytes": extra}))
     else:
         summary = f"{extra:,} bytes behind the picture's end"
         ruling = min(Ruling.WARN, settings.trailing)
-        yield Finding("trailing", ruling, Evidence("measure", summary, {**facts, "bytes": extra}))
+        yield Defect("trailing", ruling, Evidence("measure", summary, {**facts, "bytes": extra}))

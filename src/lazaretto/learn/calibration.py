@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import orjson
 
-from lazaretto.agents.album import Album, Keepsake
+from lazaretto.agents.album import Album, AlbumItem
 from lazaretto.agents.history import History
-from lazaretto.agents.model import Mind
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, play, remember
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import Stage
+from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.flp import QUANTILE, FlpSettings, FlpThresholds, take_readings
 from lazaretto.gates.foresight.gauge import Gauge, Reading, Scale, Scales, beside_the_point, collapse, misnamed
 from lazaretto.gates.foresight.monitor import ordinary, talk
@@ -58,7 +58,7 @@ class FlpCalibration:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchCalibration:
+class MonitorCalibration:
     """Gauge and scales of mode ``lazaretto``, and the benign readings they came from."""
 
     gauge: Gauge
@@ -77,7 +77,7 @@ class WatchCalibration:
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> WatchCalibration:
+    def from_json(cls, data: Mapping[str, Any]) -> MonitorCalibration:
         """What ``to_json`` wrote."""
         parts: dict[str, Any] = {k: Scale(**v) if isinstance(v, Mapping) else v for k, v in data["scales"].items()}
         albums = tuple(tuple(_unpacked(k) for k in album) for album in data["albums"])
@@ -85,7 +85,7 @@ class WatchCalibration:
         return cls(Gauge(tuple(data["plans"]), albums), Scales(**parts), readings, data["source"])
 
 
-def save(calibration: FlpCalibration | WatchCalibration, path: Path) -> None:
+def save(calibration: FlpCalibration | MonitorCalibration, path: Path) -> None:
     """Write a calibration as one JSON file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
@@ -103,7 +103,12 @@ def load(path: Path) -> dict[str, Any]:
 
 
 async def benign_agents(
-    personas: Sequence[Persona], pool: Sequence[Keepsake], mind: Mind, rounds: int, seed: int, album: int = 10
+    personas: Sequence[Persona],
+    pool: Sequence[AlbumItem],
+    agent_model: AgentModel,
+    rounds: int,
+    seed: int,
+    album: int = 10,
 ) -> tuple[AgentState, ...]:
     """Agents that have lived a few rounds without any attack, so that histories are as they are in life."""
     if len(pool) < album:
@@ -116,7 +121,9 @@ async def benign_agents(
     for _ in range(rounds):
         order = rng.sample(range(len(agents)), len(agents) // 2 * 2)
         pairs = list(zip(order[::2], order[1::2], strict=True))
-        for (q, a), turn in zip(pairs, await play([(agents[q], agents[a]) for q, a in pairs], mind), strict=True):
+        for (q, a), turn in zip(
+            pairs, await play([(agents[q], agents[a]) for q, a in pairs], agent_model), strict=True
+        ):
             agents[q], agents[a] = remember(agents[q], agents[a], turn)
     return tuple(agents)
 
@@ -124,7 +131,7 @@ async def benign_agents(
 async def calibrate_flp(
     agents: Sequence[AgentState],
     personas: Sequence[Persona],
-    stage: Stage,
+    backend: RehearsalBackend,
     *,
     settings: FlpSettings | None = None,
     source: Mapping[str, Any] | None = None,
@@ -132,8 +139,8 @@ async def calibrate_flp(
 ) -> FlpCalibration:
     """delta-quantiles of entropy and diversity, and the largest drift between two rehearsals of the same agent."""
     wanted, rng = settings or FlpSettings(), random.Random(f"calibrate flp:{seed}")
-    first = await take_readings(agents, personas, wanted, stage, rng)
-    again = await take_readings(agents, personas, wanted, stage, rng)
+    first = await take_readings(agents, personas, wanted, backend, rng)
+    again = await take_readings(agents, personas, wanted, backend, rng)
     entropies = [r.entropy for r in first if r.entropy is not None]
     diversities = [r.diversity for r in first if r.diversity is not None]
     drifts = [d for now, before in zip(again, first, strict=True) if (d := now.drift(before)) is not None]
@@ -147,34 +154,34 @@ async def calibrate_flp(
     return FlpCalibration(thresholds, tuple(entropies), tuple(diversities), tuple(drifts), dict(source or {}))
 
 
-async def calibrate_watch(
+async def calibrate_monitor(
     agents: Sequence[AgentState],
     personas: Sequence[Persona],
-    stage: Stage,
+    backend: RehearsalBackend,
     *,
     source: Mapping[str, Any] | None = None,
     memories: int = 200,
     seed: int = 0,
-) -> WatchCalibration:
+) -> MonitorCalibration:
     """Plans and reference albums from the first agents, scales from at most ``memories`` memories of the others."""
     if len(agents) <= REFERENCE_ALBUMS:
         raise InputError("agents", f"{len(agents)} benign agents", f"Calibrate on more than {REFERENCE_ALBUMS}")
     rng = random.Random(f"calibrate watch:{seed}")
-    said = await stage.plan(agents)
+    said = await backend.plan(agents)
     plans = tuple(s.text for s in said if not s.fault and s.text)[:PLANS]
-    reference = tuple(agent.album.keepsakes[1:] for agent in agents[:REFERENCE_ALBUMS])
+    reference = tuple(agent.album.album_items[1:] for agent in agents[:REFERENCE_ALBUMS])
     gauge = Gauge(plans, tuple(album for album in reference if album))
     held = {k.key: (k, agent) for agent in agents[REFERENCE_ALBUMS:] for k in agent.album}
     known = {k.key for album in gauge.albums for k in album}
     queue = [held[key] for key in rng.sample(sorted(held.keys() - known), min(memories, len(held.keys() - known)))]
     readings = []
-    shown = [keepsake for keepsake, _ in queue]
-    pulls, apart = await gauge.pulls(shown, stage), misnamed(shown, stage)
-    spoken = await talk([ordinary(keepsake, agent) for keepsake, agent in queue], personas, stage, rng)
-    for keepsake, pull, far, words in zip(shown, pulls, apart, spoken, strict=True):
-        beside = beside_the_point(words, keepsake.title, stage)
-        readings.append(Reading(pull, collapse(words, stage), beside, words, far))
-    return WatchCalibration(gauge, scales_from(readings), tuple(readings), dict(source or {}))
+    shown = [album_item for album_item, _ in queue]
+    pulls, apart = await gauge.pulls(shown, backend), misnamed(shown, backend)
+    spoken = await talk([ordinary(album_item, agent) for album_item, agent in queue], personas, backend, rng)
+    for album_item, pull, far, words in zip(shown, pulls, apart, spoken, strict=True):
+        beside = beside_the_point(words, album_item.title, backend)
+        readings.append(Reading(pull, collapse(words, backend), beside, words, far))
+    return MonitorCalibration(gauge, scales_from(readings), tuple(readings), dict(source or {}))
 
 
 def scales_from(readings: Sequence[Reading]) -> Scales:
@@ -196,14 +203,14 @@ def scales_from(readings: Sequence[Reading]) -> Scales:
     return replace(scales, infected=joint, pull_alone=pull, collapse_alone=words)
 
 
-def _packed(keepsake: Keepsake) -> dict[str, str]:
-    body = keepsake.note.encode() if keepsake.is_note else keepsake.picture
-    kind = "note" if keepsake.is_note else "picture"
-    return {"key": keepsake.key, "title": keepsake.title, "kind": kind, "data": base64.b64encode(body).decode()}
+def _packed(album_item: AlbumItem) -> dict[str, str]:
+    body = album_item.note.encode() if album_item.is_note else album_item.picture
+    kind = "note" if album_item.is_note else "picture"
+    return {"key": album_item.key, "title": album_item.title, "kind": kind, "data": base64.b64encode(body).decode()}
 
 
-def _unpacked(data: Mapping[str, str]) -> Keepsake:
+def _unpacked(data: Mapping[str, str]) -> AlbumItem:
     body = base64.b64decode(data["data"])
     if data["kind"] == "note":
-        return Keepsake(data["key"], data["title"], note=body.decode())
-    return Keepsake(data["key"], data["title"], picture=body)
+        return AlbumItem(data["key"], data["title"], note=body.decode())
+    return AlbumItem(data["key"], data["title"], picture=body)

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.records import Case, Exhibit, Label
-from lazaretto.learn.curate import Labelled
+from lazaretto.gates.content.records import Case, Content, Label
+from lazaretto.learn.curate import LabelledContent
 
 _LABELS = {"1": Label.UNSAFE, "0": Label.SAFE, "unsafe": Label.UNSAFE, "safe": Label.SAFE, "risky": Label.UNSAFE}
 _HAZARDS: Mapping[str, str] = {
@@ -72,13 +72,13 @@ def case_rows(path: Path) -> list[Case]:
     return cases
 
 
-def labelled_rows(path: Path) -> list[Labelled]:
+def labelled_rows(path: Path) -> list[LabelledContent]:
     """Benchmark items with their truth; ids must be unique."""
-    items: dict[str, Labelled] = {}
+    items: dict[str, LabelledContent] = {}
     for where, row in read_rows(path):
         key = str(row.get("id") or "")
         if not key or key in items:
             raise InputError(where, f"id {key!r} is missing or occurs twice", "Give every item its own id")
         text, description = _content(row)
-        items[key] = Labelled(Exhibit(key, text, description=description), _label(row, where))
+        items[key] = LabelledContent(Content(key, text, description=description), _label(row, where))
     return list(items.values())

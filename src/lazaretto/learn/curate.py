@@ -1,7 +1,7 @@
 """The Curator: reads cases the panel got wrong, writes the lesson, previews what it would change, and lets it go live.
 
 It works in hindsight, with the truth at hand. A language model writes the lesson, or it is extracted from the
-hearing: the spans and the precedents of the side that was right. Either way the lesson is a case like any other and
+debate: the spans and the precedents of the side that was right. Either way the lesson is a case like any other and
 passes the library's screens.
 """
 
@@ -12,29 +12,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazaretto.gates.content import parsing, prompts
-from lazaretto.gates.content.chat_roles import Chair
-from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hear_all
-from lazaretto.gates.content.panel import Table
+from lazaretto.gates.content.chat_roles import RoleModel
+from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hold_debates
+from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.quoting import Quoter
-from lazaretto.gates.content.records import Case, Exhibit, Label, Prepared
+from lazaretto.gates.content.records import Case, Content, Label, PreparedContent
 from lazaretto.models.protocol import Message
 
 _CUE_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
-    """An exhibit whose truth is known."""
+class LabelledContent:
+    """a content item whose truth is known."""
 
-    exhibit: Exhibit
+    content: Content
     truth: Label
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """An item the panel got wrong (or could not decide): what it was, what was ruled, and the report of the hearing."""
+class FailedCase:
+    """An item the panel got wrong (or could not decide): what it was, what was ruled, and the report of the debate."""
 
-    exhibit: Exhibit
+    content: Content
     truth: Label
     ruled: Label
     report: Mapping[str, Any]
@@ -42,11 +42,11 @@ class Failed:
     """``curated`` from a labelled batch, ``appeal`` or ``review`` from a person."""
 
 
-Writer = Callable[[Failed], Awaitable[Case]]
+Writer = Callable[[FailedCase], Awaitable[Case]]
 """Writes the lesson of one failed item."""
 
 
-def failures(reports: Iterable[Mapping[str, Any]], truths: Mapping[str, Labelled]) -> list[Failed]:
+def failures(reports: Iterable[Mapping[str, Any]], truths: Mapping[str, LabelledContent]) -> list[FailedCase]:
     """The verdict lines of a batch that the truth contradicts; undecided ones count as wrong."""
     wrong = []
     for line in reports:
@@ -55,11 +55,11 @@ def failures(reports: Iterable[Mapping[str, Any]], truths: Mapping[str, Labelled
             continue
         ruled = Label(line["label"])
         if ruled is not known.truth or line.get("rule") == "undecided":
-            wrong.append(Failed(known.exhibit, known.truth, ruled, line.get("report") or {}))
+            wrong.append(FailedCase(known.content, known.truth, ruled, line.get("report") or {}))
     return wrong
 
 
-async def extract_lesson(failed: Failed) -> Case:
+async def extract_lesson(failed: FailedCase) -> Case:
     """The lesson without a language model: what the side that was right quoted, and what the nearest right precedent
     says.
     """
@@ -71,14 +71,14 @@ async def extract_lesson(failed: Failed) -> Case:
     for precedent in failed.report.get("precedents", ()):
         if precedent["label"] == failed.truth.value:
             cues.append(f"like: {precedent['summary'][:_CUE_CHARS]}")
-    opening = " ".join((failed.exhibit.text or failed.exhibit.description).split())[:_CUE_CHARS]
+    opening = " ".join((failed.content.text or failed.content.description).split())[:_CUE_CHARS]
     rule = failed.report.get("rule", "nobody")
     summary = f"Ruled {failed.ruled.value} by {rule}, but {failed.truth.value}: {opening}"
     hazards = tuple(h for h in failed.report.get("taxonomy", ()) if h in prompts.HAZARDS)
     return Case(
         failed.truth,
-        failed.exhibit.text,
-        failed.exhibit.description,
+        failed.content.text,
+        failed.content.description,
         hazards if failed.truth is Label.UNSAFE else (),
         tuple(dict.fromkeys(cues))[:4],
         summary,
@@ -90,12 +90,12 @@ async def extract_lesson(failed: Failed) -> Case:
 class ChatCurator:
     """A language model as Curator; what it cannot write readably is extracted instead, and marked so."""
 
-    chair: Chair
+    role_model: RoleModel
 
-    async def __call__(self, failed: Failed) -> Case:
+    async def __call__(self, failed: FailedCase) -> Case:
         """The lesson of one failed item."""
         quoter = Quoter()
-        prepared = Prepared(failed.exhibit, failed.exhibit.description)
+        prepared = PreparedContent(failed.content, failed.content.description)
         log = "\n".join(
             f"Round {t['round']}, {t['role']}, {t['score']:.2f}: {t['argument'][:600]}"
             for t in failed.report.get("transcript", ())
@@ -104,7 +104,7 @@ class ChatCurator:
         debate = quoter.block("debate", log or "no debate was recorded")
         duty = prompts.curator_duty(failed.truth.value, failed.ruled.value)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{debate}\n\n{duty}"))
-        answer, _, _, _ = await self.chair.ask(asked, parsing.CuratorAnswer, parsing.read_curator)
+        answer, _, _, _ = await self.role_model.ask(asked, parsing.CuratorAnswer, parsing.read_curator)
         plain = await extract_lesson(failed)
         if answer is None:
             return plain
@@ -113,7 +113,7 @@ class ChatCurator:
         return Case(plain.label, plain.text, plain.description, hazards, cues, answer.summary, failed.source)
 
 
-async def curate(wrong: Sequence[Failed], writer: Writer = extract_lesson) -> tuple[Case, ...]:
+async def curate(wrong: Sequence[FailedCase], writer: Writer = extract_lesson) -> tuple[Case, ...]:
     """One lesson per failed item, in order."""
     return tuple([await writer(failed) for failed in wrong])
 
@@ -153,31 +153,35 @@ class Preview:
         return self.after.f1 < self.before.f1
 
 
-async def preview(old: Table, new: Table, sample: Sequence[Labelled], settings: DebateSettings = TWO_ROUNDS) -> Preview:
+async def preview(
+    old: Panel, new: Panel, sample: Sequence[LabelledContent], settings: DebateSettings = TWO_ROUNDS
+) -> Preview:
     """Judge a held-out sample with both versions."""
     before, after = await _labels(old, sample, settings), await _labels(new, sample, settings)
-    was_right = {s.exhibit.id for s in sample if before[s.exhibit.id][0] is s.truth}
-    is_right = {s.exhibit.id for s in sample if after[s.exhibit.id][0] is s.truth}
+    was_right = {s.content.id for s in sample if before[s.content.id][0] is s.truth}
+    is_right = {s.content.id for s in sample if after[s.content.id][0] is s.truth}
     mended, broken = tuple(sorted(is_right - was_right)), tuple(sorted(was_right - is_right))
     return Preview(_tally(before, sample), _tally(after, sample), mended, broken)
 
 
-async def _labels(table: Table, sample: Sequence[Labelled], settings: DebateSettings) -> dict[str, tuple[Label, bool]]:
+async def _labels(
+    table: Panel, sample: Sequence[LabelledContent], settings: DebateSettings
+) -> dict[str, tuple[Label, bool]]:
     found: dict[str, tuple[Label, bool]] = {}
-    async for exhibit, outcome in hear_all(table, (s.exhibit for s in sample), settings, at_once=8):
+    async for content, outcome in hold_debates(table, (s.content for s in sample), settings, at_once=8):
         if isinstance(outcome, Transcript):
-            found[exhibit.id] = (outcome.finding.label, bool(outcome.finding.undecided))
+            found[content.id] = (outcome.finding.label, bool(outcome.finding.undecided))
         else:
-            found[exhibit.id] = (Label.UNSAFE, True)
+            found[content.id] = (Label.UNSAFE, True)
     return found
 
 
-def _tally(labels: Mapping[str, tuple[Label, bool]], sample: Sequence[Labelled]) -> Tally:
-    pairs = [(labels[s.exhibit.id][0], s.truth) for s in sample]
+def _tally(labels: Mapping[str, tuple[Label, bool]], sample: Sequence[LabelledContent]) -> Tally:
+    pairs = [(labels[s.content.id][0], s.truth) for s in sample]
     return Tally(
         len(pairs),
         sum(p is Label.UNSAFE and t is Label.UNSAFE for p, t in pairs),
         sum(p is Label.UNSAFE and t is Label.SAFE for p, t in pairs),
         sum(p is Label.SAFE and t is Label.UNSAFE for p, t in pairs),
-        sum(labels[s.exhibit.id][1] for s in sample),
+        sum(labels[s.content.id][1] for s in sample),
     )

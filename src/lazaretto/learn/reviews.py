@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lazaretto.gates.content.records import Exhibit, Label
-from lazaretto.learn.curate import Failed
+from lazaretto.gates.content.records import Content, Label
+from lazaretto.learn.curate import FailedCase
 from lazaretto.ledger import Ledger
 from lazaretto.types import EventKind, Ruling
 
 _TRUTH = {"harmful": Label.UNSAFE, "benign": Label.SAFE}
 
 
-def reviewed_failures(ledger: Ledger) -> list[Failed]:
+def reviewed_failures(ledger: Ledger) -> list[FailedCase]:
     """Items whose last ruling a person's label contradicts. An appeal without a label is open and teaches nothing."""
     ruled: dict[str, Mapping[str, Any]] = {}
     labels: dict[str, str] = {}
@@ -39,7 +39,7 @@ def reviewed_failures(ledger: Ledger) -> list[Failed]:
         if said is truth or not observation.text.strip():
             continue
         source = "appeal" if item in appealed else "review"
-        wrong.append(Failed(Exhibit(item, observation.text), truth, said, _report(decision), source))
+        wrong.append(FailedCase(Content(item, observation.text), truth, said, _report(decision), source))
     return wrong
 
 

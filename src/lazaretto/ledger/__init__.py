@@ -1,10 +1,10 @@
 """The ledger: what agents read, kept and said, in an order that nobody can change without being found out."""
 
 from lazaretto.ledger.drafts import seen_draft
-from lazaretto.ledger.fingerprints import Known
+from lazaretto.ledger.fingerprints import Fingerprint
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.ledger import Ledger
 from lazaretto.ledger.store import Store
 from lazaretto.ledger.verify import Verification
 
-__all__ = ["ItemState", "Known", "Ledger", "Store", "Verification", "seen_draft"]
+__all__ = ["Fingerprint", "ItemState", "Ledger", "Store", "Verification", "seen_draft"]

@@ -14,7 +14,7 @@ from lazaretto.ledger import search
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edge_fields
 from lazaretto.ledger.encoding import GENESIS, Linker, body_digest, fresh_salts
-from lazaretto.ledger.event_rows import EventRow, Recorded
+from lazaretto.ledger.event_rows import EventRow, EventRows
 from lazaretto.ledger.gc_pause import paused_for
 from lazaretto.ledger.item_state import CHANGING, FIELDS, changes_of
 from lazaretto.ledger.schema import blob_refs, edges, events, heads, items
@@ -168,7 +168,7 @@ def write_events(connection: sa.Connection, rows: Sequence[EventRow]) -> None:
     )
 
 
-def append_batch(connection: sa.Connection, linker: Linker, namespace: str, batch: Batch) -> Recorded:
+def append_batch(connection: sa.Connection, linker: Linker, namespace: str, batch: Batch) -> EventRows:
     """Append ``batch`` to the chain of ``namespace`` and bring the derived tables in step, in one transaction."""
     head = lock_head(connection, namespace)
     assert head is not None
@@ -179,7 +179,7 @@ def append_batch(connection: sa.Connection, linker: Linker, namespace: str, batc
 
 def write_batch(
     connection: sa.Connection, linker: Linker, namespace: str, head: tuple[int, int, bytes], batch: Batch
-) -> Recorded:
+) -> EventRows:
     """Append a batch whose references are known to be good after ``head``."""
     rows = link_batch(linker, head, batch)
     write_events(connection, rows)
@@ -187,4 +187,4 @@ def write_batch(
     columns = (batch.kinds, batch.subjects, batch.agents, batch.times, batch.bodies)
     deque(map(derived.take, range(head[1] + 1, head[1] + 1 + len(rows)), *columns), maxlen=0)
     derived.write(connection)
-    return Recorded(namespace, rows)
+    return EventRows(namespace, rows)

@@ -10,7 +10,7 @@ from typing import cast
 import sqlalchemy as sa
 
 
-class Watch:
+class ChangeDetector:
     """A connection that never writes, so that every commit by anybody, this process too, is another's to it.
 
     SQLite's ``data_version`` then changes with each commit, and asking for it costs a look into shared memory.

@@ -126,7 +126,7 @@ def check_drafts(drafts: Sequence[Draft], namespace: str) -> Batch:
     kinds = _check_kinds(found_kinds)
     subjects, times = check_names(found_subjects, "subject"), check_times(found_times)
     agents = _check_agents(found_agents, kinds)
-    rests = _Rests()
+    rests = _References()
     bodies: list[Mapping[str, Any]] = []
     raws: list[bytes] = []
     for kind, subject, draft in zip(kinds, subjects, drafts, strict=True):
@@ -152,7 +152,7 @@ def check_drafts(drafts: Sequence[Draft], namespace: str) -> Batch:
     )  # fmt: skip
 
 
-class _Rests:
+class _References:
     """Collects what a batch brings, and what it names that must be there already."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from lazaretto.ledger.appending import insert_sql, lock_head, write_batch
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edges_of
 from lazaretto.ledger.encoding import Linker
-from lazaretto.ledger.event_rows import Recorded, event_from
+from lazaretto.ledger.event_rows import EventRows, event_from
 from lazaretto.ledger.schema import edges, events, items
 from lazaretto.types import Channel, Edge, Event, EventKind, plain
 
@@ -36,7 +36,7 @@ RETAIN_CHUNK = 200
 
 def erase_subjects(
     connection: sa.Connection, linker: Linker, namespace: str, subjects: Sequence[str], reason: str
-) -> Recorded:
+) -> EventRows:
     """Erase the content of items or decisions, leaving one tombstone each, in the caller's transaction."""
     head = lock_head(connection, namespace)
     assert head is not None
@@ -123,7 +123,7 @@ def _tombstone(subject: str, reason: str, full: Sequence[Event], channel: str) -
     return subject, body
 
 
-def erase_before(connection: sa.Connection, linker: Linker, namespace: str, before: float) -> Recorded:
+def erase_before(connection: sa.Connection, linker: Linker, namespace: str, before: float) -> EventRows:
     """Erase some of the items and decisions recorded before a moment; an empty answer says that none is left."""
     head = lock_head(connection, namespace)
     assert head is not None
@@ -138,5 +138,5 @@ def erase_before(connection: sa.Connection, linker: Linker, namespace: str, befo
     return (
         erase_subjects(connection, linker, namespace, subjects, _KEPT_BY_RETENTION)
         if subjects
-        else Recorded(namespace, [])
+        else EventRows(namespace, [])
     )

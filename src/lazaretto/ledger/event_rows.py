@@ -27,7 +27,7 @@ def event_from(namespace: str, row: EventRow) -> Event:
         ) from error
 
 
-class Recorded(Sequence[Event]):
+class EventRows(Sequence[Event]):
     """What an append recorded. Few callers look at every event of a large batch: each is made when it is asked for.
 
     Compares and adds up like a list of its events.
@@ -42,10 +42,10 @@ class Recorded(Sequence[Event]):
     @overload
     def __getitem__(self, place: int) -> Event: ...
     @overload
-    def __getitem__(self, place: slice) -> Recorded: ...
-    def __getitem__(self, place: int | slice) -> Event | Recorded:
+    def __getitem__(self, place: slice) -> EventRows: ...
+    def __getitem__(self, place: int | slice) -> Event | EventRows:
         if isinstance(place, slice):
-            return Recorded(self._namespace, self._rows[place])
+            return EventRows(self._namespace, self._rows[place])
         return event_from(self._namespace, self._rows[place])
 
     def __iter__(self) -> Iterator[Event]:

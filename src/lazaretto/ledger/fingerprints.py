@@ -13,7 +13,7 @@ from lazaretto.ledger.schema import known
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Fingerprint:
     """One fingerprint of one item."""
 
     kind: str
@@ -39,10 +39,10 @@ def mark(
         )
 
 
-def find(connection: sa.Connection, namespace: str, kind: str, keys: Sequence[str]) -> list[Known]:
+def find(connection: sa.Connection, namespace: str, kind: str, keys: Sequence[str]) -> list[Fingerprint]:
     """The items a tenant knows under any of ``keys``: one statement, one index look-up each, however many are known."""
     one = "?" if connection.dialect.name == "sqlite" else "%s"
-    found: list[Known] = []
+    found: list[Fingerprint] = []
     for chunk in chunks(dict.fromkeys(keys)):
         rows = connection.exec_driver_sql(
             f"SELECT kind, key, item, label FROM lz_known WHERE kind = {one}"
@@ -50,7 +50,7 @@ def find(connection: sa.Connection, namespace: str, kind: str, keys: Sequence[st
             f" AND key IN ({', '.join([one] * len(chunk))}) ORDER BY key, item",
             (kind, namespace, *chunk),
         )
-        found.extend(Known(*row) for row in rows)
+        found.extend(Fingerprint(*row) for row in rows)
     return found
 
 

@@ -17,7 +17,7 @@ from lazaretto.ledger.database_errors import translate
 from lazaretto.ledger.drafts import check_drafts, seen_draft
 from lazaretto.ledger.edges import EdgeColumns
 from lazaretto.ledger.encoding import GENESIS, Linker, check_name, check_time
-from lazaretto.ledger.fingerprints import Known
+from lazaretto.ledger.fingerprints import Fingerprint
 from lazaretto.ledger.gc_pause import paused_for
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.schema import events, heads
@@ -283,7 +283,7 @@ class Ledger:
         check_name(verdict_label, "verdict_label")
         self._repeatable(lambda c: fingerprints.mark(c, self._sure_tenant(c), keys, item, verdict_label))
 
-    def find_known(self, kind: str, keys: Sequence[str]) -> list[Known]:
+    def find_known(self, kind: str, keys: Sequence[str]) -> list[Fingerprint]:
         """What is known under any of ``keys``; the time does not grow with how much is known."""
         with self._store.reading() as connection:
             return fingerprints.find(connection, self.namespace, kind, keys)

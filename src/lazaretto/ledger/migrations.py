@@ -17,7 +17,7 @@ from lazaretto.ledger.schema import steps_table
 
 
 @dataclass(frozen=True)
-class Step:
+class Migration:
     """One schema change."""
 
     number: int
@@ -79,14 +79,14 @@ def _known(connection: sa.Connection) -> None:
     )
 
 
-STEPS: tuple[Step, ...] = (
-    Step(1, "the chain, items, edges and blobs", _chain),
-    Step(2, "fingerprints of known items", _known),
-    Step(3, "full-text search over memories", search.build),
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(1, "the chain, items, edges and blobs", _chain),
+    Migration(2, "fingerprints of known items", _known),
+    Migration(3, "full-text search over memories", search.build),
 )
 
 
-def steps_present(connection: sa.Connection) -> tuple[int, ...] | None:
+def applied_migrations(connection: sa.Connection) -> tuple[int, ...] | None:
     """The steps this database has had; None for a database that holds no ledger."""
     inspector = sa.inspect(connection)
     if not inspector.has_table("lz_steps"):
@@ -95,7 +95,7 @@ def steps_present(connection: sa.Connection) -> tuple[int, ...] | None:
         return None
     rows = connection.execute(sa.select(steps_table.c.step).order_by(steps_table.c.step))
     present = tuple(int(row[0]) for row in rows)
-    newest = STEPS[-1].number
+    newest = MIGRATIONS[-1].number
     if present and present[-1] > newest:
         raise StoreDamaged(
             f"the ledger's schema is at step {present[-1]}, but this version knows steps up to {newest}: "
@@ -106,22 +106,22 @@ def steps_present(connection: sa.Connection) -> tuple[int, ...] | None:
     return present
 
 
-def missing_steps(present: tuple[int, ...] | None) -> tuple[Step, ...]:
+def missing_migrations(present: tuple[int, ...] | None) -> tuple[Migration, ...]:
     """The steps that a database with ``present`` still needs."""
-    return tuple(step for step in STEPS if step.number not in (present or ()))
+    return tuple(step for step in MIGRATIONS if step.number not in (present or ()))
 
 
-def apply_steps(connection: sa.Connection, wanted: tuple[Step, ...] = STEPS) -> tuple[Step, ...]:
+def apply_migrations(connection: sa.Connection, wanted: tuple[Migration, ...] = MIGRATIONS) -> tuple[Migration, ...]:
     """Run what is missing of ``wanted``, inside the caller's write transaction."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7815372)")  # two openers, one upgrade
-    present = steps_present(connection)
+    present = applied_migrations(connection)
     if present is None:
         _run_all(
             connection,
             ("CREATE TABLE lz_steps (step INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied {real} NOT NULL)",),
         )
-    done = tuple(step for step in wanted if step in missing_steps(present))
+    done = tuple(step for step in wanted if step in missing_migrations(present))
     for step in done:
         step.run(connection)
         connection.execute(steps_table.insert().values(step=step.number, name=step.name, applied=time.time()))
@@ -132,9 +132,9 @@ def refuse_old(present: tuple[int, ...] | None, url: str) -> None:
     """Stop a reader that may not write from working on a schema it does not know."""
     if present is None:
         raise StoreUnavailable(f"no ledger at {url}")
-    lacking = missing_steps(present)
+    lacking = missing_migrations(present)
     if lacking:
         raise StoreUnavailable(
-            f"the ledger at {url} is at schema step {len(present)} of {STEPS[-1].number} and was opened read-only: "
-            "run 'lazaretto ledger upgrade' first"
+            f"the ledger at {url} is at schema step {len(present)} of {MIGRATIONS[-1].number} "
+            "and was opened read-only: run 'lazaretto ledger upgrade' first"
         )

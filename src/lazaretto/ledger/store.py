@@ -20,7 +20,7 @@ from sqlalchemy.pool import QueuePool
 
 from lazaretto.errors import InputError, MissingExtra, StoreUnavailable
 from lazaretto.ledger import migrations
-from lazaretto.ledger.change_detector import Watch
+from lazaretto.ledger.change_detector import ChangeDetector
 from lazaretto.ledger.database_errors import is_passing, plain_store_errors
 from lazaretto.ledger.schema import heads
 
@@ -131,7 +131,7 @@ class Store:
         """Where it is, without the password."""
         self.read_only = read_only
         self._pid = os.getpid()
-        self._watch = Watch(engine) if engine.dialect.name == "sqlite" else None
+        self._watch = ChangeDetector(engine) if engine.dialect.name == "sqlite" else None
 
     @classmethod
     def open(
@@ -159,17 +159,17 @@ class Store:
 
     def _settle_schema(self, *, create: bool, upgrade: bool) -> None:
         with self.reading() as connection:
-            present = migrations.steps_present(connection)
+            present = migrations.applied_migrations(connection)
         if self.read_only:
             migrations.refuse_old(present, self.url)
         elif present is None and not create:
             raise StoreUnavailable(f"no ledger at {self.url}")
-        elif migrations.missing_steps(present) and upgrade:
+        elif migrations.missing_migrations(present) and upgrade:
             self.upgrade()
 
     def upgrade(self) -> tuple[str, ...]:
         """Run the schema steps this store lacks; returns their names. ``open`` does it by itself."""
-        return tuple(step.name for step in self.transact(migrations.apply_steps))
+        return tuple(step.name for step in self.transact(migrations.apply_migrations))
 
     @property
     def dialect(self) -> str:

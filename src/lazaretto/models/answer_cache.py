@@ -22,7 +22,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS answers (request TEXT PRIMARY KEY, text TEX
 _BUSY_SECONDS = 120.0
 
 
-class MemoChat:
+class CachedChat:
     """Wraps a deterministic chat model; anything sampled or failed is asked again."""
 
     def __init__(self, chat: ChatModel, folder: Path | str | None = None) -> None:

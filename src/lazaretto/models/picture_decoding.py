@@ -1,4 +1,4 @@
-"""Encoded pictures to decoded ones, for backends that hand them to a network."""
+"""EncodedTexts pictures to decoded ones, for backends that hand them to a network."""
 
 from __future__ import annotations
 

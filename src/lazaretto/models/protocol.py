@@ -25,7 +25,7 @@ class Message:
     """system | user | assistant."""
     text: str
     images: tuple[bytes, ...] = ()
-    """Encoded pictures (PNG, JPEG, ...)."""
+    """EncodedTexts pictures (PNG, JPEG, ...)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,23 +20,23 @@ import numpy as np
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.provenance.adjacency import Floats, Ints
-from lazaretto.provenance.drawing.subgraph import Scene, scene_around
-from lazaretto.provenance.index import GraphIndex, Tailed
+from lazaretto.provenance.drawing.subgraph import Subgraph, subgraph_around
+from lazaretto.provenance.index import GraphIndex, LedgerReader
 from lazaretto.provenance.outbreak import covering_origin, reproduction_windows
-from lazaretto.provenance.row_view import Table
-from lazaretto.provenance.traces import BlastRadius, Contact, Lineage, PatientZero, Reached, Trust, Window
+from lazaretto.provenance.row_view import RowView
+from lazaretto.provenance.traces import BlastRadius, Contact, Lineage, PatientZero, TraceStep, Trust, Window
 from lazaretto.types import SourceClass
 
 _FAR = np.iinfo(np.int64).max
 # ``_make`` without its Python frame, which is most of what a row costs; the number of columns is right by construction
-_REACHED: Callable[[Iterable[Any]], Reached] = partial(tuple.__new__, Reached)
+_REACHED: Callable[[Iterable[Any]], TraceStep] = partial(tuple.__new__, TraceStep)
 _CONTACT: Callable[[Iterable[Any]], Contact] = partial(tuple.__new__, Contact)
 
 
 class ProvenanceGraph:
     """Items, agents and decisions of one namespace and the typed edges between them. Safe to share between threads."""
 
-    def __init__(self, ledger: Tailed) -> None:
+    def __init__(self, ledger: LedgerReader) -> None:
         self._ledger = ledger
         self._index = GraphIndex(ledger)
         self._lock = threading.RLock()
@@ -87,7 +87,7 @@ class ProvenanceGraph:
     @staticmethod
     def _exposed(
         index: GraphIndex, start: int, nodes: Ints, hops: Ints, limits: tuple[int | None, bool]
-    ) -> Sequence[Reached]:
+    ) -> Sequence[TraceStep]:
         """Agents that read the origin or any reached item, with the fewest hops and the earliest time."""
         max_hops, history = limits
         carriers = np.concatenate([[start], nodes])
@@ -119,7 +119,7 @@ class ProvenanceGraph:
                 writers=tuple(sorted(writers)),
             )
 
-    def rests_on(self, decision: str) -> Sequence[Reached]:
+    def rests_on(self, decision: str) -> Sequence[TraceStep]:
         """Every item that a reported decision rested on, directly or through what those were made from."""
         with self._fresh() as index:
             start = index.item_number(decision, "decision")
@@ -187,14 +187,14 @@ class ProvenanceGraph:
             names = tuple(index.items.of[n] for n in reversed(path))
             return Trust(value[weakest], names[-1], names)
 
-    def scene(
+    def subgraph(
         self,
         item: str,
         *,
         infected: Collection[str] | None = None,
         limit: int = 120,
         texts: Mapping[str, str] | None = None,
-    ) -> Scene:
+    ) -> Subgraph:
         """The item with all it came from and ever reached, for ``lazaretto.provenance.drawing.export`` to write down.
 
         ``infected`` says what to colour (default: the item and everything made from it); ``limit`` keeps the nearest.
@@ -203,7 +203,7 @@ class ProvenanceGraph:
             raise InputError("limit", f"found {limit}", "Use 1 or more")
         with self._fresh() as index:
             ill = None if infected is None else {index.item_number(name) for name in infected}
-            return scene_around(index, index.item_number(item), ill, limit, texts or {})
+            return subgraph_around(index, index.item_number(item), ill, limit, texts or {})
 
     def _own_trust(
         self, index: GraphIndex, numbers: list[int], source_trust: Mapping[SourceClass, float]
@@ -222,12 +222,12 @@ class ProvenanceGraph:
         return {n: source_trust[classes[n]] if n in classes else 0.0 for n in numbers}
 
 
-def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Sequence[Reached]:
+def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Sequence[TraceStep]:
     order = np.lexsort((times, hops))
-    return Table(_REACHED, (names, numbers[order]), (None, hops[order]), (None, times[order]))
+    return RowView(_REACHED, (names, numbers[order]), (None, hops[order]), (None, times[order]))
 
 
-def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> Sequence[Reached]:
+def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> Sequence[TraceStep]:
     return _rows(index.items.of, nodes, hops, index.births_now()[nodes] if len(nodes) else np.zeros(0))
 
 
@@ -248,7 +248,7 @@ def _contacts(index: GraphIndex, agent: int, first: float, last: float) -> Seque
     if len(order):  # the same exposure recorded twice is one
         fresh[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     when, who, what, way = (column[fresh] for column in columns)
-    return Table(
+    return RowView(
         _CONTACT,
         (index.agents.of, who),
         (index.items.of, what),

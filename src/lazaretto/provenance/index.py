@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lazaretto.errors import UnknownItem
 from lazaretto.ledger.edges import EdgeColumns, is_decision
 from lazaretto.provenance.adjacency import Adjacency, Floats, Ints, Rows
-from lazaretto.provenance.influence import STATE_KINDS, Carriage
+from lazaretto.provenance.influence import STATE_KINDS, InfluenceState
 from lazaretto.types import Channel, EdgeKind, Event, EventKind, Head, Observation, SourceClass
 
 KINDS = tuple(EdgeKind)
@@ -28,7 +28,7 @@ WIDE = 512
 """Frontiers from this size on are stepped in whole arrays; thinner ones node by node."""
 
 
-class Tailed(Protocol):
+class LedgerReader(Protocol):
     """What the graph needs of a ledger: to be read from where one left off."""
 
     @property
@@ -90,7 +90,7 @@ class Names:
 class GraphIndex:
     """Numbered items (with decisions) and agents of one namespace, and their edges in every direction asked for."""
 
-    def __init__(self, ledger: Tailed) -> None:
+    def __init__(self, ledger: LedgerReader) -> None:
         self._ledger = ledger
         self.seq = 0
         """The last event taken in."""
@@ -103,7 +103,7 @@ class GraphIndex:
         """Per item: 1 for a decision."""
         self.sources: dict[int, SourceClass] = {}
         """Per item: who stands behind it, as far as anybody has asked."""
-        self.carriage = Carriage()
+        self.carriage = InfluenceState()
         self._flags = bytearray()
         self.children, self.parents = Adjacency(), Adjacency()
         self.exposures, self.readings = Adjacency(), Adjacency()

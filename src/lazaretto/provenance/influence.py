@@ -34,7 +34,7 @@ def _cuts_of(event: Event) -> Iterator[tuple[str, str]]:
             yield parent, step["item"]
 
 
-class Carriage:
+class InfluenceState:
     """The state of influence per numbered item, changed by one event at a time in the ledger's order."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ Column = tuple[Sequence[Any] | None, NDArray[Any]]
 """Values as they are (None), or numbers to be looked up in a sequence that only ever grows at its end."""
 
 
-class Table(Sequence[Row], Generic[Row]):
+class RowView(Sequence[Row], Generic[Row]):
     """An immutable sequence of records, kept as columns. Compares and adds up like a tuple of its rows."""
 
     def __init__(self, make: Callable[[Iterable[Any]], Row], *columns: Column) -> None:
@@ -26,10 +26,10 @@ class Table(Sequence[Row], Generic[Row]):
     @overload
     def __getitem__(self, place: int) -> Row: ...
     @overload
-    def __getitem__(self, place: slice) -> Table[Row]: ...
-    def __getitem__(self, place: int | slice) -> Row | Table[Row]:
+    def __getitem__(self, place: slice) -> RowView[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | RowView[Row]:
         if isinstance(place, slice):
-            return Table(self._make, *((names, values[place]) for names, values in self._columns))
+            return RowView(self._make, *((names, values[place]) for names, values in self._columns))
         picked = ((names, values[place].item()) for names, values in self._columns)
         return self._make([value if names is None else names[value] for names, value in picked])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 
-class Reached(NamedTuple):
+class TraceStep(NamedTuple):
     """One node of a trace. A named tuple, because it is quick to make and a trace may be long."""
 
     id: str
@@ -22,11 +22,11 @@ class BlastRadius:
     """Everything that one item still reaches, or ever reached when history was asked for."""
 
     origin: str
-    items: Sequence[Reached]
+    items: Sequence[TraceStep]
     """Items made from it, directly or through others; the origin itself is not listed."""
-    agents: Sequence[Reached]
+    agents: Sequence[TraceStep]
     """Agents that read or were sent the origin or any of the items."""
-    decisions: Sequence[Reached]
+    decisions: Sequence[TraceStep]
     """Reported decisions that the origin or any of the items shaped."""
 
 
@@ -35,7 +35,7 @@ class Lineage:
     """Where one item came from."""
 
     item: str
-    items: Sequence[Reached]
+    items: Sequence[TraceStep]
     """Every ancestor; the item itself is not listed."""
     roots: tuple[str, ...]
     """Those of the ancestors (or the item itself) that were made from nothing the ledger knows."""
@@ -58,7 +58,7 @@ class PatientZero:
 
 
 class Contact(NamedTuple):
-    """One exposure between two agents through one item. A named tuple for the same reason as ``Reached``."""
+    """One exposure between two agents through one item. A named tuple for the same reason as ``TraceStep``."""
 
     agent: str
     """The other one."""

@@ -20,7 +20,7 @@ Infected = Callable[[tuple[str, ...]], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Bisected:
+class BisectionResult:
     """What a search found."""
 
     removed: tuple[str, ...]
@@ -61,7 +61,7 @@ class _Search:
 
 async def bisect(
     keys: Sequence[str], infected: Infected, *, smallest: int = 2, verify: bool = True, most_tests: int = 200
-) -> Bisected:
+) -> BisectionResult:
     """Which of ``keys`` to remove. ``smallest``: size at which a set is removed whole (2 as published; 1 spares more).
 
     With ``verify``, the rest is tested after every removal and searched again while it is infected.
@@ -81,7 +81,7 @@ async def bisect(
         left = tuple(key for key in left if key not in set(found))
         if not verify:
             break
-    return Bisected(tuple(removed), search.tests, clean)
+    return BisectionResult(tuple(removed), search.tests, clean)
 
 
 class Bisect:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lazaretto.agents.album import Keepsake
+from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.turn import AgentState
 from lazaretto.repair.options import read_options
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import Observation, RepairPlan, RepairStep
 
-Alike = Callable[[Keepsake, Keepsake], bool]
+Alike = Callable[[AlbumItem, AlbumItem], bool]
 """Whether a memory is a near-duplicate of one that was removed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class SweepResult:
     """What a sweep found."""
 
     cleaned: tuple[AgentState, ...]
@@ -28,10 +28,10 @@ class Swept:
 
 
 def sweep(
-    agents: Sequence[AgentState], gone: Iterable[Keepsake], alike: Alike | None = None, said: Iterable[str] = ()
-) -> Swept:
+    agents: Sequence[AgentState], gone: Iterable[AlbumItem], alike: Alike | None = None, said: Iterable[str] = ()
+) -> SweepResult:
     """Look through every album. ``said``: sentences of the removed memories, taken out of histories as well."""
-    removed = {keepsake.key: keepsake for keepsake in gone}
+    removed = {album_item.key: album_item for album_item in gone}
     sentences = frozenset(said)
     cleaned, contacts = [], []
     verdicts: dict[str, bool] = {}
@@ -39,12 +39,12 @@ def sweep(
         after = purge(agent, removed, sentences)
         if after != agent:
             cleaned.append(after)
-        for keepsake in after.album if alike is not None else ():
-            if keepsake.key not in verdicts:
-                verdicts[keepsake.key] = alike is not None and any(alike(keepsake, one) for one in removed.values())
+        for album_item in after.album if alike is not None else ():
+            if album_item.key not in verdicts:
+                verdicts[album_item.key] = alike is not None and any(alike(album_item, one) for one in removed.values())
         if len(after.album) < len(agent.album) or any(verdicts.get(k.key, False) for k in after.album):
             contacts.append(agent.id)
-    return Swept(tuple(cleaned), tuple(key for key, near in verdicts.items() if near), tuple(contacts))
+    return SweepResult(tuple(cleaned), tuple(key for key, near in verdicts.items() if near), tuple(contacts))
 
 
 def purge(agent: AgentState, keys: Iterable[str], said: Iterable[str] = ()) -> AgentState:

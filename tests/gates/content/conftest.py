@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lazaretto.gates.content.chat_roles import Chair, Retriever, chat_table
-from lazaretto.gates.content.panel import Table
+from lazaretto.gates.content.chat_roles import Retriever, RoleModel, chat_panel
+from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Role
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import ScriptedChatModel
@@ -56,14 +56,14 @@ Lines = Mapping[tuple[Role, int], str]
 
 
 @pytest.fixture
-def seat() -> Callable[..., Table]:
+def seat() -> Callable[..., Panel]:
     """A table whose seats speak given lines, by (role, round)."""
 
-    def build(lines: Lines, library: Retriever | None = None, **options: Any) -> Table:
+    def build(lines: Lines, library: Retriever | None = None, **options: Any) -> Panel:
         said = {(Role.SUPPORTER, 0): SUPPORTER, **lines}
         model = ScriptedChatModel(lambda request: said[role_of(request)])
         roles = {role for role, _ in said}
-        return chat_table({role: Chair(role, model) for role in roles}, library, **options)
+        return chat_panel({role: RoleModel(role, model) for role in roles}, library, **options)
 
     return build
 

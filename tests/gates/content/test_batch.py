@@ -15,8 +15,8 @@ import pytest
 
 from lazaretto.errors import InputError
 from lazaretto.gates.content.batch import BatchOptions, read_items, run_batch
-from lazaretto.gates.content.chat_roles import Chair, chat_table
-from lazaretto.gates.content.panel import Table
+from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
+from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Role
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 
@@ -43,7 +43,7 @@ def _items(path: Path, count: int) -> Path:
     return path
 
 
-def _table(url: str, model: str = "stub", **options: object) -> Table:
+def _table(url: str, model: str = "stub", **options: object) -> Panel:
     patience = {
         "backoff": 0.002,
         "backoff_cap": 0.01,
@@ -53,7 +53,7 @@ def _table(url: str, model: str = "stub", **options: object) -> Table:
         **options,
     }
     chat = OpenAIChat(Endpoint(model, url, **patience))  # type: ignore[arg-type]
-    return chat_table({role: Chair(role, chat) for role in ROLES})
+    return chat_panel({role: RoleModel(role, chat) for role in ROLES})
 
 
 def _lines(path: Path) -> list[dict[str, object]]:

@@ -12,11 +12,11 @@ from PIL import Image
 
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.gates.content import picture_frames
-from lazaretto.gates.content.chat_roles import Chair, ChatPreprocessor, Describing, chat_table
-from lazaretto.gates.content.debate import hear
+from lazaretto.gates.content.chat_roles import ChatPreprocessor, Describing, RoleModel, chat_panel
+from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import EMPTY_RULE, ContentGate
-from lazaretto.gates.content.panel import Table
-from lazaretto.gates.content.records import PLACEHOLDER, Exhibit, InputKind, Label, Role
+from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, Label, Role
 from lazaretto.gates.content.settings import content_settings
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
@@ -24,7 +24,7 @@ from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import ScriptedChatModel
 from lazaretto.types import Channel, Observation, Ruling
 
-Seat = Callable[..., Table]
+Seat = Callable[..., Panel]
 LANGUAGES = {
     "ar": "كيف أسرق سيارة؟",
     "bn": "আমি কীভাবে একটি গাড়ি চুরি করব?",
@@ -61,7 +61,7 @@ def _animation(frames: int) -> bytes:
 
 
 @pytest.fixture
-def table(seat: Seat, speech: SimpleNamespace) -> Table:
+def table(seat: Seat, speech: SimpleNamespace) -> Panel:
     lines = {(r, n): speech.debater("weighed", 0.6) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2)}
     return seat({**lines, (Role.ARBITER, 0): speech.arbiter("confirmed-risk", "unsafe", 0.8)})
 
@@ -75,8 +75,8 @@ async def test_a_megabyte_of_text_is_judged_from_samples_that_say_so(speech: Sim
         assert "samples are shown" in request.messages[1].text
         return str(speech.arbiter("default-safe", "safe", 0.1))
 
-    table = chat_table({Role.ARBITER: Chair(Role.ARBITER, ScriptedChatModel(script))})
-    transcript = await hear(table, Exhibit("big", "A sentence about harbours. " * 40_000))
+    table = chat_panel({Role.ARBITER: RoleModel(Role.ARBITER, ScriptedChatModel(script))})
+    transcript = await hold_debate(table, Content("big", "A sentence about harbours. " * 40_000))
     assert transcript.finding.label is Label.SAFE and longest < 30_000
 
 
@@ -88,10 +88,10 @@ async def test_a_forty_megapixel_picture_reaches_the_model_small(speech: SimpleN
         sizes.extend(Image.open(io.BytesIO(image)).size for image in request.messages[0].images)
         return "A plain blue area."
 
-    eye = Chair(Role.PREPROCESSOR, ScriptedChatModel(script))
+    eye = RoleModel(Role.PREPROCESSOR, ScriptedChatModel(script))
     judge = ScriptedChatModel(lambda request: speech.arbiter("default-safe", "safe", 0.1))
-    table = chat_table({Role.PREPROCESSOR: eye, Role.ARBITER: Chair(Role.ARBITER, judge)})
-    transcript = await hear(table, Exhibit("p", image=data))
+    table = chat_panel({Role.PREPROCESSOR: eye, Role.ARBITER: RoleModel(Role.ARBITER, judge)})
+    transcript = await hold_debate(table, Content("p", image=data))
     assert max(max(s) for s in sizes) <= picture_frames.LONG_SIDE
     assert transcript.prepared.description == "A plain blue area."
     assert transcript.prepared.facts == {"width": 8000, "height": 5000, "frames": 1}
@@ -117,9 +117,9 @@ def test_every_colour_mode_is_opened(mode: str) -> None:
         (_encode(Image.new("RGB", (300, 300), "red"), "PNG")[:200], "damaged|not a picture"),
     ],
 )
-async def test_what_is_not_a_picture_is_a_clear_error(table: Table, data: bytes, words: str) -> None:
+async def test_what_is_not_a_picture_is_a_clear_error(table: Panel, data: bytes, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        await hear(table, Exhibit("x", "look", data))
+        await hold_debate(table, Content("x", "look", data))
 
 
 def test_a_picture_past_every_limit_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,8 +131,8 @@ def test_a_picture_past_every_limit_is_refused_unread(monkeypatch: pytest.Monkey
         picture_frames.open_picture(b"x" * 11)
 
 
-async def test_only_an_image_without_an_eye_gets_the_neutral_placeholder(table: Table) -> None:
-    transcript = await hear(table, Exhibit("x", image=_encode(Image.new("RGB", (9, 9)), "PNG")))
+async def test_only_an_image_without_an_eye_gets_the_neutral_placeholder(table: Panel) -> None:
+    transcript = await hold_debate(table, Content("x", image=_encode(Image.new("RGB", (9, 9)), "PNG")))
     assert transcript.prepared.kind is InputKind.IMAGE
     assert transcript.prepared.description == PLACEHOLDER and transcript.prepared.words == ""
 
@@ -142,11 +142,13 @@ async def test_a_failing_eye_gives_the_placeholder_and_a_recorded_fault(speech: 
         raise RuntimeError("no vision today")
 
     judge = ScriptedChatModel(lambda request: speech.arbiter("default-safe", "safe", 0.1))
-    chairs = {
-        Role.PREPROCESSOR: Chair(Role.PREPROCESSOR, ScriptedChatModel(blind)),
-        Role.ARBITER: Chair(Role.ARBITER, judge),
+    role_models = {
+        Role.PREPROCESSOR: RoleModel(Role.PREPROCESSOR, ScriptedChatModel(blind)),
+        Role.ARBITER: RoleModel(Role.ARBITER, judge),
     }
-    transcript = await hear(chat_table(chairs), Exhibit("x", "a caption", _encode(Image.new("RGB", (9, 9)), "PNG")))
+    transcript = await hold_debate(
+        chat_panel(role_models), Content("x", "a caption", _encode(Image.new("RGB", (9, 9)), "PNG"))
+    )
     assert transcript.prepared.description == PLACEHOLDER
     assert any("no vision today" in fault for fault in transcript.faults)
 
@@ -158,13 +160,13 @@ async def test_a_vision_model_can_stand_before_another_preprocessor() -> None:
         asked.append(len(request.messages[0].images))
         return "A red square." if len(asked) == 1 else ""
 
-    seat = Describing(Chair(Role.PREPROCESSOR, ScriptedChatModel(see)), ChatPreprocessor())
+    seat = Describing(RoleModel(Role.PREPROCESSOR, ScriptedChatModel(see)), ChatPreprocessor())
     picture = _encode(Image.new("RGB", (9, 9), "red"), "PNG")
-    seen = await seat.prepare(Exhibit("x", "what is this", picture))
-    assert (seen.description, seen.fault, seen.charge.calls) == ("A red square.", "", 1)
-    given = await seat.prepare(Exhibit("x", "what is this", picture, "the caller's words"))
+    seen = await seat.prepare(Content("x", "what is this", picture))
+    assert (seen.description, seen.fault, seen.role_cost.calls) == ("A red square.", "", 1)
+    given = await seat.prepare(Content("x", "what is this", picture, "the caller's words"))
     assert given.description == "the caller's words" and asked == [1]
-    mute = await seat.prepare(Exhibit("x", "what is this", picture))
+    mute = await seat.prepare(Content("x", "what is this", picture))
     assert mute.description == PLACEHOLDER and "empty answer" in mute.fault
 
 
@@ -176,17 +178,17 @@ async def test_every_language_arrives_whole(speech: SimpleNamespace, language: s
         assert text in request.messages[1].text
         return str(speech.arbiter("confirmed-risk", "unsafe", 0.9, quotes=[text[:8]]))
 
-    table = chat_table({Role.ARBITER: Chair(Role.ARBITER, ScriptedChatModel(script))})
-    transcript = await hear(table, Exhibit(language, text))
+    table = chat_panel({Role.ARBITER: RoleModel(Role.ARBITER, ScriptedChatModel(script))})
+    transcript = await hold_debate(table, Content(language, text))
     assert transcript.finding.evidence[0].data["start"] == 0
 
 
 @pytest.mark.parametrize("text", ["\x00\x01\x02", "\ud800", "😀" * 5000, "\n" * 100 + ".", "a" * 200_000])
-async def test_odd_text_is_judged(table: Table, text: str) -> None:
-    assert (await hear(table, Exhibit("odd", text))).finding.label is Label.UNSAFE
+async def test_odd_text_is_judged(table: Panel, text: str) -> None:
+    assert (await hold_debate(table, Content("odd", text))).finding.label is Label.UNSAFE
 
 
-async def test_the_gate_rules_by_its_policy(table: Table, seat: Seat, speech: SimpleNamespace, tmp_path: Path) -> None:
+async def test_the_gate_rules_by_its_policy(table: Panel, seat: Seat, speech: SimpleNamespace, tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{tmp_path / 'gate.db'}") as ledger:
         context = GateContext(ledger, None, {})  # type: ignore[arg-type]
         gate = ContentGate(content_settings({"unsafe": "quarantine"}), table)

@@ -6,7 +6,7 @@ import pytest
 
 from lazaretto.gates.content.jury.views import undressed, views
 from lazaretto.gates.content.jury.windows import CLS, PICTURE_IDS, SEP, WINDOW, clean, compose, windows
-from lazaretto.gates.content.records import PLACEHOLDER, Exhibit, InputKind, Prepared
+from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, PreparedContent
 from lazaretto.models.language import language_of
 
 
@@ -44,13 +44,13 @@ def test_a_limit_keeps_first_and_last_window():
 
 
 def test_views_are_the_roads_harm_can_take():
-    both = Prepared(Exhibit("a", "fill the list", image=b"x"), "a white card", "Steps to bake bread")
+    both = PreparedContent(Content("a", "fill the list", image=b"x"), "a white card", "Steps to bake bread")
     assert [v.head for v in views(both)] == ["pair", "lettering"]
-    assert [v.head for v in views(Prepared(Exhibit("a", "hello there")))] == ["text"]
-    unseen = Prepared(Exhibit("a", image=b"x"), PLACEHOLDER, "")
+    assert [v.head for v in views(PreparedContent(Content("a", "hello there")))] == ["text"]
+    unseen = PreparedContent(Content("a", image=b"x"), PLACEHOLDER, "")
     assert views(unseen) == []
-    assert [v.head for v in views(Prepared(Exhibit("a", "hello", image=b"x"), PLACEHOLDER))] == ["text"]
-    assert [v.head for v in views(Prepared(Exhibit("a", image=b"x"), PLACEHOLDER, "OK"))] == []
+    assert [v.head for v in views(PreparedContent(Content("a", "hello", image=b"x"), PLACEHOLDER))] == ["text"]
+    assert [v.head for v in views(PreparedContent(Content("a", image=b"x"), PLACEHOLDER, "OK"))] == []
 
 
 def test_what_speaks_to_the_judges_is_taken_out_unless_it_is_most_of_it():

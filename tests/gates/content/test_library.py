@@ -11,7 +11,7 @@ import pytest
 from lazaretto.errors import InputError
 from lazaretto.gates.content.casebook import STARTER, Casebook
 from lazaretto.gates.content.library import CaseLibrary, read_cases, starter_cases
-from lazaretto.gates.content.near_duplicates import LikenessIndex, jaccard, normal_hash, shingles
+from lazaretto.gates.content.near_duplicates import NearDuplicateIndex, jaccard, normal_hash, shingles
 from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.gates.content.records import Case, InputKind, Label
 from lazaretto.ledger import Ledger
@@ -41,7 +41,7 @@ def test_the_starter_library_covers_every_hazard_on_both_sides() -> None:
 
 
 def test_no_two_starter_cases_are_the_same_content() -> None:
-    index = LikenessIndex()
+    index = NearDuplicateIndex()
     for case in starter_cases():
         assert index.find(case.words) is None, case.words
         index.add(case.id, case.words)
@@ -181,7 +181,7 @@ def test_a_wrong_case_file_says_which_line(line: bytes) -> None:
 def test_likeness_ignores_case_and_punctuation_and_sees_near_copies() -> None:
     a = "The quick brown fox jumps over the lazy dog near the river bank today."
     assert normal_hash(a) == normal_hash(a.upper().replace(" ", "  ").replace(".", " !"))
-    index = LikenessIndex()
+    index = NearDuplicateIndex()
     index.add("fox", a * 4)
     match = index.find(a * 4 + " Really.")
     assert match is not None and match.key == "fox" and 0.7 <= match.share <= 1.0

@@ -10,16 +10,25 @@ from lazaretto.gates.content.arbitration import (
     EXONERATED,
     RULES,
     UNDECIDED,
-    Claims,
+    Grounds,
     Order,
-    ProtocolArbiter,
+    RuleArbiter,
     Thresholds,
     contradicts,
     label_for,
     rule_for,
     stand_in,
 )
-from lazaretto.gates.content.records import Briefing, Charge, Exhibit, Hearing, InputKind, Label, Prepared, Role
+from lazaretto.gates.content.records import (
+    Briefing,
+    Content,
+    DebateState,
+    InputKind,
+    Label,
+    PreparedContent,
+    Role,
+    RoleCost,
+)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +43,7 @@ from lazaretto.gates.content.records import Briefing, Charge, Exhibit, Hearing, 
     ],
 )
 def test_the_first_rule_that_applies_decides(exoneration: float, risk: float, order: Order, rule: str) -> None:
-    assert rule_for(Claims(exoneration, risk), order=order) == rule
+    assert rule_for(Grounds(exoneration, risk), order=order) == rule
 
 
 def test_only_confirmed_risk_is_unsafe() -> None:
@@ -50,13 +59,15 @@ def test_contradictions_have_a_margin() -> None:
     assert not contradicts(Label.SAFE, 0.6) and not contradicts(Label.UNSAFE, 0.4)
 
 
-def _hearing(strict: float | None, loose: float | None, text: str = "x", description: str = "") -> Hearing:
+def _hearing(strict: float | None, loose: float | None, text: str = "x", description: str = "") -> DebateState:
     scores = {role: (s,) for role, s in ((Role.STRICT, strict), (Role.LOOSE, loose)) if s is not None}
-    return Hearing(Prepared(Exhibit("i", text, description=description), description), Briefing(), scores=scores)
+    return DebateState(
+        PreparedContent(Content("i", text, description=description), description), Briefing(), scores=scores
+    )
 
 
 async def test_the_protocol_itself_can_sit_as_arbiter() -> None:
-    arbiter = ProtocolArbiter(thresholds={InputKind.TEXT: Thresholds(exoneration=0.7, risk=0.6)})
+    arbiter = RuleArbiter(thresholds={InputKind.TEXT: Thresholds(exoneration=0.7, risk=0.6)})
     risky = await arbiter.decide(_hearing(0.9, 0.6))
     assert (risky.rule, risky.label) == (CONFIRMED, Label.UNSAFE)
     assert risky.interval == (0.6, 0.9)
@@ -65,12 +76,12 @@ async def test_the_protocol_itself_can_sit_as_arbiter() -> None:
 
 
 async def test_the_order_depends_on_the_kind_of_input() -> None:
-    arbiter = ProtocolArbiter(orders={InputKind.IMAGE: Order.RISK_FIRST})
+    arbiter = RuleArbiter(orders={InputKind.IMAGE: Order.RISK_FIRST})
     assert (await arbiter.decide(_hearing(0.9, 0.1, text="", description="a picture"))).rule == CONFIRMED
     assert (await arbiter.decide(_hearing(0.9, 0.1))).rule == EXONERATED
 
 
 def test_a_stand_in_is_marked_and_knows_nothing() -> None:
-    finding = stand_in(_hearing(0.9, 0.7), "timeout", Charge(Role.ARBITER))
+    finding = stand_in(_hearing(0.9, 0.7), "timeout", RoleCost(Role.ARBITER))
     assert (finding.label, finding.rule, finding.undecided) == (Label.UNSAFE, UNDECIDED, "timeout")
     assert finding.interval == (0.0, 1.0)

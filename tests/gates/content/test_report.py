@@ -1,4 +1,4 @@
-"""Reports: the same facts in three forms, and nothing of the exhibit comes alive in any of them."""
+"""Reports: the same facts in three forms, and nothing of the content comes alive in any of them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from types import SimpleNamespace
 
 import orjson
 
-from lazaretto.gates.content.debate import Transcript, hear
+from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.panel import Table
-from lazaretto.gates.content.records import Case, Exhibit, Label, Role
+from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.records import Case, Content, Label, Role
 from lazaretto.gates.content.report import evidence_of, markdown, report_data
 from lazaretto.gates.content.report_html import page, trajectory_svg
 
 HOSTILE = '<script>alert(1)</script> [click](javascript:x) | cell | `code` <img src=x onerror=y> "quote"'
 
 
-async def _transcript(seat: Callable[..., Table], speech: SimpleNamespace) -> Transcript:
+async def _transcript(seat: Callable[..., Panel], speech: SimpleNamespace) -> Transcript:
     lines = {
         (r, n): speech.debater(HOSTILE, 0.6, quotes=["alert(1)"]) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2)
     }
     verdict = speech.arbiter("confirmed-risk", "unsafe", 0.8, HOSTILE, quotes=["alert(1)"], hazards=["S14"])
     library = CaseLibrary([Case(Label.UNSAFE, HOSTILE, cues=(HOSTILE,), summary=HOSTILE)])
-    return await hear(seat({**lines, (Role.ARBITER, 0): verdict}, library), Exhibit(f"id {HOSTILE}", HOSTILE))
+    return await hold_debate(seat({**lines, (Role.ARBITER, 0): verdict}, library), Content(f"id {HOSTILE}", HOSTILE))
 
 
 class _Tags(HTMLParser):
@@ -38,7 +38,7 @@ class _Tags(HTMLParser):
 
 
 async def test_the_page_is_self_contained_and_nothing_of_the_exhibit_is_markup(
-    seat: Callable[..., Table], speech: SimpleNamespace
+    seat: Callable[..., Panel], speech: SimpleNamespace
 ) -> None:
     html = page(report_data(await _transcript(seat, speech)))
     parser = _Tags()
@@ -49,13 +49,13 @@ async def test_the_page_is_self_contained_and_nothing_of_the_exhibit_is_markup(
     assert "&lt;script&gt;alert(1)" in html and "default-src 'none'" in html
 
 
-async def test_markdown_keeps_quoted_text_from_rendering(seat: Callable[..., Table], speech: SimpleNamespace) -> None:
+async def test_markdown_keeps_quoted_text_from_rendering(seat: Callable[..., Panel], speech: SimpleNamespace) -> None:
     text = markdown(report_data(await _transcript(seat, speech)))
     assert "<script" not in text and "<img" not in text
     assert all(line.count("|") == 6 for line in text.splitlines() if line.startswith("| `ca_"))
 
 
-async def test_the_report_holds_everything_a_person_needs(seat: Callable[..., Table], speech: SimpleNamespace) -> None:
+async def test_the_report_holds_everything_a_person_needs(seat: Callable[..., Panel], speech: SimpleNamespace) -> None:
     transcript = await _transcript(seat, speech)
     report = report_data(transcript)
     assert orjson.loads(orjson.dumps(report, option=orjson.OPT_NON_STR_KEYS)) == report

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from lazaretto.agents.album import Album, Keepsake, picture_keepsake
+from lazaretto.agents.album import Album, AlbumItem, picture_item
 from lazaretto.agents.history import History
-from lazaretto.agents.model import Mind
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.turn import AgentState
 from lazaretto.models.embedding_cache import EmbeddingCache
@@ -47,19 +47,19 @@ def script(request: Request) -> str:
 class Community:
     """Everything a test needs."""
 
-    mind: Mind
-    pool: tuple[Keepsake, ...]
-    virus: Keepsake
+    agent_model: AgentModel
+    pool: tuple[AlbumItem, ...]
+    virus: AlbumItem
     agents: tuple[AgentState, ...]
 
 
-def scripted_mind(speak: Callable[[Request], str] = script) -> Mind:
-    return Mind(ScriptedChatModel(speak), EmbeddingCache(HashingEmbedder(lambda data: data.decode(), 512)))
+def scripted_mind(speak: Callable[[Request], str] = script) -> AgentModel:
+    return AgentModel(ScriptedChatModel(speak), EmbeddingCache(HashingEmbedder(lambda data: data.decode(), 512)))
 
 
 def build_community(count: int = 12, speak: Callable[[Request], str] = script, seed: int = 3) -> Community:
-    pool = tuple(picture_keepsake(f"a {t} at the {p}".encode(), f"a {t} at the {p}") for t in THINGS for p in PLACES)
-    virus = picture_keepsake(LURE.encode(), "a quiet lake")
+    pool = tuple(picture_item(f"a {t} at the {p}".encode(), f"a {t} at the {p}") for t in THINGS for p in PLACES)
+    virus = picture_item(LURE.encode(), "a quiet lake")
     agents = tuple(
         AgentState(f"agent-{i}", person, Album(10, pool[(i * 7) % 100 : (i * 7) % 100 + 10]), History())
         for i, person in enumerate(persona_pool(count, seed))

@@ -7,9 +7,9 @@ import pytest
 
 from lazaretto import Guard
 from lazaretto.errors import InputError, ModelUnavailable
-from lazaretto.gates.memory.evidence import NEIGHBOURS, OWN, Window, Writers, shortened
+from lazaretto.gates.memory.evidence import NEIGHBOURS, OWN, Window, Writers, window_rows
 from lazaretto.gates.memory.record_model import WEIGHTS, Fusion, RecordModel, load_model
-from lazaretto.gates.memory.record_screener import StructuredScreener, embed_fields
+from lazaretto.gates.memory.record_screener import RecordScreener, embed_fields
 from lazaretto.models.record_embedding import embed, tags_block
 from lazaretto.types import MemoryFields, Ruling
 
@@ -31,8 +31,8 @@ def model() -> RecordModel:
 
 
 @pytest.fixture
-def screener(model: RecordModel) -> StructuredScreener:
-    made = StructuredScreener(model)
+def screener(model: RecordModel) -> RecordScreener:
+    made = RecordScreener(model)
     records = [record() for _ in range(600)]
     agents = [f"agent{n % 6}" for n in range(600)]
     made.keep([f"m{n}" for n in range(600)], agents, embed_fields(records))
@@ -57,27 +57,27 @@ def test_one_writer_is_one_voice_and_never_its_own_witness() -> None:
     window = Window(100)
 
     def add(fields: MemoryFields, writer: str, number: int) -> None:
-        window.add(shortened(embed_fields([fields])), [writer], [number], np.ones(1, np.float32))
+        window.add(window_rows(embed_fields([fields])), [writer], [number], np.ones(1, np.float32))
 
     add(base, "ann", 0)
     add(base, "bea", 1)
     add(lie, "mal", 2)
-    once = window.look(shortened(embed_fields([base])), ["cat"]).conflict[0]
+    once = window.look(window_rows(embed_fields([base])), ["cat"]).conflict[0]
     for number in range(3, 12):
         add(lie, "mal", number)
     assert 0.1 < once < 0.4
-    assert window.look(shortened(embed_fields([base])), ["cat"]).conflict[0] == pytest.approx(
+    assert window.look(window_rows(embed_fields([base])), ["cat"]).conflict[0] == pytest.approx(
         once, abs=1e-3
     )  # repeating earns nothing
-    mal = window.look(shortened(embed_fields([lie])), ["mal"])
+    mal = window.look(window_rows(embed_fields([lie])), ["mal"])
     assert mal.conflict[0] > 2 * once  # its own ten memories do not support it
     assert (mal.neighbours[0] >= 0).sum() == OWN + 2 <= NEIGHBOURS  # few of its own, so that others are heard
 
 
 def test_one_source_cited_by_many_is_one_voice() -> None:
     base = record(spread=0.0)
-    lie = shortened(embed_fields([MemoryFields(base.state, base.context, tuple(-a for a in base.action), base.tags)]))
-    truth = shortened(embed_fields([base]))
+    lie = window_rows(embed_fields([MemoryFields(base.state, base.context, tuple(-a for a in base.action), base.tags)]))
+    truth = window_rows(embed_fields([base]))
     one = np.ones(1, np.float32)
 
     def conflict(cited: bool) -> float:
@@ -99,8 +99,8 @@ def test_one_source_cited_by_many_is_one_voice() -> None:
 
 def test_a_memory_whose_uses_fail_loses_its_voice() -> None:
     base = record(spread=0.0)
-    lie = shortened(embed_fields([MemoryFields(base.state, base.context, tuple(-a for a in base.action), base.tags)]))
-    truth = shortened(embed_fields([base]))
+    lie = window_rows(embed_fields([MemoryFields(base.state, base.context, tuple(-a for a in base.action), base.tags)]))
+    truth = window_rows(embed_fields([base]))
     window = Window(100)
     window.add(truth, ["ann"], [0], np.ones(1, np.float32))
     window.add(lie, ["mal"], [1], np.ones(1, np.float32))
@@ -113,7 +113,7 @@ def test_a_memory_whose_uses_fail_loses_its_voice() -> None:
 
 def test_a_memory_is_trusted_no_more_than_what_it_was_made_from(model: RecordModel) -> None:
     window = Window(100)
-    memories = shortened(embed_fields([record() for _ in range(3)]))
+    memories = window_rows(embed_fields([record() for _ in range(3)]))
     window.add(memories[:2], ["ann", "bea"], [0, 1], np.array([0.9, 0.2], np.float32))
     looked = window.look(memories[2:], ["cat"], np.array([[0, 1, -1]]))
     assert looked.lineage[0] == pytest.approx(0.2)
@@ -124,7 +124,7 @@ def test_a_memory_is_trusted_no_more_than_what_it_was_made_from(model: RecordMod
 
 def test_a_forgotten_memory_no_longer_speaks() -> None:
     window = Window(50)
-    vectors = shortened(embed_fields([record() for _ in range(20)]))
+    vectors = window_rows(embed_fields([record() for _ in range(20)]))
     window.add(vectors, ["a"] * 20, list(range(20)), np.ones(20, np.float32))
     first = window.look(vectors[:1], ["b"]).neighbours[0]
     assert 0 in first
@@ -135,9 +135,9 @@ def test_a_forgotten_memory_no_longer_speaks() -> None:
 
 def test_the_window_forgets_the_oldest_and_an_empty_one_knows_nothing() -> None:
     window = Window(10)
-    empty = window.look(shortened(embed_fields([record()])), ["x"])
+    empty = window.look(window_rows(embed_fields([record()])), ["x"])
     assert empty.conflict[0] == 0.5 and empty.voices[0] == 0 and (empty.neighbours == -1).all()
-    vectors = shortened(embed_fields([record() for _ in range(25)]))
+    vectors = window_rows(embed_fields([record() for _ in range(25)]))
     for n in range(25):
         window.add(vectors[n : n + 1], ["a"], [n], np.ones(1, np.float32))
     assert window.size == 10
@@ -155,7 +155,7 @@ def test_writers_are_known_by_their_last_outcomes() -> None:
     assert writers.stability(places).tolist() == [1.0, 0.5] and len(set(many.tolist())) == 40
 
 
-def test_opposed_actions_are_suspicious_and_like_ones_are_not(screener: StructuredScreener) -> None:
+def test_opposed_actions_are_suspicious_and_like_ones_are_not(screener: RecordScreener) -> None:
     honest = [screener.screen("agent1", embed_fields([record()])) for _ in range(60)]
     poisoned = [screener.screen("agent1", embed_fields([record(-1.0)])) for _ in range(60)]
     # these records come from no world the detector was trained on: only the order of risks is asked for
@@ -167,13 +167,13 @@ def test_opposed_actions_are_suspicious_and_like_ones_are_not(screener: Structur
 
 
 def test_with_too_little_evidence_it_does_not_guess(model: RecordModel) -> None:
-    judged = StructuredScreener(model).screen("stranger", embed_fields([record(-1.0)]))
+    judged = RecordScreener(model).screen("stranger", embed_fields([record(-1.0)]))
     assert not judged.suspicious and not judged.informed
     assert judged.interval == (0.0, 1.0)
 
 
-def test_credibility_lowers_the_fused_probability(model: RecordModel, screener: StructuredScreener) -> None:
-    looked = screener.window.look(shortened(embed_fields([record()])), ["agent0"])
+def test_credibility_lowers_the_fused_probability(model: RecordModel, screener: RecordScreener) -> None:
+    looked = screener.window.look(window_rows(embed_fields([record()])), ["agent0"])
     trusting = RecordModel(model.arrays, Fusion(alpha=1.0))
     assert trusting.score(looked).fused[0] == pytest.approx(1 - trusting.credibility(looked)[0])
 
@@ -199,7 +199,7 @@ def test_the_guard_screens_structured_memories(tmp_path, open_guard, model: Reco
 
 
 def test_a_long_stream_keeps_names_bounded(model: RecordModel) -> None:
-    screener = StructuredScreener(model, Window(60))
+    screener = RecordScreener(model, Window(60))
     vectors = embed_fields([record() for _ in range(500)])
     for start in range(0, 500, 50):
         screener.keep([f"m{n}" for n in range(start, start + 50)], ["a", "b"] * 25, vectors[start : start + 50])

@@ -19,8 +19,8 @@ from lazaretto_lab.attacks.infectious.targets import TARGETS, target
 from lazaretto_lab.studies.outbreak.settings import cache_folder
 
 if TYPE_CHECKING:
-    from lazaretto.agents.album import Keepsake
-    from lazaretto.agents.model import Mind
+    from lazaretto.agents.album import AlbumItem
+    from lazaretto.agents.model import AgentModel
     from lazaretto_lab.attacks.infectious.chats import Chat
 
 BASES, TRAIN_PICTURES, VALIDATION_PICTURES = 33, 11, 22
@@ -94,10 +94,10 @@ def craft_picture(
     emit(report, as_json, show)
 
 
-def _crafted(settings: Craft, origin: Keepsake, out: Path, sizes: tuple[int, int], device: str) -> dict[str, Any]:
+def _crafted(settings: Craft, origin: AlbumItem, out: Path, sizes: tuple[int, int], device: str) -> dict[str, Any]:
     """Everything slow, with progress: load, record, search, measure."""
-    from lazaretto.agents.album import picture_keepsake
-    from lazaretto.agents.model import Mind
+    from lazaretto.agents.album import picture_item
+    from lazaretto.agents.model import AgentModel
     from lazaretto.models.embedding_cache import EmbeddingCache
     from lazaretto_lab.attacks.infectious.measure import fetched_share, measure
     from lazaretto_lab.attacks.infectious.saved import crafted_picture
@@ -112,9 +112,9 @@ def _crafted(settings: Craft, origin: Keepsake, out: Path, sizes: tuple[int, int
         vlm, clip = load_pocket_models(device)
         from lazaretto_lab.pocket.gradients import PocketGradients
 
-        mind = Mind(vlm, EmbeddingCache(clip))
+        agent_model = AgentModel(vlm, EmbeddingCache(clip))
         bar.update(task, description="recording chats")
-        training = _recorded(mind, sizes[0], validation=False)
+        training = _recorded(agent_model, sizes[0], validation=False)
         folder = cache_folder() / "attacks"
         kept = crafted_picture(
             PocketGradients(vlm, clip), origin, training, settings, folder,
@@ -129,13 +129,13 @@ def _crafted(settings: Craft, origin: Keepsake, out: Path, sizes: tuple[int, int
         report |= {"budget": settings.budget.label, "frame_px": settings.budget.frame, "from_cache": not kept.fresh}
         report |= {"alpha_train": kept.alpha_train, "beta_train": kept.beta_train}
         if sizes[1]:
-            unseen = _recorded(mind, sizes[1], validation=True)
-            virus = picture_keepsake(kept.data, origin.title)
+            unseen = _recorded(agent_model, sizes[1], validation=True)
+            virus = picture_item(kept.data, origin.title)
             # what an adaptive virus says depends on who is asked, and when: a world has to show it
             report |= (
-                {"beta": fetched_share(mind, virus, unseen)}
+                {"beta": fetched_share(agent_model, virus, unseen)}
                 if adaptive
-                else asdict(measure(mind, virus, target(settings.target), unseen))
+                else asdict(measure(agent_model, virus, target(settings.target), unseen))
             )
     return report
 
@@ -153,8 +153,8 @@ def craft_text(
     as_json: JsonFlag = False,
 ) -> None:
     """Breed a note that agents choose and fetch, wherever it stands, and that asks to be passed on."""
-    from lazaretto.agents.model import Mind
-    from lazaretto.models.answer_cache import MemoChat
+    from lazaretto.agents.model import AgentModel
+    from lazaretto.models.answer_cache import CachedChat
     from lazaretto.models.embedding_cache import EmbeddingCache
     from lazaretto_lab.attacks.infectious.measure import fetched_share, measure
     from lazaretto_lab.attacks.infectious.text import Breeding, bred_virus
@@ -165,17 +165,17 @@ def craft_text(
     with _bar() as bar:
         task = bar.add_task("recording chats", total=generations)
         vlm, clip = load_pocket_models(device)
-        mind = Mind(MemoChat(vlm), EmbeddingCache(clip.texts))
-        recorded = _recorded(mind, chats, validation=False, pool=scene_notes)
+        agent_model = AgentModel(CachedChat(vlm), EmbeddingCache(clip.texts))
+        recorded = _recorded(agent_model, chats, validation=False, pool=scene_notes)
         virus, share = bred_virus(
-            mind, first, target_name, recorded, Breeding(generations, seed=seed),
+            agent_model, first, target_name, recorded, Breeding(generations, seed=seed),
             lambda done, best: bar.update(task, completed=done, description=f"fetched in {best:.0%} of chats"),
         )  # fmt: skip
         report: dict[str, Any] = {"note": virus.note, "opening": virus.title, "beta_train": share}
         if validate:
-            unseen = _recorded(mind, validate, validation=True, pool=scene_notes)
-            report |= asdict(measure(mind, virus, target(target_name), unseen))
-            report["beta_any_place"] = fetched_share(mind, virus, unseen, newest=False)
+            unseen = _recorded(agent_model, validate, validation=True, pool=scene_notes)
+            report |= asdict(measure(agent_model, virus, target(target_name), unseen))
+            report["beta_any_place"] = fetched_share(agent_model, virus, unseen, newest=False)
     out.write_text(virus.note + "\n")
     figures = "  ".join(f"{k} {v:.2f}" for k, v in report.items() if isinstance(v, float))
     emit(report, as_json, lambda: console.print(f"{virus.note}\n\n{figures}"))
@@ -206,8 +206,8 @@ def _search(text: str) -> tuple[int, int, int]:
     return steps, restarts, batch
 
 
-def _origin(base: Path | None, seed: int) -> Keepsake:
-    from lazaretto.agents.album import picture_keepsake
+def _origin(base: Path | None, seed: int) -> AlbumItem:
+    from lazaretto.agents.album import picture_item
     from lazaretto.agents.prompts import picture_title
     from lazaretto_lab.pocket.eyes import pixels
     from lazaretto_lab.worlds.album_chat.pools import scene_pictures
@@ -218,11 +218,14 @@ def _origin(base: Path | None, seed: int) -> Keepsake:
         raise InputError("base", f"no file {base}", "Name a picture")
     data = base.read_bytes()
     pixels(data)  # raises for bytes that are no picture, before anything slow begins
-    return picture_keepsake(data, picture_title(base.name))
+    return picture_item(data, picture_title(base.name))
 
 
 def _recorded(
-    mind: Mind, count: int, validation: bool, pool: Callable[[int, int], tuple[Keepsake, ...]] | None = None
+    agent_model: AgentModel,
+    count: int,
+    validation: bool,
+    pool: Callable[[int, int], tuple[AlbumItem, ...]] | None = None,
 ) -> tuple[Chat, ...]:
     """Chats over drawn pictures, or over what ``pool`` makes."""
     from lazaretto_lab.attacks.infectious.chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats
@@ -230,7 +233,7 @@ def _recorded(
 
     size, seed = max(30, min(300, count * 2)), VALIDATION_PICTURES if validation else TRAIN_PICTURES
     people = VALIDATION_PERSONAS if validation else TRAIN_PERSONAS
-    return record_chats(mind, (pool or scene_pictures)(size, seed), count, 2 if validation else 1, people)
+    return record_chats(agent_model, (pool or scene_pictures)(size, seed), count, 2 if validation else 1, people)
 
 
 def _beside(before: bytes, after: bytes, out: Path) -> Path:

@@ -182,7 +182,7 @@ def table(
         raise typer.Exit(EXIT_FLAGGED)
 
 
-def _show_table(made: tables.Table) -> None:
+def _show_table(made: tables.ResultTable) -> None:
     view = RichTable(title=escape(made.title))
     for place, heading in enumerate(tables.headings(made)):
         view.add_column(escape(heading), justify="left" if place < 2 else "right")

@@ -61,7 +61,7 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class ExpectationResult:
     """One expectation and what came of it."""
 
     expectation: Expectation
@@ -72,14 +72,14 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ResultTable:
     """Everything a table shows."""
 
     experiment: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[TableRow, ...]
-    checks: tuple[Checked, ...]
+    checks: tuple[ExpectationResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def estimate(values: Sequence[float], booleans: bool, method: str) -> Interval |
     return bootstrap_interval(values) if method == "bootstrap" and len(values) > 1 else t_interval(values)
 
 
-def make_table(experiment: Experiment, results: Sequence[RowResults]) -> Table:
+def make_table(experiment: Experiment, results: Sequence[RowResults]) -> ResultTable:
     """The table and the verdict on every expectation."""
     columns = experiment.columns or _all_columns(results)
     rows = tuple(_table_row(experiment, result, columns) for result in results)
@@ -132,7 +132,7 @@ def make_table(experiment: Experiment, results: Sequence[RowResults]) -> Table:
         for result in results
         if expectation.row in (None, result.row.name)
     )
-    return Table(experiment.name, experiment.title, columns, rows, checks)
+    return ResultTable(experiment.name, experiment.title, columns, rows, checks)
 
 
 def _all_columns(results: Sequence[RowResults]) -> tuple[Column, ...]:
@@ -155,27 +155,27 @@ def _table_row(experiment: Experiment, result: RowResults, columns: Sequence[Col
     return TableRow(result.row.name, Counter(r.outcome for r in result.results), result.pending, tuple(cells), reasons)
 
 
-def check(expectation: Expectation, result: RowResults) -> Checked:
+def check(expectation: Expectation, result: RowResults) -> ExpectationResult:
     """Judge one expectation on one row. Pending or void seeds make it void: half a row proves nothing."""
     values = result.values(expectation.measure)
     void = result.pending or any(r.outcome is Outcome.VOID for r in result.results) or not values
     if void or (expectation.of == "sd" and len(values) < 2):
-        return Checked(expectation, result.row.name, Outcome.VOID, None)
+        return ExpectationResult(expectation, result.row.name, Outcome.VOID, None)
     if expectation.of == "every":
         wrong = [v for v in values if not expectation.accepts(v)]
         found = wrong[0] if wrong else values[0]
-        return Checked(expectation, result.row.name, Outcome.BREACHED if wrong else Outcome.HELD, found)
+        return ExpectationResult(expectation, result.row.name, Outcome.BREACHED if wrong else Outcome.HELD, found)
     found = float(STATISTICS[expectation.of](values))
     outcome = Outcome.HELD if expectation.accepts(found) else Outcome.BREACHED
-    return Checked(expectation, result.row.name, outcome, found)
+    return ExpectationResult(expectation, result.row.name, outcome, found)
 
 
-def headings(table: Table) -> list[str]:
+def headings(table: ResultTable) -> list[str]:
     """The column titles, in order."""
     return ["row", "seeds", *(c.label or c.measure for c in table.columns)]
 
 
-def lines(table: Table) -> list[list[str]]:
+def lines(table: ResultTable) -> list[list[str]]:
     """The body as text."""
     return [[row.name, outcome_words(row), *(cell.words() for cell in row.cells)] for row in table.rows]
 
@@ -186,7 +186,7 @@ def outcome_words(row: TableRow) -> str:
     return ", ".join(f"{count} {word}" for count, word in counts if count) or "none"
 
 
-def as_markdown(table: Table) -> str:
+def as_markdown(table: ResultTable) -> str:
     """The table for a page, expectations under it."""
     head = headings(table)
     body = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -196,7 +196,7 @@ def as_markdown(table: Table) -> str:
     return "\n".join([f"**{table.title}**", "", *body, "", *voids, *checks]).rstrip() + "\n"
 
 
-def as_csv(table: Table) -> str:
+def as_csv(table: ResultTable) -> str:
     """One line per row and measure, with full precision, for whoever computes on."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -210,7 +210,7 @@ def as_csv(table: Table) -> str:
     return out.getvalue()
 
 
-def as_data(table: Table) -> dict[str, Any]:
+def as_data(table: ResultTable) -> dict[str, Any]:
     """The table as JSON data."""
     return {
         "experiment": table.experiment,
@@ -247,7 +247,7 @@ def _finite(bound: float) -> float | None:
     return bound if math.isfinite(bound) else None
 
 
-def check_words(checked: Checked) -> str:
+def check_words(checked: ExpectationResult) -> str:
     """An expectation as a sentence."""
     e = checked.expectation
     found = "nothing to judge yet" if checked.found is None else f"found {checked.found:.6g}"

@@ -16,8 +16,8 @@ from lazaretto.models.protocol import ChatModel, Completion, Request
 T = TypeVar("T")
 
 
-class Chorus:
-    """A ``ChatModel`` for the parts of ``sing``; elsewhere it is the model it wraps."""
+class RequestBatcher:
+    """A ``ChatModel`` for the parts of ``run_together``; elsewhere it is the model it wraps."""
 
     def __init__(self, chat: ChatModel) -> None:
         self.chat = chat
@@ -34,7 +34,7 @@ class Chorus:
         await self._answer()
         return await future
 
-    async def sing(self, parts: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    async def run_together(self, parts: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
         """Run all parts in step, and what each came to, in order. What a part raises is raised when all have ended."""
 
         async def one(part: Callable[[], Awaitable[T]]) -> T:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lazaretto.gates.content.records import Charge, Finding, Hearing, InputKind, Label, Role
+from lazaretto.gates.content.records import DebateState, Finding, InputKind, Label, Role, RoleCost
 from lazaretto.types import Evidence
 
 EXONERATED = "contextual-exoneration"
@@ -46,7 +46,7 @@ figures), and a policy can set either with ``risk_first``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class Grounds:
     """What was shown, each in [0, 1]: how firmly a benign context, how firmly a concrete violation."""
 
     exoneration: float
@@ -65,10 +65,10 @@ EVEN = Thresholds()
 """Both bars at one half."""
 
 
-def rule_for(claims: Claims, thresholds: Thresholds = EVEN, order: Order = Order.CONTEXT_FIRST) -> str:
+def rule_for(grounds: Grounds, thresholds: Thresholds = EVEN, order: Order = Order.CONTEXT_FIRST) -> str:
     """The name of the rule that decides."""
-    exonerated = claims.exoneration >= thresholds.exoneration
-    confirmed = claims.risk >= thresholds.risk
+    exonerated = grounds.exoneration >= thresholds.exoneration
+    confirmed = grounds.risk >= thresholds.risk
     if order is Order.RISK_FIRST and confirmed:
         return CONFIRMED
     if exonerated:
@@ -88,12 +88,12 @@ def contradicts(label: Label, score: float) -> bool:
     return score < 0.5 - CONTRADICTION_MARGIN
 
 
-def score_claims(hearing: Hearing) -> Claims:
+def score_grounds(debate: DebateState) -> Grounds:
     """Claims from the last scores alone: Strict's risk, and how far Loose is from seeing any. An absent debater
     claims nothing.
     """
-    strict, loose = hearing.last_score(Role.STRICT), hearing.last_score(Role.LOOSE)
-    return Claims(exoneration=0.0 if loose is None else 1.0 - loose, risk=_risk(strict, loose))
+    strict, loose = debate.last_score(Role.STRICT), debate.last_score(Role.LOOSE)
+    return Grounds(exoneration=0.0 if loose is None else 1.0 - loose, risk=_risk(strict, loose))
 
 
 def _risk(strict: float | None, loose: float | None) -> float:
@@ -102,39 +102,41 @@ def _risk(strict: float | None, loose: float | None) -> float:
     return strict
 
 
-def stand_in(hearing: Hearing, reason: str, charge: Charge) -> Finding:
+def stand_in(debate: DebateState, reason: str, role_cost: RoleCost) -> Finding:
     """The finding when no usable ruling came: labelled by the debaters' mean, marked undecided, with the widest
     interval.
     """
-    spoken = [s for role in (Role.STRICT, Role.LOOSE) if (s := hearing.last_score(role)) is not None]
+    spoken = [s for role in (Role.STRICT, Role.LOOSE) if (s := debate.last_score(role)) is not None]
     risk = sum(spoken) / len(spoken) if spoken else 0.5
     label = Label.UNSAFE if risk >= 0.5 else Label.SAFE
     fault = Evidence("fault", f"The arbiter gave no usable ruling: {reason}")
-    return Finding(label, risk, UNDECIDED, RULES[UNDECIDED], (0.0, 1.0), (fault,), undecided=reason, charge=charge)
+    return Finding(
+        label, risk, UNDECIDED, RULES[UNDECIDED], (0.0, 1.0), (fault,), undecided=reason, role_cost=role_cost
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class ProtocolArbiter:
-    """An arbiter that is the protocol itself, over claims computed from the hearing: no model, no cost."""
+class RuleArbiter:
+    """An arbiter that is the protocol itself, over claims computed from the debate: no model, no cost."""
 
-    claims: Callable[[Hearing], Claims] = score_claims
+    grounds: Callable[[DebateState], Grounds] = score_grounds
     thresholds: Mapping[InputKind, Thresholds] = field(default_factory=dict)
     orders: Mapping[InputKind, Order] = field(default_factory=lambda: DEFAULT_ORDERS)
 
-    async def decide(self, hearing: Hearing) -> Finding:
+    async def decide(self, debate: DebateState) -> Finding:
         """Rule by rule, with the numbers that decided."""
-        kind = hearing.prepared.kind
+        kind = debate.prepared.kind
         limits = self.thresholds.get(kind, EVEN)
         order = self.orders.get(kind, Order.CONTEXT_FIRST)
-        shown = self.claims(hearing)
+        shown = self.grounds(debate)
         rule = rule_for(shown, limits, order)
-        positions = [s for role in (Role.STRICT, Role.LOOSE) if (s := hearing.last_score(role)) is not None]
+        positions = [s for role in (Role.STRICT, Role.LOOSE) if (s := debate.last_score(role)) is not None]
         risk = sum(positions) / len(positions) if positions else shown.risk
         reasoning = (
             f"{RULES[rule]} Benign context {shown.exoneration:.2f} against a bar of {limits.exoneration:.2f}, "
             f"concrete violation {shown.risk:.2f} against a bar of {limits.risk:.2f}, order {order.value}."
         )
-        quotes = tuple(q for turn in hearing.turns if turn.round == hearing.round for q in turn.quotes)
-        hazards = tuple(dict.fromkeys(h for turn in hearing.turns if turn.role is Role.STRICT for h in turn.hazards))
+        quotes = tuple(q for turn in debate.turns if turn.round == debate.round for q in turn.quotes)
+        hazards = tuple(dict.fromkeys(h for turn in debate.turns if turn.role is Role.STRICT for h in turn.hazards))
         span = (min(positions, default=0.0), max(positions, default=1.0))
         return Finding(label_for(rule), risk, rule, reasoning, span, quotes, hazards if rule == CONFIRMED else ())

@@ -17,9 +17,9 @@ import orjson
 
 from lazaretto.errors import InputError
 from lazaretto.gates.content.arbitration import UNDECIDED
-from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hear_all
-from lazaretto.gates.content.panel import Table
-from lazaretto.gates.content.records import Exhibit, Label
+from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hold_debates
+from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.records import Content, Label
 from lazaretto.gates.content.report import report_data
 
 Progress = Callable[[int, int], None]
@@ -32,7 +32,7 @@ class BatchSummary:
 
     items: int
     already: int
-    """Judged by earlier runs."""
+    """RecordJudgement by earlier runs."""
     judged: int
     unsafe: int
     undecided: int
@@ -71,8 +71,8 @@ def _object(line: bytes, where: str) -> dict[str, Any]:
     return item
 
 
-def read_exhibit(item: dict[str, Any], folder: Path) -> Exhibit:
-    """The exhibit of one line; a picture's path starts at the file's folder, and a missing one is an error."""
+def read_content(item: dict[str, Any], folder: Path) -> Content:
+    """The content of one line; a picture's path starts at the file's folder, and a missing one is an error."""
     image = None
     if item.get("image"):
         path = folder / str(item["image"])
@@ -80,7 +80,7 @@ def read_exhibit(item: dict[str, Any], folder: Path) -> Exhibit:
             image = path.read_bytes()
         except OSError as error:
             raise InputError("image", f"cannot read {path.name} ({error.strerror})", "Check the path") from None
-    return Exhibit(str(item["id"]), str(item.get("text") or ""), image, str(item.get("description") or ""))
+    return Content(str(item["id"]), str(item.get("text") or ""), image, str(item.get("description") or ""))
 
 
 @contextmanager
@@ -152,7 +152,7 @@ PLAIN = BatchOptions()
 
 
 async def run_batch(
-    table: Table, items: Path, out: Path, options: BatchOptions = PLAIN, progress: Progress | None = None
+    table: Panel, items: Path, out: Path, options: BatchOptions = PLAIN, progress: Progress | None = None
 ) -> BatchSummary:
     """Judge every item of a file that the output does not hold yet."""
     places = read_items(items)
@@ -163,12 +163,12 @@ async def run_batch(
         already = len(done & places.keys())
         counts = {"judged": 0, "unsafe": 0, "undecided": len(undecided & places.keys())}
 
-        def exhibits() -> Iterator[Exhibit]:
+        def contents() -> Iterator[Content]:
             for key, offset in places.items():
                 if key not in done:
                     source.seek(offset)
                     try:
-                        yield read_exhibit(orjson.loads(source.readline()), items.parent)
+                        yield read_content(orjson.loads(source.readline()), items.parent)
                     except InputError as error:
                         unreadable.append((key, error))
 
@@ -182,8 +182,8 @@ async def run_batch(
             if progress is not None:
                 progress(already + counts["judged"], len(places))
 
-        async for exhibit, outcome in hear_all(table, exhibits(), options.debate, at_once=options.at_once):
-            write(exhibit.id, outcome)
+        async for content, outcome in hold_debates(table, contents(), options.debate, at_once=options.at_once):
+            write(content.id, outcome)
         for key, error in unreadable:
             write(key, error)
     return BatchSummary(len(places), already, counts["judged"], counts["unsafe"], counts["undecided"])

@@ -15,7 +15,7 @@ from typing import Any
 from lazaretto.errors import InputError
 from lazaretto.gates.content import injections
 from lazaretto.gates.content.library import CaseLibrary, read_case, starter_cases
-from lazaretto.gates.content.near_duplicates import LikenessIndex
+from lazaretto.gates.content.near_duplicates import NearDuplicateIndex
 from lazaretto.gates.content.records import Case
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import TextEmbedder
@@ -79,7 +79,7 @@ class Casebook:
             STARTER: Version(STARTER, "", tuple(self._cases), "ships with the package", 0.0)
         }
         self._live = [STARTER]
-        self._protected = LikenessIndex()
+        self._protected = NearDuplicateIndex()
         self._seen = 0
         self.refresh()
 
@@ -174,7 +174,7 @@ class Casebook:
         """
         self.refresh()
         base = self._version(onto or self.live)
-        index = LikenessIndex()
+        index = NearDuplicateIndex()
         for key in base.cases:
             index.add(key, self._cases[key].words)
         kept: dict[str, Case] = {}

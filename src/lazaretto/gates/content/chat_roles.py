@@ -11,22 +11,22 @@ from pydantic import BaseModel
 
 from lazaretto.gates.content import injections, parsing, prompts
 from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, stand_in
-from lazaretto.gates.content.panel import PreprocessorSeat, Table
+from lazaretto.gates.content.panel import Panel, Preprocessor
 from lazaretto.gates.content.picture_frames import open_picture
 from lazaretto.gates.content.quoting import Quoter, fresh_code
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
     Briefing,
-    Charge,
-    Exhibit,
+    Content,
+    DebateState,
     Finding,
-    Hearing,
     InputKind,
     Label,
     Precedent,
-    Prepared,
+    PreparedContent,
     Role,
-    Turn,
+    RoleCost,
+    Speech,
 )
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
 from lazaretto.types import Evidence
@@ -61,7 +61,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Chair:
+class RoleModel:
     """A model in a role: what it costs, how long it may speak, how often it may be asked again."""
 
     role: Role
@@ -71,50 +71,50 @@ class Chair:
     again: int = 1
     """How often an answer that cannot be read is asked for again."""
     exhibit_chars: int = 24_000
-    """The most an exhibit part may take up in a prompt."""
+    """The most a content item part may take up in a prompt."""
 
     async def ask(
         self, messages: Sequence[Message], shape: type[A] | None, read: Callable[[str], tuple[A | None, str]]
-    ) -> tuple[A | None, str, str, Charge]:
+    ) -> tuple[A | None, str, str, RoleCost]:
         """(answer, words, problem, charge): asks, reads, and asks again with the problem named when it could not be
         read.
         """
-        charge = Charge(self.role, self.model.name)
+        role_cost = RoleCost(self.role, self.model.name)
         asked = tuple(messages)
         words = problem = ""
         for _ in range(self.again + 1):
             form = parsing.schema(shape) if shape is not None else None
             answer = (await self.model.complete([Request(asked, self.max_tokens, schema=form)]))[0]
-            charge = self._bill(charge, asked, answer)
+            role_cost = self._bill(role_cost, asked, answer)
             if answer.fault:
-                return None, "", answer.fault, charge  # the backend has already retried
+                return None, "", answer.fault, role_cost  # the backend has already retried
             words = answer.text
             read_answer, problem = read(words)
             if read_answer is not None:
-                return read_answer, words, "", charge
+                return read_answer, words, "", role_cost
             asked = (
                 *messages,
                 Message("user", f"Your answer could not be read ({problem}). Answer again, as JSON only."),
             )
-        return None, words, f"unreadable answer: {problem}", charge
+        return None, words, f"unreadable answer: {problem}", role_cost
 
-    def _bill(self, charge: Charge, asked: Sequence[Message], answer: Completion) -> Charge:
+    def _bill(self, role_cost: RoleCost, asked: Sequence[Message], answer: Completion) -> RoleCost:
         return replace(
-            charge,
-            calls=charge.calls + 1,
-            prompt_tokens=charge.prompt_tokens + answer.prompt_tokens,
-            completion_tokens=charge.completion_tokens + answer.completion_tokens,
-            cached_tokens=charge.cached_tokens + answer.cached_tokens,
-            prompt_chars=charge.prompt_chars + sum(len(m.text) for m in asked),
-            ms=charge.ms + answer.ms,
-            dollars=charge.dollars + self.price.of(answer),
+            role_cost,
+            calls=role_cost.calls + 1,
+            prompt_tokens=role_cost.prompt_tokens + answer.prompt_tokens,
+            completion_tokens=role_cost.completion_tokens + answer.completion_tokens,
+            cached_tokens=role_cost.cached_tokens + answer.cached_tokens,
+            prompt_chars=role_cost.prompt_chars + sum(len(m.text) for m in asked),
+            ms=role_cost.ms + answer.ms,
+            dollars=role_cost.dollars + self.price.of(answer),
         )
 
 
-def _quotes(prepared: Prepared, said: Sequence[str]) -> tuple[Evidence, ...]:
-    """Quotes that really stand in the exhibit, with their place; what a model made up is dropped."""
+def _quotes(prepared: PreparedContent, said: Sequence[str]) -> tuple[Evidence, ...]:
+    """Quotes that really stand in the content, with their place; what a model made up is dropped."""
     found = []
-    parts = (("text", prepared.exhibit.text), ("description", prepared.description), ("read_text", prepared.read_text))
+    parts = (("text", prepared.content.text), ("description", prepared.description), ("read_text", prepared.read_text))
     for quote in dict.fromkeys(q.strip() for q in said if q.strip()):
         for part, body in parts:
             start = body.find(quote)
@@ -135,40 +135,40 @@ class ChatPreprocessor:
     judges is marked.
     """
 
-    eye: Chair | None = None
+    eye: RoleModel | None = None
     """A model with vision; None: pictures are not described."""
 
-    async def prepare(self, exhibit: Exhibit) -> Prepared:
-        """The exhibit in words."""
-        charge = Charge(Role.PREPROCESSOR)
-        words, fault, facts = exhibit.description, "", dict[str, object]()
-        if exhibit.image is not None:
-            picture = open_picture(exhibit.image)
+    async def prepare(self, content: Content) -> PreparedContent:
+        """The content in words."""
+        role_cost = RoleCost(Role.PREPROCESSOR)
+        words, fault, facts = content.description, "", dict[str, object]()
+        if content.image is not None:
+            picture = open_picture(content.image)
             facts = {"width": picture.width, "height": picture.height, "frames": picture.frame_count}
             if not words.strip() and self.eye is not None:
                 ask = (Message("user", prompts.describe_duty(), picture.frames),)
-                _, words, fault, charge = await self.eye.ask(ask, None, _any_words)
-        if exhibit.kind is not InputKind.TEXT and not words.strip():
+                _, words, fault, role_cost = await self.eye.ask(ask, None, _any_words)
+        if content.kind is not InputKind.TEXT and not words.strip():
             words = PLACEHOLDER
-        found = injections.notices(exhibit.text, "text") + injections.notices(words, "description")
-        return Prepared(exhibit, words, facts=facts, notices=found, charge=charge, fault=fault)
+        found = injections.notices(content.text, "text") + injections.notices(words, "description")
+        return PreparedContent(content, words, facts=facts, notices=found, role_cost=role_cost, fault=fault)
 
 
 @dataclass(frozen=True, slots=True)
 class Describing:
     """A vision model before another preprocessor, which reads its description as if the caller had given it."""
 
-    eye: Chair
-    inner: PreprocessorSeat
+    eye: RoleModel
+    inner: Preprocessor
 
-    async def prepare(self, exhibit: Exhibit) -> Prepared:
+    async def prepare(self, content: Content) -> PreparedContent:
         """The inner preprocessor's words, with the picture described; a failed description is a recorded fault."""
-        if exhibit.image is None or exhibit.description.strip():
-            return await self.inner.prepare(exhibit)
-        ask = (Message("user", prompts.describe_duty(), open_picture(exhibit.image).frames),)
-        _, words, fault, charge = await self.eye.ask(ask, None, _any_words)
-        prepared = await self.inner.prepare(replace(exhibit, description=words))
-        return replace(prepared, charge=charge, fault=prepared.fault or fault)
+        if content.image is None or content.description.strip():
+            return await self.inner.prepare(content)
+        ask = (Message("user", prompts.describe_duty(), open_picture(content.image).frames),)
+        _, words, fault, role_cost = await self.eye.ask(ask, None, _any_words)
+        prepared = await self.inner.prepare(replace(content, description=words))
+        return replace(prepared, role_cost=role_cost, fault=prepared.fault or fault)
 
 
 class _Words(BaseModel):
@@ -181,35 +181,37 @@ def _any_words(text: str) -> tuple[_Words | None, str]:
 
 @dataclass(frozen=True, slots=True)
 class ChatSupporter:
-    """Retrieves precedents, and has a model compare them with the exhibit."""
+    """Retrieves precedents, and has a model compare them with the content."""
 
-    chair: Chair
-    codes: Callable[[Prepared], Quoter]
+    role_model: RoleModel
+    codes: Callable[[PreparedContent], Quoter]
     library: Retriever | None = None
     precedents: int = 3
 
-    async def brief(self, prepared: Prepared) -> Briefing:
+    async def brief(self, prepared: PreparedContent) -> Briefing:
         """The briefing; precedents are kept even when the model's words cannot be read."""
         near: tuple[Precedent, ...] = ()
         if self.library is not None:  # an encoder may run: not on the event loop
             near = await asyncio.to_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
         quoter = self.codes(prepared)
-        file = prompts.opening(prepared, quoter, self.chair.exhibit_chars)
+        file = prompts.opening(prepared, quoter, self.role_model.exhibit_chars)
         basis = prompts.precedent_file(Briefing(precedents=near), quoter)
         asked = (
             Message("system", prompts.CONSTITUTION),
             Message("user", f"{file}\n\n{basis}\n\n{prompts.supporter_duty()}"),
         )
-        answer, _, problem, charge = await self.chair.ask(asked, parsing.SupporterAnswer, parsing.read_supporter)
+        answer, _, problem, role_cost = await self.role_model.ask(
+            asked, parsing.SupporterAnswer, parsing.read_supporter
+        )
         if answer is None:
-            return Briefing(precedents=near, charge=charge, fault=problem)
+            return Briefing(precedents=near, role_cost=role_cost, fault=problem)
         notes = {note.id.strip().removeprefix("Precedent").strip(): note for note in answer.precedents}
         weighed = tuple(
             replace(p, why=notes[key].why, differs=notes[key].differs) if (key := str(number)) in notes else p
             for number, p in enumerate(near, 1)
         )
         return Briefing(
-            answer.summary, weighed, tuple(answer.cues), tuple(answer.differences), tuple(answer.patterns), charge
+            answer.summary, weighed, tuple(answer.cues), tuple(answer.differences), tuple(answer.patterns), role_cost
         )
 
 
@@ -217,52 +219,54 @@ class ChatSupporter:
 class ChatDebater:
     """Strict or Loose, by a language model."""
 
-    chair: Chair
-    codes: Callable[[Prepared], Quoter]
+    role_model: RoleModel
+    codes: Callable[[PreparedContent], Quoter]
 
-    async def argue(self, hearing: Hearing) -> Turn:
+    async def argue(self, debate: DebateState) -> Speech:
         """One speech."""
-        role = self.chair.role
-        file = prompts.file_of(hearing, self.codes(hearing.prepared), self.chair.exhibit_chars)
-        duty = prompts.debater_duty(role, hearing.round, hearing.rounds)
+        role = self.role_model.role
+        file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.exhibit_chars)
+        duty = prompts.debater_duty(role, debate.round, debate.rounds)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{duty}"))
-        exhibit = hearing.prepared.words
-        answer, words, problem, charge = await self.chair.ask(
-            asked, parsing.DebaterAnswer, lambda text: parsing.read_debater(text, exhibit)
+        content = debate.prepared.words
+        answer, words, problem, role_cost = await self.role_model.ask(
+            asked, parsing.DebaterAnswer, lambda text: parsing.read_debater(text, content)
         )
         if answer is None:
-            return Turn(role, hearing.round, words[:4000], None, charge=charge, fault=problem)
-        quotes = _quotes(hearing.prepared, answer.quotes)
+            return Speech(role, debate.round, words[:4000], None, role_cost=role_cost, fault=problem)
+        quotes = _quotes(debate.prepared, answer.quotes)
         hazards = _hazards(answer.hazards)
-        return Turn(role, hearing.round, answer.argument, answer.risk_score, quotes, hazards, answer.concede, charge)
+        return Speech(
+            role, debate.round, answer.argument, answer.risk_score, quotes, hazards, answer.concede, role_cost
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ChatArbiter:
     """The Arbiter, by a language model that is held to the protocol: rule, label and score must agree."""
 
-    chair: Chair
-    codes: Callable[[Prepared], Quoter]
+    role_model: RoleModel
+    codes: Callable[[PreparedContent], Quoter]
     orders: Mapping[InputKind, Order] = field(default_factory=lambda: DEFAULT_ORDERS)
 
-    async def decide(self, hearing: Hearing) -> Finding:
+    async def decide(self, debate: DebateState) -> Finding:
         """The finding, or a stand-in marked undecided."""
-        order = self.orders.get(hearing.prepared.kind, Order.CONTEXT_FIRST)
-        file = prompts.file_of(hearing, self.codes(hearing.prepared), self.chair.exhibit_chars)
+        order = self.orders.get(debate.prepared.kind, Order.CONTEXT_FIRST)
+        file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.exhibit_chars)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{prompts.arbiter_duty(order)}"))
-        exhibit = hearing.prepared.words
-        answer, _, problem, charge = await self.chair.ask(
-            asked, parsing.ArbiterAnswer, lambda text: parsing.read_arbiter(text, exhibit)
+        content = debate.prepared.words
+        answer, _, problem, role_cost = await self.role_model.ask(
+            asked, parsing.ArbiterAnswer, lambda text: parsing.read_arbiter(text, content)
         )
         if answer is None:
-            return stand_in(hearing, problem, charge)
-        positions = [answer.score, *(s[-1] for s in hearing.scores.values() if s)]
+            return stand_in(debate, problem, role_cost)
+        positions = [answer.score, *(s[-1] for s in debate.scores.values() if s)]
         cited = {c.strip().removeprefix("Precedent").strip() for c in answer.precedents}
-        evidence = _quotes(hearing.prepared, answer.quotes) + tuple(
+        evidence = _quotes(debate.prepared, answer.quotes) + tuple(
             Evidence(
                 "precedent", p.case.summary or p.case.words[:160], {"case": p.case.id, "label": p.case.label.value}
             )
-            for number, p in enumerate(hearing.briefing.precedents, 1)
+            for number, p in enumerate(debate.briefing.precedents, 1)
             if str(number) in cited
         )
         return Finding(
@@ -273,18 +277,18 @@ class ChatArbiter:
             (min(positions), max(positions)),
             evidence,
             _hazards(answer.hazards) if answer.label == "unsafe" else (),
-            charge=charge,
+            role_cost=role_cost,
         )
 
 
-class HearingCodes:
-    """Hands every seat of one hearing the same code, and the next hearing another."""
+class DebateCodes:
+    """Hands every seat of one debate the same code, and the next debate another."""
 
     def __init__(self, make: Callable[[], str] = fresh_code) -> None:
         self._make = make
-        self._known: dict[int, tuple[Prepared, Quoter]] = {}
+        self._known: dict[int, tuple[PreparedContent, Quoter]] = {}
 
-    def __call__(self, prepared: Prepared) -> Quoter:
+    def __call__(self, prepared: PreparedContent) -> Quoter:
         key = id(prepared)
         held = self._known.get(key)
         if held is None or held[0] is not prepared:
@@ -294,22 +298,26 @@ class HearingCodes:
         return held[1]
 
 
-def chat_table(
-    chairs: Mapping[Role, Chair],
+def chat_panel(
+    role_models: Mapping[Role, RoleModel],
     library: Retriever | None = None,
     *,
     orders: Mapping[InputKind, Order] = DEFAULT_ORDERS,
     code: Callable[[], str] = fresh_code,
     precedents: int = 3,
-) -> Table:
+) -> Panel:
     """A table of language models. A role without a chair stays empty; only the Arbiter is needed."""
-    codes = HearingCodes(code)
-    supporter, strict, loose = chairs.get(Role.SUPPORTER), chairs.get(Role.STRICT), chairs.get(Role.LOOSE)
-    names = dict.fromkeys(chair.model.name for chair in chairs.values())
-    return Table(
+    codes = DebateCodes(code)
+    supporter, strict, loose = (
+        role_models.get(Role.SUPPORTER),
+        role_models.get(Role.STRICT),
+        role_models.get(Role.LOOSE),
+    )
+    names = dict.fromkeys(role_model.model.name for role_model in role_models.values())
+    return Panel(
         "+".join(names),
-        ChatPreprocessor(chairs.get(Role.PREPROCESSOR)),
-        ChatArbiter(chairs[Role.ARBITER], codes, orders),
+        ChatPreprocessor(role_models.get(Role.PREPROCESSOR)),
+        ChatArbiter(role_models[Role.ARBITER], codes, orders),
         ChatSupporter(supporter, codes, library, precedents) if supporter else None,
         ChatDebater(strict, codes) if strict else None,
         ChatDebater(loose, codes) if loose else None,

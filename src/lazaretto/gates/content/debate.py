@@ -1,4 +1,4 @@
-"""Who speaks when: one hearing, and many at once with back-pressure."""
+"""Who speaks when: one debate, and many at once with back-pressure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TypeVar
 
 from lazaretto.errors import InputError, LazarettoError
 from lazaretto.gates.content.arbitration import stand_in
-from lazaretto.gates.content.panel import DebaterSeat, Table
+from lazaretto.gates.content.panel import Debater, Panel
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
     Briefing,
-    Charge,
-    Exhibit,
+    Content,
+    DebateState,
     Finding,
-    Hearing,
     InputKind,
-    Prepared,
+    PreparedContent,
     Role,
-    Turn,
+    RoleCost,
+    Speech,
 )
 from lazaretto.types import Cost
 
@@ -55,12 +55,12 @@ TWO_ROUNDS = DebateSettings()
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """Everything that happened in one hearing."""
+    """Everything that happened in one debate."""
 
     table: str
-    prepared: Prepared
+    prepared: PreparedContent
     briefing: Briefing
-    turns: tuple[Turn, ...]
+    turns: tuple[Speech, ...]
     scores: Mapping[Role, tuple[float, ...]]
     finding: Finding
     rounds: int
@@ -72,30 +72,30 @@ class Transcript:
     """What went wrong on the way, seat by seat; the finding says whether it mattered."""
 
     @property
-    def charges(self) -> tuple[Charge, ...]:
+    def role_costs(self) -> tuple[RoleCost, ...]:
         """One bill per seat, rounds added up."""
-        sums: dict[tuple[Role, str], Charge] = {}
-        for charge in (
-            self.prepared.charge,
-            self.briefing.charge,
-            *(t.charge for t in self.turns),
-            self.finding.charge,
+        sums: dict[tuple[Role, str], RoleCost] = {}
+        for role_cost in (
+            self.prepared.role_cost,
+            self.briefing.role_cost,
+            *(t.role_cost for t in self.turns),
+            self.finding.role_cost,
         ):
-            key = (charge.role, charge.model)
-            sums[key] = add_charges(sums[key], charge) if key in sums else charge
+            key = (role_cost.role, role_cost.model)
+            sums[key] = add_role_costs(sums[key], role_cost) if key in sums else role_cost
         return tuple(c for c in sums.values() if c.calls or c.ms)
 
     @property
     def cost(self) -> Cost:
-        """The whole hearing's cost."""
-        bills = self.charges
+        """The whole debate's cost."""
+        bills = self.role_costs
         tokens = sum(c.prompt_tokens + c.completion_tokens for c in bills)
         return Cost(self.ms, tokens, sum(c.calls for c in bills))
 
 
-def add_charges(a: Charge, b: Charge) -> Charge:
+def add_role_costs(a: RoleCost, b: RoleCost) -> RoleCost:
     """Two bills of one seat as one."""
-    return Charge(
+    return RoleCost(
         a.role,
         a.model,
         a.calls + b.calls,
@@ -110,35 +110,35 @@ def add_charges(a: Charge, b: Charge) -> Charge:
 
 @dataclass(slots=True)
 class _Floor:
-    """The debate in progress; the only mutable thing of a hearing."""
+    """The debate in progress; the only mutable thing of a debate."""
 
-    table: Table
+    table: Panel
     settings: DebateSettings
     faults: list[str] = field(default_factory=list)
 
-    async def run(self, exhibit: Exhibit) -> Transcript:
+    async def run(self, content: Content) -> Transcript:
         started = time.perf_counter()
-        prepared = await self._prepare(exhibit)
+        prepared = await self._prepare(content)
         briefing = await self._brief(prepared)
-        hearing = Hearing(prepared, briefing, rounds=self.settings.rounds)
+        debate = DebateState(prepared, briefing, rounds=self.settings.rounds)
         took_place = 0
         if self.table.strict or self.table.loose:
             for number in range(1, self.settings.rounds + 1):
-                hearing = replace(hearing, round=number)
+                debate = replace(debate, round=number)
                 for role, seat in ((Role.STRICT, self.table.strict), (Role.LOOSE, self.table.loose)):
                     if seat is not None:
-                        hearing = await self._speak(hearing, role, seat)
+                        debate = await self._speak(debate, role, seat)
                 took_place = number
-                if self.settings.adaptive and is_settled(hearing, self.settings):
+                if self.settings.adaptive and is_settled(debate, self.settings):
                     break
-        finding = await self._decide(hearing)
+        finding = await self._decide(debate)
         ms = (time.perf_counter() - started) * 1000.0
         return Transcript(
             self.table.name,
             prepared,
             briefing,
-            hearing.turns,
-            hearing.scores,
+            debate.turns,
+            debate.scores,
             finding,
             took_place,
             self.settings.rounds,
@@ -156,15 +156,15 @@ class _Floor:
         except Exception as error:  # a seat is foreign code: its crash is a recorded fault, not ours
             return f"{type(error).__name__}: {error}"
 
-    async def _prepare(self, exhibit: Exhibit) -> Prepared:
-        got = await self._try("preprocessor", self.table.preprocessor.prepare(exhibit))
+    async def _prepare(self, content: Content) -> PreparedContent:
+        got = await self._try("preprocessor", self.table.preprocessor.prepare(content))
         if isinstance(got, str):
-            words = exhibit.description or ("" if exhibit.kind is InputKind.TEXT else PLACEHOLDER)
-            got = Prepared(exhibit, words, fault=got)
+            words = content.description or ("" if content.kind is InputKind.TEXT else PLACEHOLDER)
+            got = PreparedContent(content, words, fault=got)
         self._note("preprocessor", got.fault)
         return got
 
-    async def _brief(self, prepared: Prepared) -> Briefing:
+    async def _brief(self, prepared: PreparedContent) -> Briefing:
         if self.table.supporter is None:
             return Briefing()
         got = await self._try("supporter", self.table.supporter.brief(prepared))
@@ -173,22 +173,22 @@ class _Floor:
         self._note("supporter", got.fault)
         return got
 
-    async def _speak(self, hearing: Hearing, role: Role, seat: DebaterSeat) -> Hearing:
-        got = await self._try(role.value, seat.argue(hearing))
+    async def _speak(self, debate: DebateState, role: Role, seat: Debater) -> DebateState:
+        got = await self._try(role.value, seat.argue(debate))
         if isinstance(got, str):
-            got = Turn(role, hearing.round, "", None, charge=Charge(role), fault=got)
-        self._note(f"{role.value} round {hearing.round}", got.fault)
-        before = hearing.scores.get(role, ())
+            got = Speech(role, debate.round, "", None, role_cost=RoleCost(role), fault=got)
+        self._note(f"{role.value} round {debate.round}", got.fault)
+        before = debate.scores.get(role, ())
         score = got.score
         if score is None:
             score = before[-1] if before else FIRST_FALLBACK
-        scores = {**hearing.scores, role: (*before, score)}
-        return replace(hearing, turns=(*hearing.turns, got), scores=scores)
+        scores = {**debate.scores, role: (*before, score)}
+        return replace(debate, turns=(*debate.turns, got), scores=scores)
 
-    async def _decide(self, hearing: Hearing) -> Finding:
-        got = await self._try("arbiter", self.table.arbiter.decide(hearing))
+    async def _decide(self, debate: DebateState) -> Finding:
+        got = await self._try("arbiter", self.table.arbiter.decide(debate))
         if isinstance(got, str):
-            got = stand_in(hearing, got, Charge(Role.ARBITER))
+            got = stand_in(debate, got, RoleCost(Role.ARBITER))
         self._note("arbiter", got.undecided)
         return got
 
@@ -197,12 +197,12 @@ class _Floor:
             self.faults.append(f"{seat}: {fault}")
 
 
-def is_settled(hearing: Hearing, settings: DebateSettings) -> bool:
+def is_settled(debate: DebateState, settings: DebateSettings) -> bool:
     """Whether another round could still matter: no, when both sides agree closely or both stand clear of one half on
     the same side.
     """
-    strict, loose = hearing.last_score(Role.STRICT), hearing.last_score(Role.LOOSE)
-    if strict is None or loose is None or any(turn.fault for turn in hearing.turns if turn.round == hearing.round):
+    strict, loose = debate.last_score(Role.STRICT), debate.last_score(Role.LOOSE)
+    if strict is None or loose is None or any(turn.fault for turn in debate.turns if turn.round == debate.round):
         return False
     same_side = (strict >= 0.5) == (loose >= 0.5)
     close = abs(strict - loose) <= settings.converged
@@ -210,32 +210,32 @@ def is_settled(hearing: Hearing, settings: DebateSettings) -> bool:
     return same_side and (close or clear)
 
 
-async def hear(table: Table, exhibit: Exhibit, settings: DebateSettings = TWO_ROUNDS) -> Transcript:
-    """One hearing from start to finding. Raises only for input that is unusable in itself."""
-    return await _Floor(table, settings).run(exhibit)
+async def hold_debate(table: Panel, content: Content, settings: DebateSettings = TWO_ROUNDS) -> Transcript:
+    """One debate from start to finding. Raises only for input that is unusable in itself."""
+    return await _Floor(table, settings).run(content)
 
 
-async def hear_all(
-    table: Table, exhibits: Iterable[Exhibit], settings: DebateSettings = TWO_ROUNDS, *, at_once: int = 64
-) -> AsyncIterator[tuple[Exhibit, Transcript | InputError]]:
-    """Many hearings, yielded as they finish. At most ``at_once`` are under way, and none starts while the reader lags
+async def hold_debates(
+    table: Panel, contents: Iterable[Content], settings: DebateSettings = TWO_ROUNDS, *, at_once: int = 64
+) -> AsyncIterator[tuple[Content, Transcript | InputError]]:
+    """Many debates, yielded as they finish. At most ``at_once`` are under way, and none starts while the reader lags
     behind.
     """
-    source = iter(exhibits)
-    under_way: set[asyncio.Task[tuple[Exhibit, Transcript | InputError]]] = set()
+    source = iter(contents)
+    under_way: set[asyncio.Task[tuple[Content, Transcript | InputError]]] = set()
 
-    async def one(exhibit: Exhibit) -> tuple[Exhibit, Transcript | InputError]:
+    async def one(content: Content) -> tuple[Content, Transcript | InputError]:
         try:
-            return exhibit, await hear(table, exhibit, settings)
+            return content, await hold_debate(table, content, settings)
         except InputError as error:
-            return exhibit, error
+            return content, error
 
     def fill() -> None:
         while len(under_way) < at_once:
-            exhibit = next(source, None)
-            if exhibit is None:
+            content = next(source, None)
+            if content is None:
                 return
-            under_way.add(asyncio.create_task(one(exhibit)))
+            under_way.add(asyncio.create_task(one(content)))
 
     try:
         fill()

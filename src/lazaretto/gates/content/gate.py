@@ -9,12 +9,12 @@ from typing import Any
 
 from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.content.debate import Transcript, hear
+from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.library import starter_cases
-from lazaretto.gates.content.panel import Table
-from lazaretto.gates.content.records import Exhibit, Label
+from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.records import Content, Label
 from lazaretto.gates.content.report import evidence_of, taxonomy
-from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, ready_library, seat_table
+from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, make_panel, ready_library
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.types import Channel, Observation, Ruling, Verdict
@@ -29,13 +29,13 @@ class ContentGate:
     name = NAME
     channels = frozenset(Channel)
 
-    def __init__(self, settings: ContentSettings, table: Table | None = None) -> None:
+    def __init__(self, settings: ContentSettings, table: Panel | None = None) -> None:
         """``table`` seats given judges instead of those the settings describe."""
         self.settings = settings
         self._given = table
         self._lock = threading.Lock()
         self._books: dict[tuple[str, str], Casebook] = {}
-        self._tables: dict[tuple[str, str, str], Table] = {}
+        self._tables: dict[tuple[str, str, str], Panel] = {}
 
     def warm_up(self) -> None:
         """Load the embedded models now, so that no item's time is spent on it; pictures' helpers follow by and by."""
@@ -44,21 +44,21 @@ class ContentGate:
             threading.Thread(target=_load_helpers, name="content-warm-up", daemon=True).start()
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
-        """Hold a hearing about one item. An unreadable picture raises: the guard then rules by its fail mode."""
+        """Hold a debate about one item. An unreadable picture raises: the guard then rules by its fail mode."""
         image = context.ledger.blob(observation.image) if observation.image else None
-        exhibit = Exhibit(observation.id, observation.text, image)
+        content = Content(observation.id, observation.text, image)
         if image is None and not observation.text.strip():
             return Verdict(NAME, observation.id, Ruling.ALLOW, 0.0, (0.0, 0.0), EMPTY_RULE)
         table = await asyncio.to_thread(self._seated, context.ledger)  # may load models and embed cases
-        transcript = await hear(table, exhibit, self.settings.debate)
+        transcript = await hold_debate(table, content, self.settings.debate)
         return verdict_of(transcript, self.settings)
 
-    def _seated(self, ledger: Ledger) -> Table:
+    def _seated(self, ledger: Ledger) -> Panel:
         """The table with the tenant's live case library; made once per library version."""
         if self._given is not None:
             return self._given
         if "retrieval" in self.settings.without:
-            self._given = seat_table(self.settings, None)
+            self._given = make_panel(self.settings, None)
             return self._given
         with self._lock:
             key = (ledger.url, ledger.namespace)
@@ -70,12 +70,12 @@ class ContentGate:
             place = (*key, book.live)
             table = self._tables.get(place)
             if table is None:
-                table = self._tables[place] = seat_table(self.settings, live_library(book))
+                table = self._tables[place] = make_panel(self.settings, live_library(book))
             return table
 
 
 def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
-    """A hearing's outcome in the guard's words."""
+    """A debate's outcome in the guard's words."""
     finding = transcript.finding
     if finding.undecided:
         ruling = settings.undecided
@@ -85,7 +85,7 @@ def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
         ruling = Ruling.WARN if finding.risk >= settings.warn_above else Ruling.ALLOW
     return Verdict(
         NAME,
-        transcript.prepared.exhibit.id,
+        transcript.prepared.content.id,
         ruling,
         finding.risk,
         finding.interval,
@@ -104,7 +104,7 @@ def make(table: Mapping[str, Any]) -> ContentGate:
 
 
 def _load_models() -> None:
-    """Load what every hearing of the embedded jury needs; what is missing is said when an item is judged."""
+    """Load what every debate of the embedded jury needs; what is missing is said when an item is judged."""
     from lazaretto.gates.content.jury.scorer import shipped_models
 
     try:

@@ -1,8 +1,8 @@
 """Text under audit that speaks to its judges: orders, faked verdicts, closed delimiters, posed precedents.
 
 Finding such text proves nothing about the rest of the content, so it never decides a verdict by itself. It does two
-things: the judges are told that the exhibit tries to speak to them, and the spans can be taken out before a model
-scores the content, so that praising itself cannot make an exhibit look safer. The patterns cover the roads that
+things: the judges are told that the content tries to speak to them, and the spans can be taken out before a model
+scores the content, so that praising itself cannot make a content item look safer. The patterns cover the roads that
 matter in several languages; what they miss still arrives as delimited, escaped data (``quoting``), which is the
 actual wall.
 """
@@ -107,7 +107,7 @@ _SCAN_LIMIT = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class InjectedSpan:
     """One span that speaks to the judges."""
 
     start: int
@@ -123,7 +123,7 @@ def visible(text: str) -> str:
     return text if text.isascii() else text.translate(_UNSEEN)
 
 
-def find(text: str) -> tuple[Address, ...]:
+def find(text: str) -> tuple[InjectedSpan, ...]:
     """The spans of ``text`` that speak to the judges, merged where they overlap, in order."""
     pieces = (
         [(0, text)]
@@ -132,17 +132,17 @@ def find(text: str) -> tuple[Address, ...]:
     )
     hits = sorted(
         (
-            Address(base + match.start(), base + match.end(), kind)
+            InjectedSpan(base + match.start(), base + match.end(), kind)
             for base, piece in pieces
             for kind, pattern in _COMPILED
             for match in pattern.finditer(piece)
         ),
         key=lambda a: (a.start, -a.end),
     )
-    merged: list[Address] = []
+    merged: list[InjectedSpan] = []
     for hit in hits:
         if merged and hit.start < merged[-1].end:
-            merged[-1] = Address(merged[-1].start, max(merged[-1].end, hit.end), merged[-1].kind)
+            merged[-1] = InjectedSpan(merged[-1].start, max(merged[-1].end, hit.end), merged[-1].kind)
         else:
             merged.append(hit)
     return tuple(merged)

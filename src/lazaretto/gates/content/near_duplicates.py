@@ -70,7 +70,7 @@ class Match:
     """1.0 when equal after normalising."""
 
 
-class LikenessIndex:
+class NearDuplicateIndex:
     """Finds the same content among many, in time that does not grow with their number."""
 
     def __init__(self) -> None:

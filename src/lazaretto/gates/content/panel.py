@@ -2,10 +2,10 @@
 
 A seat may be a language model (``chat_seats``), a trained local model (``jury``) or a scripted one (tests): the
 debate does not know which. Every method is a coroutine, is given everything it may know, keeps no state between
-hearings, and may be called for many hearings at once. A seat that cannot answer returns its record with ``fault``
+debates, and may be called for many debates at once. A seat that cannot answer returns its record with ``fault``
 set; an exception is caught by the engine and recorded the same way, so that one bad seat never stops a batch.
 
-The embedded jury is made by ``lazaretto.gates.content.jury.embedded_table(library, precedents=3, without=(),
+The embedded jury is made by ``lazaretto.gates.content.jury.embedded_panel(library, precedents=3, without=(),
 orders=None)``, where ``without`` names seats to leave empty (supporter, strict, loose) and ``library`` is None when
 retrieval is off.
 """
@@ -15,53 +15,53 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from lazaretto.gates.content.records import Briefing, Exhibit, Finding, Hearing, Prepared, Turn
+from lazaretto.gates.content.records import Briefing, Content, DebateState, Finding, PreparedContent, Speech
 
 
 @runtime_checkable
-class PreprocessorSeat(Protocol):
-    """Turns the exhibit into words: description, words read off the picture, facts."""
+class Preprocessor(Protocol):
+    """Turns the content into words: description, words read off the picture, facts."""
 
-    async def prepare(self, exhibit: Exhibit) -> Prepared:
-        """The exhibit as every later seat will read it."""
+    async def prepare(self, content: Content) -> PreparedContent:
+        """The content as every later seat will read it."""
         ...
 
 
 @runtime_checkable
-class SupporterSeat(Protocol):
+class Supporter(Protocol):
     """Grounds the debate: summary, precedents from the case library, cues, differences, patterns."""
 
-    async def brief(self, prepared: Prepared) -> Briefing:
+    async def brief(self, prepared: PreparedContent) -> Briefing:
         """What is known about content like this."""
         ...
 
 
 @runtime_checkable
-class DebaterSeat(Protocol):
+class Debater(Protocol):
     """Strict or Loose. Loose speaks after Strict in a round and sees what Strict just said."""
 
-    async def argue(self, hearing: Hearing) -> Turn:
-        """This debater's speech in ``hearing.round``."""
+    async def argue(self, debate: DebateState) -> Speech:
+        """This debater's speech in ``debate.round``."""
         ...
 
 
 @runtime_checkable
-class ArbiterSeat(Protocol):
-    """Rules by the protocol, from the exhibit, the briefing, the turns and the score trajectories."""
+class Arbiter(Protocol):
+    """Rules by the protocol, from the content, the briefing, the turns and the score trajectories."""
 
-    async def decide(self, hearing: Hearing) -> Finding:
+    async def decide(self, debate: DebateState) -> Finding:
         """The finding."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Panel:
     """Who sits where. A debater or supporter set to None is an ablation: the debate goes on without it."""
 
     name: str
     """Shown in reports: ``embedded``, or the model names."""
-    preprocessor: PreprocessorSeat
-    arbiter: ArbiterSeat
-    supporter: SupporterSeat | None = None
-    strict: DebaterSeat | None = None
-    loose: DebaterSeat | None = None
+    preprocessor: Preprocessor
+    arbiter: Arbiter
+    supporter: Supporter | None = None
+    strict: Debater | None = None
+    loose: Debater | None = None

@@ -164,12 +164,12 @@ def scaled(value: str, scale: str | None) -> float | None:
     return number if 0.0 <= number <= 1.0 else None
 
 
-def score(text: str, exhibit: str = "") -> float | None:
-    """The risk score an answer states for itself. ``exhibit``: what is under audit; a score quoted from it does not
+def score(text: str, content: str = "") -> float | None:
+    """The risk score an answer states for itself. ``content``: what is under audit; a score quoted from it does not
     count.
     """
     own: list[tuple[bool, float | None]] = []
-    for match in _SCORE.finditer(_unquoted(text, exhibit)):
+    for match in _SCORE.finditer(_unquoted(text, content)):
         whose = match.group(0)[: match.start("value") - match.start()]
         if _OTHERS.search(whose):
             continue
@@ -179,12 +179,12 @@ def score(text: str, exhibit: str = "") -> float | None:
     return chosen[0] if chosen and all(value == chosen[0] for value in chosen) else None
 
 
-def _unquoted(text: str, exhibit: str) -> str:
-    """The answer without the score and verdict phrases that it repeats word for word from the exhibit."""
-    if not exhibit:
+def _unquoted(text: str, content: str) -> str:
+    """The answer without the score and verdict phrases that it repeats word for word from the content."""
+    if not content:
         return text
     for pattern in (_SCORE, _LABEL_LINE):
-        for match in pattern.finditer(exhibit[:20_000]):
+        for match in pattern.finditer(content[:20_000]):
             text = text.replace(match.group(0), " ")
     return text
 
@@ -203,9 +203,9 @@ _LABEL_WORD = re.compile(_WORD, re.IGNORECASE)
 _UNSAFE_WORDS = frozenset({"unsafe", "harmful"})
 
 
-def label(text: str, exhibit: str = "") -> Label | None:
+def label(text: str, content: str = "") -> Label | None:
     """The label an answer gives, from its verdict line, else from its words when all agree. 'Not unsafe' is safe."""
-    clean = _unquoted(text, exhibit)
+    clean = _unquoted(text, content)
     if re.search(r"neither\s+(?:un)?safe\s+nor", clean, re.IGNORECASE):
         return None
     lines = {_word(match) for match in _LABEL_LINE.finditer(clean)}
@@ -235,7 +235,7 @@ def rule(text: str) -> str | None:
     return named.pop() if len(named) == 1 else None
 
 
-def read_debater(text: str, exhibit: str = "") -> tuple[DebaterAnswer | None, str]:
+def read_debater(text: str, content: str = "") -> tuple[DebaterAnswer | None, str]:
     """(answer, problem): by the schema, else from words. A speech whose score cannot be read has a problem and no
     answer.
     """
@@ -245,7 +245,7 @@ def read_debater(text: str, exhibit: str = "") -> tuple[DebaterAnswer | None, st
             return DebaterAnswer.model_validate(_tidy(body, "risk_score")), ""
         except ValidationError as error:
             return None, _problem(error)
-    read = score(text, exhibit)
+    read = score(text, content)
     if read is None:
         return None, "no risk score could be read"
     concede = bool(
@@ -254,7 +254,7 @@ def read_debater(text: str, exhibit: str = "") -> tuple[DebaterAnswer | None, st
     return DebaterAnswer(argument=text.strip()[:4000] or "(no words)", risk_score=read, concede=concede), ""
 
 
-def read_arbiter(text: str, exhibit: str = "") -> tuple[ArbiterAnswer | None, str]:
+def read_arbiter(text: str, content: str = "") -> tuple[ArbiterAnswer | None, str]:
     """(answer, problem): by the schema, else from a verdict line, a score and a rule that agree with each other."""
     from lazaretto.gates.content.arbitration import contradicts, label_for
 
@@ -265,7 +265,7 @@ def read_arbiter(text: str, exhibit: str = "") -> tuple[ArbiterAnswer | None, st
         except ValidationError as error:
             return None, _problem(error)
     else:
-        said, risk = label(text, exhibit), score(text, exhibit)
+        said, risk = label(text, content), score(text, content)
         named = rule(text)
         if said is None or risk is None:
             return None, "no label could be read" if said is None else "no score could be read"

@@ -1,6 +1,6 @@
 """What the language-model seats are told. Laid out so that a provider's prefix cache works.
 
-Every call of a hearing is: the constitution (the same for all items and roles), then the file of the hearing, to
+Every call of a debate is: the constitution (the same for all items and roles), then the file of the debate, to
 which each turn is only ever appended, then one role's instruction at the very end. So each call's prompt starts with
 all of the call before it but that call's instruction, and the debate so far is sent once.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from lazaretto.gates.content.arbitration import Order
 from lazaretto.gates.content.quoting import Quoter, shorten
-from lazaretto.gates.content.records import Briefing, Hearing, InputKind, Prepared, Role, Turn
+from lazaretto.gates.content.records import Briefing, DebateState, InputKind, PreparedContent, Role, Speech
 
 HAZARDS: dict[str, str] = {
     "S1": "violent crimes",
@@ -71,11 +71,11 @@ _DUTIES: dict[Role, str] = {
 }
 
 
-def opening(prepared: Prepared, quoter: Quoter, limit: int) -> str:
-    """The file of the hearing: code, focus, exhibit and what is known about it."""
+def opening(prepared: PreparedContent, quoter: Quoter, limit: int) -> str:
+    """The file of the debate: code, focus, content and what is known about it."""
     parts = [f"Code of this hearing: {quoter.code}", _FOCUS[prepared.kind]]
-    if prepared.exhibit.text.strip():
-        parts.append(quoter.block("text", shorten(prepared.exhibit.text, limit)))
+    if prepared.content.text.strip():
+        parts.append(quoter.block("text", shorten(prepared.content.text, limit)))
     if prepared.description:
         parts.append(quoter.block("picture", shorten(prepared.description, limit)))
     if prepared.read_text.strip():
@@ -118,7 +118,7 @@ def briefing_file(briefing: Briefing, quoter: Quoter) -> str:
     return quoter.block("briefing", "\n".join(lines)) if lines else ""
 
 
-def turn_file(turn: Turn, score: float, quoter: Quoter) -> str:
+def turn_file(turn: Speech, score: float, quoter: Quoter) -> str:
     """One turn as later speakers read it."""
     said = turn.argument if not turn.fault else f"(no usable speech: {turn.fault})"
     return f"Round {turn.round}, {turn.role.value.capitalize()}, risk {score:.2f}:\n" + quoter.block("turn", said)
@@ -182,16 +182,16 @@ def curator_duty(truth: str, ruled: str) -> str:
     )
 
 
-def file_of(hearing: Hearing, quoter: Quoter, limit: int) -> str:
+def file_of(debate: DebateState, quoter: Quoter, limit: int) -> str:
     """The whole file up to now: opening, briefing, turns in order. Grows only at its end."""
     memo = quoter.memo
     if (start := memo.get(limit)) is None:
-        parts = (opening(hearing.prepared, quoter, limit), briefing_file(hearing.briefing, quoter))
+        parts = (opening(debate.prepared, quoter, limit), briefing_file(debate.briefing, quoter))
         start = memo[limit] = "\n\n".join(part for part in parts if part)
     file = [start]
-    for turn in hearing.turns:
+    for turn in debate.turns:
         key = (turn.role, turn.round)
         if (written := memo.get(key)) is None:
-            written = memo[key] = turn_file(turn, hearing.scores[turn.role][turn.round - 1], quoter)
+            written = memo[key] = turn_file(turn, debate.scores[turn.role][turn.round - 1], quoter)
         file.append(written)
     return "\n\n".join(file)

@@ -17,17 +17,17 @@ _MARK_LIKE = re.compile(r"[<＜﹤](?=\s*[/／]?\s*[A-Za-z!|<＜])|\[(?=/?INST\]
 
 
 def fresh_code() -> str:
-    """A code nobody can guess; new for every hearing."""
+    """A code nobody can guess; new for every debate."""
     return secrets.token_hex(6)
 
 
 @dataclass(frozen=True, slots=True)
 class Quoter:
-    """Wraps data for one hearing."""
+    """Wraps data for one debate."""
 
     code: str = field(default_factory=fresh_code)
     memo: dict[object, str] = field(default_factory=dict, compare=False)
-    """Parts of this hearing's file that were already written; every later call starts with the same ones."""
+    """Parts of this debate's file that were already written; every later call starts with the same ones."""
 
     def block(self, name: str, data: str) -> str:
         """``data`` between marks named ``name``."""

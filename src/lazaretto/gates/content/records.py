@@ -1,4 +1,4 @@
-"""Records of a hearing: what is under audit, what each seat said, and the finding."""
+"""Records of a debate: what is under audit, what each seat said, and the finding."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Role(StrEnum):
 
 
 class Label(StrEnum):
-    """The two answers of a hearing. What could not be decided is ``Finding.undecided``, not a third label."""
+    """The two answers of a debate. What could not be decided is ``Finding.undecided``, not a third label."""
 
     SAFE = "safe"
     UNSAFE = "unsafe"
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibit:
+class Content:
     """One item under audit. Always data: nothing in it is ever an instruction to a seat."""
 
     id: str
@@ -60,8 +60,8 @@ class Exhibit:
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """What one seat cost in one hearing; token counts are those the server reported, over every attempt."""
+class RoleCost:
+    """What one seat cost in one debate; token counts are those the server reported, over every attempt."""
 
     role: Role
     model: str = ""
@@ -76,10 +76,10 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """The exhibit in words, as every later seat reads it."""
+class PreparedContent:
+    """The content in words, as every later seat reads it."""
 
-    exhibit: Exhibit
+    content: Content
     description: str = ""
     """Objective words for the picture: given, made by a vision model, or ``PLACEHOLDER``; empty for text alone."""
     read_text: str = ""
@@ -87,20 +87,20 @@ class Prepared:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Measured facts: width, height, frames, ``explicit`` (probability of an explicit picture), language ..."""
     notices: tuple[Evidence, ...] = ()
-    """What the seats must know about the exhibit: text that addresses the judges, cut text, failed OCR."""
-    charge: Charge = Charge(Role.PREPROCESSOR)
+    """What the seats must know about the content: text that addresses the judges, cut text, failed OCR."""
+    role_cost: RoleCost = RoleCost(Role.PREPROCESSOR)
     fault: str = ""
 
     @property
     def kind(self) -> InputKind:
         """Text alone, a picture alone, or both."""
-        return self.exhibit.kind
+        return self.content.kind
 
     @property
     def words(self) -> str:
         """Everything there is to read, in one string: what embedding models and retrieval work on."""
         description = "" if self.description == PLACEHOLDER else self.description
-        parts = (self.exhibit.text, description, self.read_text)
+        parts = (self.content.text, description, self.read_text)
         return "\n".join(part.strip() for part in parts if part.strip())
 
 
@@ -139,7 +139,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Precedent:
-    """A case that retrieval found near the exhibit."""
+    """A case that retrieval found near the content."""
 
     case: Case
     similarity: float
@@ -147,7 +147,7 @@ class Precedent:
     why: str = ""
     """Why it applies, in one sentence."""
     differs: str = ""
-    """Where it differs from the exhibit, in one sentence."""
+    """Where it differs from the content, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +159,12 @@ class Briefing:
     cues: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
-    charge: Charge = Charge(Role.SUPPORTER)
+    role_cost: RoleCost = RoleCost(Role.SUPPORTER)
     fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Speech:
     """One speech of a debater."""
 
     role: Role
@@ -178,18 +178,18 @@ class Turn:
     hazards: tuple[str, ...] = ()
     conceded: bool = False
     """Whether it says that the other side is right."""
-    charge: Charge = Charge(Role.STRICT)
+    role_cost: RoleCost = RoleCost(Role.STRICT)
     fault: str = ""
     """Why there is no usable answer, after retries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
+class DebateState:
     """The state of a debate, handed to a seat when it is its turn."""
 
-    prepared: Prepared
+    prepared: PreparedContent
     briefing: Briefing
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[Speech, ...] = ()
     scores: Mapping[Role, tuple[float, ...]] = field(default_factory=dict)
     """Score trajectory per debater, one value per round, the fallback applied."""
     round: int = 1
@@ -216,4 +216,4 @@ class Finding:
     hazards: tuple[str, ...] = ()
     undecided: str = ""
     """Empty, or why nobody could decide; the label is then the protocol's default and counts as a miss in bounds."""
-    charge: Charge = Charge(Role.ARBITER)
+    role_cost: RoleCost = RoleCost(Role.ARBITER)

@@ -1,4 +1,4 @@
-"""A hearing as a report: the same facts as JSON data, Markdown and one self-contained HTML page."""
+"""A debate as a report: the same facts as JSON data, Markdown and one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.types import Evidence, plain
 
 _SHOWN = 4000
-"""Characters of an exhibit part that a report repeats."""
+"""Characters of a content item part that a report repeats."""
 
 
 def taxonomy(transcript: Transcript) -> tuple[str, ...]:
-    """Policy references: MLCommons hazards of the finding, and OWASP ASI01 where the exhibit speaks to its judges."""
+    """Policy references: MLCommons hazards of the finding, and OWASP ASI01 where the content speaks to its judges."""
     return transcript.finding.hazards + (("ASI01",) if transcript.prepared.notices else ())
 
 
@@ -23,7 +23,7 @@ def report_data(transcript: Transcript) -> dict[str, Any]:
     """The whole report as JSON data."""
     finding, prepared, briefing = transcript.finding, transcript.prepared, transcript.briefing
     return {
-        "id": prepared.exhibit.id,
+        "id": prepared.content.id,
         "kind": prepared.kind.value,
         "label": finding.label.value,
         "risk": round(finding.risk, 4),
@@ -36,7 +36,7 @@ def report_data(transcript: Transcript) -> dict[str, Any]:
         "evidence": plain(finding.evidence),
         "notices": plain(prepared.notices),
         "exhibit": {
-            "text": prepared.exhibit.text[:_SHOWN],
+            "text": prepared.content.text[:_SHOWN],
             "description": prepared.description[:_SHOWN],
             "read_text": prepared.read_text[:_SHOWN],
             "facts": plain(prepared.facts),
@@ -79,8 +79,8 @@ def report_data(transcript: Transcript) -> dict[str, Any]:
             "ms": round(transcript.ms, 2),
             "tokens": transcript.cost.tokens,
             "calls": transcript.cost.calls,
-            "dollars": round(sum(c.dollars for c in transcript.charges), 6),
-            "by_role": [plain(c) for c in transcript.charges],
+            "dollars": round(sum(c.dollars for c in transcript.role_costs), 6),
+            "by_role": [plain(c) for c in transcript.role_costs],
         },
         "faults": list(transcript.faults),
     }

@@ -24,7 +24,7 @@ svg{max-width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:#334
 
 
 def page(report: Mapping[str, Any]) -> str:
-    """The report as one HTML file: no script, no outside resource, everything from the exhibit escaped."""
+    """The report as one HTML file: no script, no outside resource, everything from the content escaped."""
     e = html.escape
     low, high = report["interval"]
     badge = "undecided" if report["undecided"] else report["label"]

@@ -13,10 +13,10 @@ from pydantic import Field
 from lazaretto.errors import InputError, MissingExtra, PolicyError
 from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order
 from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.content.chat_roles import Chair, Describing, Price, chat_table
+from lazaretto.gates.content.chat_roles import Describing, Price, RoleModel, chat_panel
 from lazaretto.gates.content.debate import DebateSettings
 from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.panel import Table
+from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Case, InputKind, Role
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
@@ -140,39 +140,39 @@ class _Frozen:
         return hash(repr(self.settings))
 
 
-def chair_for(role: Role, wanted: ModelSettings) -> Chair:
+def role_model_for(role: Role, wanted: ModelSettings) -> RoleModel:
     """A model in a role."""
     cached = None if wanted.price_cached < 0 else wanted.price_cached
     price = Price(wanted.price_prompt, wanted.price_completion, cached)
-    return Chair(role, _chat_model(_Frozen(wanted)), price, wanted.max_tokens)
+    return RoleModel(role, _chat_model(_Frozen(wanted)), price, wanted.max_tokens)
 
 
-def seat_table(settings: ContentSettings, library: CaseLibrary | None) -> Table:
+def make_panel(settings: ContentSettings, library: CaseLibrary | None) -> Panel:
     """The table that the settings describe."""
     if "retrieval" in settings.without:
         library = None
     if settings.jury == "embedded":
         return _embedded(settings, library)
-    chairs: dict[Role, Chair] = {}
+    role_models: dict[Role, RoleModel] = {}
     for role in (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER):
         wanted = settings.models.get(role.value) or settings.models.get("default")
         if role.value not in settings.without and wanted is not None:
-            chairs[role] = chair_for(role, wanted)
+            role_models[role] = role_model_for(role, wanted)
     if "vision" in settings.models:
-        chairs[Role.PREPROCESSOR] = chair_for(Role.PREPROCESSOR, settings.models["vision"])
-    if Role.ARBITER not in chairs:
+        role_models[Role.PREPROCESSOR] = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
+    if Role.ARBITER not in role_models:
         raise InputError("gates.content.models", "no model for the arbiter", "Set models.default or models.arbiter")
-    return chat_table(chairs, library, orders=settings.orders, precedents=settings.precedents)
+    return chat_panel(role_models, library, orders=settings.orders, precedents=settings.precedents)
 
 
-def _embedded(settings: ContentSettings, library: CaseLibrary | None) -> Table:
-    from lazaretto.gates.content.jury import embedded_table
+def _embedded(settings: ContentSettings, library: CaseLibrary | None) -> Panel:
+    from lazaretto.gates.content.jury import embedded_panel
 
     orders = None if settings.risk_first == "measured" else settings.orders
-    table = embedded_table(library, precedents=settings.precedents, without=settings.without, orders=orders)
+    table = embedded_panel(library, precedents=settings.precedents, without=settings.without, orders=orders)
     if "vision" not in settings.models:
         return table
-    eye = chair_for(Role.PREPROCESSOR, settings.models["vision"])
+    eye = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
     return replace(table, preprocessor=Describing(eye, table.preprocessor))
 
 
@@ -194,7 +194,7 @@ def vector_cache() -> Path:
 
 
 def ready_library(cases: Iterable[Case]) -> CaseLibrary:
-    """Cases to retrieve from, their vectors made or read from the cache: the first hearing does not wait for them."""
+    """Cases to retrieve from, their vectors made or read from the cache: the first debate does not wait for them."""
     library = CaseLibrary(cases, text_embedder(), vector_cache())
     library.prepare()
     return library

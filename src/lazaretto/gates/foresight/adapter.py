@@ -14,13 +14,13 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from lazaretto.agents.album import Album, Keepsake, note_keepsake, picture_keepsake
+from lazaretto.agents.album import Album, AlbumItem, note_item, picture_item
 from lazaretto.agents.history import History
-from lazaretto.agents.model import Said, cleaned
+from lazaretto.agents.model import Utterance, cleaned
 from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
-from lazaretto.gates.foresight.monitor import Diagnosis, Watch
+from lazaretto.gates.foresight.monitor import Diagnosis, MemoryMonitor
 from lazaretto.models.protocol import ImageTextEmbedder, TextEmbedder, Vectors
 
 Memory = str | bytes
@@ -56,7 +56,7 @@ class ForesightAgent(Protocol):
         ...
 
 
-class AdapterStage:
+class AdapterBackend:
     """The stage of users' agents. A method that raises is a fault of that one rehearsal, never of the gate."""
 
     def __init__(self, agents: Sequence[ForesightAgent], embedder: TextEmbedder) -> None:
@@ -69,24 +69,24 @@ class AdapterStage:
         """Plans and responses asked for."""
         return self._calls
 
-    async def plan(self, actors: Sequence[AgentState]) -> list[Said]:
+    async def plan(self, actors: Sequence[AgentState]) -> list[Utterance]:
         """Through the agents' own ``plan``."""
         return await self._say([self._agents[a.id].plan(a.persona.text(), _past(a)) for a in actors])
 
     async def look_up(self, album: Album, plans: Sequence[str]) -> list[str]:
         """Through the retrieval of the first agent: all agents of a stage retrieve alike."""
-        held = {keepsake.key: content(keepsake) for keepsake in album}
+        held = {album_item.key: content(album_item) for album_item in album}
         agent = next(iter(self._agents.values()))
         found = await asyncio.gather(*(agent.retrieve(p, held) for p in plans), return_exceptions=True) if held else []
         return [key if isinstance(key, str) and key in held else "" for key in found] or [""] * len(plans)
 
-    async def ask(self, actors: Sequence[AgentState], shown: Sequence[Keepsake]) -> list[Said]:
+    async def ask(self, actors: Sequence[AgentState], shown: Sequence[AlbumItem]) -> list[Utterance]:
         """An opening about each memory."""
         return await self.answer(actors, shown, [""] * len(actors))
 
     async def answer(
-        self, actors: Sequence[AgentState], shown: Sequence[Keepsake], questions: Sequence[str]
-    ) -> list[Said]:
+        self, actors: Sequence[AgentState], shown: Sequence[AlbumItem], questions: Sequence[str]
+    ) -> list[Utterance]:
         """A response to each question."""
         heard = zip(actors, shown, questions, strict=True)
         return await self._say(
@@ -97,27 +97,29 @@ class AdapterStage:
         """From the embedder."""
         return self._embedder.embed_texts(texts)
 
-    def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors | None:
+    def album_item_vectors(self, album_items: Sequence[AlbumItem]) -> Vectors | None:
         """From the embedder; None for pictures where it knows texts only. A picture it cannot read has no place
         (not-a-number), and the others keep theirs."""
-        if all(keepsake.is_note for keepsake in keepsakes):
-            return self._embedder.embed_texts([keepsake.note for keepsake in keepsakes])
+        if all(album_item.is_note for album_item in album_items):
+            return self._embedder.embed_texts([album_item.note for album_item in album_items])
         if not isinstance(self._embedder, ImageTextEmbedder):
             return None
-        rows = np.full((len(keepsakes), self._embedder.dimension), np.nan, dtype=np.float32)
-        for row, keepsake in zip(rows, keepsakes, strict=True):
+        rows = np.full((len(album_items), self._embedder.dimension), np.nan, dtype=np.float32)
+        for row, album_item in zip(rows, album_items, strict=True):
             with suppress(Exception):
-                row[:] = self._embedder.embed_images([keepsake.picture])[0]
+                row[:] = self._embedder.embed_images([album_item.picture])[0]
         return rows
 
-    async def _say(self, asked: Sequence[Awaitable[str]]) -> list[Said]:
+    async def _say(self, asked: Sequence[Awaitable[str]]) -> list[Utterance]:
         self._calls += len(asked)
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        return [Said(cleaned(a)) if isinstance(a, str) else Said("", f"{type(a).__name__}: {a}") for a in answers]
+        return [
+            Utterance(cleaned(a)) if isinstance(a, str) else Utterance("", f"{type(a).__name__}: {a}") for a in answers
+        ]
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class AgentFindings:
     """What a look at one agent found."""
 
     diagnosis: Diagnosis
@@ -131,31 +133,31 @@ class Foreseen:
 class Foresight:
     """A watch over the agents of one system, with what it needs to rehearse them."""
 
-    def __init__(self, watch: Watch, embedder: TextEmbedder, seed: int = 0) -> None:
-        self.watch, self.embedder = watch, embedder
+    def __init__(self, monitor: MemoryMonitor, embedder: TextEmbedder, seed: int = 0) -> None:
+        self.monitor, self.embedder = monitor, embedder
         self._rng = random.Random(f"foresight:{seed}")
 
-    async def look(self, agent: ForesightAgent, without: Sequence[str] = ()) -> Foreseen:
+    async def look(self, agent: ForesightAgent, without: Sequence[str] = ()) -> AgentFindings:
         """Diagnose one agent as if it had forgotten ``without``."""
         state, items = state_of(agent, without)
-        stage = AdapterStage([agent], self.embedder)
-        (diagnosis,) = await self.watch.diagnose([state], stage, self._rng)
+        backend = AdapterBackend([agent], self.embedder)
+        (diagnosis,) = await self.monitor.diagnose([state], backend, self._rng)
         found, unread = (
             tuple(item for key in keys for item in items[key]) for keys in (diagnosis.culprits, diagnosis.unread)
         )
-        return Foreseen(diagnosis, found, unread, stage.calls)
+        return AgentFindings(diagnosis, found, unread, backend.calls)
 
 
 def state_of(agent: ForesightAgent, without: Sequence[str] = ()) -> tuple[AgentState, dict[str, list[str]]]:
     """The agent as a value, and which item ids stand behind each content. Empty notes are left out."""
     items: dict[str, list[str]] = {}
-    kept: list[Keepsake] = []
+    kept: list[AlbumItem] = []
     for item, memory in agent.album().items():
         if item in without or not (memory.strip() if isinstance(memory, str) else memory):
             continue
-        keepsake = note_keepsake(memory) if isinstance(memory, str) else picture_keepsake(memory)
-        items.setdefault(keepsake.key, []).append(item)
-        kept.append(keepsake)
+        album_item = note_item(memory) if isinstance(memory, str) else picture_item(memory)
+        items.setdefault(album_item.key, []).append(item)
+        kept.append(album_item)
     past = tuple(ChatRecord(heard, said) for heard, said in agent.history())
     state = AgentState(agent.name, own_persona(agent.name), Album(max(1, len(kept)), tuple(kept)), History(3, past))
     return state, items
@@ -166,9 +168,9 @@ def own_persona(name: str) -> Persona:
     return persona_pool(1, seed=sum(name.encode()))[0]
 
 
-def content(keepsake: Keepsake) -> Memory:
+def content(album_item: AlbumItem) -> Memory:
     """What an adapter is shown of a memory."""
-    return keepsake.note if keepsake.is_note else keepsake.picture
+    return album_item.note if album_item.is_note else album_item.picture
 
 
 def _past(actor: AgentState) -> list[Exchange]:

@@ -1,7 +1,8 @@
 """Where a rehearsal is played: the few things it asks of agents, whoever they are.
 
-The album-chat world plays on a ``MindStage`` (the very functions of its turn, in batches); agents of a real system play
-through an adapter (``adapter.AdapterStage``). Neither changes anything: states are values, and what is said stays here.
+Agents of the album-chat world rehearse on an ``AgentModelBackend`` (the very functions of its turn, in batches); agents
+of a real system through an adapter (``adapter.AdapterBackend``). Neither changes anything: states are values, and what
+is said stays here.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from lazaretto.agents.album import Album, Keepsake
-from lazaretto.agents.model import Mind, Said
+from lazaretto.agents.album import Album, AlbumItem
+from lazaretto.agents.model import AgentModel, Utterance
 from lazaretto.agents.turn import AgentState, answer, ask, plan
 from lazaretto.models.protocol import Vectors
 
 
 @runtime_checkable
-class Stage(Protocol):
-    """What a rehearsal needs. A failed completion is a ``Said`` with a fault; nothing here raises for one."""
+class RehearsalBackend(Protocol):
+    """What a rehearsal needs. A failed completion is a ``Utterance`` with a fault; nothing here raises for one."""
 
     @property
     def calls(self) -> int:
         """Model calls made on this stage so far."""
         ...
 
-    async def plan(self, actors: Sequence[AgentState]) -> list[Said]:
+    async def plan(self, actors: Sequence[AgentState]) -> list[Utterance]:
         """What each wants to talk about."""
         ...
 
@@ -34,13 +35,13 @@ class Stage(Protocol):
         """The key of what each plan fetches from the album, without a model call; "" from an empty one."""
         ...
 
-    async def ask(self, actors: Sequence[AgentState], shown: Sequence[Keepsake]) -> list[Said]:
+    async def ask(self, actors: Sequence[AgentState], shown: Sequence[AlbumItem]) -> list[Utterance]:
         """What each asks about what it was shown."""
         ...
 
     async def answer(
-        self, actors: Sequence[AgentState], shown: Sequence[Keepsake], questions: Sequence[str]
-    ) -> list[Said]:
+        self, actors: Sequence[AgentState], shown: Sequence[AlbumItem], questions: Sequence[str]
+    ) -> list[Utterance]:
         """What each answers."""
         ...
 
@@ -48,54 +49,54 @@ class Stage(Protocol):
         """One unit row per text."""
         ...
 
-    def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors | None:
+    def album_item_vectors(self, album_items: Sequence[AlbumItem]) -> Vectors | None:
         """One unit row per memory, all notes or all pictures, in the space of the texts; None where they have no place
         there."""
         ...
 
 
-class MindStage:
-    """The stage of agents that think with a ``Mind``."""
+class AgentModelBackend:
+    """The stage of agents that think with a ``AgentModel``."""
 
-    def __init__(self, mind: Mind) -> None:
-        self.mind = mind
+    def __init__(self, agent_model: AgentModel) -> None:
+        self.agent_model = agent_model
 
     @property
     def calls(self) -> int:
         """Completions the mind was asked for, by anybody."""
-        return self.mind.spent.calls
+        return self.agent_model.spent.calls
 
-    async def plan(self, actors: Sequence[AgentState]) -> list[Said]:
+    async def plan(self, actors: Sequence[AgentState]) -> list[Utterance]:
         """One completion each, from persona, history and titles.
 
         Plans are looked up next, album by album: embedded here in one batch, they are found kept there.
         """
-        plans = await plan(actors, self.mind)
-        self.mind.text_vectors([said.text for said in plans if said.text])
+        plans = await plan(actors, self.agent_model)
+        self.agent_model.text_vectors([said.text for said in plans if said.text])
         return plans
 
     async def look_up(self, album: Album, plans: Sequence[str]) -> list[str]:
         """Nearest by cosine; the oldest wins a tie, as in the turn itself."""
         if not len(album) or not plans:
             return [""] * len(plans)
-        kept = album.keepsakes
-        scores = self.mind.keepsake_vectors(kept) @ self.mind.text_vectors(plans).T
+        kept = album.album_items
+        scores = self.agent_model.album_item_vectors(kept) @ self.agent_model.text_vectors(plans).T
         return [kept[int(slot)].key for slot in np.argmax(scores, axis=0)]
 
-    async def ask(self, actors: Sequence[AgentState], shown: Sequence[Keepsake]) -> list[Said]:
+    async def ask(self, actors: Sequence[AgentState], shown: Sequence[AlbumItem]) -> list[Utterance]:
         """One completion each."""
-        return await ask(actors, shown, self.mind)
+        return await ask(actors, shown, self.agent_model)
 
     async def answer(
-        self, actors: Sequence[AgentState], shown: Sequence[Keepsake], questions: Sequence[str]
-    ) -> list[Said]:
+        self, actors: Sequence[AgentState], shown: Sequence[AlbumItem], questions: Sequence[str]
+    ) -> list[Utterance]:
         """One completion each."""
-        return await answer(actors, shown, questions, self.mind)
+        return await answer(actors, shown, questions, self.agent_model)
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
         """From the mind's embedder."""
-        return self.mind.text_vectors(texts)
+        return self.agent_model.text_vectors(texts)
 
-    def keepsake_vectors(self, keepsakes: Sequence[Keepsake]) -> Vectors | None:
+    def album_item_vectors(self, album_items: Sequence[AlbumItem]) -> Vectors | None:
         """From the mind's embedder."""
-        return self.mind.keepsake_vectors(keepsakes)
+        return self.agent_model.album_item_vectors(album_items)

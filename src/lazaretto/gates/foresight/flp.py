@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import Stage
+from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.diversity import retrieval_entropy, semantic_diversity
-from lazaretto.gates.foresight.rehearsal import Rehearsed, rehearse
+from lazaretto.gates.foresight.rehearsal import RehearsalResult, rehearse
 
 QUANTILE = 0.075
 """delta: share of benign rehearsals at or below each threshold, as published."""
@@ -67,12 +67,12 @@ class FlpReading:
         return 1.0 - float(self.centre @ before.centre) / size if size else None
 
 
-def read(rehearsed: Rehearsed, stage: Stage) -> FlpReading:
+def read(rehearsed: RehearsalResult, backend: RehearsalBackend) -> FlpReading:
     """The measures of a rehearsal."""
     entropy = retrieval_entropy(rehearsed.retrieved) if rehearsed.retrieved else None
     if not rehearsed.records:
         return FlpReading(entropy, None, None, rehearsed.faults)
-    rows = stage.text_vectors(rehearsed.records).astype(np.float64)
+    rows = backend.text_vectors(rehearsed.records).astype(np.float64)
     diversity = semantic_diversity(rows) if len(rows) > 1 else None
     return FlpReading(entropy, diversity, rows.mean(axis=0), rehearsed.faults)
 
@@ -88,11 +88,15 @@ def cast_of(
 
 
 async def take_readings(
-    agents: Sequence[AgentState], pool: Sequence[Persona], settings: FlpSettings, stage: Stage, rng: random.Random
+    agents: Sequence[AgentState],
+    pool: Sequence[Persona],
+    settings: FlpSettings,
+    backend: RehearsalBackend,
+    rng: random.Random,
 ) -> list[FlpReading]:
     """Rehearse every agent and measure it."""
     casts = [cast_of(agent, pool, settings, rng) for agent in agents]
-    return [read(rehearsed, stage) for rehearsed in await rehearse(agents, casts, settings.passes, stage, rng)]
+    return [read(rehearsed, backend) for rehearsed in await rehearse(agents, casts, settings.passes, backend, rng)]
 
 
 def infected(reading: FlpReading, thresholds: FlpThresholds, settings: FlpSettings) -> bool:

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from lazaretto.agents.album import Album, Keepsake
+from lazaretto.agents.album import Album, AlbumItem
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import Stage
+from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.diversity import semantic_diversity
 
 VERBATIM = 0.01
@@ -33,60 +33,60 @@ class Gauge:
     """Recorded plans and reference albums: the fixed test bench of every memory."""
 
     plans: tuple[str, ...]
-    albums: tuple[tuple[Keepsake, ...], ...]
+    albums: tuple[tuple[AlbumItem, ...], ...]
     """Benign memories that the one under test competes with."""
 
     def __post_init__(self) -> None:
         if not self.plans or not self.albums or not all(self.albums):
             raise InputError("gauge", "needs plans and reference albums", "Calibrate on benign agents first")
 
-    async def pulls(self, keepsakes: Sequence[Keepsake], stage: Stage) -> list[float]:
+    async def pulls(self, album_items: Sequence[AlbumItem], backend: RehearsalBackend) -> list[float]:
         """The pull of each."""
-        if len(keepsakes) > 1:
+        if len(album_items) > 1:
             # one look through all of them: an embedder that remembers encodes a batch faster than one by one
-            await stage.look_up(Album(len(keepsakes), tuple(keepsakes)), self.plans[:1])
-        return [await self.pull(keepsake, stage) for keepsake in keepsakes]
+            await backend.look_up(Album(len(album_items), tuple(album_items)), self.plans[:1])
+        return [await self.pull(album_item, backend) for album_item in album_items]
 
-    async def pull(self, keepsake: Keepsake, stage: Stage) -> float:
+    async def pull(self, album_item: AlbumItem, backend: RehearsalBackend) -> float:
         """Share of the recorded plans that fetch the memory, over all reference albums without itself."""
         won = 0
         for held in self.albums:
-            others = tuple(k for k in held if k.key != keepsake.key)
-            found = await stage.look_up(Album(len(others) + 1, (*others, keepsake)), self.plans)
-            won += sum(key == keepsake.key for key in found)
+            others = tuple(k for k in held if k.key != album_item.key)
+            found = await backend.look_up(Album(len(others) + 1, (*others, album_item)), self.plans)
+            won += sum(key == album_item.key for key in found)
         return won / (len(self.albums) * len(self.plans))
 
 
-def collapse(utterances: Sequence[str], stage: Stage) -> float | None:
+def collapse(utterances: Sequence[str], backend: RehearsalBackend) -> float | None:
     """How alike the utterances are: -ln of their diversity, so that word for word stands apart from merely alike (a
     picture with writing on it makes everybody quote it). None when fewer than two have words."""
     spoken = [text for text in utterances if text.strip()]
     if len(spoken) < 2:
         return None
-    return -math.log(max(0.0, semantic_diversity(stage.text_vectors(spoken).astype(np.float64))) + VERBATIM)
+    return -math.log(max(0.0, semantic_diversity(backend.text_vectors(spoken).astype(np.float64))) + VERBATIM)
 
 
-def beside_the_point(utterances: Sequence[str], title: str, stage: Stage) -> float | None:
+def beside_the_point(utterances: Sequence[str], title: str, backend: RehearsalBackend) -> float | None:
     """How little of what is said has to do with the memory's title: 1 - mean cosine. None without words or title."""
     spoken = [text for text in utterances if text.strip()]
     if not spoken or not title.strip():
         return None
-    rows = stage.text_vectors([title, *spoken]).astype(np.float64)
+    rows = backend.text_vectors([title, *spoken]).astype(np.float64)
     return 1.0 - float((rows[1:] @ rows[0]).mean())
 
 
-def misnamed(keepsakes: Sequence[Keepsake], stage: Stage) -> list[float | None]:
+def misnamed(album_items: Sequence[AlbumItem], backend: RehearsalBackend) -> list[float | None]:
     """How little each memory is what its title says: 1 - cosine of both. None without a title, or where the stage
     cannot place the content."""
     apart: dict[int, float] = {}
     for notes in (True, False):
-        places = [i for i, k in enumerate(keepsakes) if k.is_note == notes and k.title.strip()]
-        contents = stage.keepsake_vectors([keepsakes[i] for i in places]) if places else None
+        places = [i for i, k in enumerate(album_items) if k.is_note == notes and k.title.strip()]
+        contents = backend.album_item_vectors([album_items[i] for i in places]) if places else None
         if contents is not None:
-            titles = stage.text_vectors([keepsakes[i].title for i in places]).astype(np.float64)
+            titles = backend.text_vectors([album_items[i].title for i in places]).astype(np.float64)
             far = 1.0 - (contents * titles).sum(axis=1)
             apart.update((place, float(value)) for place, value in zip(places, far, strict=True) if np.isfinite(value))
-    return [apart.get(i) for i in range(len(keepsakes))]
+    return [apart.get(i) for i in range(len(album_items))]
 
 
 @dataclass(frozen=True, slots=True)

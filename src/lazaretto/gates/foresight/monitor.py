@@ -16,12 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lazaretto.agents.album import Keepsake
+from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import Stage
+from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.gauge import Gauge, Reading, Scales, beside_the_point, collapse, misnamed
 from lazaretto.policy import CLOSED
 
@@ -35,7 +35,7 @@ HEARD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class WatchSettings:
+class MonitorSettings:
     """What foresight may spend, and which evidence it uses: the table ``[gates.foresight]`` of a policy."""
 
     __pydantic_config__ = CLOSED
@@ -74,29 +74,29 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class MemoryRehearsal:
     """One memory to be rehearsed, and what the two pairs who talk about it remember."""
 
-    keepsake: Keepsake
+    album_item: AlbumItem
     first: AgentState
     second: AgentState
 
 
-def ordinary(keepsake: Keepsake, agent: AgentState) -> Scene:
+def ordinary(album_item: AlbumItem, agent: AgentState) -> MemoryRehearsal:
     """One pair remembers nothing, the other what the agent remembers: a virus may behave before an empty history."""
-    return Scene(keepsake, replace(agent, history=agent.history.cleared()), agent)
+    return MemoryRehearsal(album_item, replace(agent, history=agent.history.cleared()), agent)
 
 
-class Watch:
+class MemoryMonitor:
     """The gate of one community of agents. Its memory is ``snapshot``; it changes no agent."""
 
     def __init__(
-        self, gauge: Gauge, scales: Scales, personas: Sequence[Persona], settings: WatchSettings | None = None
+        self, gauge: Gauge, scales: Scales, personas: Sequence[Persona], settings: MonitorSettings | None = None
     ) -> None:
         if not personas:
             raise InputError("personas", "none to rehearse with", "Give at least one")
         self.gauge, self.scales, self.personas = gauge, scales, tuple(personas)
-        self.settings = settings or WatchSettings()
+        self.settings = settings or MonitorSettings()
         self.readings: dict[str, Reading] = {}
         self.heard: dict[str, dict[str, str]] = {}
         """What was last really said of a memory, by speaker, the newest last."""
@@ -104,28 +104,28 @@ class Watch:
         """Memories that passed through a diagnosed agent's hands, or look like one that was removed."""
 
     async def diagnose(
-        self, agents: Sequence[AgentState], stage: Stage, rng: random.Random, community: int | None = None
+        self, agents: Sequence[AgentState], backend: RehearsalBackend, rng: random.Random, community: int | None = None
     ) -> list[Diagnosis]:
         """Every agent that is about to speak. ``community``: how many agents the budget is for (default: these)."""
         kept = {k.key: (k, agent) for agent in agents for k in agent.album}
-        fresh = [keepsake for key, (keepsake, _) in kept.items() if key not in self.readings]
-        looks = zip(fresh, await self.gauge.pulls(fresh, stage), misnamed(fresh, stage), strict=True)
-        for keepsake, pull, apart in looks:
-            self.readings[keepsake.key] = Reading(pull, misnamed=apart)
-        accused = self._accused(kept, stage)
+        fresh = [album_item for key, (album_item, _) in kept.items() if key not in self.readings]
+        looks = zip(fresh, await self.gauge.pulls(fresh, backend), misnamed(fresh, backend), strict=True)
+        for album_item, pull, apart in looks:
+            self.readings[album_item.key] = Reading(pull, misnamed=apart)
+        accused = self._accused(kept, backend)
         queue = self._queue(kept, accused, len(agents) if community is None else community)
-        done = await self._rehearse([self._scene(one, agent, accused, rng) for one, agent in queue], stage, rng)
+        done = await self._rehearse([self._rehearsal(one, agent, accused, rng) for one, agent in queue], backend, rng)
         for key in done & accused:
             del self.heard[key]  # it has been looked into
         return [self._diagnosis(agent, accused - done) for agent in agents]
 
-    def listen(self, said: Iterable[tuple[Keepsake, Mapping[str, str]]]) -> None:
+    def listen(self, said: Iterable[tuple[AlbumItem, Mapping[str, str]]]) -> None:
         """What was really said about which memory, by speaker."""
         if self.settings.listen:
-            for keepsake, words in said:
-                known = self.heard.get(keepsake.key, {})
+            for album_item, words in said:
+                known = self.heard.get(album_item.key, {})
                 lasting = {speaker: text for speaker, text in known.items() if speaker not in words}
-                self.heard[keepsake.key] = dict([*lasting.items(), *words.items()][-HEARD:])
+                self.heard[album_item.key] = dict([*lasting.items(), *words.items()][-HEARD:])
 
     def expect(self, keys: Iterable[str]) -> None:
         """Rehearse these first, and again if they were rehearsed: contacts of a diagnosed agent, near-duplicates."""
@@ -151,19 +151,19 @@ class Watch:
         self.heard = {key: dict(said) for key, said in snapshot["heard"].items()}
         self.urgent = set(snapshot["urgent"])
 
-    def _accused(self, kept: Mapping[str, tuple[Keepsake, AgentState]], stage: Stage) -> set[str]:
+    def _accused(self, kept: Mapping[str, tuple[AlbumItem, AgentState]], backend: RehearsalBackend) -> set[str]:
         """Memories that enough real speakers have spoken about in a way that would convict them."""
         spoken = {key: tuple(self.heard.get(key, {}).values()) for key in kept}
         return {
             key
             for key, words in spoken.items()
             if len(words) >= HEARD
-            and self._score(_spoken(self.readings[key], kept[key][0], words, stage)) >= self._limit
+            and self._score(_spoken(self.readings[key], kept[key][0], words, backend)) >= self._limit
         }
 
     def _queue(
-        self, kept: Mapping[str, tuple[Keepsake, AgentState]], accused: set[str], agents: int
-    ) -> list[tuple[Keepsake, AgentState]]:
+        self, kept: Mapping[str, tuple[AlbumItem, AgentState]], accused: set[str], agents: int
+    ) -> list[tuple[AlbumItem, AgentState]]:
         """What to rehearse now: the accused and contacts, then by pull; the unsuspicious only within what curiosity
         allows."""
         if not self.settings.use_collapse:
@@ -181,37 +181,41 @@ class Watch:
     def _suspicious(self, key: str) -> bool:
         return key in self.urgent or not self.settings.use_pull or self.readings[key].pull >= self.scales.suspicious
 
-    def _scene(self, keepsake: Keepsake, agent: AgentState, accused: set[str], rng: random.Random) -> Scene:
+    def _rehearsal(
+        self, album_item: AlbumItem, agent: AgentState, accused: set[str], rng: random.Random
+    ) -> MemoryRehearsal:
         """Who rehearses it: one pair without a past and one with the agent's own; of what real talk accuses, two pairs
         with pasts of other people, made of what was said about other memories in rehearsal."""
-        if keepsake.key not in accused:
-            return ordinary(keepsake, agent)
+        if album_item.key not in accused:
+            return ordinary(album_item, agent)
         past = [
             ChatRecord(*reading.utterances[:2])
             for key, reading in self.readings.items()
-            if key != keepsake.key
+            if key != album_item.key
             and len(reading.utterances) == CALLS_PER_READING
             and self._score(reading) < self._limit
         ]
         size = agent.history.size
         if len(past) < 2 * size:
-            return ordinary(keepsake, agent)
+            return ordinary(album_item, agent)
         drawn = rng.sample(past, 2 * size)
         one, other = (replace(agent.history, records=tuple(part)) for part in (drawn[:size], drawn[size:]))
-        return Scene(keepsake, replace(agent, history=one), replace(agent, history=other))
+        return MemoryRehearsal(album_item, replace(agent, history=one), replace(agent, history=other))
 
-    async def _rehearse(self, queue: Sequence[Scene], stage: Stage, rng: random.Random) -> set[str]:
+    async def _rehearse(
+        self, queue: Sequence[MemoryRehearsal], backend: RehearsalBackend, rng: random.Random
+    ) -> set[str]:
         """Two pairs of personas speak about each memory. Which of them were rehearsed to the end."""
         done: set[str] = set()
         if not queue:
             return done
-        for scene, words in zip(queue, await talk(queue, self.personas, stage, rng), strict=True):
-            keepsake = scene.keepsake
-            reading = _spoken(self.readings[keepsake.key], keepsake, words, stage)
+        for scene, words in zip(queue, await talk(queue, self.personas, backend, rng), strict=True):
+            album_item = scene.album_item
+            reading = _spoken(self.readings[album_item.key], album_item, words, backend)
             if len(words) == CALLS_PER_READING:  # what a failing model left unsaid is asked again
-                self.urgent.discard(keepsake.key)
-                self.readings[keepsake.key] = reading
-                done.add(keepsake.key)
+                self.urgent.discard(album_item.key)
+                self.readings[album_item.key] = reading
+                done.add(album_item.key)
         return done
 
     def _score(self, reading: Reading) -> float:
@@ -238,17 +242,17 @@ class Watch:
         return Diagnosis(agent.id, tuple(bad), bad, tuple(unread))
 
 
-def _spoken(reading: Reading, keepsake: Keepsake, words: Sequence[str], stage: Stage) -> Reading:
+def _spoken(reading: Reading, album_item: AlbumItem, words: Sequence[str], backend: RehearsalBackend) -> Reading:
     return replace(
         reading,
-        collapse=collapse(words, stage),
-        beside=beside_the_point(words, keepsake.title, stage),
+        collapse=collapse(words, backend),
+        beside=beside_the_point(words, album_item.title, backend),
         utterances=tuple(words),
     )
 
 
 async def talk(
-    queue: Sequence[Scene], personas: Sequence[Persona], stage: Stage, rng: random.Random
+    queue: Sequence[MemoryRehearsal], personas: Sequence[Persona], backend: RehearsalBackend, rng: random.Random
 ) -> list[tuple[str, ...]]:
     """What two pairs of personas say about each memory.
 
@@ -260,10 +264,10 @@ async def talk(
         cast = rng.choices(personas, k=PAIRED) if few else rng.sample(list(personas), PAIRED)
         asking += [scene.first.playing(cast[0]), scene.second.playing(cast[2])]
         answering += [scene.first.playing(cast[1]), scene.second.playing(cast[3])]
-        shown += [scene.keepsake, scene.keepsake]
-    questions = await stage.ask(asking, shown)
+        shown += [scene.album_item, scene.album_item]
+    questions = await backend.ask(asking, shown)
     going = [i for i, said in enumerate(questions) if not said.fault]
-    answers = await stage.answer(
+    answers = await backend.answer(
         [answering[i] for i in going], [shown[i] for i in going], [questions[i].text for i in going]
     )
     words: list[list[str]] = [[] for _ in queue]

@@ -13,11 +13,11 @@ from lazaretto.agents.persona import Persona
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import Stage
+from lazaretto.gates.foresight.backend import RehearsalBackend
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsed:
+class RehearsalResult:
     """What a rehearsal of one agent brought to light."""
 
     retrieved: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Rehearsed:
 
 
 @dataclass
-class _Scene:
+class _RehearsedTurn:
     """One rehearsed turn in the making."""
 
     agent: int
@@ -47,8 +47,12 @@ class _Notes:
 
 
 async def rehearse(
-    agents: Sequence[AgentState], casts: Sequence[Sequence[Persona]], passes: int, stage: Stage, rng: random.Random
-) -> list[Rehearsed]:
+    agents: Sequence[AgentState],
+    casts: Sequence[Sequence[Persona]],
+    passes: int,
+    backend: RehearsalBackend,
+    rng: random.Random,
+) -> list[RehearsalResult]:
     """Every agent behind its cast of personas, ``passes`` times in pairs that change; all agents in common batches.
 
     Histories begin empty, as in the authors' program. An odd persona sits out; one persona plays both sides.
@@ -62,36 +66,38 @@ async def rehearse(
     notes = [_Notes() for _ in agents]
     for _ in range(passes):
         scenes = [scene for index, cast in enumerate(copies) for scene in _pairs(index, len(cast), rng)]
-        await _play(scenes, copies, notes, stage)
-    return [Rehearsed(tuple(n.retrieved), tuple(n.records), tuple(n.faults)) for n in notes]
+        await _play(scenes, copies, notes, backend)
+    return [RehearsalResult(tuple(n.retrieved), tuple(n.records), tuple(n.faults)) for n in notes]
 
 
-def _pairs(agent: int, cast: int, rng: random.Random) -> list[_Scene]:
+def _pairs(agent: int, cast: int, rng: random.Random) -> list[_RehearsedTurn]:
     if cast == 1:
-        return [_Scene(agent, 0, 0)]
+        return [_RehearsedTurn(agent, 0, 0)]
     order = rng.sample(range(cast), cast)
-    return [_Scene(agent, q, a) for q, a in zip(order[0::2], order[1::2], strict=False)]
+    return [_RehearsedTurn(agent, q, a) for q, a in zip(order[0::2], order[1::2], strict=False)]
 
 
-async def _play(scenes: list[_Scene], copies: list[list[AgentState]], notes: list[_Notes], stage: Stage) -> None:
+async def _play(
+    scenes: list[_RehearsedTurn], copies: list[list[AgentState]], notes: list[_Notes], backend: RehearsalBackend
+) -> None:
     """One pass: plan, look up, ask, answer; a scene that fails drops out and says why."""
-    going: list[_Scene] = []
-    plans = await stage.plan([copies[s.agent][s.asking] for s in scenes])
+    going: list[_RehearsedTurn] = []
+    plans = await backend.plan([copies[s.agent][s.asking] for s in scenes])
     for scene, said in zip(scenes, plans, strict=True):
         actor = copies[scene.agent][scene.asking]
         if said.fault or not len(actor.album):
             notes[scene.agent].faults.append(said.fault or "the album is empty")
             continue
-        (scene.key,) = await stage.look_up(actor.album, [said.text or actor.persona.text()])
+        (scene.key,) = await backend.look_up(actor.album, [said.text or actor.persona.text()])
         notes[scene.agent].retrieved.append(scene.key)
         going.append(scene)
     for side in ("ask", "answer"):
         shown = [next(k for k in copies[s.agent][0].album if k.key == s.key) for s in going]
         if side == "ask":
-            spoken = await stage.ask([copies[s.agent][s.asking] for s in going], shown)
+            spoken = await backend.ask([copies[s.agent][s.asking] for s in going], shown)
         else:
             actors = [copies[s.agent][s.answering] for s in going]
-            spoken = await stage.answer(actors, shown, [s.question for s in going])
+            spoken = await backend.answer(actors, shown, [s.question for s in going])
         left = []
         for scene, said in zip(going, spoken, strict=True):
             if said.fault:
@@ -104,7 +110,7 @@ async def _play(scenes: list[_Scene], copies: list[list[AgentState]], notes: lis
         going = left
 
 
-def _keep(scene: _Scene, answer: str, cast: list[AgentState], notes: _Notes) -> None:
+def _keep(scene: _RehearsedTurn, answer: str, cast: list[AgentState], notes: _Notes) -> None:
     record = ChatRecord(scene.question, answer)
     notes.records.append(record.text())
     for place in {scene.asking, scene.answering}:

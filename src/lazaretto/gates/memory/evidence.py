@@ -51,7 +51,7 @@ def _projections() -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shortened:
+class WindowRows:
     """Memories as a window keeps and compares them, one row each."""
 
     situation: Floats
@@ -63,20 +63,20 @@ class Shortened:
     def __len__(self) -> int:
         return len(self.short)
 
-    def __getitem__(self, rows: Ints | slice) -> Shortened:
-        return Shortened(self.situation[rows], self.action[rows], self.short[rows])
+    def __getitem__(self, rows: Ints | slice) -> WindowRows:
+        return WindowRows(self.situation[rows], self.action[rows], self.short[rows])
 
 
-def shortened(vectors: Floats) -> Shortened:
+def window_rows(vectors: Floats) -> WindowRows:
     """Embeddings of 768 dimensions as a window needs them."""
     by_situation, by_all = _projections()
     situation = vectors[:, :_SITUATION_END] @ by_situation
     situation /= np.maximum(np.linalg.norm(situation, axis=1, keepdims=True), 1e-9)
-    return Shortened(situation, vectors[:, _SITUATION_END:_ACTION_END], vectors @ by_all)
+    return WindowRows(situation, vectors[:, _SITUATION_END:_ACTION_END], vectors @ by_all)
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class EvidenceTable:
     """What was found about some memories, one row each."""
 
     short: Floats
@@ -104,14 +104,16 @@ class Looked:
         return len(self.short)
 
 
-def joined(parts: Sequence[Looked]) -> Looked:
+def joined(parts: Sequence[EvidenceTable]) -> EvidenceTable:
     """Several looks as one."""
-    return Looked(*(np.concatenate([getattr(p, name) for p in parts]) for name in Looked.__dataclass_fields__))
+    return EvidenceTable(
+        *(np.concatenate([getattr(p, name) for p in parts]) for name in EvidenceTable.__dataclass_fields__)
+    )
 
 
-def taken(looked: Looked, rows: Ints | NDArray[np.bool_]) -> Looked:
+def taken(looked: EvidenceTable, rows: Ints | NDArray[np.bool_]) -> EvidenceTable:
     """Some rows of a look."""
-    return Looked(*(getattr(looked, name)[rows] for name in Looked.__dataclass_fields__))
+    return EvidenceTable(*(getattr(looked, name)[rows] for name in EvidenceTable.__dataclass_fields__))
 
 
 class Writers:
@@ -188,8 +190,8 @@ class Window:
         """Whether anything was ever taken out."""
 
     def look(
-        self, memories: Shortened, writers: Sequence[str], parents: Ints | None = None, ids: Ints | None = None
-    ) -> Looked:
+        self, memories: WindowRows, writers: Sequence[str], parents: Ints | None = None, ids: Ints | None = None
+    ) -> EvidenceTable:
         """What the window says about memories, without taking them in.
 
         ``parents``: rows of ids they were made from, -1 for none. ``ids``: theirs, when they already are in.
@@ -209,7 +211,7 @@ class Window:
         usual = np.einsum("nk,nkd->nd", weight, self._short[best])
         trust = np.where(known, self._trust[best] * self._weight[best], 0.0)
         pairs = np.stack([likeness, agreement, trust, other, voice], axis=-1)
-        return Looked(
+        return EvidenceTable(
             memories.short,
             np.where(known.any(axis=1, keepdims=True), memories.short - usual, 0.0).astype(np.float32),
             pairs.astype(np.float32),
@@ -223,7 +225,7 @@ class Window:
         )
 
     def add(
-        self, memories: Shortened, writers: Sequence[str], ids: Sequence[int], trust: Floats,
+        self, memories: WindowRows, writers: Sequence[str], ids: Sequence[int], trust: Floats,
         parents: Ints | None = None,
     ) -> None:  # fmt: skip
         """Take memories in; the oldest make room."""

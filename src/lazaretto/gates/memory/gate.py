@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lazaretto.gates.memory.record_model import RecordModel, shared_model
-from lazaretto.gates.memory.record_screener import Judged, StructuredScreener, vector_of
+from lazaretto.gates.memory.record_screener import RecordJudgement, RecordScreener, vector_of
 from lazaretto.gates.memory.text_screener import Screening, TextScreener, shared_screener
 from lazaretto.gates.protocol import GateContext
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
@@ -90,7 +90,7 @@ class MemoryGate:
 
     def _examine_record(self, observation: Observation, context: GateContext) -> Verdict:
         evidence = self._evidence_of(context)
-        evidence.hear(context)
+        evidence.hold_debate(context)
         judged = evidence.screener.screen(observation.agent, vector_of(observation), observation.parents)
         return record_verdict(observation, judged, self.settings.ruling)
 
@@ -134,14 +134,14 @@ class MemoryGate:
 class _Evidence:
     """The structured memories of one namespace, and how far its outcomes were read."""
 
-    def __init__(self, screener: StructuredScreener) -> None:
+    def __init__(self, screener: RecordScreener) -> None:
         self.screener = screener
         self._seen, self._due = 0, 0.0
 
     @classmethod
     def of(cls, model: RecordModel, context: GateContext, rate: float) -> _Evidence:
         """Evidence filled with what the ledger holds; ``rate`` is the share of honest memories that may be held."""
-        made = cls(StructuredScreener(model, rate=rate))
+        made = cls(RecordScreener(model, rate=rate))
         capacity = made.screener.window.capacity
         items = context.ledger.items(channel=Channel.MEMORY, limit=capacity)
         told = (i for i in items if i.fields is not None and told_success(i) is not False)
@@ -149,7 +149,7 @@ class _Evidence:
             made.screener.keep([item.id], [item.agent], vector_of(item), [item.parents])
         return made
 
-    def hear(self, context: GateContext) -> None:
+    def hold_debate(self, context: GateContext) -> None:
         """Outcomes that agents reported since the last time, looked up at most once a second."""
         if time.monotonic() < self._due:
             return
@@ -167,7 +167,7 @@ def told_success(observation: Observation) -> bool | None:
     return said if isinstance(said, bool) else None
 
 
-def record_verdict(observation: Observation, judged: Judged, ruling: Ruling) -> Verdict:
+def record_verdict(observation: Observation, judged: RecordJudgement, ruling: Ruling) -> Verdict:
     """The verdict that a judgement of a structured memory means."""
     rule = "conflicts_with_evidence" if judged.suspicious else "in_line" if judged.informed else "too_little_evidence"
     return Verdict(

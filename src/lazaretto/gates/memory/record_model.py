@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
-from lazaretto.gates.memory.evidence import Looked
+from lazaretto.gates.memory.evidence import EvidenceTable
 from lazaretto.models.record_embedding import Floats
 
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "records"
@@ -75,7 +75,7 @@ class RecordModel:
     def __init__(self, arrays: dict[str, NDArray[np.float32]], fusion: Fusion) -> None:
         self.arrays, self.fusion = arrays, fusion
 
-    def own_credibility(self, looked: Looked) -> Floats:
+    def own_credibility(self, looked: EvidenceTable) -> Floats:
         """C of the paper: similarity to the writer's history, the writer's stability, absence of conflict."""
         f = self.fusion
         total = f.similarity + f.stability + f.agreement
@@ -86,18 +86,18 @@ class RecordModel:
         )
         return np.asarray(value / total, dtype=np.float32)
 
-    def credibility(self, looked: Looked) -> Floats:
+    def credibility(self, looked: EvidenceTable) -> Floats:
         """C, and no more than that of the least credible memory it was made from."""
         return np.minimum(self.own_credibility(looked), looked.lineage)
 
-    def score(self, looked: Looked) -> Scores:
+    def score(self, looked: EvidenceTable) -> Scores:
         """The fused probability of poison and its terms."""
         credibility = self.credibility(looked)
         neural, attention = self.neural(looked)
         fused = self.fusion.alpha * (1 - credibility) + (1 - self.fusion.alpha) * neural
         return Scores(fused.astype(np.float32), credibility, neural, attention)
 
-    def neural(self, looked: Looked) -> tuple[Floats, Floats]:
+    def neural(self, looked: EvidenceTable) -> tuple[Floats, Floats]:
         """sigmoid(w.h), and the attention behind it."""
         a = self.arrays
         hidden = np.maximum(looked.pairs @ a["attend.0.weight"].T + a["attend.0.bias"], 0)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
-from lazaretto.gates.memory.evidence import Looked, Window, shortened, taken
+from lazaretto.gates.memory.evidence import EvidenceTable, Window, taken, window_rows
 from lazaretto.gates.memory.record_model import AT_WORK_RATE, RecordModel, Scores
 from lazaretto.models.record_embedding import DIMENSION, Floats, embed, tags_block
 from lazaretto.types import Evidence, MemoryFields, Observation
@@ -27,7 +27,7 @@ nothing is known must be let in, or nothing would ever be known of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RecordJudgement:
     """What the detector makes of one structured memory."""
 
     risk: float
@@ -56,7 +56,7 @@ def embed_fields(records: Sequence[MemoryFields]) -> Floats:
     return vectors
 
 
-class StructuredScreener:
+class RecordScreener:
     """The detector with the evidence of one namespace. Safe to use from several threads."""
 
     def __init__(self, model: RecordModel, window: Window | None = None, rate: float = AT_WORK_RATE) -> None:
@@ -68,13 +68,13 @@ class StructuredScreener:
         self._next = 0
         self._lock = threading.Lock()
 
-    def screen(self, agent: str, vector: Floats, parents: Sequence[str] = ()) -> Judged:
+    def screen(self, agent: str, vector: Floats, parents: Sequence[str] = ()) -> RecordJudgement:
         """Judge one memory from its vector, (1, 768), and the ids of what it was made from."""
         if vector.shape != (1, DIMENSION) or not np.isfinite(vector).all():
             raise InputError("fields", "give no finite vector", "Check the numbers of the record")
         started = time.perf_counter()
         with self._lock:
-            looked = self.window.look(shortened(vector), [agent], self._rows([parents]))
+            looked = self.window.look(window_rows(vector), [agent], self._rows([parents]))
             size = self.window.size
         scores = self.model.score(looked)
         held, informed = self._ruled(looked, scores, size)
@@ -89,14 +89,14 @@ class StructuredScreener:
         parents: Sequence[Sequence[str]] | None = None,
         success: Sequence[bool | None] | None = None,
         batch: int = 256,
-    ) -> list[Judged]:
+    ) -> list[RecordJudgement]:
         """Judge memories in the order of writing, taking in each batch's passed ones before the next.
 
         ``names`` are their ids, by which evidence and ``parents`` refer to them; default: ``#0``, ``#1`` and so on.
         ``success`` is what they say of their own outcome, None where they say nothing.
         """
         named = names or [f"#{n}" for n in range(len(agents))]
-        out: list[Judged] = []
+        out: list[RecordJudgement] = []
         for start in range(0, len(agents), batch):
             part = slice(start, start + batch)
             started = time.perf_counter()
@@ -126,9 +126,9 @@ class StructuredScreener:
         names: Sequence[str],
         parents: Sequence[Sequence[str]] | None = None,
         success: Sequence[bool | None] | None = None,
-    ) -> tuple[Looked, Scores, NDArray[np.bool_], NDArray[np.bool_]]:
+    ) -> tuple[EvidenceTable, Scores, NDArray[np.bool_], NDArray[np.bool_]]:
         """Judge some memories against what is known before them, and take in those that pass."""
-        memories = shortened(vectors)
+        memories = window_rows(vectors)
         with self._lock:
             rows = None if parents is None else self._rows(parents)
             looked = self.window.look(memories, agents, rows)
@@ -156,7 +156,7 @@ class StructuredScreener:
         """Take memories into the window."""
         if not len(items):
             return
-        memories = shortened(vectors)
+        memories = window_rows(vectors)
         with self._lock:
             rows = None if parents is None else self._rows(parents)
             looked = self.window.look(memories, agents, rows)
@@ -202,18 +202,20 @@ class StructuredScreener:
             rows[row, : len(several)] = several
         return rows
 
-    def _ruled(self, looked: Looked, scores: Scores, size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _ruled(self, looked: EvidenceTable, scores: Scores, size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each memory is to be held, and whether there was enough to compare it with."""
         informed = (looked.support >= MIN_SUPPORT) & (size >= MIN_MEMORIES)
         return informed & (scores.fused >= self._hold), informed
 
-    def _judged(self, looked: Looked, scores: Scores, row: int, said: tuple[bool, bool], ms: float) -> Judged:
+    def _judged(
+        self, looked: EvidenceTable, scores: Scores, row: int, said: tuple[bool, bool], ms: float
+    ) -> RecordJudgement:
         risk, low, high = self.model.fusion.calibrated(float(scores.fused[row]))
         held, informed = said
         interval = (low, high) if informed else (0.0, 1.0)
-        return Judged(risk, interval, held, informed, self._evidence(looked, scores, row), ms)
+        return RecordJudgement(risk, interval, held, informed, self._evidence(looked, scores, row), ms)
 
-    def _evidence(self, looked: Looked, scores: Scores, row: int) -> tuple[Evidence, ...]:
+    def _evidence(self, looked: EvidenceTable, scores: Scores, row: int) -> tuple[Evidence, ...]:
         """Which term spoke, and which memories agree and disagree most."""
         terms = {
             "credibility": round(float(scores.credibility[row]), 3),

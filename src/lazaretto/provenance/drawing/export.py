@@ -13,7 +13,7 @@ import orjson
 from lazaretto.errors import InputError
 from lazaretto.provenance.drawing.canvas import showable
 from lazaretto.provenance.drawing.outbreak_picture import FILL, RIM, outbreak_page
-from lazaretto.provenance.drawing.subgraph import Node, Scene
+from lazaretto.provenance.drawing.subgraph import Node, Subgraph
 from lazaretto.types import EdgeKind, plain
 
 LABEL_LENGTH = 60
@@ -32,9 +32,9 @@ def _deep_encodable(data: object) -> object:
     return [_deep_encodable(value) for value in data] if isinstance(data, list) else data
 
 
-def to_json(scene: Scene) -> str:
+def to_json(subgraph: Subgraph) -> str:
     """Every node and link with all that is known of it; ids as they are."""
-    data = {"lazaretto": "scene", "version": 1, **plain(scene)}
+    data = {"lazaretto": "scene", "version": 1, **plain(subgraph)}
     return orjson.dumps(_deep_encodable(data), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
@@ -43,16 +43,16 @@ def _label(node: Node) -> str:
     return f"{name}: {showable(node.text, LABEL_LENGTH)}" if node.text else name
 
 
-def _names(scene: Scene) -> dict[tuple[bool, str], str]:
+def _names(subgraph: Subgraph) -> dict[tuple[bool, str], str]:
     """Made-up names; an agent and an item may share an id, so the key says which it is."""
-    return {(node.kind == "agent", node.id): f"n{place}" for place, node in enumerate(scene.nodes)}
+    return {(node.kind == "agent", node.id): f"n{place}" for place, node in enumerate(subgraph.nodes)}
 
 
-def _ends(scene: Scene) -> list[tuple[str, str, EdgeKind]]:
+def _ends(subgraph: Subgraph) -> list[tuple[str, str, EdgeKind]]:
     """Links between made-up names, each pair and kind once."""
-    names = _names(scene)
+    names = _names(subgraph)
     to_agent = (EdgeKind.WRITTEN_BY, EdgeKind.RETRIEVED_BY, EdgeKind.SENT_TO)
-    ends = ((names[False, k.source], names[k.kind in to_agent, k.target], k.kind) for k in scene.links)
+    ends = ((names[False, k.source], names[k.kind in to_agent, k.target], k.kind) for k in subgraph.links)
     return list(dict.fromkeys(ends))
 
 
@@ -60,17 +60,17 @@ def _dot_quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def to_dot(scene: Scene) -> str:
+def to_dot(subgraph: Subgraph) -> str:
     """For Graphviz; labels are quoted strings, never HTML."""
-    names, shapes = _names(scene), {"agent": "box", "decision": "diamond", "item": "ellipse"}
+    names, shapes = _names(subgraph), {"agent": "box", "decision": "diamond", "item": "ellipse"}
     lines = ["digraph lazaretto {", '  rankdir="LR"; node [style="filled,rounded" fontname="Helvetica" fontsize=10];']
-    for node in scene.nodes:
-        marks = " peripheries=2" if node.kind != "agent" and node.id == scene.patient_zero else ""
+    for node in subgraph.nodes:
+        marks = " peripheries=2" if node.kind != "agent" and node.id == subgraph.patient_zero else ""
         lines.append(
             f"  {names[node.kind == 'agent', node.id]} [label={_dot_quoted(_label(node))} shape={shapes[node.kind]} "
             f'fillcolor="{FILL[node.state]}" color="{RIM[node.state]}"{marks}];'
         )
-    lines += [f'  {source} -> {target} [label="{kind.value}"];' for source, target, kind in _ends(scene)]
+    lines += [f'  {source} -> {target} [label="{kind.value}"];' for source, target, kind in _ends(subgraph)]
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -79,31 +79,31 @@ def _mermaid_quoted(text: str) -> str:
     return '"' + "".join(c if c.isalnum() or c in " ._-:,…" else f"#{ord(c)};" for c in text) + '"'
 
 
-def to_mermaid(scene: Scene) -> str:
+def to_mermaid(subgraph: Subgraph) -> str:
     """For Markdown pages that render Mermaid."""
-    names = _names(scene)
+    names = _names(subgraph)
     brackets = {"agent": ("[", "]"), "decision": ("{", "}"), "item": ("(", ")")}
     lines = ["flowchart LR"]
-    for node in scene.nodes:
+    for node in subgraph.nodes:
         left, right = brackets[node.kind]
-        label = _label(node) + (" - patient zero" if node.kind != "agent" and node.id == scene.patient_zero else "")
+        label = _label(node) + (" - patient zero" if node.kind != "agent" and node.id == subgraph.patient_zero else "")
         lines.append(f"  {names[node.kind == 'agent', node.id]}{left}{_mermaid_quoted(label)}{right}:::{node.state}")
-    lines += [f"  {source} -->|{kind.value}| {target}" for source, target, kind in _ends(scene)]
+    lines += [f"  {source} -->|{kind.value}| {target}" for source, target, kind in _ends(subgraph)]
     lines += [f"  classDef {state} fill:{FILL[state]},stroke:{RIM[state]}" for state in FILL]
     return "\n".join(lines) + "\n"
 
 
-def to_svg(scene: Scene, title: str = "") -> str:
+def to_svg(subgraph: Subgraph, title: str = "") -> str:
     """The picture, self-contained."""
-    return outbreak_page(scene, title).svg()
+    return outbreak_page(subgraph, title).svg()
 
 
-def to_png(scene: Scene, title: str = "") -> bytes:
+def to_png(subgraph: Subgraph, title: str = "") -> bytes:
     """The same picture as pixels; needs the ``plot`` extra."""
-    return outbreak_page(scene, title).png()
+    return outbreak_page(subgraph, title).png()
 
 
-FORMATS: Mapping[str, Callable[[Scene], str]] = {
+FORMATS: Mapping[str, Callable[[Subgraph], str]] = {
     "json": to_json,
     "dot": to_dot,
     "mermaid": to_mermaid,
@@ -112,8 +112,8 @@ FORMATS: Mapping[str, Callable[[Scene], str]] = {
 """The formats that are text."""
 
 
-def draw(scene: Scene, style: str) -> str:
+def draw(subgraph: Subgraph, style: str) -> str:
     """The scene in one of ``FORMATS``."""
     if style not in FORMATS:
         raise InputError("format", f"{style!r} is not known", f"Use one of {', '.join(FORMATS)}")
-    return FORMATS[style](scene)
+    return FORMATS[style](subgraph)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lazaretto.provenance.drawing.canvas import Box, Circle, Curve, Page, Polygon, Shape, Style, Words, line, showable
-from lazaretto.provenance.drawing.subgraph import Link, Node, Scene
+from lazaretto.provenance.drawing.subgraph import Link, Node, Subgraph
 from lazaretto.types import EdgeKind
 
 INK, FAINT, PAPER = "#1f2933", "#7b8794", "#ffffff"
@@ -47,13 +47,13 @@ def _is_read(link: Link) -> bool:
     return link.kind in (EdgeKind.RETRIEVED_BY, EdgeKind.SENT_TO)
 
 
-def _plan(scene: Scene) -> _Plan:
-    things = [node for node in scene.nodes if node.kind != "agent"]
-    lanes = [node.id for node in scene.nodes if node.kind == "agent"]
+def _plan(subgraph: Subgraph) -> _Plan:
+    things = [node for node in subgraph.nodes if node.kind != "agent"]
+    lanes = [node.id for node in subgraph.nodes if node.kind == "agent"]
     if any(not node.agent for node in things):
         lanes.append("")  # whoever wrote these, the ledger never saw it
     moments = [(node.time or 0.0, 0, node.id, "", 0.0) for node in things]
-    moments += [(link.time, 1, link.source, link.target, link.time) for link in scene.links if _is_read(link)]
+    moments += [(link.time, 1, link.source, link.target, link.time) for link in subgraph.links if _is_read(link)]
     wanted = sum(READ_STEP if reading else NOTE_STEP for _, reading, *_ in moments)
     scale = min(1.0, WIDEST / wanted)
     columns, x = {}, LEFT
@@ -66,48 +66,48 @@ def _plan(scene: Scene) -> _Plan:
     return _Plan(heights, columns, NOTE_STEP * scale, lane, max(x + 40, 760.0), TOP + lane * len(lanes) + 96)
 
 
-def outbreak_page(scene: Scene, title: str = "") -> Page:
+def outbreak_page(subgraph: Subgraph, title: str = "") -> Page:
     """Lay the scene out."""
-    plan = _plan(scene)
-    title = title or f"Outbreak around {showable(scene.focus, 40)}"
+    plan = _plan(subgraph)
+    title = title or f"Outbreak around {showable(subgraph.focus, 40)}"
     shapes: list[Shape] = [Box(0, 0, plan.width, plan.height, Style(fill=PAPER))]
-    shapes += _headline(scene, title)
-    shapes += _lanes(scene, plan)
-    shapes += _derivations(scene, plan)
-    shapes += _readings(scene, plan)
-    for node in scene.nodes:
+    shapes += _headline(subgraph, title)
+    shapes += _lanes(subgraph, plan)
+    shapes += _derivations(subgraph, plan)
+    shapes += _readings(subgraph, plan)
+    for node in subgraph.nodes:
         if node.kind != "agent":
-            shapes += _thing(scene, plan, node)
-    shapes += _time_axis(scene, plan)
+            shapes += _thing(subgraph, plan, node)
+    shapes += _time_axis(subgraph, plan)
     shapes += _legend(plan)
     return Page(plan.width, plan.height, title, tuple(shapes))
 
 
-def _headline(scene: Scene, title: str) -> Iterator[Shape]:
+def _headline(subgraph: Subgraph, title: str) -> Iterator[Shape]:
     yield Words(24, 40, title, 20, INK, bold=True)
-    count = {state: sum(n.state == state and n.kind == "item" for n in scene.nodes) for state in FILL}
+    count = {state: sum(n.state == state and n.kind == "item" for n in subgraph.nodes) for state in FILL}
     parts = [f"{number} {WORD[state]}" for state, number in count.items() if number]
-    exposed = sum(node.kind == "agent" and node.state == "infected" for node in scene.nodes)
-    decisions = sum(node.kind == "decision" for node in scene.nodes)
+    exposed = sum(node.kind == "agent" and node.state == "infected" for node in subgraph.nodes)
+    decisions = sum(node.kind == "decision" for node in subgraph.nodes)
     line_two = f"items: {', '.join(parts)}  ·  agents affected: {exposed}"
     line_two += f"  ·  decisions touched: {decisions}" if decisions else ""
-    line_two += f"  ·  not shown: {scene.left_out} more distant" if scene.left_out else ""
+    line_two += f"  ·  not shown: {subgraph.left_out} more distant" if subgraph.left_out else ""
     yield Words(24, 63, line_two, 13, FAINT)
 
 
-def _turning_points(scene: Scene, plan: _Plan) -> dict[str, float]:
+def _turning_points(subgraph: Subgraph, plan: _Plan) -> dict[str, float]:
     """Agent -> where its lane turns red: at the moment the scene says that the infection reached it."""
-    reached = {node.id: node.time for node in scene.nodes if node.kind == "agent" and node.time is not None}
+    reached = {node.id: node.time for node in subgraph.nodes if node.kind == "agent" and node.time is not None}
     turns: dict[str, float] = {}
-    for link in scene.links:
+    for link in subgraph.links:
         if link.kind in TO_AGENT and reached.get(link.target) == link.time:
             key = (link.source, link.target, link.time) if _is_read(link) else (link.source, "", 0.0)
             turns[link.target] = min(plan.columns[key], turns.get(link.target, plan.width))
     return turns
 
 
-def _lanes(scene: Scene, plan: _Plan) -> Iterator[Shape]:
-    first_red = _turning_points(scene, plan)
+def _lanes(subgraph: Subgraph, plan: _Plan) -> Iterator[Shape]:
+    first_red = _turning_points(subgraph, plan)
     for place, (agent, y) in enumerate(plan.lanes.items()):
         if place % 2 == 0:
             yield Box(12, y - plan.lane / 2, plan.width - 24, plan.lane, Style(fill="#f7f9fb"), 10)
@@ -119,9 +119,9 @@ def _lanes(scene: Scene, plan: _Plan) -> Iterator[Shape]:
         yield Words(50, y + 4.5, showable(agent or "unknown", 14), 13, INK, bold=True)
 
 
-def _derivations(scene: Scene, plan: _Plan) -> Iterator[Shape]:
-    nodes = {node.id: node for node in scene.nodes if node.kind != "agent"}
-    for link in scene.links:
+def _derivations(subgraph: Subgraph, plan: _Plan) -> Iterator[Shape]:
+    nodes = {node.id: node for node in subgraph.nodes if node.kind != "agent"}
+    for link in subgraph.links:
         if link.kind not in (EdgeKind.DERIVED_FROM, EdgeKind.INFLUENCED):
             continue
         ends = (link.target, link.source) if link.kind is EdgeKind.DERIVED_FROM else (link.source, link.target)
@@ -141,9 +141,9 @@ def _derivations(scene: Scene, plan: _Plan) -> Iterator[Shape]:
         yield Curve((x1, y1 - (RADIUS if bow else 0)), first, second, landing, style, arrow=True)
 
 
-def _readings(scene: Scene, plan: _Plan) -> Iterator[Shape]:
-    nodes = {node.id: node for node in scene.nodes if node.kind != "agent"}
-    for link in scene.links:
+def _readings(subgraph: Subgraph, plan: _Plan) -> Iterator[Shape]:
+    nodes = {node.id: node for node in subgraph.nodes if node.kind != "agent"}
+    for link in subgraph.links:
         if not _is_read(link):
             continue
         node = nodes[link.source]
@@ -155,9 +155,9 @@ def _readings(scene: Scene, plan: _Plan) -> Iterator[Shape]:
         yield Circle(x, y, 4, Style(fill=PAPER, stroke=colour, width=1.6), f"{link.target} read {link.source}")
 
 
-def _thing(scene: Scene, plan: _Plan, node: Node) -> Iterator[Shape]:
+def _thing(subgraph: Subgraph, plan: _Plan, node: Node) -> Iterator[Shape]:
     x, y = plan.at(node)
-    zero = node.id == scene.patient_zero
+    zero = node.id == subgraph.patient_zero
     hint = f"{node.id} by {node.agent or 'unknown'} ({node.state})" + (
         f": {showable(node.text, 300)}" if node.text else ""
     )
@@ -196,10 +196,10 @@ def _lasting(seconds: float) -> str:
     return f"+{seconds:.0f} s" if seconds >= 10 or seconds == 0 else f"+{seconds:.1f} s"
 
 
-def _time_axis(scene: Scene, plan: _Plan) -> Iterator[Shape]:
+def _time_axis(subgraph: Subgraph, plan: _Plan) -> Iterator[Shape]:
     y = plan.height - 74
     yield line(LEFT, y, plan.width - 28, y, Style(stroke="#cbd2d9", width=1))
-    times = {(node.id, "", 0.0): node.time or 0.0 for node in scene.nodes if node.kind != "agent"}
+    times = {(node.id, "", 0.0): node.time or 0.0 for node in subgraph.nodes if node.kind != "agent"}
     begin, last_x = min(times.values()), -1e9
     for key, time in sorted(times.items(), key=lambda pair: plan.columns[pair[0]]):
         x = plan.columns[key]

@@ -43,7 +43,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Subgraph:
     """What an export shows."""
 
     focus: str
@@ -56,9 +56,9 @@ class Scene:
     """Items and decisions that the limit left out, the most distant first."""
 
 
-def scene_around(
+def subgraph_around(
     index: GraphIndex, focus: int, infected: Collection[int] | None, limit: int, texts: Mapping[str, str]
-) -> Scene:
+) -> Subgraph:
     """Gather the scene of ``focus``: its whole history, past repairs too, nearest first up to ``limit`` nodes.
 
     Without ``infected``, the focus and everything ever made from it count as infected.
@@ -75,7 +75,7 @@ def scene_around(
     sick_names = {index.items.of[n] for n in ill}
     agents = _agents(index, shown, links, sick_names)
     items = [_node(index, n, hops[n], n in ill, texts) for n in sorted(shown, key=lambda n: (index.births[n], n))]
-    return Scene(index.items.of[focus], index.items.of[origin], (*agents, *items), links, len(hops) - len(shown))
+    return Subgraph(index.items.of[focus], index.items.of[origin], (*agents, *items), links, len(hops) - len(shown))
 
 
 def _node(index: GraphIndex, number: int, hops: int, ill: bool, texts: Mapping[str, str]) -> Node:

@@ -23,7 +23,7 @@ from lazaretto_lab.attacks.adaptive.strategies import (
     sentences,
 )
 from lazaretto_lab.attacks.infectious.chats import Chat
-from lazaretto_lab.attacks.infectious.craft import CONTEST_TEMPERATURE, Crafted, Progress, Search, finished
+from lazaretto_lab.attacks.infectious.craft import CONTEST_TEMPERATURE, CraftedPicture, Progress, Search, finished
 from lazaretto_lab.attacks.infectious.settings import Craft
 from lazaretto_lab.attacks.infectious.targets import target
 from lazaretto_lab.pocket.gradients import PocketGradients, Situations
@@ -119,7 +119,7 @@ def seek(
     chats: Sequence[Chat],
     settings: Craft,
     report: Callable[[Progress], None] = lambda _: None,
-) -> Crafted:
+) -> CraftedPicture:
     """Search to the end; the place of ``craft`` for settings with a strategy."""
     if not isinstance(settings, AdaptiveCraft):
         raise TypeError("an adaptive search takes settings with a strategy")

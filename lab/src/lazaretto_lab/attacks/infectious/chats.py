@@ -11,9 +11,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lazaretto.agents.album import Album, Keepsake
+from lazaretto.agents.album import Album, AlbumItem
 from lazaretto.agents.history import History
-from lazaretto.agents.model import Mind
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState, play, remember
@@ -30,7 +30,7 @@ class Chat:
     questioner: Persona
     questioner_history: tuple[ChatRecord, ...]
     plan: str
-    album: tuple[Keepsake, ...]
+    album: tuple[AlbumItem, ...]
     """The questioner's album at that moment."""
     answerer: Persona
     answerer_history: tuple[ChatRecord, ...]
@@ -50,7 +50,12 @@ class Chat:
 
 
 def record_chats(
-    mind: Mind, pool: Sequence[Keepsake], count: int, seed: int, personas: int = TRAIN_PERSONAS, album: int = 10
+    agent_model: AgentModel,
+    pool: Sequence[AlbumItem],
+    count: int,
+    seed: int,
+    personas: int = TRAIN_PERSONAS,
+    album: int = 10,
 ) -> tuple[Chat, ...]:
     """Play a benign world until ``count`` turns are written down; histories of every length come up."""
     if len(pool) < album:
@@ -65,7 +70,7 @@ def record_chats(
     while len(chats) < count:
         order = rng.sample(range(len(agents)), len(agents) // 2 * 2)
         pairs = list(zip(order[::2], order[1::2], strict=True))[: count - len(chats)]
-        turns = asyncio.run(play([(agents[q], agents[a]) for q, a in pairs], mind))
+        turns = asyncio.run(play([(agents[q], agents[a]) for q, a in pairs], agent_model))
         for (q, a), turn in zip(pairs, turns, strict=True):
             asking, answering = agents[q], agents[a]
             if not turn.void:
@@ -81,7 +86,7 @@ def _written(asking: AgentState, answering: AgentState, plan: str) -> Chat:
         questioner=asking.persona,
         questioner_history=asking.history.records,
         plan=plan,
-        album=asking.album.keepsakes,
+        album=asking.album.album_items,
         answerer=answering.persona,
         answerer_history=answering.history.records,
     )

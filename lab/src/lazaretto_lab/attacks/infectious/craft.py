@@ -48,7 +48,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Crafted:
+class CraftedPicture:
     """The best picture found, as 8-bit pixels, and the losses on the way."""
 
     pixels: NDArray[np.uint8]
@@ -135,12 +135,12 @@ class Search:
             yield Progress(step + 1, float(speech[leader]), float(retrieval[leader]),
                            float(self.alpha[leader]), float(self.beta[leader]))  # fmt: skip
 
-    def result(self) -> Crafted:
+    def result(self) -> CraftedPicture:
         """The best picture of all starts."""
         index = max(range(len(self.best)), key=lambda i: self.best[i][0])
         _, pixels, alpha, beta = self.best[index]
         array = pixels.permute(1, 2, 0).to(torch.uint8).cpu().numpy()
-        return Crafted(array, alpha, beta, tuple(self.losses[index]))
+        return CraftedPicture(array, alpha, beta, tuple(self.losses[index]))
 
     def _step(self, step: int) -> tuple[Tensor, Tensor]:
         rows = torch.randperm(len(self.lessons.plans), generator=self.rng)[: self.settings.batch].to(self.models.device)
@@ -238,12 +238,12 @@ def craft(
     chats: Sequence[Chat],
     settings: Craft,
     report: Callable[[Progress], None] = lambda _: None,
-) -> Crafted:
+) -> CraftedPicture:
     """Search to the end and give the best picture."""
     return finished(Search(models, base, chats, settings), report)
 
 
-def finished(search: Search, report: Callable[[Progress], None]) -> Crafted:
+def finished(search: Search, report: Callable[[Progress], None]) -> CraftedPicture:
     """The best picture after every step has been made."""
     for progress in search.run():
         report(progress)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lazaretto.agents.album import Keepsake
+from lazaretto.agents.album import AlbumItem
 from lazaretto_lab.attacks.infectious.chats import Chat
 from lazaretto_lab.attacks.infectious.settings import Craft
 
 if TYPE_CHECKING:
-    from lazaretto_lab.attacks.infectious.craft import Crafted, Progress
+    from lazaretto_lab.attacks.infectious.craft import CraftedPicture, Progress
     from lazaretto_lab.pocket.gradients import PocketGradients
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPicture:
+class SavedPicture:
     """An attack picture as it lies in a folder."""
 
     path: Path
@@ -37,13 +37,13 @@ class KeptPicture:
 
 def crafted_picture(
     models: PocketGradients,
-    base: Keepsake,
+    base: AlbumItem,
     chats: Sequence[Chat],
     settings: Craft,
     folder: Path,
     report: Callable[[Progress], None] = lambda _: None,
-    seek: Callable[..., Crafted] | None = None,
-) -> KeptPicture:
+    seek: Callable[..., CraftedPicture] | None = None,
+) -> SavedPicture:
     """The picture for these settings, base, models and chats; sought only if it is not in ``folder`` yet.
 
     ``seek`` takes the place of the ordinary search.
@@ -52,7 +52,7 @@ def crafted_picture(
     path, facts = folder / f"{key}.png", folder / f"{key}.json"
     if path.is_file() and facts.is_file():
         known = json.loads(facts.read_text())
-        return KeptPicture(path, path.read_bytes(), known["alpha"], known["beta"], tuple(known["losses"]), False)
+        return SavedPicture(path, path.read_bytes(), known["alpha"], known["beta"], tuple(known["losses"]), False)
     from PIL import Image
 
     from lazaretto_lab.attacks.infectious.craft import craft
@@ -67,7 +67,7 @@ def crafted_picture(
     part = path.with_suffix(".part")
     part.write_bytes(buffer.getvalue())
     part.replace(path)
-    return KeptPicture(path, buffer.getvalue(), found.alpha, found.beta, found.losses, True)
+    return SavedPicture(path, buffer.getvalue(), found.alpha, found.beta, found.losses, True)
 
 
 def _chats_key(chats: Sequence[Chat]) -> str:

@@ -4,7 +4,7 @@ The note is an opening, followed by the request and the target. A plan names wha
 encoder places near all plans is the nearest to none of them: what spreads is an opening that agents pick from the
 listing of their album, whoever they are. Openings are therefore tried as an album would list them, in recorded chats,
 and bred: words of those that agents really fetch are exchanged, added, dropped and crossed, generation after
-generation. Models are black boxes: any ``Mind`` will do.
+generation. Models are black boxes: any ``AgentModel`` will do.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lazaretto.agents.album import Keepsake, note_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem, note_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.errors import InputError
 from lazaretto_lab.attacks.infectious.chats import Chat
 from lazaretto_lab.attacks.infectious.measure import fetched_shares, spoken_shares
@@ -48,19 +48,19 @@ class Breeding:
                 raise InputError(name, f"{getattr(self, name)} is too few", f"Use {least} or more")
 
 
-def text_virus(opening: str, target_name: str, request: str = PASS_ON) -> Keepsake:
+def text_virus(opening: str, target_name: str, request: str = PASS_ON) -> AlbumItem:
     """The note with this opening; the opening is also what a listing shows of it."""
-    return note_keepsake(f"{opening} {request} {target(target_name)}", opening)
+    return note_item(f"{opening} {request} {target(target_name)}", opening)
 
 
 def bred_virus(
-    mind: Mind,
+    agent_model: AgentModel,
     openings: Sequence[str],
     target_name: str,
     chats: Sequence[Chat],
     settings: Breeding | None = None,
     report: Report = lambda generation, share: None,
-) -> tuple[Keepsake, float]:
+) -> tuple[AlbumItem, float]:
     """The text virus that most questioners fetch, wherever in the album it stands, and then pass on; and in which
     share of ``chats`` they fetch it.
 
@@ -83,15 +83,15 @@ def bred_virus(
             bred = (_child(rng, best, words, settings.longest) for _ in range(settings.offspring))
             best = list(dict.fromkeys([*best, *bred]))
         few = rng.sample(list(chats), min(settings.chats, len(chats)))
-        shares = fetched_shares(mind, [text_virus(opening, target_name) for opening in best], few, newest=False)
+        shares = fetched_shares(agent_model, [text_virus(opening, target_name) for opening in best], few, newest=False)
         for opening, share in zip(best, shares, strict=True):
             fetched, tried = hits.get(opening, (0, 0))
             hits[opening] = fetched + round(share * len(few)), tried + len(few)
         best = sorted(best, key=lambda opening: -merit(opening))[: settings.parents]
         report(generation, merit(best[0]))
     viruses = [text_virus(opening, target_name) for opening in best]
-    shares = fetched_shares(mind, viruses, chats, newest=False)
-    spoken = spoken_shares(mind, viruses, target(target_name), chats)
+    shares = fetched_shares(agent_model, viruses, chats, newest=False)
+    spoken = spoken_shares(agent_model, viruses, target(target_name), chats)
     _, share, virus = max(
         ((s * p, s, v) for v, s, p in zip(viruses, shares, spoken, strict=True)), key=lambda found: found[0]
     )

@@ -45,7 +45,7 @@ class Memories:
 
 
 @dataclass(frozen=True, slots=True)
-class Crafted:
+class CraftedPoison:
     """Poison, and how near it stays to honest memories (NaN where that was not asked)."""
 
     memories: Memories
@@ -67,7 +67,9 @@ def opposite(action: Floats, rng: np.random.Generator) -> Floats:
     return np.asarray(away * np.maximum(length, WEAKEST), dtype=np.float32)
 
 
-def instruction(honest: Memories, right: Floats, vocabulary: tuple[str, ...], rng: np.random.Generator) -> Crafted:
+def instruction(
+    honest: Memories, right: Floats, vocabulary: tuple[str, ...], rng: np.random.Generator
+) -> CraftedPoison:
     """Type I: the situation of an honest memory, with an order in tags and context, and the attacker's action."""
     words = np.array([vocabulary.index(word) for word in INSTRUCTION_TAGS])
     tags = honest.tags.copy()
@@ -76,12 +78,12 @@ def instruction(honest: Memories, right: Floats, vocabulary: tuple[str, ...], rn
     context = honest.context * 0.7 + template[rng.integers(0, 4, len(tags))]
     state = honest.state + rng.normal(0, 0.03, honest.state.shape).astype(np.float32)
     made = Memories(state, context, opposite(right, rng), tags)
-    return Crafted(made, np.full(len(tags), np.nan, np.float32))
+    return CraftedPoison(made, np.full(len(tags), np.nan, np.float32))
 
 
 def camouflage(
     centres: Memories, right: Floats, directions: Floats, vocabulary: tuple[str, ...], rng: np.random.Generator
-) -> Crafted:
+) -> CraftedPoison:
     """Type II: at the centre of honest memories, with the action turned as far as the cosine allows.
 
     ``directions`` are the unit vectors of the centroids in the embedding. A centre that is itself further away
@@ -99,14 +101,14 @@ def camouflage(
         fits = open_rows & (near >= CAMOUFLAGE_COSINE)
         action[fits], cosine[fits] = tried[fits], near[fits]
         open_rows &= ~fits
-    return Crafted(Memories(state, centres.context, action, centres.tags), cosine)
+    return CraftedPoison(Memories(state, centres.context, action, centres.tags), cosine)
 
 
-def collusion(honest: Memories, right: Floats, group: NDArray[np.int64], rng: np.random.Generator) -> Crafted:
+def collusion(honest: Memories, right: Floats, group: NDArray[np.int64], rng: np.random.Generator) -> CraftedPoison:
     """Type III: rows of one group (neighbouring situations) all claim the same wrong action with the same tags."""
     target = opposite(right, rng)
     _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
     leader = first[inverse]
     state = honest.state[leader] + rng.normal(0, 0.05, honest.state.shape).astype(np.float32)
     made = Memories(state, honest.context[leader], target[leader], honest.tags[leader])
-    return Crafted(made, np.full(len(group), np.nan, np.float32))
+    return CraftedPoison(made, np.full(len(group), np.nan, np.float32))

@@ -1,7 +1,7 @@
 """The embedded jury on the items it was trained on, honestly: by cross-validated scores that never saw the item.
 
-``lab/src/lazaretto_lab/training/jury/train.py`` leaves a work folder with ``prepared.json.gz``, ``precedents.json`` and a ``scores.npz`` for
-every way of training: for every fold the logits of seats that missed it, and of seats that missed it and one more.
+``training.jury.train`` leaves a work folder with ``prepared.json.gz``, ``precedents.json`` and a ``scores.npz`` for
+every way of training: for each fold the logits of models that missed it, and of those that missed it and one more.
 From these, the way of training, calibration, debate weights and thresholds of a fold come from the other folds alone,
 and the ordinary debate runs on top.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.jury.scorer import Reading, SeatReading, Settings, sigmoid
-from lazaretto.gates.content.records import Prepared, Role
+from lazaretto.gates.content.jury.scorer import DebaterScore, JuryScores, Settings, sigmoid
+from lazaretto.gates.content.records import PreparedContent, Role
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS
 from lazaretto_lab.training.jury.evaluation import Scores, fit
 from lazaretto_lab.training.jury.lexicon import fit_lexicons
@@ -40,7 +40,7 @@ class HeldOutModels:
     def __init__(self, work: Path, data: Path, *, retrieval: bool) -> None:
         """``retrieval``: whether debate weights are fitted with what precedents say, or without."""
         self.settings: dict[str, Settings] = {}
-        self._readings: dict[str, Reading] = {}
+        self._readings: dict[str, JuryScores] = {}
         self._arm = "debate" if retrieval else "debate without retrieval"
         found = development(work, data)
         for kind, ids in found.ids.items():
@@ -56,7 +56,7 @@ class HeldOutModels:
         alone = made.arms(table)
         for line, row in enumerate(np.flatnonzero(~inside)):
             seats = {
-                role: SeatReading(
+                role: DebaterScore(
                     float(table[line, n]),
                     float(alone[f"{role.value} alone"][line]),
                     (),
@@ -65,13 +65,13 @@ class HeldOutModels:
                 )
                 for n, role in enumerate((Role.STRICT, Role.LOOSE))
             }
-            self._readings[ids[row]] = Reading(head, seats, 0, False)
+            self._readings[ids[row]] = JuryScores(head, seats, 0, False)
 
-    def read(self, prepared: Prepared) -> Reading | None:
+    def read(self, prepared: PreparedContent) -> JuryScores | None:
         """The reading of a development item by models that never saw it."""
         try:
-            return self._readings[prepared.exhibit.id]
+            return self._readings[prepared.content.id]
         except KeyError:
             raise InputError(
-                "item", f"{prepared.exhibit.id!r} has no held-out score", "Use development items"
+                "item", f"{prepared.content.id!r} has no held-out score", "Use development items"
             ) from None

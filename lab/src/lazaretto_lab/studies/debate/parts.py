@@ -13,12 +13,12 @@ import numpy as np
 
 from lazaretto.errors import InputError
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
-from lazaretto.gates.content.near_duplicates import LikenessIndex
-from lazaretto.gates.content.panel import Table
-from lazaretto.gates.content.records import Case, Exhibit, InputKind, Label, Precedent, Prepared, Role
-from lazaretto.gates.content.settings import content_settings, seat_table, text_embedder, vector_cache
+from lazaretto.gates.content.near_duplicates import NearDuplicateIndex
+from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.records import Case, Content, InputKind, Label, Precedent, PreparedContent, Role
+from lazaretto.gates.content.settings import content_settings, make_panel, text_embedder, vector_cache
 from lazaretto.learn.case_files import case_rows, labelled_rows
-from lazaretto.learn.curate import Labelled
+from lazaretto.learn.curate import LabelledContent
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import TextEmbedder
 
@@ -34,13 +34,13 @@ def data_folder() -> Path:
     return folder
 
 
-def items_of(kind: str, part: str, limit: int, seed: int) -> list[Labelled]:
+def items_of(kind: str, part: str, limit: int, seed: int) -> list[LabelledContent]:
     """Items of ``<part>_<kind>.jsonl``; a limit keeps the share of risky ones."""
     rows = labelled_rows(data_folder() / f"{part}_{InputKind(kind).value}.jsonl")
     if not limit or limit >= len(rows):
         return rows
     rng = random.Random(seed)
-    chosen: list[Labelled] = []
+    chosen: list[LabelledContent] = []
     for label in Label:
         side = [row for row in rows if row.truth is label]
         rng.shuffle(side)
@@ -64,7 +64,7 @@ class RememberingLibrary(CaseLibrary):
         return self._found[key]
 
 
-def library_of(name: str, items: Sequence[Labelled]) -> CaseLibrary | None:
+def library_of(name: str, items: Sequence[LabelledContent]) -> CaseLibrary | None:
     """``none``, ``starter`` (cold), or ``imported`` (warm: the starter and the public cases, less what overlaps an
     item).
     """
@@ -72,7 +72,7 @@ def library_of(name: str, items: Sequence[Labelled]) -> CaseLibrary | None:
         return None
     if name not in ("starter", "imported"):
         raise InputError("library", f"{name!r} is unknown", "Use none, starter or imported")
-    return _library(tuple((i.exhibit.id, words_of(i.exhibit)) for i in items) if name == "imported" else None)
+    return _library(tuple((i.content.id, words_of(i.content)) for i in items) if name == "imported" else None)
 
 
 @functools.lru_cache(maxsize=4)
@@ -80,7 +80,7 @@ def _library(protected: tuple[tuple[str, str], ...] | None) -> CaseLibrary:
     """The starter library; with the public cases that overlap nothing ``protected``, unless that is None."""
     cases: list[Case] = list(starter_cases())
     if protected is not None:
-        index = LikenessIndex()
+        index = NearDuplicateIndex()
         for item, words in protected:
             index.add(item, words)
         public = [case for kind in InputKind for case in case_rows(data_folder() / f"cases_{kind.value}.jsonl")]
@@ -95,17 +95,17 @@ def remembering_embedder() -> TextEmbedder | None:
     return None if encoder is None else EmbeddingCache(encoder)
 
 
-def words_of(exhibit: Exhibit) -> str:
-    """An exhibit as retrieval sees it."""
-    return Prepared(exhibit, exhibit.description).words
+def words_of(content: Content) -> str:
+    """a content item as retrieval sees it."""
+    return PreparedContent(content, content.description).words
 
 
-def table_of(settings: Mapping[str, Any], library: CaseLibrary | None) -> Table:
+def panel_of(settings: Mapping[str, Any], library: CaseLibrary | None) -> Panel:
     """Judges by name: ``embedded``, ``held-out`` (the jury's cross-validated scores), or ``chat`` with its models."""
     jury = settings.get("jury", "embedded")
     without = tuple(settings.get("without", ()))
     if jury == "held-out":
-        return held_out_table(settings, library, without)
+        return held_out_panel(settings, library, without)
     if jury == "embedded":
         # A row's time must be its own: models remember what they read, and libraries here what they were asked.
         from lazaretto.gates.content.jury.scorer import shipped_models
@@ -113,10 +113,10 @@ def table_of(settings: Mapping[str, Any], library: CaseLibrary | None) -> Table:
         shipped_models.cache_clear()
         library = None if library is None else CaseLibrary(library.cases, text_embedder(), vector_cache())
     gate = {key: settings[key] for key in ("models", "risk_first", "without", "precedents") if key in settings}
-    return seat_table(content_settings({"jury": jury, **gate}, "experiment"), library)
+    return make_panel(content_settings({"jury": jury, **gate}, "experiment"), library)
 
 
-def held_out_table(settings: Mapping[str, Any], library: CaseLibrary | None, without: Sequence[str]) -> Table:
+def held_out_panel(settings: Mapping[str, Any], library: CaseLibrary | None, without: Sequence[str]) -> Panel:
     """The jury as shipped, but each item is scored by models that never saw it, fitted without its fold."""
     from lazaretto.gates.content.arbitration import Order
     from lazaretto.gates.content.chat_roles import ChatPreprocessor
@@ -130,7 +130,7 @@ def held_out_table(settings: Mapping[str, Any], library: CaseLibrary | None, wit
     first = settings.get("risk_first")
     orders = None if first is None else {k: Order.RISK_FIRST if k in first else Order.CONTEXT_FIRST for k in InputKind}
     precedents = int(settings.get("precedents", 3))
-    return Table(
+    return Panel(
         "held-out jury",
         ChatPreprocessor(),
         JuryArbiter(models, orders),

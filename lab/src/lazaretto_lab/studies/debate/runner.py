@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.debate import DebateSettings, Transcript, hear_all
+from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debates
 from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.panel import Table
+from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Case, Label
-from lazaretto.learn.curate import Labelled
+from lazaretto.learn.curate import LabelledContent
 from lazaretto_lab.harness.context import RunContext
-from lazaretto_lab.studies.debate.parts import figures, items_of, library_of, remembering_embedder, table_of
+from lazaretto_lab.studies.debate.parts import figures, items_of, library_of, panel_of, remembering_embedder
 
 _KNOWN = {
     "kind", "part", "limit", "jury", "work", "library", "rounds", "adaptive", "without", "risk_first", "precedents",
@@ -28,26 +28,26 @@ def _checked(settings: Mapping[str, Any]) -> None:
 
 
 def _judge(
-    table: Table, items: Sequence[Labelled], settings: Mapping[str, Any], context: RunContext
+    table: Panel, items: Sequence[LabelledContent], settings: Mapping[str, Any], context: RunContext
 ) -> dict[str, Transcript | InputError]:
     debate = DebateSettings(int(settings.get("rounds", 2)), bool(settings.get("adaptive", False)))
     found: dict[str, Transcript | InputError] = {}
 
     async def run_all() -> None:
-        exhibits: Iterable[Any] = (item.exhibit for item in items)
-        async for exhibit, outcome in hear_all(table, exhibits, debate, at_once=int(settings.get("at_once", 16))):
-            found[exhibit.id] = outcome
-            context.progress(len(found) / len(items), exhibit.id)
+        contents: Iterable[Any] = (item.content for item in items)
+        async for content, outcome in hold_debates(table, contents, debate, at_once=int(settings.get("at_once", 16))):
+            found[content.id] = outcome
+            context.progress(len(found) / len(items), content.id)
 
     asyncio.run(run_all())
     return found
 
 
-def _measures(items: Sequence[Labelled], found: Mapping[str, Transcript | InputError]) -> dict[str, Any]:
+def _measures(items: Sequence[LabelledContent], found: Mapping[str, Transcript | InputError]) -> dict[str, Any]:
     truth = [item.truth is Label.UNSAFE for item in items]
     said, undecided = [], []
     for item in items:
-        outcome = found[item.exhibit.id]
+        outcome = found[item.content.id]
         heard = outcome if isinstance(outcome, Transcript) else None
         said.append(heard is None or heard.finding.label is Label.UNSAFE)
         undecided.append(heard is None or bool(heard.finding.undecided))
@@ -57,8 +57,8 @@ def _measures(items: Sequence[Labelled], found: Mapping[str, Transcript | InputE
         **figures(truth, said, undecided),
         "calls": sum(t.cost.calls for t in heard_all) / per_item,
         "tokens": sum(t.cost.tokens for t in heard_all) / per_item,
-        "prompt_chars": sum(c.prompt_chars for t in heard_all for c in t.charges) / per_item,
-        "dollars": sum(c.dollars for t in heard_all for c in t.charges) / per_item,
+        "prompt_chars": sum(c.prompt_chars for t in heard_all for c in t.role_costs) / per_item,
+        "dollars": sum(c.dollars for t in heard_all for c in t.role_costs) / per_item,
         "ms": sum(t.ms for t in heard_all) / per_item,
         "rounds": sum(t.rounds for t in heard_all) / per_item,
     }
@@ -74,7 +74,7 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
         return {**settings["quoted"], "items": 0, "measured": False}
     items = items_of(settings["kind"], settings.get("part", "dev"), int(settings.get("limit", 0)), seed)
     library = library_of(settings.get("library", "starter"), items)
-    return {**_measures(items, _judge(table_of(settings, library), items, settings, context)), "measured": True}
+    return {**_measures(items, _judge(panel_of(settings, library), items, settings, context)), "measured": True}
 
 
 def learning(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
@@ -87,21 +87,21 @@ def learning(settings: Mapping[str, Any], seed: int, context: RunContext) -> Map
     out: dict[str, Any] = {"curve": []}
     for number, batch in enumerate(batches, 1):
         library = CaseLibrary(learnt, remembering_embedder()) if learnt and settings.get("learns") else None
-        measured = _measures(batch, _judge(table_of(settings, library), batch, settings, context))
+        measured = _measures(batch, _judge(panel_of(settings, library), batch, settings, context))
         out[f"f1_batch_{number}"] = measured["f1"]
         out["curve"].append(measured["f1"])
-        learnt += [Case(i.truth, i.exhibit.text, i.exhibit.description, source="batch") for i in batch]
+        learnt += [Case(i.truth, i.content.text, i.content.description, source="batch") for i in batch]
     return {**out, "items": len(items), "f1_mean": sum(out["curve"]) / count}
 
 
-def stratified(items: Sequence[Labelled], count: int, seed: int) -> list[list[Labelled]]:
+def stratified(items: Sequence[LabelledContent], count: int, seed: int) -> list[list[LabelledContent]]:
     """Shuffled batches that all hold the same share of risky items."""
     import random
 
     rng = random.Random(seed)
-    batches: list[list[Labelled]] = [[] for _ in range(count)]
+    batches: list[list[LabelledContent]] = [[] for _ in range(count)]
     for label in Label:
-        side = sorted((i for i in items if i.truth is label), key=lambda i: i.exhibit.id)
+        side = sorted((i for i in items if i.truth is label), key=lambda i: i.content.id)
         rng.shuffle(side)
         for position, item in enumerate(side):
             batches[position % count].append(item)

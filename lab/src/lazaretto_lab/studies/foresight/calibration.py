@@ -14,27 +14,27 @@ from typing import Any, Literal, TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lazaretto.agents.album import Keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import MindStage
+from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.flp import FlpSettings
-from lazaretto.gates.foresight.monitor import Watch, WatchSettings
+from lazaretto.gates.foresight.monitor import MemoryMonitor, MonitorSettings
 from lazaretto.learn.calibration import (
     FlpCalibration,
-    WatchCalibration,
+    MonitorCalibration,
     benign_agents,
     calibrate_flp,
-    calibrate_watch,
+    calibrate_monitor,
     load,
     save,
 )
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto_lab.harness.results import in_turn
-from lazaretto_lab.studies.foresight.defences import FlpDefence, WatchDefence
+from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence
 from lazaretto_lab.studies.outbreak.models import remembering
 from lazaretto_lab.studies.outbreak.parts import DefenceContext
 from lazaretto_lab.studies.outbreak.settings import OutbreakSettings, cache_folder
@@ -57,7 +57,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Calibrating(_Strict):
+class CalibrationSettings(_Strict):
     """On what a calibration rests."""
 
     agents: int = 96
@@ -67,7 +67,7 @@ class Calibrating(_Strict):
     """Memories rehearsed for mode ``lazaretto``."""
 
 
-class FlpWanted(_Strict):
+class FlpOptions(_Strict):
     """What an experiment may set about mode ``flp`` and the baselines that share its diagnosis."""
 
     personas: int = 4
@@ -79,14 +79,14 @@ class FlpWanted(_Strict):
     """Rounds from the first in which it runs; 0 is all, 4 the authors' program."""
     purify: Literal["flp", "naive", "tail"] = "flp"
     smallest: int = 2
-    calibration: Calibrating = Calibrating()
+    calibration: CalibrationSettings = CalibrationSettings()
 
     def rehearsal(self) -> FlpSettings:
         """As the gate takes it."""
         return FlpSettings(self.personas, self.passes, self.heterogeneous, self.use_entropy, self.use_diversity)
 
 
-class WatchWanted(_Strict):
+class MonitorOptions(_Strict):
     """What an experiment may set about mode ``lazaretto``."""
 
     budget: float = 1.0
@@ -96,26 +96,26 @@ class WatchWanted(_Strict):
     use_collapse: bool = True
     personas: int = CAST
     """How many personas rehearsals draw from; 1 is a single one on all sides."""
-    calibration: Calibrating = Calibrating()
+    calibration: CalibrationSettings = CalibrationSettings()
 
-    def watch(self) -> WatchSettings:
+    def monitor(self) -> MonitorSettings:
         """As the gate takes it."""
-        return WatchSettings(self.budget, self.curiosity, self.listen, self.use_pull, self.use_collapse)
+        return MonitorSettings(self.budget, self.curiosity, self.listen, self.use_pull, self.use_collapse)
 
 
 def flp(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
     """Mode ``flp``, and with ``purify`` the baselines naive and tail rollback."""
-    wanted = read_wanted(FlpWanted, settings)
+    wanted = read_options(FlpOptions, settings)
     return flp_defence(wanted, Calibrator.of(context))
 
 
 def lazaretto(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
     """Mode ``lazaretto``."""
-    wanted = read_wanted(WatchWanted, settings)
-    return watch_defence(wanted, Calibrator.of(context))
+    wanted = read_options(MonitorOptions, settings)
+    return monitor_defence(wanted, Calibrator.of(context))
 
 
-def flp_defence(wanted: FlpWanted, calibrator: Calibrator) -> FlpDefence:
+def flp_defence(wanted: FlpOptions, calibrator: Calibrator) -> FlpDefence:
     """The defence with thresholds for exactly this rehearsal."""
     rehearsal = wanted.rehearsal()
     # which measures a diagnosis uses does not change what benign rehearsals look like
@@ -126,11 +126,11 @@ def flp_defence(wanted: FlpWanted, calibrator: Calibrator) -> FlpDefence:
     )  # fmt: skip
 
 
-def watch_defence(wanted: WatchWanted, calibrator: Calibrator) -> WatchDefence:
+def monitor_defence(wanted: MonitorOptions, calibrator: Calibrator) -> MonitorDefence:
     """The defence with the gauge and scales of its calibration."""
-    known, name = calibrator.watch(wanted.calibration)
-    watch = Watch(known.gauge, known.scales, rehearsal_personas()[: wanted.personas], wanted.watch())
-    return WatchDefence(watch, name)
+    known, name = calibrator.monitor(wanted.calibration)
+    monitor = MemoryMonitor(known.gauge, known.scales, rehearsal_personas()[: wanted.personas], wanted.monitor())
+    return MonitorDefence(monitor, name)
 
 
 def rehearsal_personas() -> tuple[Persona, ...]:
@@ -142,7 +142,7 @@ class Calibrator:
     """Makes calibrations for one pair of models, and keeps them by what they rest on."""
 
     def __init__(
-        self, chat: ChatModel, embedder: TextEmbedder, pool: Sequence[Keepsake], album: int, folder: Path
+        self, chat: ChatModel, embedder: TextEmbedder, pool: Sequence[AlbumItem], album: int, folder: Path
     ) -> None:
         self.chat, self.embedder, self.pool, self.album, self.folder = chat, embedder, tuple(pool), album, folder
 
@@ -154,46 +154,48 @@ class Calibrator:
             cache_folder() / "foresight",
         )  # fmt: skip
 
-    def flp(self, on: Calibrating, rehearsal: FlpSettings) -> FlpCalibration:
+    def flp(self, on: CalibrationSettings, rehearsal: FlpSettings) -> FlpCalibration:
         """Thresholds of mode ``flp`` for this rehearsal."""
         source, path = self._source("flp", on, rehearsal)
 
         async def make() -> FlpCalibration:
-            mind = self._mind(path)
-            agents = await self._agents(on, mind)
-            return await calibrate_flp(agents, rehearsal_personas(), MindStage(mind), settings=rehearsal, source=source)
+            agent_model = self._agent_model(path)
+            agents = await self._agents(on, agent_model)
+            return await calibrate_flp(
+                agents, rehearsal_personas(), AgentModelBackend(agent_model), settings=rehearsal, source=source
+            )
 
         with in_turn(path):
             if not path.is_file():
                 save(asyncio.run(make()), path)
         return FlpCalibration.from_json(load(path))
 
-    def watch(self, on: Calibrating) -> tuple[WatchCalibration, str]:
+    def monitor(self, on: CalibrationSettings) -> tuple[MonitorCalibration, str]:
         """Gauge and scales of mode ``lazaretto``, and a short name for them."""
         source, path = self._source("watch", on, None)
 
-        async def make() -> WatchCalibration:
-            mind = self._mind(path)
-            agents = await self._agents(on, mind)
-            return await calibrate_watch(
-                agents, rehearsal_personas(), MindStage(mind), source=source, memories=on.memories
+        async def make() -> MonitorCalibration:
+            agent_model = self._agent_model(path)
+            agents = await self._agents(on, agent_model)
+            return await calibrate_monitor(
+                agents, rehearsal_personas(), AgentModelBackend(agent_model), source=source, memories=on.memories
             )
 
         with in_turn(path):
             if not path.is_file():
                 save(asyncio.run(make()), path)
-        return WatchCalibration.from_json(load(path)), path.stem
+        return MonitorCalibration.from_json(load(path)), path.stem
 
-    def _mind(self, path: Path) -> Mind:
+    def _agent_model(self, path: Path) -> AgentModel:
         """Answers and embeddings are kept beside, so that an interrupted calibration goes on."""
         place = path.with_suffix(".work")
-        return Mind(remembering(self.chat, place), EmbeddingCache(self.embedder, place))
+        return AgentModel(remembering(self.chat, place), EmbeddingCache(self.embedder, place))
 
-    async def _agents(self, on: Calibrating, mind: Mind) -> tuple[AgentState, ...]:
+    async def _agents(self, on: CalibrationSettings, agent_model: AgentModel) -> tuple[AgentState, ...]:
         people = persona_pool(on.agents, CALIBRATION_PERSONAS)
-        return await benign_agents(people, self.pool, mind, on.rounds, CALIBRATION_LIFE, self.album)
+        return await benign_agents(people, self.pool, agent_model, on.rounds, CALIBRATION_LIFE, self.album)
 
-    def _source(self, mode: str, on: Calibrating, rehearsal: FlpSettings | None) -> tuple[dict[str, Any], Path]:
+    def _source(self, mode: str, on: CalibrationSettings, rehearsal: FlpSettings | None) -> tuple[dict[str, Any], Path]:
         source = {
             "mode": mode, "recipe": RECIPE, "chat": self.chat.name, "embedder": self.embedder.name, "album": self.album,
             "rehearsal": repr(rehearsal), **on.model_dump(), "pool": hashlib.sha256(
@@ -205,7 +207,7 @@ class Calibrator:
         return source, self.folder / f"{mode}-{name}.json"
 
 
-def calibration_pool(outbreak: OutbreakSettings) -> tuple[Keepsake, ...]:
+def calibration_pool(outbreak: OutbreakSettings) -> tuple[AlbumItem, ...]:
     """Memories for calibration: of the same kind as the world's, from another seed."""
     if outbreak.memory == "notes":
         return scene_notes(outbreak.pool, CALIBRATION_POOL)
@@ -217,11 +219,11 @@ def calibration_pool(outbreak: OutbreakSettings) -> tuple[Keepsake, ...]:
 
 
 @cache
-def _scenes(count: int) -> tuple[Keepsake, ...]:
+def _scenes(count: int) -> tuple[AlbumItem, ...]:
     return scene_pictures(count, CALIBRATION_POOL)
 
 
-def read_wanted(kind: type[Wanted], settings: Mapping[str, Any]) -> Wanted:
+def read_options(kind: type[Wanted], settings: Mapping[str, Any]) -> Wanted:
     """Settings of a mode, checked."""
     try:
         return kind.model_validate(dict(settings))

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from lazaretto.agents.album import Keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, Turn
-from lazaretto.gates.foresight.backend import MindStage
+from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.flp import FlpReading, FlpSettings, FlpThresholds, infected, take_readings
-from lazaretto.gates.foresight.monitor import Diagnosis, Watch
-from lazaretto.pictures import Look, Unreadable, decode
+from lazaretto.gates.foresight.monitor import Diagnosis, MemoryMonitor
+from lazaretto.pictures import PerceptualHash, Unreadable, decode
 from lazaretto.repair.bisect import bisect
 from lazaretto.repair.rollback import remove_all, remove_newer_half, roll_back
 from lazaretto.repair.sweep import sweep
-from lazaretto_lab.models.request_batching import Chorus
+from lazaretto_lab.models.request_batching import RequestBatcher
 from lazaretto_lab.worlds.album_chat.defence import Change, View
 from lazaretto_lab.worlds.streams import stream
 
@@ -57,18 +57,18 @@ class FlpDefence:
         """Rehearse everybody, purify the infected."""
         if self.rounds and view.round_index >= self.rounds:
             return ()
-        stage, rng = MindStage(view.mind), stream(view.seed, "flp", view.round_index)
-        readings = await take_readings(view.agents, self.personas, self.settings, stage, rng)
+        backend, rng = AgentModelBackend(view.agent_model), stream(view.seed, "flp", view.round_index)
+        readings = await take_readings(view.agents, self.personas, self.settings, backend, rng)
         sick = [
             (agent, reading.drift(self.before.get(agent.id)))
             for agent, reading in zip(view.agents, readings, strict=True)
             if infected(reading, self.thresholds, self.settings)
         ]
-        chorus = Chorus(view.mind.chat)
-        mind = Mind(chorus, view.mind.embedder, view.mind.max_tokens)
-        in_step = replace(view, mind=mind)
-        pure = await chorus.sing([partial(self.purified, agent, drift, in_step) for agent, drift in sick])
-        view.mind.spent += mind.spent
+        chorus = RequestBatcher(view.agent_model.chat)
+        agent_model = AgentModel(chorus, view.agent_model.embedder, view.agent_model.max_tokens)
+        in_step = replace(view, agent_model=agent_model)
+        pure = await chorus.run_together([partial(self.purified, agent, drift, in_step) for agent, drift in sick])
+        view.agent_model.spent += agent_model.spent
         self.before = {agent.id: reading for agent, reading in zip(view.agents, readings, strict=True)}
         return [Change(state, how) for state, how in pure]
 
@@ -78,11 +78,14 @@ class FlpDefence:
             return BLUNT[self.purify](agent), self.purify
         if drift is not None and drift > self.thresholds.drift:
             return roll_back(agent), "rollback"
-        stage, rng = MindStage(view.mind), stream(view.seed, f"flp bisect {agent.id}", view.round_index)
+        backend, rng = (
+            AgentModelBackend(view.agent_model),
+            stream(view.seed, f"flp bisect {agent.id}", view.round_index),
+        )
 
         async def test(keys: tuple[str, ...]) -> bool:
             part = replace(agent, album=agent.album.only(keys))
-            (reading,) = await take_readings([part], self.personas, self.settings, stage, rng)
+            (reading,) = await take_readings([part], self.personas, self.settings, backend, rng)
             return infected(reading, self.thresholds, self.settings)
 
         found = await bisect([k.key for k in agent.album], test, smallest=self.smallest, verify=False)
@@ -96,29 +99,29 @@ class FlpDefence:
         """The mean embeddings of the round before."""
         return {"centres": {a: r.centre.tolist() for a, r in self.before.items() if r.centre is not None}}
 
-    def restore(self, snapshot: Mapping[str, Any], keepsakes: Mapping[str, Keepsake]) -> None:
+    def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
         """Go on with them."""
         self.before = {a: FlpReading(None, None, np.array(c)) for a, c in snapshot["centres"].items()}
 
 
-class WatchDefence:
+class MonitorDefence:
     """Foresight as we run it: whoever is about to show something is diagnosed; what is found goes everywhere."""
 
-    def __init__(self, watch: Watch, source: str = "") -> None:
+    def __init__(self, monitor: MemoryMonitor, source: str = "") -> None:
         """``source`` names the calibration, so that runs with another one are other runs."""
-        self.watch = watch
-        self.name = f"lazaretto {watch.settings} {watch.scales} {source}"
+        self.monitor = monitor
+        self.name = f"lazaretto {monitor.settings} {monitor.scales} {source}"
         self._partners: dict[str, str] = {}
 
     async def before_round(self, view: View) -> Sequence[Change]:
         """Diagnose the questioners of this round, purify, sweep, and diagnose again until nothing is found."""
-        stage, rng = MindStage(view.mind), stream(view.seed, "lazaretto", view.round_index)
+        backend, rng = AgentModelBackend(view.agent_model), stream(view.seed, "lazaretto", view.round_index)
         agents = {agent.id: agent for agent in view.agents}
         speaking = [view.agents[q].id for q, _ in view.pairs]
         reasons: dict[str, str] = {}
         for lap in range(_LAPS):
-            said = await self.watch.diagnose(
-                [agents[one] for one in speaking], stage, rng, 0 if lap else len(view.agents)
+            said = await self.monitor.diagnose(
+                [agents[one] for one in speaking], backend, rng, 0 if lap else len(view.agents)
             )
             sick = [diagnosis for diagnosis in said if diagnosis.infected]
             if not sick:
@@ -132,22 +135,24 @@ class WatchDefence:
         keys = {key for diagnosis in sick for key in diagnosis.culprits}
         gone = {k.key: k for d in sick for k in agents[d.agent].album if k.key in keys}
         said = [
-            u for key in gone for u in (*self.watch.readings[key].utterances, *self.watch.heard.get(key, {}).values())
+            u
+            for key in gone
+            for u in (*self.monitor.readings[key].utterances, *self.monitor.heard.get(key, {}).values())
         ]
         swept = sweep(tuple(agents.values()), gone.values(), near_duplicate, said)
-        self.watch.expect(swept.lookalikes)
+        self.monitor.expect(swept.lookalikes)
         contacts = {self._partners.get(one, "") for one in (*swept.contacts, *(d.agent for d in sick))}
         met = [k.key for one in contacts if one in agents for k in agents[one].album]
-        self.watch.expect(key for key in met if key not in keys and self._unread(key))
+        self.monitor.expect(key for key in met if key not in keys and self._unread(key))
         return swept.cleaned
 
     def _unread(self, key: str) -> bool:
-        reading = self.watch.readings.get(key)
+        reading = self.monitor.readings.get(key)
         return reading is not None and reading.collapse is None
 
     async def after_round(self, view: View, turns: Sequence[Turn]) -> Sequence[Change]:
         """Listen, and note who met whom."""
-        self.watch.listen(heard(turns))
+        self.monitor.listen(heard(turns))
         self._partners = {}
         for q, a in view.pairs:
             one, other = view.agents[q].id, view.agents[a].id
@@ -156,24 +161,24 @@ class WatchDefence:
 
     def snapshot(self) -> Mapping[str, Any]:
         """Readings and contacts."""
-        return {"watch": self.watch.snapshot(), "partners": self._partners}
+        return {"watch": self.monitor.snapshot(), "partners": self._partners}
 
-    def restore(self, snapshot: Mapping[str, Any], keepsakes: Mapping[str, Keepsake]) -> None:
+    def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
         """Go on with them."""
-        self.watch.restore(snapshot["watch"])
+        self.monitor.restore(snapshot["watch"])
         self._partners = dict(snapshot["partners"])
 
 
-def heard(turns: Iterable[Turn]) -> list[tuple[Keepsake, dict[str, str]]]:
+def heard(turns: Iterable[Turn]) -> list[tuple[AlbumItem, dict[str, str]]]:
     """What was said about what, of the turns that came to their end."""
     return [
-        (turn.retrieval.keepsake, {turn.questioner: turn.question, turn.answerer: turn.answer})
+        (turn.retrieval.album_item, {turn.questioner: turn.question, turn.answerer: turn.answer})
         for turn in turns
-        if not turn.void and turn.retrieval.keepsake is not None
+        if not turn.void and turn.retrieval.album_item is not None
     ]
 
 
-def near_duplicate(one: Keepsake, other: Keepsake) -> bool:
+def near_duplicate(one: AlbumItem, other: AlbumItem) -> bool:
     """Pictures that look the same from afar; notes with nearly the same words."""
     if one.is_note != other.is_note:
         return False
@@ -187,8 +192,8 @@ def near_duplicate(one: Keepsake, other: Keepsake) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _look(picture: bytes) -> Look | None:
+def _look(picture: bytes) -> PerceptualHash | None:
     try:
-        return Look.of(decode(picture, MAX_PIXELS))
+        return PerceptualHash.of(decode(picture, MAX_PIXELS))
     except Unreadable:
         return None

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lazaretto.agents.album import Keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.turn import AgentState
-from lazaretto.gates.foresight.backend import MindStage
+from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.flp import FlpReading, infected, take_readings
 from lazaretto.learn.calibration import benign_agents
 from lazaretto.models.embedding_cache import EmbeddingCache
@@ -25,14 +25,14 @@ from lazaretto_lab.metrics.detection import confusion
 from lazaretto_lab.metrics.purification import Purification, purification
 from lazaretto_lab.studies.foresight.calibration import (
     Calibrator,
-    FlpWanted,
-    WatchWanted,
+    FlpOptions,
+    MonitorOptions,
     calibration_pool,
     flp_defence,
-    read_wanted,
-    watch_defence,
+    monitor_defence,
+    read_options,
 )
-from lazaretto_lab.studies.foresight.defences import FlpDefence, WatchDefence
+from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence
 from lazaretto_lab.studies.outbreak.attack import viruses_for
 from lazaretto_lab.studies.outbreak.models import models_for, remembering
 from lazaretto_lab.studies.outbreak.parts import pool_for
@@ -69,40 +69,40 @@ class TrialSettings(BaseModel):
 @dataclass
 class _Trial:
     settings: TrialSettings
-    mind: Mind
-    viruses: tuple[Keepsake, ...]
+    agent_model: AgentModel
+    viruses: tuple[AlbumItem, ...]
     agents: tuple[AgentState, ...]
-    defence: FlpDefence | WatchDefence
+    defence: FlpDefence | MonitorDefence
     seed: int
 
     def view(self, agents: Sequence[AgentState]) -> View:
-        return View(0, tuple(agents), (), self.mind, self.seed)
+        return View(0, tuple(agents), (), self.agent_model, self.seed)
 
 
 def diagnosis(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
     """Precision, recall, F1 and FPR over agents, a share of them infected in a random slot."""
     trial = _prepare(settings, seed, context)
     said: list[bool] = []
-    start = trial.mind.spent.calls
+    start = trial.agent_model.spent.calls
     for first in range(0, len(trial.agents), BATCH):
         said += asyncio.run(_diagnose(trial, trial.agents[first : first + BATCH], first))
         context.progress((first + BATCH) / len(trial.agents), "diagnosing")
     truth = [_sick(trial, agent) > 0 for agent in trial.agents]
     figures = {k: None if v is None else 100 * v for k, v in confusion(truth, said).figures().items()}
-    return {**figures, "calls_per_agent": (trial.mind.spent.calls - start) / len(trial.agents)}
+    return {**figures, "calls_per_agent": (trial.agent_model.spent.calls - start) / len(trial.agents)}
 
 
 def purify(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
     """Threat elimination and benign retention after one diagnosis and purification of every agent."""
     trial = _prepare(settings, seed, context)
-    total, start = Purification(0, 0, 0, 0), trial.mind.spent.calls
+    total, start = Purification(0, 0, 0, 0), trial.agent_model.spent.calls
     for first in range(0, len(trial.agents), BATCH):
         before = trial.agents[first : first + BATCH]
         for was, now in zip(before, asyncio.run(_purified(trial, before)), strict=True):
             total += purification(*([_bad(trial, k) for k in agent.album] for agent in (was, now)))
         context.progress((first + BATCH) / len(trial.agents), "purifying")
     figures = {k: None if v is None else 100 * v for k, v in total.figures().items()}
-    return {**figures, "calls_per_agent": (trial.mind.spent.calls - start) / len(trial.agents)}
+    return {**figures, "calls_per_agent": (trial.agent_model.spent.calls - start) / len(trial.agents)}
 
 
 def drift(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
@@ -117,7 +117,7 @@ def drift(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mappin
         for name, agents in (("infected", carrying), ("benign", list(trial.agents))):
             now = asyncio.run(
                 take_readings(
-                    agents, trial.defence.personas, trial.defence.settings, MindStage(trial.mind),
+                    agents, trial.defence.personas, trial.defence.settings, AgentModelBackend(trial.agent_model),
                     stream(seed, "drift", step),
                 )
             )  # fmt: skip
@@ -129,25 +129,25 @@ def drift(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mappin
 
 
 def _prepare(settings: Mapping[str, Any], seed: int, context: RunContext) -> _Trial:
-    wanted = read_wanted(TrialSettings, settings)
+    wanted = read_options(TrialSettings, settings)
     world = OutbreakSettings(
         agents=wanted.agents, album=wanted.album, memory=wanted.memory, pool=wanted.pool, models=wanted.models,
         attack=wanted.attacks[0],
     )  # fmt: skip
     context.progress(0.0, "models, viruses and calibration")
     viruses = tuple(
-        v.keepsake for attack in wanted.attacks for v in viruses_for(world.model_copy(update={"attack": attack}))
+        v.album_item for attack in wanted.attacks for v in viruses_for(world.model_copy(update={"attack": attack}))
     )
     chat, embedder = models_for(wanted.models, wanted.memory == "notes")
     calibrator = Calibrator(chat, embedder, calibration_pool(world), wanted.album, cache_folder() / "foresight")
-    defence: FlpDefence | WatchDefence
+    defence: FlpDefence | MonitorDefence
     if wanted.mode == "flp":
-        defence = flp_defence(read_wanted(FlpWanted, wanted.mode_settings), calibrator)
+        defence = flp_defence(read_options(FlpOptions, wanted.mode_settings), calibrator)
     else:
-        defence = watch_defence(read_wanted(WatchWanted, wanted.mode_settings), calibrator)
-    mind = Mind(remembering(chat, context.workdir), EmbeddingCache(embedder, context.workdir))
+        defence = monitor_defence(read_options(MonitorOptions, wanted.mode_settings), calibrator)
+    agent_model = AgentModel(remembering(chat, context.workdir), EmbeddingCache(embedder, context.workdir))
     healthy = _healthy(wanted, world, chat, embedder, seed)
-    return _Trial(wanted, mind, viruses, infect(healthy, viruses, wanted.shares, seed), defence, seed)
+    return _Trial(wanted, agent_model, viruses, infect(healthy, viruses, wanted.shares, seed), defence, seed)
 
 
 def _healthy(
@@ -159,12 +159,12 @@ def _healthy(
     place = cache_folder() / "lives" / hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
     people = persona_pool(wanted.agents, seed)
     with in_turn(place):
-        living = Mind(remembering(chat, place), EmbeddingCache(embedder, place))
+        living = AgentModel(remembering(chat, place), EmbeddingCache(embedder, place))
         return asyncio.run(benign_agents(people, pool_for(world), living, wanted.rounds, seed, wanted.album))
 
 
 def infect(
-    agents: Sequence[AgentState], viruses: Sequence[Keepsake], shares: Sequence[float], seed: int
+    agents: Sequence[AgentState], viruses: Sequence[AlbumItem], shares: Sequence[float], seed: int
 ) -> tuple[AgentState, ...]:
     """Give each share of the agents its number of viruses, in random slots that differ."""
     rng = stream(seed, "trial infection")
@@ -182,24 +182,24 @@ def infect(
 
 
 async def _diagnose(trial: _Trial, agents: Sequence[AgentState], first: int) -> list[bool]:
-    stage, rng = MindStage(trial.mind), stream(trial.seed, "trial", first)
-    if isinstance(trial.defence, WatchDefence):
-        return [d.infected for d in await trial.defence.watch.diagnose(agents, stage, rng)]
-    readings = await take_readings(agents, trial.defence.personas, trial.defence.settings, stage, rng)
+    backend, rng = AgentModelBackend(trial.agent_model), stream(trial.seed, "trial", first)
+    if isinstance(trial.defence, MonitorDefence):
+        return [d.infected for d in await trial.defence.monitor.diagnose(agents, backend, rng)]
+    readings = await take_readings(agents, trial.defence.personas, trial.defence.settings, backend, rng)
     return [infected(r, trial.defence.thresholds, trial.defence.settings) for r in readings]
 
 
 async def _purified(trial: _Trial, agents: Sequence[AgentState]) -> list[AgentState]:
     """What one round of the defence makes of them; everybody is about to speak."""
     view = trial.view(agents)
-    if isinstance(trial.defence, WatchDefence):
+    if isinstance(trial.defence, MonitorDefence):
         view = replace(view, pairs=tuple((i, i) for i in range(len(agents))))
     changed = {change.state.id: change.state for change in await trial.defence.before_round(view)}
     return [changed.get(agent.id, agent) for agent in agents]
 
 
-def _bad(trial: _Trial, keepsake: Keepsake) -> bool:
-    return any(keepsake.key == virus.key for virus in trial.viruses)
+def _bad(trial: _Trial, album_item: AlbumItem) -> bool:
+    return any(album_item.key == virus.key for virus in trial.viruses)
 
 
 def _sick(trial: _Trial, agent: AgentState) -> int:

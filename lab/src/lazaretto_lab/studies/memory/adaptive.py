@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.evidence import shortened
+from lazaretto.gates.memory.evidence import window_rows
 from lazaretto.gates.memory.record_model import RecordModel
 from lazaretto.gates.memory.record_screener import MIN_SUPPORT
 from lazaretto.models.record_embedding import Floats
@@ -34,7 +34,7 @@ class Adaptive:
         best_value = np.full(count, -np.inf)
         for attempt in range(self._tries):
             version = poison if attempt == 0 else self._version(poison, right)
-            looked = self._windows.look(shortened(version.embedded(VOCABULARY)), Origin(*where))
+            looked = self._windows.look(window_rows(version.embedded(VOCABULARY)), Origin(*where))
             fused = self._model.score(looked).fused
             harm = np.linalg.norm(version.action - right, axis=1)
             unjudged = looked.support < MIN_SUPPORT  # nothing to compare with: the defence lets it pass

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.evidence import Looked, Shortened, shortened, taken
+from lazaretto.gates.memory.evidence import EvidenceTable, WindowRows, taken, window_rows
 from lazaretto.gates.memory.record_model import RecordModel
 from lazaretto.gates.memory.record_screener import MIN_MEMORIES, MIN_SUPPORT
 from lazaretto.models.record_embedding import Floats
@@ -24,7 +24,7 @@ from lazaretto_lab.training.records.baselines import Scorer
 from lazaretto_lab.training.records.training import without_graph
 from lazaretto_lab.worlds.shared_memory.log import VOCABULARY
 from lazaretto_lab.worlds.shared_memory.scenario import ACTION, Scenario
-from lazaretto_lab.worlds.shared_memory.world import Mending, Rewriting, Writes
+from lazaretto_lab.worlds.shared_memory.world import MendResult, Rewriting, Writes
 
 EVERY, BACK = 5, 10
 """Rounds between re-evaluations, and how many rounds back they reach."""
@@ -43,7 +43,7 @@ class _Batch:
 
     ids: Ints
     origin: Origin
-    memories: Shortened
+    memories: WindowRows
     success: NDArray[np.bool_]
     """As the record claims; what failed is no evidence of what to do."""
 
@@ -86,8 +86,8 @@ class MemoryDefence:
         """Score each write against what its team holds; hold it above the threshold."""
         origin = Origin(writes.team, writes.agent, writes.parents)
         vectors = disturbed(writes.memories.embedded(VOCABULARY), self._options.noise, self._rng)
-        batch = _Batch(writes.ids, origin, shortened(vectors), writes.success)
-        self.windows.hear(writes.reported)
+        batch = _Batch(writes.ids, origin, window_rows(vectors), writes.success)
+        self.windows.hold_debate(writes.reported)
         looked = self.windows.look(batch.memories, origin)
         held = self._suspicious(looked, batch)
         self.windows.used(origin, writes.success)
@@ -99,7 +99,7 @@ class MemoryDefence:
         self.done["held"] += int(held.sum())
         return held
 
-    def mend(self, round_index: int) -> Mending | None:
+    def mend(self, round_index: int) -> MendResult | None:
         """Look again: hold what slipped through, repair what was made from it, release what proves clean."""
         if not self._options.repair or round_index % EVERY or not self._rounds:
             return None
@@ -114,7 +114,7 @@ class MemoryDefence:
         self.done["released"] += len(freed)
         hidden, rewriting = self._descendants(batch, caught)
         hide, show = np.concatenate([caught, hidden]), batch.ids[freed]
-        return Mending(hide, show, rewriting) if len(hide) or len(show) or rewriting else None
+        return MendResult(hide, show, rewriting) if len(hide) or len(show) or rewriting else None
 
     def _again(self) -> _Batch:
         """What is due for another look: all of the last rounds, and of older ones what is held or blamed."""
@@ -160,7 +160,7 @@ class MemoryDefence:
                 distance[ids] = np.minimum(distance[ids], way)
         return np.minimum(distance[batch.ids], FAR)
 
-    def _rebuilt(self, part: _Batch, looked: Looked) -> Rewriting:
+    def _rebuilt(self, part: _Batch, looked: EvidenceTable) -> Rewriting:
         """Each number of the action from the voice in the middle; the rebuilt memory itself speaks for nobody."""
         voice = np.where(looked.neighbours >= 0, looked.pairs[..., 4], 0.0)
         said = self._action[looked.neighbours]
@@ -173,7 +173,7 @@ class MemoryDefence:
         self._settled[part.ids] = True
         return Rewriting(part.ids, self._action[sources, np.arange(ACTION)], sources)
 
-    def _suspicious(self, looked: Looked, batch: _Batch) -> NDArray[np.bool_]:
+    def _suspicious(self, looked: EvidenceTable, batch: _Batch) -> NDArray[np.bool_]:
         """Whether the score is above the threshold, half of it from the looks before: one odd look decides nothing."""
         sizes = np.array([w.size for w in self.windows.windows])
         informed = (sizes[batch.origin.team] >= MIN_MEMORIES) & (looked.support >= MIN_SUPPORT)
@@ -182,10 +182,10 @@ class MemoryDefence:
         self._blame[batch.ids] = 0
         return np.asarray((self._scores[batch.ids] >= self._hold) & informed)
 
-    def _fused(self, looked: Looked) -> Floats:
+    def _fused(self, looked: EvidenceTable) -> Floats:
         return self._model.score(without_graph(looked, self._options.use_graph)).fused
 
-    def _keep(self, batch: _Batch, rows: Ints, looked: Looked) -> None:
+    def _keep(self, batch: _Batch, rows: Ints, looked: EvidenceTable) -> None:
         self._kept[batch.ids[rows]] = True
         speaking = rows[batch.success[rows]]
         if len(speaking):
@@ -216,8 +216,8 @@ class ScorerDefence:
         vectors = disturbed(writes.memories.embedded(VOCABULARY), self._noise, self._rng)
         if self._windows is None:
             return np.asarray(self._score(vectors, None) >= self._threshold)
-        origin, brief = Origin(writes.team, writes.agent, writes.parents), shortened(vectors)
-        self._windows.hear(writes.reported)
+        origin, brief = Origin(writes.team, writes.agent, writes.parents), window_rows(vectors)
+        self._windows.hold_debate(writes.reported)
         looked = self._windows.look(brief, origin)
         held = np.asarray(self._score(vectors, looked) >= self._threshold)
         self._windows.used(origin, writes.success)
@@ -226,7 +226,7 @@ class ScorerDefence:
             self._windows.add(brief[rows], origin[rows], writes.ids[rows], taken(looked, rows))
         return held
 
-    def mend(self, round_index: int) -> Mending | None:
+    def mend(self, round_index: int) -> MendResult | None:
         """Nothing: these methods have no second look."""
         return None
 
@@ -238,6 +238,6 @@ def _joined(parts: list[_Batch]) -> _Batch:
     return _Batch(
         np.concatenate([p.ids for p in parts]),
         Origin(*(column("origin", n) for n in ("team", "agent", "parents"))),  # type: ignore[arg-type]
-        Shortened(*(column("memories", n) for n in ("situation", "action", "short"))),  # type: ignore[arg-type]
+        WindowRows(*(column("memories", n) for n in ("situation", "action", "short"))),  # type: ignore[arg-type]
         np.concatenate([p.success for p in parts]),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.evidence import Looked, Shortened, Window, joined, shortened, taken
+from lazaretto.gates.memory.evidence import EvidenceTable, Window, WindowRows, joined, taken, window_rows
 from lazaretto.gates.memory.record_model import Fusion, RecordModel
 from lazaretto.models.record_embedding import DIMENSION, Floats
 from lazaretto_lab.attacks.memory.craft import Memories
@@ -44,13 +44,13 @@ def split_teams(scenario: Scenario) -> Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class EvidenceWalk:
     """The looks of memories of a log (row by row), and of cross-poisoned ones."""
 
     rows: Ints
     """The memories that were looked at, as rows of the log."""
-    looked: Looked
-    cross: Looked
+    looked: EvidenceTable
+    cross: EvidenceTable
     vectors: NDArray[np.float16]
     """Embeddings in half precision, for the baselines."""
 
@@ -76,7 +76,7 @@ class TeamWindows:
         self._names = [str(a) for a in range(MAX_AGENTS)]
         self._trust = RecordModel({}, Fusion())
 
-    def hear(self, reported: Floats) -> None:
+    def hold_debate(self, reported: Floats) -> None:
         """Outcomes of a round, (teams, agents)."""
         for team, row in enumerate(reported):
             agents = np.flatnonzero(~np.isnan(row))
@@ -84,7 +84,7 @@ class TeamWindows:
                 writers = self.windows[team].writers
                 writers.reported(writers.places([self._names[a] for a in agents.tolist()]), row[agents])
 
-    def look(self, memories: Shortened, origin: Origin, ids: Ints | None = None) -> Looked:
+    def look(self, memories: WindowRows, origin: Origin, ids: Ints | None = None) -> EvidenceTable:
         """Looks of some memories, in their order; ``ids`` when they already are in the windows."""
         order = np.argsort(origin.team, kind="stable")
         parts = [
@@ -97,7 +97,7 @@ class TeamWindows:
         back[order] = np.arange(len(order))
         return taken(joined(parts), back)
 
-    def add(self, memories: Shortened, origin: Origin, ids: Ints, looked: Looked) -> None:
+    def add(self, memories: WindowRows, origin: Origin, ids: Ints, looked: EvidenceTable) -> None:
         """Take memories in."""
         trust = self._trust.own_credibility(looked)
         for t, rows in _groups(origin.team, np.argsort(origin.team, kind="stable")):
@@ -125,7 +125,7 @@ def walk(
     noise: float = 0.0,
     at_work: bool = False,
     progress: Callable[[float, str], None] = lambda share, note: None,
-) -> Walked:
+) -> EvidenceWalk:
     """Look at every memory as it was written. ``noise`` disturbs the embeddings.
 
     Usually nothing is held back. ``at_work`` walks the training teams alone, with nine in ten of the poisoned memories
@@ -149,21 +149,21 @@ def walk(
         if not at_work:
             vectors[rows] = embedded
         origin = Origin(log.team[rows], log.agent[rows], log.parents[rows])
-        windows.hear(log.reported[index])
-        brief = shortened(embedded)
+        windows.hold_debate(log.reported[index])
+        brief = window_rows(embedded)
         looked = windows.look(brief, origin)
         looks.append(looked)
         walked.append(rows)
         swapped = np.flatnonzero(training[origin.team] & (rng.random(len(rows)) < CROSS_SHARE) & ~log.poisoned[rows])
         if len(swapped) and index >= scenario.quiet_rounds:
             fake = _crossed(memories, origin.team, swapped, rng)
-            cross.append(windows.look(shortened(fake.embedded(VOCABULARY)), origin[swapped]))
+            cross.append(windows.look(window_rows(fake.embedded(VOCABULARY)), origin[swapped]))
         windows.used(origin, log.success[rows])
         kept = np.flatnonzero(~out[rows] & log.success[rows])
         windows.add(brief[kept], origin[kept], rows[kept], taken(looked, kept))
         if index % 20 == 0:
             progress(index / scenario.rounds, f"evidence, round {index}")
-    return Walked(np.concatenate(walked), joined(looks), joined(cross), vectors)
+    return EvidenceWalk(np.concatenate(walked), joined(looks), joined(cross), vectors)
 
 
 def embeddings(log: Log, noise: float = 0.0, seed: int = 0) -> NDArray[np.float16]:

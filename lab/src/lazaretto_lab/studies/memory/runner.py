@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
-from lazaretto.gates.memory.evidence import Looked, joined, taken
+from lazaretto.gates.memory.evidence import EvidenceTable, joined, taken
 from lazaretto.gates.memory.record_model import Fusion, RecordModel
 from lazaretto_lab.harness.context import Progress, RunContext
 from lazaretto_lab.harness.results import in_turn
@@ -27,7 +27,7 @@ from lazaretto_lab.metrics.detection import auc, confusion, recall_at_fpr
 from lazaretto_lab.metrics.intervals import bootstrap_interval
 from lazaretto_lab.studies.memory.adaptive import Adaptive
 from lazaretto_lab.studies.memory.defence import MemoryDefence, Options, ScorerDefence
-from lazaretto_lab.studies.memory.evidence import Split, Walked, embeddings, split_teams, walk
+from lazaretto_lab.studies.memory.evidence import EvidenceWalk, Split, embeddings, split_teams, walk
 from lazaretto_lab.studies.memory.ledger import write_ledger
 from lazaretto_lab.studies.memory.threshold import at_work
 from lazaretto_lab.training.records.baselines import NEEDS_EVIDENCE, Data, baseline
@@ -104,7 +104,7 @@ def kept_log(scenario: Scenario, workdir: Path, progress: Progress) -> Log:
     return load_log(path)
 
 
-def fit(log: Log, walks: tuple[Walked, Walked], split: Split, options: TrainingSettings) -> RecordModel:
+def fit(log: Log, walks: tuple[EvidenceWalk, EvidenceWalk], split: Split, options: TrainingSettings) -> RecordModel:
     """Our detector, trained and fixed on its teams; ``walks`` with nothing held back, and as it is at work."""
     use = (log.poisoned | log.honest) & (log.round >= 20)
     looks, truths = [], []
@@ -159,13 +159,13 @@ def _judge_baseline(method: str, log: Log, scenario: Scenario, noise: float) -> 
     """What a comparison method finds, and the same method as a defence; ``noise`` is on what it is tested on."""
     split, contextual = split_teams(scenario), method in NEEDS_EVIDENCE
 
-    def seen(disturbance: float) -> tuple[NDArray[np.float16], Looked | None]:
+    def seen(disturbance: float) -> tuple[NDArray[np.float16], EvidenceTable | None]:
         if not contextual:
             return embeddings(log, disturbance, scenario.seed), None
         walked = walk(log, scenario, disturbance)
         return walked.vectors, walked.looked
 
-    def data(rows: NDArray[np.int64], view: tuple[NDArray[np.float16], Looked | None]) -> Data:
+    def data(rows: NDArray[np.int64], view: tuple[NDArray[np.float16], EvidenceTable | None]) -> Data:
         vectors, looked = view
         return Data(vectors[rows].astype(np.float32), taken(looked, rows) if looked else None, log.poisoned[rows])
 

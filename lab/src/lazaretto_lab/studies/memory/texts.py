@@ -1,7 +1,7 @@
 """Text memories as an experiment: one source of matched pairs (or of benign traffic), one method.
 
 Settings: ``source`` (a corpus of the development data) and ``method``: ``left out`` (our screener trained without the
-source; reads the scores that ``lab/src/lazaretto_lab/training/screener/train.py train`` keeps, in the folder ``folds``), ``shipped`` (the
+source; reads the scores that ``training.screener.train`` keeps, in the folder ``folds``), ``shipped`` (the
 weights of the package, which have seen parts of the corpora), ``tf-idf`` (the same folds) or the name of a peer.
 """
 
@@ -64,7 +64,7 @@ def _left_out(source: str, folder: Path, seed: int) -> tuple[NDArray[np.bool_], 
     scored = read_folds(folder)
     if source not in scored:
         raise InputError(
-            "folds", f"no scores of {source} in {folder}", "Run lab/src/lazaretto_lab/training/screener/train.py train"
+            "folds", f"no scores of {source} in {folder}", "Run python -m lazaretto_lab.training.screener.train train"
         )
     return scored[source]["label"] == 1, np.asarray(scored[source]["logit"], dtype=np.float64)
 

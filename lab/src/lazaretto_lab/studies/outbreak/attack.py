@@ -6,10 +6,10 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from lazaretto.agents.album import Keepsake, picture_keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem, picture_item
+from lazaretto.agents.model import AgentModel
 from lazaretto.errors import InputError
-from lazaretto.models.answer_cache import MemoChat
+from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.attacks.adaptive.strategies import AdaptiveCraft, sentences
 from lazaretto_lab.attacks.infectious.chats import TRAIN_PERSONAS, Chat, record_chats
@@ -34,17 +34,17 @@ def viruses_for(settings: OutbreakSettings) -> tuple[Virus, ...]:
     attack, device = settings.attack, settings.models.device
     said = (attack.sentence,) if attack.sentence else sentences(attack.strategy, attack.target)
     if attack.picture:
-        made: tuple[Keepsake, ...] = (_ready(attack),)
+        made: tuple[AlbumItem, ...] = (_ready(attack),)
     elif attack.strategy:
         made = (_adaptive(attack, device),)
     elif attack.budget == "text":
         made = tuple(_note(attack, number, device) for number in range(attack.variants))
     else:
         made = tuple(_picture(attack, number, device) for number in range(attack.variants))
-    return tuple(Virus(keepsake, sentence) for keepsake in made for sentence in said)
+    return tuple(Virus(album_item, sentence) for album_item in made for sentence in said)
 
 
-def _ready(attack: AttackSettings) -> Keepsake:
+def _ready(attack: AttackSettings) -> AlbumItem:
     """A picture made before; a relative path is looked up here and beside the experiment files."""
     places = [Path(attack.picture), STUDIES / "outbreak" / attack.picture]
     path = next((place for place in places if place.is_file()), None)
@@ -53,10 +53,10 @@ def _ready(attack: AttackSettings) -> Keepsake:
     data = path.read_bytes()
     if attack.sha256 and hashlib.sha256(data).hexdigest() != attack.sha256:
         raise InputError("attack.picture", f"{path} is not the picture this experiment was written for")
-    return picture_keepsake(data, attack.title or path.stem)
+    return picture_item(data, attack.title or path.stem)
 
 
-def _picture(attack: AttackSettings, number: int, device: str) -> Keepsake:
+def _picture(attack: AttackSettings, number: int, device: str) -> AlbumItem:
     from lazaretto_lab.attacks.infectious.saved import crafted_picture
     from lazaretto_lab.pocket.gradients import PocketGradients
 
@@ -71,10 +71,10 @@ def _picture(attack: AttackSettings, number: int, device: str) -> Keepsake:
     folder = cache_folder() / "attacks"
     with in_turn(folder / f"{attack.target}-{settings.budget.label}-{settings.seed}"):
         kept = crafted_picture(models, base, training_chats(device, attack.chats), settings, folder)
-    return picture_keepsake(kept.data, base.title)
+    return picture_item(kept.data, base.title)
 
 
-def _adaptive(attack: AttackSettings, device: str) -> Keepsake:
+def _adaptive(attack: AttackSettings, device: str) -> AlbumItem:
     """A picture sought by somebody who knows foresight."""
     from lazaretto_lab.attacks.adaptive.search import seek
     from lazaretto_lab.attacks.infectious.saved import crafted_picture
@@ -92,10 +92,10 @@ def _adaptive(attack: AttackSettings, device: str) -> Keepsake:
     folder = cache_folder() / "attacks"
     with in_turn(folder / f"{attack.strategy}-{settings.budget.label}-{settings.seed}"):
         kept = crafted_picture(models, base, training_chats(device, attack.chats), settings, folder, seek=seek)
-    return picture_keepsake(kept.data, attack.title or base.title)
+    return picture_item(kept.data, attack.title or base.title)
 
 
-def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:
+def _note(attack: AttackSettings, number: int, device: str) -> AlbumItem:
     """The note with the opening that is named, or with one that is bred now and kept."""
     if attack.opening:
         return text_virus(attack.opening, attack.target)
@@ -105,10 +105,10 @@ def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:
     place = cache_folder() / "attacks" / f"note-{hashlib.sha256(facts.encode()).hexdigest()[:24]}.txt"
     with in_turn(place):
         if not place.is_file():
-            mind = Mind(MemoChat(vlm), EmbeddingCache(clip.texts))
+            agent_model = AgentModel(CachedChat(vlm), EmbeddingCache(clip.texts))
             pool = scene_notes(300, TRAINING_POOL)
-            chats = record_chats(mind, pool, TRAINING_CHATS, 1, TRAIN_PERSONAS)
-            virus, _ = bred_virus(mind, [note.title for note in pool[:OPENINGS]], attack.target, chats, settings)
+            chats = record_chats(agent_model, pool, TRAINING_CHATS, 1, TRAIN_PERSONAS)
+            virus, _ = bred_virus(agent_model, [note.title for note in pool[:OPENINGS]], attack.target, chats, settings)
             write_atomically(place, virus.title.encode(), durable=False)
         return text_virus(place.read_text(), attack.target)
 
@@ -117,5 +117,5 @@ def _note(attack: AttackSettings, number: int, device: str) -> Keepsake:
 def training_chats(device: str, count: int = TRAINING_CHATS) -> tuple[Chat, ...]:
     """What an attacker (and the maker of a cure) has seen of the world: chats with other people and other pictures."""
     vlm, clip = pocket_models(device)
-    mind = Mind(vlm, EmbeddingCache(clip))
-    return record_chats(mind, scene_pictures(300, TRAINING_POOL), count, 1, TRAIN_PERSONAS)
+    agent_model = AgentModel(vlm, EmbeddingCache(clip))
+    return record_chats(agent_model, scene_pictures(300, TRAINING_POOL), count, 1, TRAIN_PERSONAS)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lazaretto.agents.album import Keepsake
+from lazaretto.agents.album import AlbumItem
 from lazaretto.errors import InputError
 from lazaretto_lab.attacks.infectious.settings import Budget
 from lazaretto_lab.harness.experiment import STUDIES
@@ -92,7 +92,7 @@ def _cures(wanted: CowpoxSettings, context: DefenceContext) -> CureMaker:
         made_before=STUDIES / "outbreak" / "cures",
     )
 
-    def kept(suspect: Keepsake, said: str) -> Keepsake:
+    def kept(suspect: AlbumItem, said: str) -> AlbumItem:
         with in_turn(folder / suspect.key[:24]):
             return cures(suspect, said)
 

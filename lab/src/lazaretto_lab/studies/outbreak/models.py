@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lazaretto.errors import InputError
-from lazaretto.models.answer_cache import MemoChat
+from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto_lab.studies.outbreak.settings import ModelSettings, cache_folder
@@ -56,11 +56,11 @@ def models_for(settings: ModelSettings, notes: bool) -> tuple[ChatModel, TextEmb
     return _chat(settings), _embedder(settings, notes)
 
 
-def remembering(chat: ChatModel, beside: Path) -> MemoChat:
+def remembering(chat: ChatModel, beside: Path) -> CachedChat:
     """The chat model with a memory: shared by all runs where an answer depends on its question alone, else beside the
     run."""
     answers = getattr(chat, "answers", "")
-    return MemoChat(chat, cache_folder() / "answers" / answers if answers else beside)
+    return CachedChat(chat, cache_folder() / "answers" / answers if answers else beside)
 
 
 def _chat(settings: ModelSettings) -> ChatModel:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lazaretto.agents.album import Keepsake
+from lazaretto.agents.album import AlbumItem
 from lazaretto.errors import InputError
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto_lab.studies.outbreak.attack import viruses_for
@@ -37,7 +37,7 @@ class DefenceContext:
 
     chat: ChatModel
     embedder: TextEmbedder
-    pool: tuple[Keepsake, ...]
+    pool: tuple[AlbumItem, ...]
     viruses: tuple[Virus, ...]
     """For baselines that are granted knowledge (an analyst of known accuracy); a defence of ours must not look."""
     outbreak: OutbreakSettings
@@ -55,7 +55,7 @@ class Parts:
 
     chat: ChatModel
     embedder: TextEmbedder
-    pool: tuple[Keepsake, ...]
+    pool: tuple[AlbumItem, ...]
     viruses: tuple[Virus, ...]
     defence: Defence
     semantics: TextEmbedder
@@ -72,7 +72,7 @@ def make_parts(settings: OutbreakSettings, seed: int, workdir: Path) -> Parts:
     return Parts(chat, embedder, pool, viruses, defence, remembered_texts())
 
 
-def pool_for(settings: OutbreakSettings) -> tuple[Keepsake, ...]:
+def pool_for(settings: OutbreakSettings) -> tuple[AlbumItem, ...]:
     """What the albums are drawn from."""
     if settings.memory == "notes":
         return scene_notes(settings.pool, POOL_SEED)
@@ -82,7 +82,7 @@ def pool_for(settings: OutbreakSettings) -> tuple[Keepsake, ...]:
 
 
 @cache
-def _scene_pictures(count: int) -> tuple[Keepsake, ...]:
+def _scene_pictures(count: int) -> tuple[AlbumItem, ...]:
     return scene_pictures(count, POOL_SEED)
 
 

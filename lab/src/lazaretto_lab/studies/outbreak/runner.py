@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lazaretto.agents.model import Mind
+from lazaretto.agents.model import AgentModel
 from lazaretto.ledger import Ledger
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.context import RunContext
@@ -37,11 +37,11 @@ def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunCo
     """``run`` with the parts already made: models, pool, viruses and defence."""
     scenario = settings.scenario(seed)
     twin = benign_twin(parts, scenario, context) if settings.diversity else None
-    mind = Mind(remembering(parts.chat, context.workdir), EmbeddingCache(parts.embedder, context.workdir))
+    agent_model = AgentModel(remembering(parts.chat, context.workdir), EmbeddingCache(parts.embedder, context.workdir))
     ledger = Ledger.open(f"sqlite:///{context.workdir / 'ledger.db'}") if settings.ledger else None
     try:
         world = AlbumChat(
-            scenario, mind, parts.pool, parts.viruses if settings.infected else (),
+            scenario, agent_model, parts.pool, parts.viruses if settings.infected else (),
             defence=parts.defence, ledger=ledger, folder=context.workdir / "world",
         )  # fmt: skip
         begin = TWIN_SHARE if twin else 0.0
@@ -49,7 +49,7 @@ def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunCo
     finally:
         if ledger is not None:
             ledger.close()
-    keys = [virus.keepsake.key for virus in parts.viruses]
+    keys = [virus.album_item.key for virus in parts.viruses]
     spread = measure_spread(outcome, keys)
     measures = {**_infection(spread, settings), **_costs(outcome), **_changes(outcome, keys)}
     if twin:
@@ -60,11 +60,11 @@ def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunCo
 def benign_twin(parts: Parts, scenario: Scenario, context: RunContext) -> Outcome:
     """The same world without virus and defence, run once for all rows that share it; others wait for it."""
     benign = replace(scenario, infected=0)
-    nameless = AlbumChat(benign, Mind(parts.chat, EmbeddingCache(parts.embedder)), parts.pool)
+    nameless = AlbumChat(benign, AgentModel(parts.chat, EmbeddingCache(parts.embedder)), parts.pool)
     place = cache_folder() / "benign" / nameless.fingerprint[:24]
     with in_turn(place):
-        mind = Mind(remembering(parts.chat, place), EmbeddingCache(parts.embedder, place))
-        world = AlbumChat(benign, mind, parts.pool, folder=place / "world")
+        agent_model = AgentModel(remembering(parts.chat, place), EmbeddingCache(parts.embedder, place))
+        world = AlbumChat(benign, agent_model, parts.pool, folder=place / "world")
         return asyncio.run(world.run(_say(context, benign.rounds, TWIN_SHARE)))
 
 

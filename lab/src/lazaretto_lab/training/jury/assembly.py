@@ -20,7 +20,7 @@ from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS, grouped, load_ai
 from lazaretto_lab.training.jury.evaluation import (
     ARMS,
     SEATS,
-    Fitted,
+    FittedHead,
     Floats,
     difference,
     f1,
@@ -126,7 +126,7 @@ def _measured(
     return figures
 
 
-def _head(made: Fitted, width: float) -> dict[str, Any]:
+def _head(made: FittedHead, width: float) -> dict[str, Any]:
     return {
         "calibration": {k: [round(x, 5) for x in v] for k, v in made.calibration.items()},
         "debate": {k: [round(x, 5) for x in v] for k, v in made.debate.items()},

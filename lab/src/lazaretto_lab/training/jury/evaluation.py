@@ -50,7 +50,7 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedHead:
     """The numbers of one head, as ``jury.json`` holds them."""
 
     calibration: Mapping[str, tuple[float, float, float]]
@@ -77,7 +77,7 @@ def _odds(calibration: tuple[float, float, float], logits: Floats, lexical: Floa
     return calibration[0] + calibration[1] * logits + calibration[2] * lexical
 
 
-def fit(table: Floats, labels: NDArray[np.int64]) -> Fitted:
+def fit(table: Floats, labels: NDArray[np.int64]) -> FittedHead:
     """Calibration, debate weights and thresholds from rows of (strict, loose, lexical, evidence)."""
     calibration: dict[str, tuple[float, float, float]] = {}
     for n, seat in enumerate(SEATS):
@@ -93,9 +93,9 @@ def fit(table: Floats, labels: NDArray[np.int64]) -> Fitted:
         debate[seat] = (offset, slope / 2, slope / 2, 2 * pull)
         offset, slope = _logistic(middle[:, None], labels, costs)
         blind[seat] = (offset, slope / 2, slope / 2, 0.0)
-    made = Fitted(calibration, debate, blind, {})
+    made = FittedHead(calibration, debate, blind, {})
     thresholds = {arm: best_threshold(x, labels) for arm, x in made.arms(table).items()}
-    return Fitted(calibration, debate, blind, thresholds)
+    return FittedHead(calibration, debate, blind, thresholds)
 
 
 def _logistic(

@@ -28,7 +28,7 @@ from lazaretto_lab.training.jury.data import (
     load_look_alikes,
     without_overlap,
 )
-from lazaretto_lab.training.jury.training import Encoded, Recipe, Schedule, Seats, Weights, encode, score, train
+from lazaretto_lab.training.jury.training import EncodedTexts, Recipe, Schedule, Seats, Weights, encode, score, train
 
 FOLDS = 5
 FOREIGN = {"davidson": -2, "hatemoji": -3}
@@ -45,10 +45,10 @@ VARIANTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedContent:
     """The data of a training, tokenized; all that a machine without the data folder needs."""
 
-    items: tuple[Encoded, ...]
+    items: tuple[EncodedTexts, ...]
     addresses: tuple[tuple[int, ...], ...]
 
 
@@ -60,14 +60,14 @@ def labelled(data: Path, per_source: int = 1000) -> tuple[list[Example], list[in
     return [*dev, *rest], [*folds(dev, FOLDS).tolist(), *(FOREIGN.get(e.source, -1) for e in rest)]
 
 
-def prepare(data: Path, addresses: Sequence[str], tokenizer: Any) -> Prepared:
+def prepare(data: Path, addresses: Sequence[str], tokenizer: Any) -> PreparedContent:
     """The tokenized data of a training."""
     examples, numbers = labelled(data)
     spoken = tuple(tuple(tokenizer.encode(line, add_special_tokens=False).ids) for line in addresses)
-    return Prepared(tuple(encode(examples, numbers, tokenizer)), spoken)
+    return PreparedContent(tuple(encode(examples, numbers, tokenizer)), spoken)
 
 
-def save_prepared(prepared: Prepared, path: Path) -> None:
+def save_prepared(prepared: PreparedContent, path: Path) -> None:
     """Writes the tokenized data, without the words themselves."""
     items = [
         [asdict(replace(e.example, text="", description="")), e.text[:1100], e.picture[:700], e.fold]
@@ -77,15 +77,15 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
         json.dump({"items": items, "addresses": prepared.addresses}, file)
 
 
-def load_prepared(path: Path) -> Prepared:
+def load_prepared(path: Path) -> PreparedContent:
     """Reads what ``save_prepared`` wrote."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         stored = json.load(file)
     items = []
     for fields, text, picture, fold in stored["items"]:
         example = Example(**{**fields, "kind": InputKind(fields["kind"]), "contexts": tuple(fields["contexts"])})
-        items.append(Encoded(example, tuple(text), tuple(picture), fold))
-    return Prepared(tuple(items), tuple(tuple(a) for a in stored["addresses"]))
+        items.append(EncodedTexts(example, tuple(text), tuple(picture), fold))
+    return PreparedContent(tuple(items), tuple(tuple(a) for a in stored["addresses"]))
 
 
 def all_recipes() -> list[Recipe]:
@@ -99,7 +99,7 @@ def all_recipes() -> list[Recipe]:
 
 
 def run(
-    prepared: Prepared,
+    prepared: PreparedContent,
     encoder: Path,
     device: str,
     report: Callable[[int, int, float], None],

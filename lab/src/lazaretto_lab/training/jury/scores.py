@@ -19,7 +19,7 @@ from lazaretto.errors import InputError
 from lazaretto.gates.content.records import InputKind
 from lazaretto_lab.training.jury.evaluation import SEATS, Floats, Scores, item_logits, ranking_quality
 from lazaretto_lab.training.jury.runs import FOLDS, load_prepared
-from lazaretto_lab.training.jury.training import Encoded
+from lazaretto_lab.training.jury.training import EncodedTexts
 
 _TRAIN_FIRST = "Run lab/src/lazaretto_lab/training/jury/train.py and name its work folder in LAZARETTO_JURY_WORK"
 Pair = tuple[str, str]
@@ -35,7 +35,7 @@ class Development:
     """The items' ids, in the order of the scores."""
     logits: Mapping[str, Mapping[str, Floats]]
     """By way and recipe: the logits of everything judged, foreign sets included."""
-    judged: tuple[Encoded, ...]
+    judged: tuple[EncodedTexts, ...]
     """What the logits belong to, in order."""
     by_fold: tuple[Pair, ...]
     """The pair chosen for each fold, by the others alone."""
@@ -56,7 +56,7 @@ def load_development(
         raise InputError("work", f"no scores of any way of training in {work}", _TRAIN_FIRST)
     prepared = load_prepared(work / "prepared.json.gz")
     logits: dict[str, dict[str, Floats]] = {}
-    judged: list[Encoded] = []
+    judged: list[EncodedTexts] = []
     for name, path in found.items():
         with np.load(path) as stored:
             raw = dict(stored)
@@ -87,7 +87,7 @@ def choose(pairs: Mapping[Pair, Mapping[InputKind, Scores]], unseen: int | None)
 
 
 def _scores(
-    judged: Sequence[Encoded],
+    judged: Sequence[EncodedTexts],
     kind: InputKind,
     logits: Mapping[str, Floats],
     evidence: Mapping[str, float],

@@ -1,7 +1,7 @@
 """Makes the embedded jury's weights from public data, and the figures of its model card.
 
     python -m lazaretto_lab.training.jury.train prepare  --data ../shared/data --work runs/jury
-    python -m lazaretto_lab.training.jury.train train    --work runs/jury --variant deep  (a GPU: minutes; 2 CPU cores: many hours)
+    python -m lazaretto_lab.training.jury.train train    --work runs/jury --variant deep  (a GPU: minutes)
     python -m lazaretto_lab.training.jury.train assemble --work runs/jury --data ../shared/data
 
 ``train`` may be run for several ways of training (``learn.jury.runs.VARIANTS``); ``assemble`` ships those that inner
@@ -73,7 +73,7 @@ def train(arguments: argparse.Namespace) -> None:
     arguments.results.mkdir(parents=True, exist_ok=True)
     for name, weights in shipped.items():
         save_file(weights, arguments.results / f"{name}.safetensors")
-    np.savez_compressed(arguments.results / "scores.npz", **scores)
+    np.savez_compressed(arguments.results / "scores.npz", **scores)  # type: ignore[arg-type]
     print(json.dumps({"device": device, "seconds": round(time.monotonic() - started)}))
 
 

@@ -79,7 +79,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedTexts:
     """An example as word pieces, with the fold it belongs to (-1: none, always trained on)."""
 
     example: Example
@@ -88,12 +88,12 @@ class Encoded:
     fold: int = -1
 
 
-def encode(examples: Sequence[Example], fold: Sequence[int], tokenizer: Any, limit: int = 6000) -> list[Encoded]:
+def encode(examples: Sequence[Example], fold: Sequence[int], tokenizer: Any, limit: int = 6000) -> list[EncodedTexts]:
     """The examples as word pieces, texts past ``limit`` characters cut."""
     texts = tokenizer.encode_batch([e.text[:limit] for e in examples], add_special_tokens=False)
     pictures = tokenizer.encode_batch([e.description[:limit] for e in examples], add_special_tokens=False)
     rows = zip(examples, texts, pictures, fold, strict=True)
-    return [Encoded(e, tuple(t.ids), tuple(p.ids), int(f)) for e, t, p, f in rows]
+    return [EncodedTexts(e, tuple(t.ids), tuple(p.ids), int(f)) for e, t, p, f in rows]
 
 
 class Seats(StackedEncoder):
@@ -160,7 +160,10 @@ class Seats(StackedEncoder):
 
 
 def train(
-    seats: Seats, data: Sequence[Encoded], addresses: Sequence[Sequence[int]], report: Callable[[int, int, float], None]
+    seats: Seats,
+    data: Sequence[EncodedTexts],
+    addresses: Sequence[Sequence[int]],
+    report: Callable[[int, int, float], None],
 ) -> None:
     """Trains all seats together; ``addresses`` are tokenized sentences that speak to judges."""
     import torch
@@ -211,7 +214,7 @@ class Targets:
     """Whether the benign contexts are known."""
 
     @classmethod
-    def of(cls, data: Sequence[Encoded], recipes: Sequence[Recipe], device: str) -> Targets:
+    def of(cls, data: Sequence[EncodedTexts], recipes: Sequence[Recipe], device: str) -> Targets:
         """The targets of all examples."""
         import torch
 
@@ -275,7 +278,7 @@ def _each(seats: Seats, field: str) -> Any:
     return torch.tensor([getattr(r, field) for r in seats.recipes], device=seats.device)
 
 
-def _weight(item: Encoded, recipe: Recipe) -> float:
+def _weight(item: EncodedTexts, recipe: Recipe) -> float:
     example = item.example
     if item.fold in recipe.held_out:
         return 0.0
@@ -290,7 +293,7 @@ def _weight(item: Encoded, recipe: Recipe) -> float:
 
 
 def _augmented(
-    item: Encoded, addresses: Sequence[Sequence[int]], plan: Schedule, rng: random.Random
+    item: EncodedTexts, addresses: Sequence[Sequence[int]], plan: Schedule, rng: random.Random
 ) -> tuple[int, ...]:
     """One window of the item: now and then cut, starting later, or with a sentence to the judges in it."""
     text, picture, kind = item.text, item.picture, item.example.kind
@@ -308,7 +311,7 @@ def _augmented(
     return compose(kind, text, picture, start, plan.window).ids
 
 
-def _shuffled_batches(data: Sequence[Encoded], size: int, window: int, rng: random.Random) -> list[list[int]]:
+def _shuffled_batches(data: Sequence[EncodedTexts], size: int, window: int, rng: random.Random) -> list[list[int]]:
     """Positions in random batches of similar length: little padding, still a new mixture each epoch."""
     lengths = [min(window, len(e.text) + len(e.picture)) + rng.uniform(0, 40) for e in data]
     order = sorted(range(len(data)), key=lengths.__getitem__)
@@ -317,7 +320,7 @@ def _shuffled_batches(data: Sequence[Encoded], size: int, window: int, rng: rand
     return batches
 
 
-def score(seats: Seats, data: Sequence[Encoded], limit: int = 4) -> list[NDArray[np.float32]]:
+def score(seats: Seats, data: Sequence[EncodedTexts], limit: int = 4) -> list[NDArray[np.float32]]:
     """Risk logits per item: (seats, windows), at most ``limit`` windows."""
     import torch
 

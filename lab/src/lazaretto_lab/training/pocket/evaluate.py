@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lazaretto.agents.album import Album, Keepsake, picture_keepsake
+from lazaretto.agents.album import Album, AlbumItem, picture_item
 from lazaretto.agents.history import History
-from lazaretto.agents.model import Mind
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import draw_persona, persona_pool
 from lazaretto.agents.prompts import answer_request, picture_title, question_request
 from lazaretto.agents.turn import AgentState, plan_and_retrieve
@@ -47,9 +47,9 @@ def unseen_scenes(count: int, seed: int = 0) -> list[Scene]:
     return list(seen.values())
 
 
-def keepsake(scene: Scene) -> Keepsake:
+def album_item(scene: Scene) -> AlbumItem:
     """A scene as an album holds it."""
-    return picture_keepsake(png_bytes(render(scene)), picture_title(scene.file_name))
+    return picture_item(png_bytes(render(scene)), picture_title(scene.file_name))
 
 
 def spread(vectors: Vectors) -> float:
@@ -119,26 +119,26 @@ def reading(vlm: PocketVlm, scenes: Sequence[Scene]) -> dict[str, float]:
     return out
 
 
-def differences(mind: Mind, scenes: Sequence[Scene]) -> dict[str, float]:
+def differences(agent_model: AgentModel, scenes: Sequence[Scene]) -> dict[str, float]:
     """Whether personas differ: many of them before the same album, and before the same picture."""
     personas = persona_pool(100, PERSONAS)
-    kept = [keepsake(scene) for scene in scenes]
+    kept = [album_item(scene) for scene in scenes]
     planned, distinct, fetched, pairwise, hits = [], [], [], [], []
     for start in range(0, 80, 10):
         album = Album(10, tuple(kept[start : start + 10]))
         agents = [AgentState(str(i), persona, album, History()) for i, persona in enumerate(personas[:40])]
-        found = asyncio.run(plan_and_retrieve(agents, mind))
+        found = asyncio.run(plan_and_retrieve(agents, agent_model))
         plans = [r.plan for r in found]
         planned += plans
         distinct.append(len(set(plans)) / len(plans))
         fetched.append(len({r.slot for r in found}))
-        pairwise.append(spread(mind.text_vectors(plans)))
+        pairwise.append(spread(agent_model.text_vectors(plans)))
         named = [next((i for i, title in enumerate(album.listing) if title in r.plan), None) for r in found]
         hits += [r.slot == n for r, n in zip(found, named, strict=True) if n is not None]
     requests = [question_request(persona, (), image=k.picture) for k in kept[:4] for persona in personas]
-    asked = [c.text for c in asyncio.run(mind.chat.complete(requests))]
-    one = [mind.text_vectors(asked[i : i + 100]) for i in range(0, 400, 100)]
-    vectors = mind.text_vectors(planned)
+    asked = [c.text for c in asyncio.run(agent_model.chat.complete(requests))]
+    one = [agent_model.text_vectors(asked[i : i + 100]) for i in range(0, 400, 100)]
+    vectors = agent_model.text_vectors(planned)
     centre = vectors.mean(0) / np.linalg.norm(vectors.mean(0))
     return {
         "distinct_plans_per_persona": float(np.mean(distinct)),
@@ -187,7 +187,7 @@ def main() -> None:
     vlm, clip = models_from(options.weights, options.backbone, options.text_encoder, options.device)
     scenes = unseen_scenes(options.scenes)
     metrics = retrieval(clip, scenes) | speech(vlm, scenes) | reading(vlm, scenes[: options.scenes // 2])
-    metrics |= differences(Mind(vlm, EmbeddingCache(clip)), scenes)
+    metrics |= differences(AgentModel(vlm, EmbeddingCache(clip)), scenes)
     options.json.write_text(json.dumps(metrics, indent=2) + "\n")
     for name, value in metrics.items():
         print(f"{name:45s} {value:.3f}", flush=True)

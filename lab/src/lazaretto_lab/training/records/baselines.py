@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError, MissingExtra
-from lazaretto.gates.memory.evidence import Looked
+from lazaretto.gates.memory.evidence import EvidenceTable
 from lazaretto.models.record_embedding import Floats
 from lazaretto_lab.metrics.detection import confusion, threshold_for_f1
 
-Scorer = Callable[[Floats, Looked | None], NDArray[np.float64]]
+Scorer = Callable[[Floats, EvidenceTable | None], NDArray[np.float64]]
 """Anomaly scores of memories from their embeddings and the evidence around them (None where a method needs none);
 higher is more suspicious."""
 NEEDS_EVIDENCE = frozenset({"graph attention classifier"})
@@ -31,7 +31,7 @@ class Data:
     """Memories with their truth."""
 
     vectors: Floats
-    looked: Looked | None
+    looked: EvidenceTable | None
     """The evidence around them, for methods that need it."""
     poisoned: NDArray[np.bool_]
 
@@ -64,7 +64,7 @@ def _residual(train: Data, seed: int) -> Iterator[Scorer]:
     for kept in (8, 16, 32):
         main = axes[:kept].T
 
-        def score(vectors: Floats, _: Looked | None, main: Floats = main) -> NDArray[np.float64]:
+        def score(vectors: Floats, _: EvidenceTable | None, main: Floats = main) -> NDArray[np.float64]:
             rest = vectors - mean - ((vectors - mean) @ main) @ main.T
             return np.asarray(np.linalg.norm(rest, axis=1), dtype=np.float64)
 
@@ -76,7 +76,7 @@ def _attention(train: Data, seed: int) -> Iterator[Scorer]:
     keys = _sample(train, seed, 1_000)
     for sharpness in (10.0, 30.0, 60.0):
 
-        def score(vectors: Floats, _: Looked | None, sharpness: float = sharpness) -> NDArray[np.float64]:
+        def score(vectors: Floats, _: EvidenceTable | None, sharpness: float = sharpness) -> NDArray[np.float64]:
             out = np.empty(len(vectors))
             for start in range(0, len(vectors), 4096):
                 part = vectors[start : start + 4096].astype(np.float32)
@@ -108,7 +108,7 @@ def _graph_attention(train: Data, seed: int) -> Iterator[Scorer]:
         loss.backward()
         optimiser.step()
 
-    def score(_: Floats, looked: Looked | None) -> NDArray[np.float64]:
+    def score(_: Floats, looked: EvidenceTable | None) -> NDArray[np.float64]:
         assert looked is not None
         with torch.no_grad():
             logits = net(torch.from_numpy(_node(looked, np.arange(len(looked)))))[:, 0]
@@ -117,7 +117,7 @@ def _graph_attention(train: Data, seed: int) -> Iterator[Scorer]:
     yield score
 
 
-def _node(looked: Looked, rows: NDArray[np.int64]) -> Floats:
+def _node(looked: EvidenceTable, rows: NDArray[np.int64]) -> Floats:
     """A node and the mean of its neighbours, weighted by likeness."""
     short = looked.short[rows]
     return np.concatenate([short, short - looked.residual[rows]], axis=1)
@@ -141,7 +141,7 @@ def _one_class(train: Data, seed: int) -> Iterator[Scorer]:
 
 
 def _from_sklearn(model: Any) -> Scorer:
-    def score(vectors: Floats, _: Looked | None) -> NDArray[np.float64]:
+    def score(vectors: Floats, _: EvidenceTable | None) -> NDArray[np.float64]:
         return np.asarray(-model.decision_function(vectors.astype(np.float32)), dtype=np.float64)
 
     return score

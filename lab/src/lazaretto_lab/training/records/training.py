@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra
-from lazaretto.gates.memory.evidence import PAIR_FEATURES, SHORT, Looked, taken
+from lazaretto.gates.memory.evidence import PAIR_FEATURES, SHORT, EvidenceTable, taken
 from lazaretto.gates.memory.record_model import AT_WORK_RATE, ATTENDED, Fusion, RecordModel
 from lazaretto_lab.metrics.detection import auc, threshold_at_fpr, threshold_for_f1
 from lazaretto_lab.metrics.intervals import wilson_interval
@@ -45,7 +45,9 @@ class TrainingSettings:
     """Without: neither residuals nor attention reach the encoder, nor conflict the credibility."""
 
 
-def train(looked: Looked, poisoned: NDArray[np.bool_], settings: TrainingSettings) -> dict[str, NDArray[np.float32]]:
+def train(
+    looked: EvidenceTable, poisoned: NDArray[np.bool_], settings: TrainingSettings
+) -> dict[str, NDArray[np.float32]]:
     """Weights by name. ``poisoned`` includes the cross-poisoned ones."""
     torch = _torch()
     torch.manual_seed(settings.seed)
@@ -68,7 +70,7 @@ def train(looked: Looked, poisoned: NDArray[np.bool_], settings: TrainingSetting
     return {name: value.detach().numpy().astype(np.float32) for name, value in net.state_dict().items()}
 
 
-def without_graph(looked: Looked, use_graph: bool) -> Looked:
+def without_graph(looked: EvidenceTable, use_graph: bool) -> EvidenceTable:
     """The same look with everything that comes from other memories taken out, for the ablation."""
     if use_graph:
         return looked
@@ -81,7 +83,9 @@ def without_graph(looked: Looked, use_graph: bool) -> Looked:
     )
 
 
-def fit_fusion(model: RecordModel, looked: Looked, poisoned: NDArray[np.bool_], settings: TrainingSettings) -> Fusion:
+def fit_fusion(
+    model: RecordModel, looked: EvidenceTable, poisoned: NDArray[np.bool_], settings: TrainingSettings
+) -> Fusion:
     """Fusion weight, thresholds and calibration from validation teams."""
     neural = model.neural(looked)[0]
     credibility = model.credibility(looked)
@@ -117,7 +121,7 @@ def calibration(
     return tuple(knots), rising[0], rising[1], rising[2]
 
 
-def _loss(torch: Any, net: Any, part: Looked, truth: Any, settings: TrainingSettings) -> Any:
+def _loss(torch: Any, net: Any, part: EvidenceTable, truth: Any, settings: TrainingSettings) -> Any:
     views = [_inputs(torch, net, part, augment=True) for _ in range(2 if settings.contrast else 1)]
     encoded = [_encode(torch, net, view) for view in views]
     logits = torch.cat([net["recognise"](h)[:, 0] for h in encoded])
@@ -141,7 +145,7 @@ def nt_xent(torch: Any, h: Any, kind: Any) -> Any:
     return (torch.logsumexp(likeness, dim=1) * (counts[place] > 1) - near).mean()
 
 
-def _inputs(torch: Any, net: Any, part: Looked, augment: bool) -> Any:
+def _inputs(torch: Any, net: Any, part: EvidenceTable, augment: bool) -> Any:
     pairs = torch.from_numpy(part.pairs)
     known = pairs[..., 0] > 0
     logits = net["attend"](pairs)[..., 0].masked_fill(~known, -30.0)

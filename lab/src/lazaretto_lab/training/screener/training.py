@@ -115,7 +115,7 @@ def _adapted(minilm: Path, rank: int) -> tuple[Any, dict[str, Any]]:
         def forward(self, x: Any) -> Any:
             return self.base(x) + nn.functional.linear(nn.functional.linear(x, self.down), self.up)
 
-    model: Any = BertModel(BertConfig.from_pretrained(minilm), add_pooling_layer=False)  # type: ignore[no-untyped-call]
+    model: Any = BertModel(BertConfig.from_pretrained(minilm), add_pooling_layer=False)
     weights = {k: v.float() for k, v in load_file(minilm / "model.safetensors").items()}
     model.load_state_dict(weights, strict=False)
     model.requires_grad_(False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lazaretto.agents.album import Album, Keepsake
+from lazaretto.agents.album import Album, AlbumItem
 from lazaretto.agents.history import History
 from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.agents.turn import AgentState
@@ -21,7 +21,7 @@ def agent_id(index: int) -> str:
 
 def populate(
     scenario: Scenario,
-    pool: Sequence[Keepsake],
+    pool: Sequence[AlbumItem],
     viruses: Sequence[Virus] = (),
     personas: Sequence[Persona] | None = None,
 ) -> tuple[AgentState, ...]:
@@ -51,7 +51,7 @@ def _infect(scenario: Scenario, agents: list[AgentState], viruses: Sequence[Viru
     else:
         chosen = rng.sample(range(scenario.agents), scenario.infected)
     for order, index in enumerate(chosen):
-        agent, virus = agents[index], viruses[order % len(viruses)].keepsake
+        agent, virus = agents[index], viruses[order % len(viruses)].album_item
         if scenario.placement == "first":
             album = agent.album.add(virus)
         else:

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from lazaretto.agents.album import Album, Keepsake
+from lazaretto.agents.album import Album, AlbumItem
 from lazaretto.agents.history import History
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
@@ -23,13 +23,13 @@ from lazaretto_lab.worlds.album_chat.trace import RoundTrace
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class CheckpointState:
     """What a checkpoint gives back."""
 
     rounds: tuple[RoundTrace, ...]
     agents: tuple[AgentState, ...]
     defence: Mapping[str, Any]
-    made: tuple[Keepsake, ...]
+    made: tuple[AlbumItem, ...]
     """Contents that a defence brought in."""
 
 
@@ -44,7 +44,7 @@ class Checkpoint:
         self._state = self.folder / "state.json"
         self._contents = self.folder / "contents"
 
-    def load(self, start: Sequence[AgentState], keepsakes: Mapping[str, Keepsake]) -> Saved | None:
+    def load(self, start: Sequence[AgentState], album_items: Mapping[str, AlbumItem]) -> CheckpointState | None:
         """The run so far, or None when it has not begun. ``start`` are the agents before round 0."""
         if not self._state.exists():
             self._rounds.unlink(missing_ok=True)
@@ -59,13 +59,13 @@ class Checkpoint:
         lines = self._rounds.read_bytes().split(b"\n")[: state["rounds"]] if state["rounds"] else []
         self._rounds.write_bytes(b"".join(line + b"\n" for line in lines))
         made = tuple(self._read_content(content) for content in state["contents"])
-        known = {**keepsakes, **{keepsake.key: keepsake for keepsake in made}}
+        known = {**album_items, **{album_item.key: album_item for album_item in made}}
         agents = tuple(_agent(agent, kept, known) for agent, kept in zip(start, state["agents"], strict=True))
         rounds = tuple(RoundTrace.from_json(orjson.loads(line)) for line in lines)
-        return Saved(rounds, agents, state["defence"], made)
+        return CheckpointState(rounds, agents, state["defence"], made)
 
     def save(
-        self, trace: RoundTrace, agents: Sequence[AgentState], made: Sequence[Keepsake], defence: Mapping[str, Any]
+        self, trace: RoundTrace, agents: Sequence[AgentState], made: Sequence[AlbumItem], defence: Mapping[str, Any]
     ) -> None:
         """A round is done. ``made`` are contents that came from a defence and not from the pool."""
         with self._rounds.open("ab") as handle:
@@ -76,23 +76,23 @@ class Checkpoint:
             "fingerprint": self.fingerprint,
             "rounds": trace.round_index + 1,
             "agents": [_kept(agent) for agent in agents],
-            "contents": [self._write_content(keepsake) for keepsake in made],
+            "contents": [self._write_content(album_item) for album_item in made],
             "defence": dict(defence),
         }
         _replace(self._state, orjson.dumps(state))
 
-    def _write_content(self, keepsake: Keepsake) -> dict[str, str]:
+    def _write_content(self, album_item: AlbumItem) -> dict[str, str]:
         self._contents.mkdir(exist_ok=True)
-        place = self._contents / keepsake.key
+        place = self._contents / album_item.key
         if not place.exists():
-            _replace(place, keepsake.note.encode() if keepsake.is_note else keepsake.picture)
-        return {"key": keepsake.key, "title": keepsake.title, "kind": "note" if keepsake.is_note else "picture"}
+            _replace(place, album_item.note.encode() if album_item.is_note else album_item.picture)
+        return {"key": album_item.key, "title": album_item.title, "kind": "note" if album_item.is_note else "picture"}
 
-    def _read_content(self, made: Mapping[str, str]) -> Keepsake:
+    def _read_content(self, made: Mapping[str, str]) -> AlbumItem:
         data = (self._contents / made["key"]).read_bytes()
         if made["kind"] == "note":
-            return Keepsake(made["key"], made["title"], note=data.decode())
-        return Keepsake(made["key"], made["title"], picture=data)
+            return AlbumItem(made["key"], made["title"], note=data.decode())
+        return AlbumItem(made["key"], made["title"], picture=data)
 
 
 def _kept(agent: AgentState) -> dict[str, Any]:
@@ -102,8 +102,8 @@ def _kept(agent: AgentState) -> dict[str, Any]:
     }
 
 
-def _agent(agent: AgentState, kept: Mapping[str, Any], keepsakes: Mapping[str, Keepsake]) -> AgentState:
-    album = Album(agent.album.size, tuple(keepsakes[key] for key in kept["album"]))
+def _agent(agent: AgentState, kept: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> AgentState:
+    album = Album(agent.album.size, tuple(album_items[key] for key in kept["album"]))
     history = History(agent.history.size, tuple(ChatRecord(q, a) for q, a in kept["history"]))
     return replace(agent, album=album, history=history)
 

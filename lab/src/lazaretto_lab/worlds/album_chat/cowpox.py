@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from lazaretto.agents.album import Keepsake
+from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.turn import Turn
 from lazaretto.errors import InputError
 from lazaretto.models.protocol import Message, Request
@@ -27,7 +27,7 @@ DEFENDER_SHARE = 0.03
 PUBLISHED_ACCURACY = 0.847
 """How often the published analysis is right after one turn."""
 
-CureMaker = Callable[[Keepsake, str], Keepsake]
+CureMaker = Callable[[AlbumItem, str], AlbumItem]
 """(suspect, what was said about it) -> its cure. Called once per suspect and run."""
 
 
@@ -92,7 +92,9 @@ class ModelAnalyst:
     async def suspects(self, outputs: Sequence[str], view: View) -> list[bool]:
         """An answer that is neither yes nor no counts as no: a defender that cannot tell does not act."""
         requests = [_yes_no(question, said) for said in outputs for question in QUESTIONS[: self.turns]]
-        answers = [bool(re.match(r"\W*yes\b", said.text, re.IGNORECASE)) for said in await view.mind.say(requests)]
+        answers = [
+            bool(re.match(r"\W*yes\b", said.text, re.IGNORECASE)) for said in await view.agent_model.say(requests)
+        ]
         votes = [sum(answers[i : i + self.turns]) for i in range(0, len(answers), self.turns)]
         return [2 * count > self.turns for count in votes]
 
@@ -110,7 +112,7 @@ class Cowpox:
             raise InputError("share", f"{share}", "Use more than 0, at most 1")
         self.analyst, self.make_cure, self.share = analyst, make_cure, share
         self.name = f"cowpox, {share:g} of agents defend, {analyst.name}"
-        self.cures: dict[str, Keepsake] = {}
+        self.cures: dict[str, AlbumItem] = {}
         """Cure of each suspect, by the suspect's key."""
 
     def defenders(self, view: View) -> frozenset[int]:
@@ -135,7 +137,7 @@ class Cowpox:
         verdicts = await self.analyst.suspects(outputs, view)
         changes = []
         for index, (place, turn) in enumerate(heard):
-            suspect, agent = turn.retrieval.keepsake, view.agents[place]
+            suspect, agent = turn.retrieval.album_item, view.agents[place]
             said = [
                 output for output, bad in zip(outputs[2 * index :][:2], verdicts[2 * index :][:2], strict=True) if bad
             ]
@@ -146,7 +148,7 @@ class Cowpox:
                 changes.append(Change(replace(agent, album=agent.album.add(cure)), "cure"))
         return changes
 
-    async def _cure(self, suspect: Keepsake, said: str) -> Keepsake:
+    async def _cure(self, suspect: AlbumItem, said: str) -> AlbumItem:
         if suspect.key not in self.cures:
             self.cures[suspect.key] = await asyncio.to_thread(self.make_cure, suspect, said)
         return self.cures[suspect.key]
@@ -155,6 +157,6 @@ class Cowpox:
         """Which cure belongs to which suspect."""
         return {"cures": {suspect: cure.key for suspect, cure in self.cures.items()}}
 
-    def restore(self, snapshot: Mapping[str, Any], keepsakes: Mapping[str, Keepsake]) -> None:
+    def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
         """The cures of the run so far."""
-        self.cures = {suspect: keepsakes[cure] for suspect, cure in snapshot["cures"].items()}
+        self.cures = {suspect: album_items[cure] for suspect, cure in snapshot["cures"].items()}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lazaretto.agents.album import Keepsake, picture_keepsake
+from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.prompts import answer_request, question_request
 from lazaretto_lab.attacks.infectious.chats import Chat
 from lazaretto_lab.attacks.infectious.craft import Search, replanned
@@ -54,7 +54,7 @@ class PocketCures:
         self,
         models: PocketGradients,
         chats: Callable[[int], Sequence[Chat]],
-        base: Keepsake,
+        base: AlbumItem,
         folder: Path,
         settings: CureSettings | None = None,
         made_before: Path | None = None,
@@ -62,20 +62,20 @@ class PocketCures:
         self.models, self.chats, self.base, self.folder, self.made_before = models, chats, base, folder, made_before
         self.settings = settings or CureSettings()
 
-    def __call__(self, suspect: Keepsake, said: str) -> Keepsake:
+    def __call__(self, suspect: AlbumItem, said: str) -> AlbumItem:
         """The cure for a suspect that made somebody say ``said``."""
         name = f"{self._key(suspect, said)}.png"
         for folder in (self.made_before, self.folder):
             if folder is not None and (folder / name).is_file():
-                return picture_keepsake((folder / name).read_bytes(), self.base.title)
+                return picture_item((folder / name).read_bytes(), self.base.title)
         data = self._search(suspect, said)
         self.folder.mkdir(parents=True, exist_ok=True)
         beside = (self.folder / name).with_suffix(".part")
         beside.write_bytes(data)
         beside.replace(self.folder / name)
-        return picture_keepsake(data, self.base.title)
+        return picture_item(data, self.base.title)
 
-    def _search(self, suspect: Keepsake, said: str) -> bytes:
+    def _search(self, suspect: AlbumItem, said: str) -> bytes:
         from PIL import Image
 
         chats = self._lessons(suspect, said)
@@ -92,7 +92,7 @@ class PocketCures:
             pass
         return png_bytes(Image.fromarray(search.result().pixels))
 
-    def _lessons(self, suspect: Keepsake, said: str) -> list[Chat]:
+    def _lessons(self, suspect: AlbumItem, said: str) -> list[Chat]:
         """The chats with the suspect in every album and its sentence in some of the histories."""
         rng = random.Random(f"cure:{self.settings.seed}")
         lessons, records = [], []
@@ -104,7 +104,7 @@ class PocketCures:
             lessons.append(replace(known, album=tuple(held)))
         return replanned(self.models, lessons, records)
 
-    def _key(self, suspect: Keepsake, said: str) -> str:
+    def _key(self, suspect: AlbumItem, said: str) -> str:
         models = (self.models.vlm.fingerprint, self.models.clip.fingerprint)
         facts = (suspect.key, said, self.base.key, repr(self.settings), str(RECIPE), BENIGN, *models)
         return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:24]

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from lazaretto.agents.album import Keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.turn import AgentState, Turn
 from lazaretto_lab.worlds.streams import Pair
 
@@ -25,7 +25,7 @@ class View:
     agents: tuple[AgentState, ...]
     pairs: tuple[Pair, ...]
     """Who meets whom in this round: (questioner, answerer) by place in ``agents``."""
-    mind: Mind
+    agent_model: AgentModel
     """Rehearsals think with this; what they spend is counted as the defence's."""
     seed: int
     """Draw from ``streams.stream(seed, "<name of the defence>", round_index)`` and nothing else."""
@@ -60,8 +60,8 @@ class Defence(Protocol):
         """Everything it must remember, as JSON data."""
         ...
 
-    def restore(self, snapshot: Mapping[str, Any], keepsakes: Mapping[str, Keepsake]) -> None:
-        """Become what ``snapshot`` says; ``keepsakes`` holds all contents of the run by key."""
+    def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
+        """Become what ``snapshot`` says; ``album_items`` holds all contents of the run by key."""
         ...
 
 
@@ -82,5 +82,5 @@ class NoDefence:
         """Nothing to remember."""
         return {}
 
-    def restore(self, snapshot: Mapping[str, Any], keepsakes: Mapping[str, Keepsake]) -> None:
+    def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
         """Nothing to restore."""

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lazaretto.agents.album import Keepsake, note_keepsake, picture_keepsake
+from lazaretto.agents.album import AlbumItem, note_item, picture_item
 from lazaretto.agents.prompts import picture_title
 from lazaretto_lab.worlds.scenes.album import PoolPicture, album_pool, folder_pool
 from lazaretto_lab.worlds.scenes.scene import Scene, scene_pool
 from lazaretto_lab.worlds.streams import stream
 
 
-def scene_pictures(count: int, seed: int) -> tuple[Keepsake, ...]:
+def scene_pictures(count: int, seed: int) -> tuple[AlbumItem, ...]:
     """``count`` pictures drawn by our own generator."""
     return _kept(album_pool(count, seed))
 
 
-def folder_pictures(folder: str | Path, count: int | None, seed: int) -> tuple[Keepsake, ...]:
+def folder_pictures(folder: str | Path, count: int | None, seed: int) -> tuple[AlbumItem, ...]:
     """Pictures of a folder; a file that cannot be read is an error that names it."""
     return _kept(folder_pool(folder, count, seed))
 
 
-def scene_notes(count: int, seed: int) -> tuple[Keepsake, ...]:
+def scene_notes(count: int, seed: int) -> tuple[AlbumItem, ...]:
     """``count`` notes that say what a drawn picture would show."""
     rng = stream(seed, "notes")
     scenes = scene_pool(count, seed)
-    return tuple(note_keepsake(_note(scene, rng.random() < 0.5), scene.caption) for scene in scenes)
+    return tuple(note_item(_note(scene, rng.random() < 0.5), scene.caption) for scene in scenes)
 
 
 def _note(scene: Scene, seen: bool) -> str:
@@ -34,5 +34,5 @@ def _note(scene: Scene, seen: bool) -> str:
     return f"{head} {scene.subject} {scene.place}."
 
 
-def _kept(pictures: tuple[PoolPicture, ...]) -> tuple[Keepsake, ...]:
-    return tuple(picture_keepsake(picture.data, picture_title(picture.file_name)) for picture in pictures)
+def _kept(pictures: tuple[PoolPicture, ...]) -> tuple[AlbumItem, ...]:
+    return tuple(picture_item(picture.data, picture_title(picture.file_name)) for picture in pictures)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lazaretto.agents.album import Keepsake
+from lazaretto.agents.album import AlbumItem
 from lazaretto.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
 class Virus:
-    """One infectious keepsake and the sentence it makes agents say."""
+    """One infectious album item and the sentence it makes agents say."""
 
-    keepsake: Keepsake
+    album_item: AlbumItem
     target: str
     """A harmless marker sentence or tool-call string; saying it is the symptom."""
 

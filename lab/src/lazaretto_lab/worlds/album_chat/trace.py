@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lazaretto.agents.album import Keepsake
-from lazaretto.agents.model import Spent
+from lazaretto.agents.album import AlbumItem
+from lazaretto.agents.model import Usage
 from lazaretto.agents.turn import AgentState
 from lazaretto.ledger.drafts import seen_draft
 from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass, plain
@@ -61,9 +61,9 @@ class RoundTrace:
     round_index: int
     turns: tuple[TurnTrace, ...]
     changes: tuple[ChangeTrace, ...] = ()
-    spent: Spent = field(default_factory=Spent)
+    spent: Usage = field(default_factory=Usage)
     """What the turns asked of the models."""
-    spent_by_defence: Spent = field(default_factory=Spent)
+    spent_by_defence: Usage = field(default_factory=Usage)
 
     def to_json(self) -> dict[str, Any]:
         """The round as JSON data."""
@@ -79,8 +79,8 @@ class RoundTrace:
             tuple(
                 ChangeTrace(c["agent"], c["reason"], tuple(c["added"]), tuple(c["removed"])) for c in data["changes"]
             ),
-            Spent(**data["spent"]),
-            Spent(**data["spent_by_defence"]),
+            Usage(**data["spent"]),
+            Usage(**data["spent_by_defence"]),
         )
 
     @property
@@ -109,25 +109,25 @@ class LedgerScribe:
         """Everything the agents hold before round 0."""
         drafts = [Draft(EventKind.NOTED, self.mark("start"), body=dict(note), time=0.0)]
         for index, agent in enumerate(agents):
-            for keepsake in agent.album:
-                drafts += self._seen_draft(index, keepsake, (), SourceClass.UNTRUSTED_DOCUMENT, 0.0)
+            for album_item in agent.album:
+                drafts += self._seen_draft(index, album_item, (), SourceClass.UNTRUSTED_DOCUMENT, 0.0)
         return drafts
 
     def mark(self, name: str) -> str:
         """Subject of the note that every batch begins with: where it is there, the batch was written."""
         return f"run_{self.run}_{name}"
 
-    def round_events(self, trace: RoundTrace, keepsakes: Mapping[str, Keepsake]) -> list[Draft]:
+    def round_events(self, trace: RoundTrace, album_items: Mapping[str, AlbumItem]) -> list[Draft]:
         """One round, to be appended at once."""
         time = float(trace.round_index)
         body = {"round": trace.round_index, "symptomatic": sorted(trace.symptomatic), "changes": plain(trace.changes)}
         drafts = [Draft(EventKind.NOTED, self.mark(f"round_{trace.round_index}"), body=body, time=time)]
         for change in trace.changes:
             for key in dict.fromkeys(change.added):
-                drafts += self._seen_draft(change.agent, keepsakes[key], (), SourceClass.SYSTEM, time)
+                drafts += self._seen_draft(change.agent, album_items[key], (), SourceClass.SYSTEM, time)
         for place, turn in enumerate(trace.turns):
             if not turn.fault:
-                drafts += self._turn_events(place, turn, keepsakes[turn.key], trace.round_index)
+                drafts += self._turn_events(place, turn, album_items[turn.key], trace.round_index)
         return drafts
 
     def replay(self, agents: Sequence[AgentState], rounds: Iterable[RoundTrace]) -> None:
@@ -137,7 +137,7 @@ class LedgerScribe:
             self._seen.update(self.item_id(c.agent, key) for c in trace.changes for key in c.added)
             self._seen.update(self.item_id(t.answerer, t.key) for t in trace.turns if not t.fault)
 
-    def _turn_events(self, place: int, turn: TurnTrace, keepsake: Keepsake, round_index: int) -> list[Draft]:
+    def _turn_events(self, place: int, turn: TurnTrace, album_item: AlbumItem, round_index: int) -> list[Draft]:
         time = float(round_index)
         asker, replier = agent_id(turn.questioner), agent_id(turn.answerer)
         shown, kept = self.item_id(turn.questioner, turn.key), self.item_id(turn.answerer, turn.key)
@@ -149,7 +149,7 @@ class LedgerScribe:
         if kept in self._seen:
             drafts.append(Draft(EventKind.DERIVED, kept, replier, {"parent": shown}, time))
         else:
-            drafts += self._seen_draft(turn.answerer, keepsake, (shown,), SourceClass.AGENT_MESSAGE, time)
+            drafts += self._seen_draft(turn.answerer, album_item, (shown,), SourceClass.AGENT_MESSAGE, time)
         drafts += [
             seen_draft(_message(asked, asker, turn.question, (shown,), time)),
             Draft(EventKind.SENT, asked, asker, {"to": replier}, time),
@@ -159,15 +159,15 @@ class LedgerScribe:
         return drafts
 
     def _seen_draft(
-        self, agent: int, keepsake: Keepsake, parents: tuple[str, ...], source: SourceClass, time: float
+        self, agent: int, album_item: AlbumItem, parents: tuple[str, ...], source: SourceClass, time: float
     ) -> list[Draft]:
-        item = self.item_id(agent, keepsake.key)
+        item = self.item_id(agent, album_item.key)
         if item in self._seen:
             return []
         self._seen.add(item)
-        channel = Channel.MEMORY if keepsake.is_note else Channel.IMAGE
-        image = None if keepsake.is_note else keepsake.key
-        text = keepsake.note if keepsake.is_note else keepsake.title
+        channel = Channel.MEMORY if album_item.is_note else Channel.IMAGE
+        image = None if album_item.is_note else album_item.key
+        text = album_item.note if album_item.is_note else album_item.title
         return [
             seen_draft(Observation(agent_id(agent), channel, text, image, None, parents, source, time=time, id=item))
         ]

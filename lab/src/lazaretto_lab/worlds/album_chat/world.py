@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from lazaretto.agents.album import Keepsake
-from lazaretto.agents.model import Mind
+from lazaretto.agents.album import AlbumItem
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, Turn, play, remember
 from lazaretto.errors import InputError
@@ -45,13 +45,13 @@ class Outcome:
 
 
 class AlbumChat:
-    """One run of the world, from a scenario, a mind, a pool of keepsakes, viruses and a defence."""
+    """One run of the world, from a scenario, a mind, a pool of album items, viruses and a defence."""
 
     def __init__(
         self,
         scenario: Scenario,
-        mind: Mind,
-        pool: Sequence[Keepsake],
+        agent_model: AgentModel,
+        pool: Sequence[AlbumItem],
         viruses: Sequence[Virus] = (),
         *,
         defence: Defence | None = None,
@@ -59,15 +59,15 @@ class AlbumChat:
         ledger: Ledger | None = None,
         folder: Path | str | None = None,
     ) -> None:
-        self.scenario, self.mind, self.viruses = scenario, mind, tuple(viruses)
+        self.scenario, self.agent_model, self.viruses = scenario, agent_model, tuple(viruses)
         self.defence = defence or NoDefence()
         self.agents = populate(scenario, pool, viruses, personas)
         self.rounds: list[RoundTrace] = []
         self.fingerprint = self._fingerprint()
         """Names the run: equal for equal scenario, population, viruses, models and defence."""
         self._places = {agent.id: place for place, agent in enumerate(self.agents)}
-        self._keepsakes = {k.key: k for k in (*pool, *(v.keepsake for v in viruses))}
-        self._made: dict[str, Keepsake] = {}
+        self._keepsakes = {k.key: k for k in (*pool, *(v.album_item for v in viruses))}
+        self._made: dict[str, AlbumItem] = {}
         self._met = {k.key for agent in self.agents for k in agent.album}
         self._ledger, self._scribe = ledger, LedgerScribe(self.fingerprint[:12])
         self._checkpoint = Checkpoint(folder, self.fingerprint) if folder is not None else None
@@ -80,7 +80,7 @@ class AlbumChat:
             if progress is not None:
                 progress(trace)
         return Outcome(
-            self.scenario, tuple(self.rounds), self.agents, self.mind.embedder.images_encoded, len(self._met)
+            self.scenario, tuple(self.rounds), self.agents, self.agent_model.embedder.images_encoded, len(self._met)
         )
 
     async def step(self) -> RoundTrace:
@@ -88,12 +88,12 @@ class AlbumChat:
         index = len(self.rounds)
         reference = self.scenario.pairing == "reference"
         pairs = tuple(pairs_of_round(self.scenario.seed, self.scenario.agents, index, reference))
-        start = self.mind.spent
+        start = self.agent_model.spent
         changes = self._apply(await self.defence.before_round(self._view(index, pairs)))
-        defended = self.mind.spent
+        defended = self.agent_model.spent
         carriers = [self._carries(agent) for agent in self.agents]
-        turns = await play([(self.agents[q], self.agents[a]) for q, a in pairs], self.mind)
-        played = self.mind.spent
+        turns = await play([(self.agents[q], self.agents[a]) for q, a in pairs], self.agent_model)
+        played = self.agent_model.spent
         self._remember(pairs, turns)
         changes += self._apply(await self.defence.after_round(self._view(index, pairs), turns))
         trace = RoundTrace(
@@ -101,7 +101,7 @@ class AlbumChat:
             tuple(self._trace(pair, turn, carriers[pair[0]]) for pair, turn in zip(pairs, turns, strict=True)),
             tuple(changes),
             played - defended,
-            (defended - start) + (self.mind.spent - played),
+            (defended - start) + (self.agent_model.spent - played),
         )
         self._write(trace)
         return trace
@@ -111,10 +111,10 @@ class AlbumChat:
         return self._scribe.item_id(agent, key)
 
     def _view(self, index: int, pairs: tuple[Pair, ...]) -> View:
-        return View(index, self.agents, pairs, self.mind, self.scenario.seed)
+        return View(index, self.agents, pairs, self.agent_model, self.scenario.seed)
 
     def _carries(self, agent: AgentState) -> bool:
-        return any(virus.keepsake.key in agent.album for virus in self.viruses)
+        return any(virus.album_item.key in agent.album for virus in self.viruses)
 
     def _remember(self, pairs: Sequence[Pair], turns: Sequence[Turn]) -> None:
         agents = list(self.agents)
@@ -130,10 +130,10 @@ class AlbumChat:
                 raise InputError("defence", f"{self.defence.name} changed an unknown agent {change.state.id!r}")
             before = Counter(k.key for k in agents[place].album)
             after = Counter(k.key for k in change.state.album)
-            for keepsake in change.state.album:
-                if keepsake.key not in self._keepsakes:
-                    self._keepsakes[keepsake.key] = self._made[keepsake.key] = keepsake
-                self._met.add(keepsake.key)
+            for album_item in change.state.album:
+                if album_item.key not in self._keepsakes:
+                    self._keepsakes[album_item.key] = self._made[album_item.key] = album_item
+                self._met.add(album_item.key)
             agents[place] = change.state
             added, removed = tuple((after - before).elements()), tuple((before - after).elements())
             traces.append(ChangeTrace(place, change.reason, added, removed))
@@ -142,8 +142,8 @@ class AlbumChat:
 
     def _trace(self, pair: Pair, turn: Turn, carried: bool) -> TurnTrace:
         got = turn.retrieval
-        key = got.keepsake.key if got.keepsake is not None else ""
-        virus = next((place for place, v in enumerate(self.viruses) if v.keepsake.key == key), -1)
+        key = got.album_item.key if got.album_item is not None else ""
+        virus = next((place for place, v in enumerate(self.viruses) if v.album_item.key == key), -1)
         return TurnTrace(
             *pair, key, got.slot, got.score, got.plan, turn.question, turn.answer, turn.fault, carried, virus,
             asked_symptom=not turn.void and self._shows(turn.question),
@@ -181,7 +181,7 @@ class AlbumChat:
         if saved is None:
             return
         self.rounds, self.agents = list(saved.rounds), saved.agents
-        self._made = {keepsake.key: keepsake for keepsake in saved.made}
+        self._made = {album_item.key: album_item for album_item in saved.made}
         self._keepsakes.update(self._made)
         self._scribe.replay(start, saved.rounds)
         self._met.update(key for trace in saved.rounds for change in trace.changes for key in change.added)
@@ -191,8 +191,8 @@ class AlbumChat:
         facts = {
             "scenario": plain(self.scenario),
             "agents": [[plain(agent.persona), [(k.key, k.title) for k in agent.album]] for agent in self.agents],
-            "viruses": [[virus.keepsake.key, virus.keepsake.title, virus.target] for virus in self.viruses],
-            "models": [self.mind.chat.name, self.mind.embedder.name, self.mind.max_tokens],
+            "viruses": [[virus.album_item.key, virus.album_item.title, virus.target] for virus in self.viruses],
+            "models": [self.agent_model.chat.name, self.agent_model.embedder.name, self.agent_model.max_tokens],
             "defence": self.defence.name,
         }
         return hashlib.sha256(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -23,7 +23,7 @@ class PoolPicture:
 
     file_name: str
     data: bytes
-    """Encoded picture."""
+    """EncodedTexts picture."""
 
 
 def album_pool(count: int, seed: int) -> tuple[PoolPicture, ...]:

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto_lab.attacks.memory import CAMOUFLAGE_COSINE, Crafted, Injection, camouflage, collusion, instruction
+from lazaretto_lab.attacks.memory import CAMOUFLAGE_COSINE, CraftedPoison, Injection, camouflage, collusion, instruction
 from lazaretto_lab.attacks.memory.craft import Memories
 from lazaretto_lab.worlds.shared_memory.log import VOCABULARY, Log
 from lazaretto_lab.worlds.shared_memory.pool import Pool
@@ -104,7 +104,7 @@ class Adversary:
         mine = (log.team[: self._size] == team) & (log.kind[: self._size] == 0)
         return np.flatnonzero(mine)[-SAMPLE:]
 
-    def _write(self, log: Log, rows: Ints, crafted: Crafted, where: tuple[Ints, Ints]) -> None:
+    def _write(self, log: Log, rows: Ints, crafted: CraftedPoison, where: tuple[Ints, Ints]) -> None:
         made = crafted.memories
         if self._chooser is not None:
             made = self._chooser.choose(made, log.reference[rows], (*where, log.parents[rows]))
@@ -112,16 +112,16 @@ class Adversary:
         log.tags[rows], log.cosine[rows] = made.tags, crafted.cosine
         log.taint[rows] = np.linalg.norm(made.action - log.reference[rows], axis=1)
 
-    def _instruct(self, log: Log, anchors: Ints) -> Crafted:
+    def _instruct(self, log: Log, anchors: Ints) -> CraftedPoison:
         return instruction(log.memories(anchors), log.reference[anchors], VOCABULARY, self._rng)
 
-    def _collude(self, log: Log, anchors: Ints, group: Ints, rows: Ints) -> Crafted:
+    def _collude(self, log: Log, anchors: Ints, group: Ints, rows: Ints) -> CraftedPoison:
         first = np.unique(group, return_index=True, return_inverse=True)
         leaders = anchors[first[1][first[2]]]
         log.reference[rows] = log.reference[leaders]
         return collusion(log.memories(leaders), log.reference[leaders], group, self._rng)
 
-    def _hide_among(self, log: Log, pool: Pool, where: tuple[Ints, Ints, int]) -> Crafted:
+    def _hide_among(self, log: Log, pool: Pool, where: tuple[Ints, Ints, int]) -> CraftedPoison:
         team, rows, index = where
         picked = [self._pick(int(t), index, pool, log) for t in team]
         stacked = [

@@ -22,7 +22,7 @@ IMPORTANCE = 1.6
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieved:
+class MemoryHits:
     """What each agent found: (teams, agents, k)."""
 
     ids: NDArray[np.int64]
@@ -54,7 +54,7 @@ class Pool:
         self._next = np.zeros((teams, MAX_AGENTS), dtype=np.int64)
         self._owner = np.repeat(np.arange(MAX_AGENTS), scenario.window)
 
-    def retrieve(self, queries: Floats) -> Retrieved:
+    def retrieve(self, queries: Floats) -> MemoryHits:
         """The nearest memories that each agent may read."""
         distance = self._norms[:, None] - self._bonus[:, None] - 2 * (queries @ self._keys.transpose(0, 2, 1))
         closed = ~self._shared[:, None] & (self._owner != np.arange(MAX_AGENTS)[:, None])
@@ -65,7 +65,7 @@ class Pool:
         weight = likeness / (likeness.sum(-1, keepdims=True) + DOUBT)
         rows = np.arange(len(best))[:, None, None]
         ids = np.where(weight > MIN_WEIGHT, self.ids[rows, best], -1)
-        return Retrieved(
+        return MemoryHits(
             ids, weight.astype(np.float32), self._action[rows, best], self._taint[rows, best], self._hops[rows, best]
         )
 

@@ -18,7 +18,7 @@ from lazaretto_lab.attacks.memory import schedule
 from lazaretto_lab.attacks.memory.craft import Memories
 from lazaretto_lab.worlds.shared_memory.adversary import Adversary, Chooser
 from lazaretto_lab.worlds.shared_memory.log import AFFECTED, VOCABULARY, Log, empty_log, trimmed
-from lazaretto_lab.worlds.shared_memory.pool import Pool, Retrieved, keys_of
+from lazaretto_lab.worlds.shared_memory.pool import MemoryHits, Pool, keys_of
 from lazaretto_lab.worlds.shared_memory.scenario import DOMAINS, MAX_AGENTS, Scenario
 from lazaretto_lab.worlds.shared_memory.tasks import View, make_task
 
@@ -57,7 +57,7 @@ class Rewriting:
 
 
 @dataclass(frozen=True, slots=True)
-class Mending:
+class MendResult:
     """What a defence changes in memories that are already there."""
 
     hide: NDArray[np.int64]
@@ -73,7 +73,7 @@ class Screen(Protocol):
         """True for each memory to hold back."""
         ...
 
-    def mend(self, round_index: int) -> Mending | None:
+    def mend(self, round_index: int) -> MendResult | None:
         """Called once per round, after the writes."""
         ...
 
@@ -150,7 +150,7 @@ def _joined(views: list[View]) -> View:
     return View(state, context, reference, topic)
 
 
-def _decide(run: _Run, view: View) -> tuple[Floats, Retrieved]:
+def _decide(run: _Run, view: View) -> tuple[Floats, MemoryHits]:
     """The executed actions: own judgement and what was found, in the scenario's proportion."""
     settings, rng = run.scenario, run.rng
     found = run.pool.retrieve(keys_of(view.state, view.context))
@@ -169,7 +169,7 @@ def _decide(run: _Run, view: View) -> tuple[Floats, Retrieved]:
 
 
 def _record(
-    run: _Run, index: int, view: View, active: NDArray[np.bool_], done: tuple[Floats, Retrieved]
+    run: _Run, index: int, view: View, active: NDArray[np.bool_], done: tuple[Floats, MemoryHits]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Write each active agent's memory into the log; returns the teams and slots they take."""
     settings, rng, log = run.scenario, run.rng, run.log

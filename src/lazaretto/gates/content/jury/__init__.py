@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lazaretto.gates.content.arbitration import Order
     from lazaretto.gates.content.library import CaseLibrary
-    from lazaretto.gates.content.panel import Table
+    from lazaretto.gates.content.panel import Panel
     from lazaretto.gates.content.records import InputKind
 
 
-def embedded_table(
+def embedded_panel(
     library: CaseLibrary | None,
     precedents: int = 3,
     without: Collection[str] = (),
     orders: Mapping[InputKind, Order] | None = None,
-) -> Table:
+) -> Panel:
     """The table with the shipped models in every seat; ``without`` names seats to leave empty."""
     from lazaretto.gates.content.jury.debaters import JuryArbiter, JuryDebater
     from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
     from lazaretto.gates.content.jury.scorer import shipped_models
     from lazaretto.gates.content.jury.supporter import JurySupporter
-    from lazaretto.gates.content.panel import Table
+    from lazaretto.gates.content.panel import Panel
     from lazaretto.gates.content.records import Role
 
     models = shipped_models()
-    return Table(
+    return Panel(
         "embedded",
         JuryPreprocessor(),
         JuryArbiter(models, orders),

@@ -13,18 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lazaretto.gates.content.arbitration import CONFIRMED, DEFAULT, EXONERATED, RULES, UNDECIDED, Order, label_for
-from lazaretto.gates.content.jury.scorer import JuryModels, Reading, Settings, Span, log_odds, sigmoid
+from lazaretto.gates.content.jury.scorer import JuryModels, JuryScores, Settings, Span, log_odds, sigmoid
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
-    Charge,
+    DebateState,
     Finding,
-    Hearing,
     InputKind,
     Label,
     Precedent,
-    Prepared,
+    PreparedContent,
     Role,
-    Turn,
+    RoleCost,
+    Speech,
 )
 from lazaretto.types import Evidence
 
@@ -72,7 +72,7 @@ def precedent_evidence(precedents: Sequence[Precedent]) -> float:
 
 
 def debated(settings: Settings, role: Role, odds: Mapping[Role, float], evidence: float) -> float:
-    """A debater's log-odds after hearing both sides; a side that is absent is taken to agree with the other."""
+    """A debater's log-odds after debate both sides; a side that is absent is taken to agree with the other."""
     offset, strict, loose, pull = settings.debate[role.value]
     own = odds[role]
     return offset + strict * odds.get(Role.STRICT, own) + loose * odds.get(Role.LOOSE, own) + pull * evidence
@@ -85,39 +85,39 @@ class JuryDebater:
     role: Role
     models: JuryModels
 
-    async def argue(self, hearing: Hearing) -> Turn:
+    async def argue(self, debate: DebateState) -> Speech:
         """Its risk, the spans that moved it, and what changed since the last round."""
         started = time.perf_counter()
-        reading = await asyncio.to_thread(self.models.read, hearing.prepared)
-        explicit = float(hearing.prepared.facts.get("explicit", 0.0))
+        reading = await asyncio.to_thread(self.models.read, debate.prepared)
+        explicit = float(debate.prepared.facts.get("explicit", 0.0))
         if reading is None:
             score, argument, quotes, hazards = _unread(explicit)
             ms = (time.perf_counter() - started) * 1000.0
-            return Turn(self.role, hearing.round, argument, score, quotes, hazards, charge=self._charge(ms, 0))
+            return Speech(self.role, debate.round, argument, score, quotes, hazards, role_cost=self._role_cost(ms, 0))
         settings = self.models.settings[reading.head]
         odds: dict[Role, float] = {
-            r: log_odds(s[0]) for r, s in hearing.scores.items() if s and r in (Role.STRICT, Role.LOOSE)
+            r: log_odds(s[0]) for r, s in debate.scores.items() if s and r in (Role.STRICT, Role.LOOSE)
         }
         own = reading.seats[self.role].odds
-        if hearing.round == 1:
+        if debate.round == 1:
             risk = float(sigmoid(own))
         else:
             odds.setdefault(self.role, own)
-            risk = float(sigmoid(debated(settings, self.role, odds, precedent_evidence(hearing.briefing.precedents))))
-        if reading.head == "lettering" or hearing.prepared.description == PLACEHOLDER:
+            risk = float(sigmoid(debated(settings, self.role, odds, precedent_evidence(debate.briefing.precedents))))
+        if reading.head == "lettering" or debate.prepared.description == PLACEHOLDER:
             risk = max(risk, explicit if explicit >= _EXPLICIT else 0.0)
-        before = hearing.last_score(self.role)
+        before = debate.last_score(self.role)
         moved = 0.0 if before is None else risk - before
-        conceded = hearing.round > 1 and (moved < -_CONCEDES if self.role is Role.STRICT else moved > _CONCEDES)
-        quotes = _quotes(reading.seats[self.role].spans, self.role, hearing.prepared)
+        conceded = debate.round > 1 and (moved < -_CONCEDES if self.role is Role.STRICT else moved > _CONCEDES)
+        quotes = _quotes(reading.seats[self.role].spans, self.role, debate.prepared)
         hazards = _hazards(reading) if self.role is Role.STRICT and risk >= settings.threshold else ()
-        argument = _argument(self.role, hearing, reading, risk, moved)
+        argument = _argument(self.role, debate, reading, risk, moved)
         ms = (time.perf_counter() - started) * 1000.0
-        tokens = reading.tokens if hearing.round == 1 else 0
-        return Turn(self.role, hearing.round, argument, risk, quotes, hazards, conceded, self._charge(ms, tokens))
+        tokens = reading.tokens if debate.round == 1 else 0
+        return Speech(self.role, debate.round, argument, risk, quotes, hazards, conceded, self._role_cost(ms, tokens))
 
-    def _charge(self, ms: float, tokens: int) -> Charge:
-        return Charge(self.role, f"jury-{self.models.version}", calls=1, prompt_tokens=tokens, ms=ms)
+    def _role_cost(self, ms: float, tokens: int) -> RoleCost:
+        return RoleCost(self.role, f"jury-{self.models.version}", calls=1, prompt_tokens=tokens, ms=ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,23 +131,23 @@ class JuryArbiter:
     models: JuryModels
     orders: Mapping[InputKind, Order] | None = None
 
-    async def decide(self, hearing: Hearing) -> Finding:
+    async def decide(self, debate: DebateState) -> Finding:
         """The finding, with the numbers that decided."""
         started = time.perf_counter()
-        reading = await asyncio.to_thread(self.models.read, hearing.prepared)
-        positions = {r: s for r in (Role.STRICT, Role.LOOSE) if (s := hearing.last_score(r)) is not None}
-        risk, settings = self._risk(hearing, reading, positions)
-        undecided = _why_undecided(hearing, reading, risk)
+        reading = await asyncio.to_thread(self.models.read, debate.prepared)
+        positions = {r: s for r in (Role.STRICT, Role.LOOSE) if (s := debate.last_score(r)) is not None}
+        risk, settings = self._risk(debate, reading, positions)
+        undecided = _why_undecided(debate, reading, risk)
         threshold = settings.threshold if settings else _EXPLICIT
-        order = (self.orders or {}).get(hearing.prepared.kind, Order.RISK_FIRST)
-        rule, reasons = _rule(risk, threshold, order, hearing, reading)
+        order = (self.orders or {}).get(debate.prepared.kind, Order.RISK_FIRST)
+        rule, reasons = _rule(risk, threshold, order, debate, reading)
         spread = settings.spread if settings else 30.0
         interval = (float(sigmoid(log_odds(risk) - spread)), float(sigmoid(log_odds(risk) + spread)))
         if undecided:
             interval = (0.0, 1.0)
-        quotes = tuple(q for t in hearing.turns if t.round == hearing.round for q in t.quotes)
-        hazards = tuple(dict.fromkeys(h for t in hearing.turns for h in t.hazards)) if rule == CONFIRMED else ()
-        charge = Charge(
+        quotes = tuple(q for t in debate.turns if t.round == debate.round for q in t.quotes)
+        hazards = tuple(dict.fromkeys(h for t in debate.turns for h in t.hazards)) if rule == CONFIRMED else ()
+        role_cost = RoleCost(
             Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=(time.perf_counter() - started) * 1000.0
         )
         reasoning = f"{RULES[rule]} {reasons}" + (f" Not settled: {undecided}." if undecided else "")
@@ -157,16 +157,16 @@ class JuryArbiter:
             UNDECIDED if undecided else rule,
             reasoning,
             interval,
-            quotes + hearing.prepared.notices,
+            quotes + debate.prepared.notices,
             hazards,
             undecided,
-            charge,
+            role_cost,
         )
 
     def _risk(
-        self, hearing: Hearing, reading: Reading | None, positions: Mapping[Role, float]
+        self, debate: DebateState, reading: JuryScores | None, positions: Mapping[Role, float]
     ) -> tuple[float, Settings | None]:
-        explicit = float(hearing.prepared.facts.get("explicit", 0.0))
+        explicit = float(debate.prepared.facts.get("explicit", 0.0))
         if reading is None:
             return explicit, None
         settings = self.models.settings[reading.head]
@@ -175,32 +175,34 @@ class JuryArbiter:
         return float(sigmoid(sum(seat.odds for seat in reading.seats.values()) / 2)), settings
 
 
-def _rule(risk: float, threshold: float, order: Order, hearing: Hearing, reading: Reading | None) -> tuple[str, str]:
+def _rule(
+    risk: float, threshold: float, order: Order, debate: DebateState, reading: JuryScores | None
+) -> tuple[str, str]:
     """The rule that decides and the numbers behind it."""
     numbers = f"Risk {risk:.2f} against a bar of {threshold:.2f}."
     contexts = reading.seats[Role.LOOSE].contexts if reading else {}
     name, firmness = max(contexts.items(), key=lambda c: c[1], default=("", 0.0))
     words = f"{numbers} Benign context: {_CONTEXT_WORDS.get(name, '')} ({firmness:.2f})."
-    loose = hearing.last_score(Role.LOOSE)
+    loose = debate.last_score(Role.LOOSE)
     stands_by = loose is not None and loose < threshold and firmness >= _FIRM
     if order is Order.CONTEXT_FIRST and stands_by:
         return EXONERATED, words
     if risk >= threshold:
         return CONFIRMED, numbers
-    first = hearing.scores.get(Role.STRICT, ())
+    first = debate.scores.get(Role.STRICT, ())
     suspected = bool(first) and first[0] >= threshold
     if firmness >= _FIRM or (suspected and firmness >= _NAMED):
         return EXONERATED, words
     return DEFAULT, numbers
 
 
-def _why_undecided(hearing: Hearing, reading: Reading | None, risk: float) -> str:
-    if hearing.prepared.fault:
-        return hearing.prepared.fault
-    if hearing.prepared.facts.get("language") == "other":
+def _why_undecided(debate: DebateState, reading: JuryScores | None, risk: float) -> str:
+    if debate.prepared.fault:
+        return debate.prepared.fault
+    if debate.prepared.facts.get("language") == "other":
         return "the text is not in a language this jury reads"
     if reading is None and risk < _EXPLICIT:
-        empty = hearing.prepared.exhibit.image is None
+        empty = debate.prepared.content.image is None
         return "there is nothing to judge" if empty else "the picture has no description and no words on it"
     return ""
 
@@ -211,15 +213,15 @@ def _unread(explicit: float) -> tuple[float, str, tuple[Evidence, ...], tuple[st
     return explicit, f"There is nothing to read; the picture is explicit with probability {explicit:.2f}.", (), hazards
 
 
-def _quotes(spans: Sequence[Span], role: Role, prepared: Prepared) -> tuple[Evidence, ...]:
+def _quotes(spans: Sequence[Span], role: Role, prepared: PreparedContent) -> tuple[Evidence, ...]:
     """The clauses that moved this debater most: towards risk for Strict, away from it for Loose."""
     ordered = spans if role is Role.STRICT else tuple(reversed(spans))
     sign, side = (1, "risk") if role is Role.STRICT else (-1, "a benign reading")
-    whole = {"text": prepared.exhibit.text, "description": prepared.description, "read_text": prepared.read_text}
+    whole = {"text": prepared.content.text, "description": prepared.description, "read_text": prepared.read_text}
     quotes = []
     for span in [s for s in ordered if s.weight * sign > 0][:_QUOTES]:
         data = {"quote": span.quote, "part": span.part, "weight": round(span.weight, 4)}
-        # The models read cleaned words; a place is given only where the exhibit has the very same ones.
+        # The models read cleaned words; a place is given only where the content has the very same ones.
         place = whole[span.part].find(span.quote)
         if place >= 0:
             data |= {"start": place, "end": place + len(span.quote)}
@@ -227,12 +229,12 @@ def _quotes(spans: Sequence[Span], role: Role, prepared: Prepared) -> tuple[Evid
     return tuple(quotes)
 
 
-def _hazards(reading: Reading) -> tuple[str, ...]:
+def _hazards(reading: JuryScores) -> tuple[str, ...]:
     name = max(reading.seats[Role.STRICT].hazards.items(), key=lambda h: h[1])[0]
     return HAZARD_IDS[name]
 
 
-def _argument(role: Role, hearing: Hearing, reading: Reading, risk: float, moved: float) -> str:
+def _argument(role: Role, debate: DebateState, reading: JuryScores, risk: float, moved: float) -> str:
     """What the debater says, in words a person can check against the numbers."""
     seat = reading.seats[role]
     spans = seat.spans if role is Role.STRICT else tuple(reversed(seat.spans))
@@ -243,12 +245,12 @@ def _argument(role: Role, hearing: Hearing, reading: Reading, risk: float, moved
     else:
         name, share = max(seat.contexts.items(), key=lambda c: c[1])
         opening = f"Risk {risk:.2f}; closest benign context: {_CONTEXT_WORDS[name]} ({share:.2f})."
-    if hearing.round == 1:
+    if debate.round == 1:
         return opening + lead
-    near = [p for p in hearing.briefing.precedents if p.similarity >= _NEAREST]
+    near = [p for p in debate.briefing.precedents if p.similarity >= _NEAREST]
     unsafe = sum(p.case.label is Label.UNSAFE for p in near)
     heard = f" {len(near)} near precedents, {unsafe} of them unsafe." if near else " No precedent is near."
     other = Role.LOOSE if role is Role.STRICT else Role.STRICT
-    answer = next((t for t in reversed(hearing.turns) if t.role is other and t.quotes), None)
+    answer = next((t for t in reversed(debate.turns) if t.role is other and t.quotes), None)
     against = f" Against it: “{answer.quotes[0].data['quote'][:120]}”." if answer else ""
     return f"{opening} After hearing the other side ({moved:+.2f}).{against}{heard}"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import InputError, MissingExtra, TooLarge
 from lazaretto.gates.content import injections
-from lazaretto.gates.content.records import PLACEHOLDER, Charge, Exhibit, Prepared, Role
+from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
 from lazaretto.models.language import language_of
 from lazaretto.types import Evidence
 
@@ -35,37 +35,37 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class JuryPreprocessor:
-    """Turns an exhibit into words and facts with local models alone."""
+    """Turns a content item into words and facts with local models alone."""
 
     read_words: bool = True
     """OCR; needs the ``vision`` extra."""
     detect_explicit: bool = True
 
-    async def prepare(self, exhibit: Exhibit) -> Prepared:
-        """The exhibit in words. A picture that cannot be decoded is a fault, never a guess."""
-        return await asyncio.to_thread(self._prepare, exhibit)
+    async def prepare(self, content: Content) -> PreparedContent:
+        """The content in words. A picture that cannot be decoded is a fault, never a guess."""
+        return await asyncio.to_thread(self._prepare, content)
 
-    def _prepare(self, exhibit: Exhibit) -> Prepared:
+    def _prepare(self, content: Content) -> PreparedContent:
         started = time.perf_counter()
         facts: dict[str, Any] = {}
         words, fault = "", ""
-        if exhibit.image is not None:
+        if content.image is not None:
             try:
-                frames = open_frames(exhibit.image, facts)
+                frames = open_frames(content.image, facts)
                 if self.read_words:
                     words = " ".join(dict.fromkeys(filter(None, (read_lettering(f) for f in frames))))
                 if self.detect_explicit:
                     facts["explicit"] = max(explicit_probability(f) for f in frames)
             except InputError as error:
                 fault = str(error)
-        pictured = exhibit.image is not None or bool(exhibit.description.strip())
-        description = exhibit.description.strip() or (PLACEHOLDER if pictured else "")
+        pictured = content.image is not None or bool(content.description.strip())
+        description = content.description.strip() or (PLACEHOLDER if pictured else "")
         notices = [
-            *injections.notices(exhibit.text, "text"),
-            *injections.notices(exhibit.description, "description"),
+            *injections.notices(content.text, "text"),
+            *injections.notices(content.description, "description"),
             *injections.notices(words, "read_text"),
         ]
-        if language_of(" ".join((exhibit.text[:1500], exhibit.description[:1500], words[:1000]))) != "en":
+        if language_of(" ".join((content.text[:1500], content.description[:1500], words[:1000]))) != "en":
             facts["language"] = "other"
             notices.append(
                 Evidence(
@@ -73,8 +73,8 @@ class JuryPreprocessor:
                 )
             )
         ms = (time.perf_counter() - started) * 1000.0
-        charge = Charge(Role.PREPROCESSOR, "embedded", calls=int(exhibit.image is not None), ms=ms)
-        return Prepared(exhibit, description, words, facts, tuple(notices), charge, fault)
+        role_cost = RoleCost(Role.PREPROCESSOR, "embedded", calls=int(content.image is not None), ms=ms)
+        return PreparedContent(content, description, words, facts, tuple(notices), role_cost, fault)
 
 
 def open_frames(image: bytes, facts: dict[str, Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The trained models behind the jury's seats: one pass over an exhibit gives both debaters their logits and their
+"""The trained models behind the jury's seats: one pass over a content item gives both debaters their logits and their
 quotes.
 
 A seat's logit is a mean of token scores, so every clause's share in it is exact: the quotes are not a guess made
@@ -26,7 +26,7 @@ from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.content.jury.lexicon import lexical_logits
 from lazaretto.gates.content.jury.views import View, views
 from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
-from lazaretto.gates.content.records import InputKind, Prepared, Role
+from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.models.eight_bit import EightBitEncoder
 from lazaretto.models.minilm import minilm_tokenizer
 from lazaretto.models.stacked import split_seat
@@ -53,24 +53,24 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class SeatReading:
-    """What one seat made of the exhibit before anyone spoke."""
+class DebaterScore:
+    """What one seat made of the content before anyone spoke."""
 
     logit: float
     odds: float
     """The logit calibrated, the bag of words weighed in: its log-odds of risk."""
     spans: tuple[Span, ...]
-    """Most against the exhibit first."""
+    """Most against the content first."""
     hazards: Mapping[str, float]
     contexts: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What both seats made of the worst view of an exhibit."""
+class JuryScores:
+    """What both seats made of the worst view of a content item."""
 
     head: str
-    seats: Mapping[Role, SeatReading]
+    seats: Mapping[Role, DebaterScore]
     tokens: int
     """What a debater read; each is charged for it."""
     sampled: bool
@@ -91,7 +91,7 @@ class Settings:
 
 
 class JuryModels:
-    """Both debaters' models. Safe to share between threads; reading the same exhibit twice costs once."""
+    """Both debaters' models. Safe to share between threads; reading the same content twice costs once."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -109,11 +109,11 @@ class JuryModels:
         lexicon = load_file(folder / "lexicon.safetensors")
         self.lexicon = {name: np.asarray(values, np.float64) for name, values in lexicon.items()}
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, str, str], Reading | None] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str, str], JuryScores | None] = OrderedDict()
 
-    def read(self, prepared: Prepared) -> Reading | None:
-        """Both seats' view of the exhibit; None when it holds nothing to read."""
-        key = (prepared.exhibit.text, prepared.description, prepared.read_text)
+    def read(self, prepared: PreparedContent) -> JuryScores | None:
+        """Both seats' view of the content; None when it holds nothing to read."""
+        key = (prepared.content.text, prepared.description, prepared.read_text)
         with self._lock:
             if key not in self._known:
                 self._known[key] = self._read(views(prepared))
@@ -122,16 +122,16 @@ class JuryModels:
             self._known.move_to_end(key)
             return self._known[key]
 
-    def _read(self, found: Sequence[View]) -> Reading | None:
+    def _read(self, found: Sequence[View]) -> JuryScores | None:
         readings = [self._read_view(view) for view in found]
         return max(readings, key=self._margin, default=None)
 
-    def _margin(self, reading: Reading) -> float:
+    def _margin(self, reading: JuryScores) -> float:
         """How far past its head's threshold a reading is, before any debate."""
         limits = self.settings[reading.head]
         return float(np.mean([reading.seats[role].odds for role in _SEATS])) - log_odds(limits.threshold)
 
-    def _read_view(self, whole: View) -> Reading:
+    def _read_view(self, whole: View) -> JuryScores:
         view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
         tokenizer = minilm_tokenizer()
         text, picture = (tokenizer.encode(part, add_special_tokens=False) for part in (view.text, view.picture))
@@ -140,11 +140,11 @@ class JuryModels:
         lexical = 0.0
         if any(words for _, _, words in settings.calibration.values()):
             lexical = self._lexical(view, looks[_SEATS[0]], text.offsets)
-        seats: dict[Role, SeatReading] = {}
+        seats: dict[Role, DebaterScore] = {}
         for role, look in looks.items():
             offset, own, words = settings.calibration[role.value]
             seat = self._seats[role]
-            seats[role] = SeatReading(
+            seats[role] = DebaterScore(
                 look.logit,
                 offset + own * look.logit + words * lexical,
                 _spans(view, look.worst, look.scores, (text.offsets, picture.offsets)),
@@ -155,9 +155,9 @@ class JuryModels:
             )
         covered = all(look.tokens >= len(text.ids) for look in looks.values())
         sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
-        return Reading(view.head, seats, max(look.tokens for look in looks.values()), sampled)
+        return JuryScores(view.head, seats, max(look.tokens for look in looks.values()), sampled)
 
-    def _lexical(self, view: View, look: _Look, offsets: Sequence[tuple[int, int]]) -> float:
+    def _lexical(self, view: View, look: _ViewScore, offsets: Sequence[tuple[int, int]]) -> float:
         """The bag of words' logit: of the text's beginning and, where the text is long, of its worst window too."""
         texts = [view.text]
         if look.windows > _AVERAGED:
@@ -167,7 +167,7 @@ class JuryModels:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _ViewScore:
     """One seat's look at one view."""
 
     logit: float
@@ -181,7 +181,7 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seat:
+class _DebaterModel:
     """A debater's model."""
 
     encoder: EightBitEncoder
@@ -189,7 +189,7 @@ class _Seat:
     window: int
     """How many tokens it reads at once."""
 
-    def look(self, kind: InputKind, text: Sequence[int], picture: Sequence[int], head: int) -> _Look:
+    def look(self, kind: InputKind, text: Sequence[int], picture: Sequence[int], head: int) -> _ViewScore:
         """Read all windows, and keep what the worst ones say."""
         parts = windows(kind, text, picture, MOST_WINDOWS * WINDOW // self.window, self.window)
         states = [self.encoder.token_states(part.ids) for part in parts]
@@ -198,14 +198,14 @@ class _Seat:
         order = np.argsort(-logits)[: _AVERAGED if len(logits) <= _AVERAGED else _WORST]
         worst = int(order[0])
         tokens = sum(len(part.ids) for part in parts)
-        return _Look(
+        return _ViewScore(
             float(logits[order].mean()), parts[worst], scores[worst], states[worst].mean(axis=0), len(parts), tokens
         )
 
 
-def _seat(stored: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], role: Role) -> _Seat:
+def _seat(stored: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], role: Role) -> _DebaterModel:
     adapter, heads = split_seat(stored)
-    return _Seat(EightBitEncoder(adapter), heads, int(manifest["windows"][role.value]))
+    return _DebaterModel(EightBitEncoder(adapter), heads, int(manifest["windows"][role.value]))
 
 
 def _sampled(text: str) -> str:

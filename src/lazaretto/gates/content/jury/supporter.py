@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lazaretto.gates.content.jury.windows import clean
-from lazaretto.gates.content.records import Briefing, Charge, Label, Precedent, Prepared, Role
+from lazaretto.gates.content.records import Briefing, Label, Precedent, PreparedContent, Role, RoleCost
 
 if TYPE_CHECKING:
     from lazaretto.gates.content.library import CaseLibrary
@@ -32,7 +32,7 @@ class JurySupporter:
     library: CaseLibrary | None = None
     precedents: int = 3
 
-    async def brief(self, prepared: Prepared) -> Briefing:
+    async def brief(self, prepared: PreparedContent) -> Briefing:
         """What is known about content like this."""
         started = time.perf_counter()
         near: tuple[Precedent, ...] = ()
@@ -41,9 +41,9 @@ class JurySupporter:
         words = _words(prepared.words)
         weighed = tuple(_compared(p, words) for p in near)
         cues = tuple(dict.fromkeys(c for p in weighed for c in p.case.cues))[:_CUES]
-        charge = Charge(Role.SUPPORTER, "embedded", calls=1, ms=(time.perf_counter() - started) * 1000.0)
+        role_cost = RoleCost(Role.SUPPORTER, "embedded", calls=1, ms=(time.perf_counter() - started) * 1000.0)
         differences = tuple(p.differs for p in weighed if p.differs)
-        return Briefing(_summary(prepared), weighed, cues, differences, _patterns(weighed), charge)
+        return Briefing(_summary(prepared), weighed, cues, differences, _patterns(weighed), role_cost)
 
 
 def _words(text: str) -> dict[str, None]:
@@ -51,7 +51,7 @@ def _words(text: str) -> dict[str, None]:
 
 
 def _compared(precedent: Precedent, words: dict[str, None]) -> Precedent:
-    """The precedent with what it shares with the exhibit, and what each has alone."""
+    """The precedent with what it shares with the content, and what each has alone."""
     theirs = _words(precedent.case.words)
     shared, alone, ours = (
         list(x)[:6]
@@ -76,11 +76,11 @@ def _patterns(near: tuple[Precedent, ...]) -> tuple[str, ...]:
     return (f"{unsafe} of {len(near)} precedents were ruled unsafe.",)
 
 
-def _summary(prepared: Prepared) -> str:
+def _summary(prepared: PreparedContent) -> str:
     """One line on what is under audit."""
     parts = []
-    if prepared.exhibit.text.strip():
-        parts.append(f"a text of {len(prepared.exhibit.text):,} characters")
+    if prepared.content.text.strip():
+        parts.append(f"a text of {len(prepared.content.text):,} characters")
     if prepared.description:
         parts.append("a picture")
     if prepared.read_text:

@@ -1,4 +1,4 @@
-"""The ways an exhibit can be read: each is scored by its own head, and the worst one speaks for the exhibit.
+"""The ways a content item can be read: each is scored by its own head, and the worst one speaks for the content.
 
 A picture's description, the words lettered on it, and a text beside it are different roads for the same harm. Text
 that addresses the judges is taken out first and read by itself: alone it says nothing of the content (the models were
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lazaretto.gates.content import injections
 from lazaretto.gates.content.jury.windows import clean
-from lazaretto.gates.content.records import PLACEHOLDER, InputKind, Prepared
+from lazaretto.gates.content.records import PLACEHOLDER, InputKind, PreparedContent
 
 _FEWEST_LETTERS = 8
 """Fewer letters than this on a picture are a label or a logo, not a message."""
@@ -22,7 +22,7 @@ _FEW_LINES, _SHORT_TEXT = 4, 1_200
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One way to read the exhibit."""
+    """One way to read the content."""
 
     head: str
     """Which head scores it: text, image, pair or lettering."""
@@ -31,10 +31,10 @@ class View:
     text: str
     picture: str
     part: str
-    """Which part of the exhibit ``text`` stands for in quotes: text or read_text."""
+    """Which part of the content ``text`` stands for in quotes: text or read_text."""
 
 
-def views(prepared: Prepared) -> list[View]:
+def views(prepared: PreparedContent) -> list[View]:
     """Everything there is to read; empty when there is nothing (a picture without description or words)."""
     found: list[View] = []
     for text, description in _readings(prepared):
@@ -44,7 +44,7 @@ def views(prepared: Prepared) -> list[View]:
             found.append(View("text", InputKind.TEXT, text, "", "text"))
         elif description:
             found.append(View("image", InputKind.IMAGE, "", description, "text"))
-    for words in dict.fromkeys(map(address, (prepared.exhibit.text, prepared.description))):
+    for words in dict.fromkeys(map(address, (prepared.content.text, prepared.description))):
         if words:
             found.append(View("text", InputKind.TEXT, words, "", "text"))
     for words in dict.fromkeys((undressed(prepared.read_text), bare(prepared.read_text))):
@@ -53,13 +53,13 @@ def views(prepared: Prepared) -> list[View]:
     return found
 
 
-def _readings(prepared: Prepared) -> list[tuple[str, str]]:
+def _readings(prepared: PreparedContent) -> list[tuple[str, str]]:
     """Text and description as they are judged; also bare, so that a long address cannot dilute a short request."""
-    text, description = prepared.exhibit.text, "" if prepared.description == PLACEHOLDER else prepared.description
+    text, description = prepared.content.text, "" if prepared.description == PLACEHOLDER else prepared.description
     dressed = (undressed(text), undressed(description))
     stripped = (bare(text) or dressed[0], bare(description) or dressed[1])
-    shortened = [(undressed(rest), dressed[1]) for rest in _one_line_less(text)]
-    return list(dict.fromkeys((dressed, stripped, *shortened)))
+    window_rows = [(undressed(rest), dressed[1]) for rest in _one_line_less(text)]
+    return list(dict.fromkeys((dressed, stripped, *window_rows)))
 
 
 def _one_line_less(text: str) -> list[str]:

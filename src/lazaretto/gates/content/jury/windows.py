@@ -1,6 +1,6 @@
-"""How the jury's models read an exhibit: cleaned words, composed into windows of at most 256 tokens.
+"""How the jury's models read a content item: cleaned words, composed into windows of at most 256 tokens.
 
-Training and hearings share this module, so that a model never meets in a hearing what it was not trained on.
+Training and debates share this module, so that a model never meets in a debate what it was not trained on.
 Formatting (markdown, line breaks, invisible characters) is removed: in the training data it follows the describing
 model, not the risk. Emoji become the words of their Unicode names: to the encoder they are all one unknown token.
 """
