@@ -1,8 +1,8 @@
 """Makes the embedded jury's weights from public data, and the figures of its model card.
 
-    python -m lazaretto_lab.training.jury.train prepare  --data ../shared/data --work runs/jury
-    python -m lazaretto_lab.training.jury.train train    --work runs/jury --variant deep  (a GPU: minutes)
-    python -m lazaretto_lab.training.jury.train assemble --work runs/jury --data ../shared/data
+    lazaretto train jury prepare  --data ../shared/data --work runs/jury
+    lazaretto train jury train    --work runs/jury --variant deep  (a GPU: minutes)
+    lazaretto train jury assemble --work runs/jury --data ../shared/data
 
 ``train`` may be run for several ways of training (``learn.jury.runs.VARIANTS``); ``assemble`` ships those that inner
 folds choose, one for Strict and one for Loose.

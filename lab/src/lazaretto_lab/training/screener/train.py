@@ -1,8 +1,8 @@
 """Trains the text-memory screener and measures it on what it never saw.
 
-    python -m lazaretto_lab.training.screener.train prepare --data ../shared/data --work runs/screener
-    python -m lazaretto_lab.training.screener.train train   --work runs/screener
-    python -m lazaretto_lab.training.screener.train report  --work runs/screener --data ../shared/data
+    lazaretto train screener prepare --data ../shared/data --work runs/screener
+    lazaretto train screener train   --work runs/screener
+    lazaretto train screener report  --work runs/screener --data ../shared/data
 
 ``prepare`` builds and tokenizes the samples (on any machine that has the data), ``train`` needs only what ``prepare``
 wrote (a GPU helps: about a minute instead of an hour). Every fold leaves out one attack family and one benign corpus,
