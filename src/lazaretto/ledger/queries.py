@@ -11,7 +11,7 @@ from lazaretto.ledger.appending import chunks
 from lazaretto.ledger.drafts import observation_of
 from lazaretto.ledger.edges import EdgeColumns
 from lazaretto.ledger.event_rows import EventRow, event_from
-from lazaretto.ledger.item_state import ItemState
+from lazaretto.ledger.item_state import ItemState, visible_sql
 from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
 from lazaretto.ledger.store import Store
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling
@@ -20,8 +20,7 @@ _PAGE = 1000
 _EDGE_PAGE = 5_000
 _LAST = (1 << 63) - 1
 _EDGE_KINDS = {kind.value: kind for kind in EdgeKind}
-
-
+_VISIBLE = sa.text(visible_sql())
 _TENANT = sa.select(heads.c.tenant).where(heads.c.namespace == sa.bindparam("namespace"))
 
 
@@ -104,15 +103,6 @@ def _observations(namespace: str, rows: Iterable[EventRow]) -> list[Observation]
     return found
 
 
-def _visible() -> sa.ColumnElement[bool]:
-    return sa.and_(
-        items.c.hidden == 0,
-        items.c.erased == 0,
-        items.c.superseded_by.is_(None),
-        sa.or_(items.c.ruling.is_(None), items.c.ruling <= int(Ruling.WARN)),
-    )
-
-
 def read_items(
     connection: sa.Connection,
     namespace: str,
@@ -132,7 +122,7 @@ def read_items(
         .where(events.c.kind == EventKind.SEEN.value, events.c.seq == items.c.seq)
     )
     if not hidden:
-        query = query.where(_visible())
+        query = query.where(_VISIBLE)
     if agent is not None:
         query = query.where(items.c.agent == agent)
     if channel is not None:
@@ -172,7 +162,7 @@ def count_all(connection: sa.Connection, namespace: str) -> dict[str, Any]:
     """How much a tenant holds, by kind."""
     tenant = tenant_of(connection, namespace)
 
-    def count(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
+    def count(table: sa.Table, *conditions: sa.ColumnElement[bool] | sa.TextClause) -> int:
         query = sa.select(sa.func.count()).select_from(table).where(table.c.tenant == tenant, *conditions)
         return int(connection.execute(query).scalar() or 0)
 
@@ -190,7 +180,7 @@ def count_all(connection: sa.Connection, namespace: str) -> dict[str, Any]:
         "events": count(events),
         "kinds": dict(sorted((kind, number) for kind, number in kinds)),
         "items": count(items),
-        "visible_items": count(items, _visible()),
+        "visible_items": count(items, _VISIBLE),
         "hidden_items": count(items, items.c.hidden == 1),
         "erased_items": count(items, items.c.erased == 1),
         "edges": count(edges),
