@@ -11,12 +11,13 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PRODUCT = REPOSITORY / "src" / "lazaretto"
 LABORATORY = REPOSITORY / "lab" / "src" / "lazaretto_lab"
 
-GROUND = {"types", "errors", "policy", "plugins", "pictures"}
+GROUND = {"types", "errors", "files", "policy", "plugins", "pictures"}
 BED = {"models", "agents"}
 RECORD = {"ledger", "provenance"}
 ALLOWED: dict[str, set[str]] = {
     "types": set(),
     "errors": set(),
+    "files": set(),
     "policy": {"types", "errors"},
     "plugins": {"types", "errors", "policy"},
     "pictures": {"types", "errors", "policy"},
