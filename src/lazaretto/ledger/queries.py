@@ -18,6 +18,7 @@ from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observati
 
 _PAGE = 1000
 _EDGE_PAGE = 5_000
+_MOST_IDS = 10_000  # in one statement: both databases take three times as many
 _LAST = (1 << 63) - 1
 _EDGE_KINDS = {kind.value: kind for kind in EdgeKind}
 _VISIBLE = sa.text(visible_sql())
@@ -156,6 +157,16 @@ def read_state(connection: sa.Connection, namespace: str, item: str) -> ItemStat
         return None
     hidden, superseded_by, erased, ruling = row
     return ItemState(bool(hidden), superseded_by, bool(erased), None if ruling is None else Ruling(ruling))
+
+
+def known_items(connection: sa.Connection, namespace: str, ids: Sequence[str]) -> set[str]:
+    """Which of ``ids`` are items of the tenant: one statement, however many there are within a policy's limits."""
+    query = sa.select(items.c.id).join(heads, heads.c.tenant == items.c.tenant).where(heads.c.namespace == namespace)
+    return {
+        row[0]
+        for chunk in chunks(dict.fromkeys(ids), _MOST_IDS)
+        for row in connection.execute(query.where(items.c.id.in_(chunk)))
+    }
 
 
 def count_all(connection: sa.Connection, namespace: str) -> dict[str, Any]:

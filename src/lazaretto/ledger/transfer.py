@@ -16,10 +16,11 @@ from lazaretto.files import replacing
 from lazaretto.ledger import blobs, fingerprints
 from lazaretto.ledger.appending import Derived, lock_head, write_events
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
-from lazaretto.ledger.encoding import GENESIS, Linker, check_name
+from lazaretto.ledger.encoding import GENESIS, Linker
 from lazaretto.ledger.schema import blob_refs, events, heads
 from lazaretto.ledger.schema import known as known_table
 from lazaretto.ledger.verify import verify
+from lazaretto.names import check_name
 from lazaretto.types import Head, plain
 
 FORMAT = 1
