@@ -4,7 +4,7 @@
     ├── InputError               the caller gave something unusable; names the field and the fix
     │   ├── PolicyError          a policy file or value is wrong
     │   ├── UnknownItem          an id that this namespace does not know
-    │   └── TooLarge             past a limit of the policy
+    │   └── TooLarge             past a limit, most of them the policy's
     ├── StoreError               the ledger's store cannot serve
     │   ├── StoreUnavailable     away for now; the same call may succeed later
     │   ├── StoreDamaged         the file or schema is not what it should be
@@ -50,11 +50,12 @@ class UnknownItem(InputError):
 
 
 class TooLarge(InputError):
-    """Past a limit of the policy."""
+    """Past a limit, most of them the policy's."""
 
-    def __init__(self, field: str, size: int, limit: int) -> None:
+    def __init__(
+        self, field: str, size: int, limit: int, fix: str = "Shorten it, or raise the limit in the policy"
+    ) -> None:
         self.size, self.limit = size, limit
-        fix = "Shorten it, or raise the limit in the policy"
         super().__init__(field, f"{size:,} is past the limit of {limit:,}", fix)
 
 

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lazaretto.files import write_file
+
 ADDRESSES = Path(__file__).with_name("judge_addresses.txt")
 
 
@@ -85,7 +87,7 @@ def assemble(arguments: argparse.Namespace) -> None:
 
     kept = arguments.work / "precedents.json"
     if not kept.is_file():
-        kept.write_text(json.dumps(precedents_of(arguments.data / "air_bench")), encoding="utf-8")
+        write_file(kept, json.dumps(precedents_of(arguments.data / "air_bench")))
     lexical = lexicons_of(arguments.data, arguments.work)
     development = load_development(arguments.work, json.loads(kept.read_text(encoding="utf-8")), lexical)
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from lazaretto.files import write_file
 from lazaretto_lab.training.screener.left_out import FOLDS, TEST_SEED, TRAINABLE_BENIGN, tested_size, tfidf_scores
 from lazaretto_lab.training.screener.training import Recipe, encode_samples, encode_windows, score, train
 
@@ -77,7 +78,7 @@ def train_all(arguments: argparse.Namespace) -> None:
             for source, held in prepared["held"].items():
                 logits = score(model, head, held.pop("windows")).round(4).tolist()
                 scored[source] = {**held, "logit": logits}
-            target.write_text(json.dumps(scored))
+            write_file(target, json.dumps(scored))
         print(f"== {name}: {time.monotonic() - started:.0f} s", flush=True)
 
 
