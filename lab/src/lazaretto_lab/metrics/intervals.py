@@ -55,13 +55,21 @@ def bootstrap_interval(
 ) -> Interval:
     """A statistic (default: the mean) of the rows of ``values`` with its percentile bootstrap interval.
 
-    ``scipy.stats.bootstrap`` draws the same samples, but it takes columns, not rows, and refuses one observation.
+    The mean of single numbers is left to SciPy. Its ``bootstrap`` draws the same samples, but takes columns, not rows,
+    and refuses one observation.
     """
     data = np.asarray(values, dtype=float)
     if data.size == 0:
         raise ValueError("no observations")
-    measure = statistic or (lambda rows: float(rows.mean()))
     rng = np.random.default_rng(seed)
+    if statistic is None and data.ndim == 1 and data.size > 1:
+        from scipy import stats
+
+        bounds = stats.bootstrap(
+            (data,), np.mean, n_resamples=samples, batch=100, confidence_level=level, method="percentile", rng=rng
+        ).confidence_interval
+        return Interval(float(data.mean()), float(bounds.low), float(bounds.high), len(data))
+    measure = statistic or (lambda rows: float(rows.mean()))
     drawn = [measure(data[rng.integers(0, len(data), len(data))]) for _ in range(samples)]
     low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
     return Interval(measure(data), float(low), float(high), len(data))
