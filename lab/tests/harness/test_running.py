@@ -94,6 +94,24 @@ def test_finished_units_are_not_done_again(tiny, tmp_path) -> None:
     assert set(calls(tmp_path).values()) == {1} and len(calls(tmp_path)) == 6
 
 
+def test_a_result_says_what_made_it_and_old_ones_are_read_without(tiny, tmp_path) -> None:
+    experiment = tiny()
+    run_experiment(experiment, RunOptions(tmp_path / "out", seeds=1))
+    folder = ResultFolder(tmp_path / "out", experiment.name)
+    unit = next(units(experiment))
+    result = folder.read(unit)
+    assert result is not None
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
+    assert head.stdout.startswith(result.made_with["commit"].removesuffix("-dirty"))
+    assert result.made_with["date"] >= "2026-01-01" and {"python", "torch", "machine", "device"} <= set(
+        result.made_with
+    )
+    stored = orjson.loads(folder.file(unit.key).read_bytes())
+    folder.file(unit.key).write_bytes(orjson.dumps({k: v for k, v in stored.items() if k != "made_with"}))
+    old = folder.read(unit)
+    assert old is not None and old.measures == result.measures and old.made_with == {}
+
+
 def test_an_error_is_void_with_its_reason_and_stays_counted(tiny, tmp_path) -> None:
     experiment, options = tiny(one=", fail = true"), RunOptions(tmp_path / "out")
     assert run_experiment(experiment, options) == {Outcome.HELD: 5, Outcome.VOID: 1}

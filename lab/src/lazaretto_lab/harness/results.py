@@ -45,7 +45,7 @@ class ResultFolder:
 
     def write(self, result: UnitResult) -> None:
         """Keep a finished unit. After a kill at any moment the file is either absent or complete."""
-        data = orjson.dumps(plain(result), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
+        data = orjson.dumps(plain(result), option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
         write_file(self.file(result.unit), data, durable=result.seconds >= 1.0)
 
     @contextmanager
