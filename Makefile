@@ -15,12 +15,12 @@ help:  ## this list
 
 setup: $(VENV)/.test  ## make .venv with everything that development and the tests need
 
-# torch goes first and pinned: any open range a later package brings would pull gigabytes of CUDA packages.
+# torch goes first, at the version of constraints.txt: an open range would pull gigabytes of CUDA packages.
 $(VENV)/.demo: pyproject.toml lab/pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
-	@$(PIP) torch==2.13.0
+	@$(PIP) torch
 	@$(PIP) --editable ".[models,plot,api]" --editable "./lab[worlds]"
 	@touch $@
 
