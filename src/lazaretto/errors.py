@@ -7,6 +7,7 @@
     │   └── TooLarge             past a limit, most of them the policy's
     ├── StoreError               the ledger's store cannot serve
     │   ├── StoreUnavailable     away for now; the same call may succeed later
+    │   │   └── StoreMissing     nothing there yet, and the call does not create it
     │   ├── StoreDamaged         the file or schema is not what it should be
     │   └── ChainBroken          an event was altered, removed, inserted or reordered
     ├── RepairRefused            a plan is too wide, stale, or was already undone
@@ -65,6 +66,10 @@ class StoreError(LazarettoError):
 
 class StoreUnavailable(StoreError):
     """The store is away for now: locked, full, read-only, or its server does not answer."""
+
+
+class StoreMissing(StoreUnavailable):
+    """There is no ledger at that URL, and the call does not create one."""
 
 
 class StoreDamaged(StoreError):

@@ -52,7 +52,7 @@ def read(raw: RawInput, namespace: str, limits: Limits) -> Observation:
         check_image(raw.image, limits.max_image_bytes)
     text = read_text(raw.text, limits.max_text_bytes)
     fields = read_fields(raw.fields, limits.max_fields_bytes)
-    if not text and raw.image is None and fields is None:
+    if not text.strip() and raw.image is None and fields is None:
         raise InputError("text", "is empty, and there is neither a picture nor a record", "Give one of them")
     channel = read_word(Channel, raw.channel, "channel")
     return Observation(

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
-from lazaretto.errors import InputError, MissingExtra, StoreUnavailable
+from lazaretto.errors import InputError, MissingExtra, StoreMissing, StoreUnavailable
 from lazaretto.ledger import migrations
 from lazaretto.ledger.change_detector import ChangeDetector
 from lazaretto.ledger.database_errors import is_passing, plain_store_errors
@@ -142,7 +142,7 @@ class Store:
         if parsed.drivername.startswith("sqlite"):
             path = Path(parsed.database or "").expanduser().absolute()
             if not path.exists() and (read_only or not create):
-                raise StoreUnavailable(f"no ledger at {parsed.render_as_string()}")
+                raise StoreMissing(f"no ledger at {parsed.render_as_string()}")
             if create and not read_only:
                 _make_folder(path.parent)
             parsed = parsed.set(drivername="sqlite", database=str(path))
@@ -163,7 +163,7 @@ class Store:
         if self.read_only:
             migrations.refuse_old(present, self.url)
         elif present is None and not create:
-            raise StoreUnavailable(f"no ledger at {self.url}")
+            raise StoreMissing(f"no ledger at {self.url}")
         elif migrations.missing_migrations(present) and upgrade:
             self.upgrade()
 
