@@ -30,7 +30,7 @@ from lazaretto.gates.content.report import markdown, report_data
 from lazaretto.gates.content.report_html import page
 from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, make_panel
 from lazaretto.ledger import Ledger
-from lazaretto.policy import Policy
+from lazaretto.policy import DEFAULT_LIMITS, Policy
 
 
 def content_policy(policy: str | None) -> ContentSettings:
@@ -39,13 +39,14 @@ def content_policy(policy: str | None) -> ContentSettings:
     return content_settings(tables.get("content", {}), policy or "policy")
 
 
-def _table(settings: ContentSettings, store: str | None, namespace: str) -> Panel:
+def _table(settings: ContentSettings, store: str | None, namespace: str, policy: str | None) -> Panel:
     """The table of the settings, with the tenant's live case library."""
+    limits = Policy.load(policy).limits if policy else DEFAULT_LIMITS
     if "retrieval" in settings.without:
-        return make_panel(settings, None)
+        return make_panel(settings, None, limits)
     with Ledger.open(store, namespace) as ledger:
         library = live_library(Casebook(ledger))
-    return make_panel(settings, library)
+    return make_panel(settings, library, limits)
 
 
 def _write_report(path: Path, report: dict[str, Any]) -> None:
@@ -93,14 +94,14 @@ def audit(
         if out is None or text or image or description:
             raise InputError("batch", "a batch needs --out and nothing else to judge", "See lazaretto audit --help")
         options = BatchOptions(debate, at_once, retry_undecided)
-        _batch(_table(settings, store, namespace), batch, out, options, as_json)
+        _batch(_table(settings, store, namespace, policy), batch, out, options, as_json)
         return
     if text == "-":
         text = typer.get_text_stream("stdin").read()
     content = Content("item", text, _read_picture(image), description)
     if not text.strip() and content.image is None and not description.strip():
         raise InputError("text", "there is nothing to judge", "Give --text, --image or both")
-    transcript = asyncio.run(hold_debate(_table(settings, store, namespace), content, debate))
+    transcript = asyncio.run(hold_debate(_table(settings, store, namespace, policy), content, debate))
     data = report_data(transcript)
     if report is not None:
         _write_report(report, data)
