@@ -4,7 +4,8 @@
     ├── InputError               the caller gave something unusable; names the field and the fix
     │   ├── PolicyError          a policy file or value is wrong
     │   ├── UnknownItem          an id that this namespace does not know
-    │   └── TooLarge             past a limit, most of them the policy's
+    │   ├── TooLarge             past a limit, most of them the policy's
+    │   └── UnreadablePicture    bytes that are no picture, damaged, or past a limit; ``rule`` says which
     ├── StoreError               the ledger's store cannot serve
     │   ├── StoreUnavailable     away for now; the same call may succeed later
     │   │   └── StoreMissing     nothing there yet, and the call does not create it
@@ -58,6 +59,15 @@ class TooLarge(InputError):
     ) -> None:
         self.size, self.limit = size, limit
         super().__init__(field, f"{size:,} is past the limit of {limit:,}", fix)
+
+
+class UnreadablePicture(InputError):
+    """The bytes are not a picture that may be decoded."""
+
+    def __init__(self, rule: str, problem: str, fix: str = "") -> None:
+        self.rule = rule
+        """``not_a_picture``, ``damaged``, ``bomb`` (too many pixels) or ``too_large`` (too many bytes)."""
+        super().__init__("image", problem, fix)
 
 
 class StoreError(LazarettoError):
