@@ -32,6 +32,7 @@ from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Policy, read_settings
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.repair import engine
+from lazaretto.repair.options import make_repair
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
 from lazaretto.types import (
     Channel,
@@ -311,11 +312,15 @@ class Guard:
 
     # repairs
 
-    async def plan(self, repair: str, item: str, *, reason: str = "", **options: Any) -> RepairPlan:
-        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit."""
-        maker: Repair = plugins.REPAIRS.factory(repair)()
-        request = RepairRequest(check_name(item, "item", printable=True), options, reason)
-        return await self._in_thread(engine.prepare, maker, request, self._view(), self.policy.repair)
+    async def plan(self, repair: str | Repair, item: str, *, reason: str = "", **options: Any) -> RepairPlan:
+        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit.
+
+        By name with its options as keywords, or as an object: ``plan("isolate", item, descendants=True)`` is
+        ``plan(Isolate(descendants=True), item)``.
+        """
+        made = make_repair(repair, options)
+        request = RepairRequest(check_name(item, "item", printable=True), reason)
+        return await self._in_thread(engine.prepare, made, request, self._view(), self.policy.repair)
 
     async def dry_run(self, plan: RepairPlan) -> tuple[engine.Preview, ...]:
         """Every item the plan touches, as it is and as it would be; nothing is changed."""

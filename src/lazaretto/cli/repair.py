@@ -22,6 +22,7 @@ from lazaretto.cli.common import (
 from lazaretto.cli.guard import open_guard, read_file
 from lazaretto.errors import InputError
 from lazaretto.repair.engine import Preview, plan_from_json
+from lazaretto.repair.options import make_repair
 from lazaretto.types import Event, Receipt, RepairPlan, plain
 
 MAX_PLAN_BYTES = 64_000_000
@@ -70,7 +71,7 @@ def plan_repair(
         raise InputError("item", problem, "For example: lazaretto repair plan --from ITEM")
     with open_guard(store, policy, namespace) as guard:
         chosen = _options(option or [], descendants, max_hops)
-        plan = guard.run(guard.plan(repair, item or origin, reason=reason, **chosen))
+        plan = guard.run(guard.plan(make_repair(repair, chosen), item or origin, reason=reason))
     if out is not None:
         try:
             out.write_bytes(orjson.dumps(plain(plan), option=orjson.OPT_INDENT_2))

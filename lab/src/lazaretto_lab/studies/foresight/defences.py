@@ -17,7 +17,7 @@ from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.flp import FlpReading, FlpSettings, FlpThresholds, infected, take_readings
 from lazaretto.gates.foresight.monitor import Diagnosis, MemoryMonitor
 from lazaretto.pictures import PerceptualHash, Unreadable, decode
-from lazaretto.repair.bisect import bisect
+from lazaretto.repair.bisection import bisect
 from lazaretto.repair.rollback import remove_all, remove_newer_half, roll_back
 from lazaretto.repair.sweep import sweep
 from lazaretto_lab.models.request_batching import RequestBatcher
