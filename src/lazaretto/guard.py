@@ -25,7 +25,7 @@ from lazaretto.errors import InputError, PolicyError, RepairRefused, UnknownItem
 from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
-from lazaretto.ingest.raw_input import RawInput, read, read_text
+from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
 from lazaretto.ingest.reading_log import ReadingLog
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_ids, check_name
@@ -407,7 +407,7 @@ class Guard:
         self, raw: RawInput, also: Callable[[str, Decision], list[Draft]] = lambda _item, _decision: []
     ) -> Decision:
         """The way of every item: read, examine, decide, record, learn."""
-        observation = read(raw, self.ledger.namespace, self.policy.limits)
+        observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
         if observation.parents:
             await self._in_thread(self._require, observation.parents, "parents")
         if raw.image is not None:

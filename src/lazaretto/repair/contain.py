@@ -78,7 +78,7 @@ class Contain:
             own = recorded_risk(item, view.ledger) or 0.0
             urgency = priority(max(own, origin_risk * (1 - support)), hops, deepest, 1 - support)
             if hops and urgency <= self.act_above:
-                steps += _loosened(item, tainted, view)
+                steps += _cut_loose(item, tainted, view)
             else:
                 steps += _step(item, hops, urgency, state.hidden, tainted, view)
         price = {
@@ -103,7 +103,7 @@ def _step(
     return (RepairStep(item, step.action, {**step.detail, **mark}),)
 
 
-def _loosened(item: str, tainted: set[str], view: RepairView) -> Sequence[RepairStep]:
+def _cut_loose(item: str, tainted: set[str], view: RepairView) -> Sequence[RepairStep]:
     """Cut the edge to the first tainted parent: the item stays, and no longer carries the poison's influence."""
     for parent in view.ledger.item(item).parents:
         if parent in tainted:
