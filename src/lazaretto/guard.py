@@ -25,13 +25,14 @@ from lazaretto.errors import InputError, PolicyError, RepairRefused, UnknownItem
 from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
-from lazaretto.ingest.raw_input import RawInput, read, read_text
+from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
 from lazaretto.ingest.reading_log import ReadingLog
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Policy, read_settings
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.repair import engine
+from lazaretto.repair.options import make_repair
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
 from lazaretto.types import (
     Channel,
@@ -311,11 +312,15 @@ class Guard:
 
     # repairs
 
-    async def plan(self, repair: str, item: str, *, reason: str = "", **options: Any) -> RepairPlan:
-        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit."""
-        maker: Repair = plugins.REPAIRS.factory(repair)()
-        request = RepairRequest(check_name(item, "item", printable=True), options, reason)
-        return await self._in_thread(engine.prepare, maker, request, self._view(), self.policy.repair)
+    async def plan(self, repair: str | Repair, item: str, *, reason: str = "", **options: Any) -> RepairPlan:
+        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit.
+
+        By name with its options as keywords, or as an object: ``plan("isolate", item, descendants=True)`` is
+        ``plan(Isolate(descendants=True), item)``.
+        """
+        made = make_repair(repair, options)
+        request = RepairRequest(check_name(item, "item", printable=True), reason)
+        return await self._in_thread(engine.prepare, made, request, self._view(), self.policy.repair)
 
     async def dry_run(self, plan: RepairPlan) -> tuple[engine.Preview, ...]:
         """Every item the plan touches, as it is and as it would be; nothing is changed."""
@@ -402,7 +407,7 @@ class Guard:
         self, raw: RawInput, also: Callable[[str, Decision], list[Draft]] = lambda _item, _decision: []
     ) -> Decision:
         """The way of every item: read, examine, decide, record, learn."""
-        observation = read(raw, self.ledger.namespace, self.policy.limits)
+        observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
         if observation.parents:
             await self._in_thread(self._require, observation.parents, "parents")
         if raw.image is not None:

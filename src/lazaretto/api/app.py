@@ -16,6 +16,7 @@ import orjson
 from lazaretto.api.bodies import CheckBody, ExchangeBody, LabelBody, PlanBody, RecallBody, RememberBody, ReportBody
 from lazaretto.errors import InputError, LazarettoError, MissingExtra, RepairRefused, StoreError, TooLarge, UnknownItem
 from lazaretto.guard import Guard
+from lazaretto.repair.options import make_repair
 from lazaretto.types import Decision, RepairPlan, plain
 
 try:
@@ -156,7 +157,7 @@ def _add_repairs(app: FastAPI, guard: Guard) -> None:
     @app.post("/v1/repairs/plan")
     async def plan(body: PlanBody) -> Response:
         """What a repair would do and cost; nothing is changed."""
-        return answer(await guard.plan(body.repair, body.item, reason=body.reason, **body.options))
+        return answer(await guard.plan(make_repair(body.repair, body.options), body.item, reason=body.reason))
 
     @app.post("/v1/repairs/apply")
     async def apply(body: RepairPlan) -> Response:
