@@ -38,6 +38,7 @@ async def test_smollm2_takes_every_seat_of_a_debate() -> None:
 
 
 async def test_what_a_local_model_cannot_do_is_a_fault_of_that_request(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="needs the models extra")
     missing = LocalChat(str(tmp_path / "nothing.gguf"))
     asked = Request((Message("user", "hi"),))
     first, second = await missing.complete([asked, asked])

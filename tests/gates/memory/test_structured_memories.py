@@ -25,6 +25,7 @@ def record(turn: float = 1.0, spread: float = 0.1) -> MemoryFields:
 
 @pytest.fixture(scope="module")
 def model() -> RecordModel:
+    pytest.importorskip("safetensors", reason="needs the models extra")
     if not (WEIGHTS / "records.safetensors").exists():
         pytest.skip("needs the detector's weights")
     return load_model()
@@ -179,6 +180,7 @@ def test_credibility_lowers_the_fused_probability(model: RecordModel, screener: 
 
 
 def test_missing_weights_are_said(tmp_path) -> None:
+    pytest.importorskip("safetensors", reason="needs the models extra")
     with pytest.raises(ModelUnavailable, match="weights"):
         load_model(tmp_path)
 
