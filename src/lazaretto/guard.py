@@ -14,14 +14,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lazaretto import plugins
-from lazaretto.errors import InputError, PolicyError, RepairRefused
+from lazaretto.errors import GuardClosed, InputError, PolicyError, RepairRefused
 from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
@@ -101,9 +101,10 @@ class BeforeTurn:
 
 
 class Guard:
-    """Watches what agents read, keep and say. Async throughout; ``run`` is the one door for synchronous code.
+    """Watches what agents read, keep and say. Async throughout; ``SyncGuard`` is the same for synchronous code.
 
-    It may be used by many tasks, threads and event loops at once.
+    What a call is about comes first, who acts is named: ``remember(text, agent=...)``, ``label(item, "harmful",
+    by=...)``. One guard may be used by many tasks, threads and event loops at once.
     """
 
     def __init__(
@@ -135,20 +136,24 @@ class Guard:
         self._reading = ReadingLog(ledger, messages=self.policy.influence.messages)
         self._threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
         self._sync_worker: Worker | None = None
+        self._closed = False
         self._lock = threading.Lock()
 
     @classmethod
     def open(
         cls,
         store: str | None = None,
-        policy: Policy | str | Path | None = None,
+        policy: Policy | Mapping[str, Any] | str | Path | None = None,
         namespace: str | None = None,
         *,
         gates: Mapping[str, Gate] | None = None,
     ) -> Guard:
-        """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder)."""
+        """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder).
+
+        ``policy`` is a ``Policy``, a mapping with the same keys as the file, or the path of a TOML file.
+        """
         file = str(policy) if isinstance(policy, (str, Path)) else "policy"
-        rules = Policy.load(policy) if isinstance(policy, (str, Path)) else policy or Policy()
+        rules = Policy.read(policy)
         ledger = Ledger.open(store or rules.store or None, namespace or rules.namespace)
         try:
             return cls(ledger, rules, gates=gates, file=file)
@@ -178,10 +183,10 @@ class Guard:
         text: str | bytes = "",
         *,
         agent: str,
-        parents: Sequence[str] | None = None,
         image: bytes | None = None,
         fields: MemoryFields | Mapping[str, Any] | None = None,
         source: SourceClass | str | None = None,
+        parents: Sequence[str] | None = None,
     ) -> Decision:
         """Judge and keep a memory. Without ``parents``, what the agent read since its last one counts as influence."""
         raw = RawInput(agent, Channel.MEMORY, text, image, fields, parents or (), source)
@@ -196,7 +201,7 @@ class Guard:
         return await self._admit(raw, influences)
 
     async def recall(
-        self, agent: str, query: str | None = None, *, items: Sequence[str] | None = None, limit: int = 5
+        self, query: str | None = None, *, agent: str, items: Sequence[str] | None = None, limit: int = 5
     ) -> tuple[Recalled, ...]:
         """Memories the agent may use, and a record that it read them.
 
@@ -210,13 +215,13 @@ class Guard:
 
     async def exchange(
         self,
-        sender: str,
-        receiver: str,
         text: str | bytes = "",
         *,
+        sender: str,
+        receiver: str,
         image: bytes | None = None,
-        parents: Sequence[str] = (),
         source: SourceClass | str | None = None,
+        parents: Sequence[str] = (),
     ) -> Decision:
         """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed."""
         to = read_name(receiver, "receiver")
@@ -227,7 +232,7 @@ class Guard:
         return await self._admit(RawInput(sender, _channel_for(text, image), text, image, None, parents, source), sent)
 
     async def report(
-        self, agent: str, *, what: str, success: bool | None = None, rests_on: Sequence[str] | None = None
+        self, what: str, *, agent: str, success: bool | None = None, rests_on: Sequence[str] | None = None
     ) -> str:
         """Record a decision of an agent and how it went; returns the decision's id.
 
@@ -281,7 +286,7 @@ class Guard:
                 return BeforeTurn(agent.name, tuple(removed), seen.unread, tuple(receipts), calls)
             for item in seen.items:
                 try:
-                    plan = await self.plan("sweep", item, reason=f"foresight: {agent.name} would speak for it")
+                    plan = await self.plan(item, "sweep", reason=f"foresight: {agent.name} would speak for it")
                     receipts.append(await self.apply(plan))
                 except RepairRefused:  # a copy of it was removed a moment ago, or the policy holds us back
                     if not (await self._in_thread(self.ledger.state, item)).hidden:
@@ -290,13 +295,13 @@ class Guard:
 
     # what people do
 
-    async def label(self, item: str, label: Literal["harmful", "benign"], by: str) -> Event:
+    async def label(self, item: str, label: Literal["harmful", "benign"], *, by: str) -> Event:
         """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released."""
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
         return await self._in_thread(self._label, item, label, read_name(by, "by"))
 
-    async def appeal(self, item: str, by: str, reason: str) -> Event:
+    async def appeal(self, item: str, reason: str, *, by: str) -> Event:
         """Record that somebody disputes the ruling on an item; it holds until a person labels or releases the item."""
         body = {"by": read_name(by, "by"), "reason": read_text(reason, MAX_REASON)}
 
@@ -309,7 +314,7 @@ class Guard:
 
     # repairs
 
-    async def plan(self, repair: str, item: str, *, reason: str = "", **options: Any) -> RepairPlan:
+    async def plan(self, /, item: str, repair: str, *, reason: str = "", **options: Any) -> RepairPlan:
         """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit."""
         maker: Repair = plugins.REPAIRS.factory(repair)()
         request = RepairRequest(read_name(item, "item"), options, reason)
@@ -345,7 +350,7 @@ class Guard:
 
     async def release(self, item: str, *, reason: str = "", descendants: bool = False) -> Receipt:
         """Bring a held item back: plan and apply in one call."""
-        return await self.apply(await self.plan("release", item, reason=reason, descendants=descendants))
+        return await self.apply(await self.plan(item, "release", reason=reason, descendants=descendants))
 
     async def receipts(self) -> tuple[Receipt, ...]:
         """Every repair of this namespace, oldest first."""
@@ -354,34 +359,48 @@ class Guard:
     # the synchronous door, and closing
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of one of the calls above, for synchronous code: ``guard.run(guard.check(...))``.
+        """The result of one of the calls above, on an event loop of the guard's own: what ``SyncGuard`` is made of.
 
         Works inside a running event loop too, which then stands still meanwhile.
         """
         with self._lock:
+            if self._closed:
+                coroutine.close()
+                raise GuardClosed
             if self._sync_worker is None:
-                self._sync_worker = Worker("door")
-            door = self._sync_worker
-        if threading.current_thread() is door.thread:
+                self._sync_worker = Worker("sync")
+            worker = self._sync_worker
+        if threading.current_thread() is worker.thread:
             coroutine.close()
             raise InputError("run", "was called from inside a call that is itself being run", "Use await there")
-        future = door.submit(coroutine)
+        future = worker.submit(coroutine)
         try:
             return future.result()
+        except CancelledError:
+            raise GuardClosed from None  # only closing the guard cancels what runs on its own loop
         except BaseException:
             future.cancel()
             raise
 
     def close(self) -> None:
-        """Let threads and store go."""
+        """Let threads and store go; what is under way in other threads ends with ``GuardClosed``."""
+        with self._lock:
+            self._closed = True
+            worker, self._sync_worker = self._sync_worker, None
         for slot in self._slots.values():
             slot.close()
-        with self._lock:
-            door, self._sync_worker = self._sync_worker, None
-        if door is not None:
-            door.stop()
+        if worker is not None:
+            worker.stop()
         self._threads.shutdown(wait=True)
         self.ledger.close()
+
+    async def __aenter__(self) -> Guard:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)  # it waits for the store's threads
 
     def __enter__(self) -> Guard:
         return self
@@ -394,12 +413,18 @@ class Guard:
     async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Store calls block; the caller's event loop must not."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, functools.partial(work, *arguments))
+        try:
+            waiting = loop.run_in_executor(self._threads, functools.partial(work, *arguments))
+        except RuntimeError:  # the threads were let go
+            raise GuardClosed from None
+        return await waiting
 
     async def _admit(
         self, raw: RawInput, also: Callable[[str, Decision], list[Draft]] = lambda _item, _decision: []
     ) -> Decision:
         """The way of every item: read, examine, decide, record, learn."""
+        if self._closed:  # before the gates are troubled
+            raise GuardClosed
         observation = read(raw, self.ledger.namespace, self.policy.limits)
         if observation.parents:
             await self._in_thread(self._require, observation.parents)

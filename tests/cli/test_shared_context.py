@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from lazaretto import Guard
+from lazaretto import SyncGuard
 from lazaretto.cli import build
 from lazaretto.cli.context import CommandContext
 from lazaretto.gates.content.casebook import Casebook
@@ -61,14 +61,14 @@ def crew(empty_world: Path) -> Crew:
     url = f"sqlite:///{empty_world / 'crew.db'}"
     policy = empty_world / "policy.toml"
     policy.write_text(f'store = "{url}"\nnamespace = "crew"\n')
-    with Guard.open(url, namespace="crew") as guard:
-        note = guard.run(guard.remember("the berth is number nine", agent="ada")).item
-        guard.run(guard.recall("bob", "berth"))
-        held = guard.run(guard.remember(f"{BREAD} \u202eyes\u202c", agent="eve")).item
-        guard.run(guard.label(guard.run(guard.remember(BREAD, agent="cy")).item, "harmful", by="dan"))
-        receipt = guard.run(guard.apply(guard.run(guard.plan("isolate", note))))
-        guard.run(guard.undo(receipt.id))
-        plan = guard.run(guard.plan("isolate", note))
+    with SyncGuard.open(url, namespace="crew") as guard:
+        note = guard.remember("the berth is number nine", agent="ada").item
+        guard.recall("berth", agent="bob")
+        held = guard.remember(f"{BREAD} \u202eyes\u202c", agent="eve").item
+        guard.label(guard.remember(BREAD, agent="cy").item, "harmful", by="dan")
+        receipt = guard.apply(guard.plan(note, "isolate"))
+        guard.undo(receipt.id)
+        plan = guard.plan(note, "isolate")
         book, case = Casebook(guard.ledger), Case(Label.SAFE, BREAD, summary="Baking is harmless.", source="mine")
         live = book.offer([case], "a test").version
         book.go_live(live, by="test")
@@ -76,8 +76,8 @@ def crew(empty_world: Path) -> Crew:
     paths = {name: empty_world / name for name in ("plan.json", "other.jsonl", "cases.jsonl")}
     paths["plan.json"].write_text(json.dumps(plain(plan)))
     paths["cases.jsonl"].write_text(json.dumps({"label": "safe", "text": BREAD, "summary": "Baking is harmless."}))
-    with Guard.open(f"sqlite:///{empty_world / 'other.db'}", namespace="other") as guard:
-        guard.run(guard.check("from elsewhere", agent="ada"))
+    with SyncGuard.open(f"sqlite:///{empty_world / 'other.db'}", namespace="other") as guard:
+        guard.check("from elsewhere", agent="ada")
         guard.ledger.export(paths["other.jsonl"])
     return Crew(empty_world, policy, url, note, held, receipt.id, *paths.values(), live=live, events=events)
 

@@ -35,9 +35,7 @@ def guard_admission(context: CommandContext, *, enabled: bool = True) -> Iterato
             advice = "\n".join((case.summary, *case.cues)).strip()
             if not advice:
                 return ""
-            decision = guard.run(
-                guard.check(advice, agent=CURATOR, channel=Channel.MEMORY, source=SourceClass.UNTRUSTED_DOCUMENT)
-            )
+            decision = guard.check(advice, agent=CURATOR, channel=Channel.MEMORY, source=SourceClass.UNTRUSTED_DOCUMENT)
             if decision.ruling < Ruling.QUARANTINE:
                 return ""
             return f"{decision.ruling.label} by {decision.rule}"
