@@ -15,12 +15,12 @@ help:  ## this list
 
 setup: $(VENV)/.test  ## make .venv with everything that development and the tests need
 
-# torch goes first and pinned: any open range a later package brings would pull gigabytes of CUDA packages.
+# torch goes first, at the version of constraints.txt: an open range would pull gigabytes of CUDA packages.
 $(VENV)/.demo: pyproject.toml lab/pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
-	@$(PIP) torch==2.13.0
+	@$(PIP) torch
 	@$(PIP) --editable ".[models,plot,api]" --editable "./lab[worlds]"
 	@touch $@
 
@@ -43,7 +43,7 @@ check: $(VENV)/.test  ## format, lint, strict types, layer order
 	@$(BIN)/python -m pytest -q tests/test_layers.py
 
 bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
-	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python lab/lab/benchmarks/$$name.py --write || exit 1; done
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python lab/benchmarks/$$name.py --write || exit 1; done
 
 serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve

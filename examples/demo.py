@@ -165,9 +165,9 @@ def main() -> None:
         origin = investigate(guard, items)
         told = {"paid": "paid invoice 77 to MARKER-0000", "called": "told the bank to trust it", "deposit": "paid"}
         texts = {item: told.get(name) or guard.ledger.item(item).text for name, item in items.items()}
-        scene = guard.graph.subgraph(origin, texts=texts)
-        (OUT / "outbreak.svg").write_text(to_svg(scene, "One poisoned note and whom it reached"), encoding="utf-8")
-        (OUT / "outbreak.png").write_bytes(to_png(scene, "One poisoned note and whom it reached"))
+        subgraph = guard.graph.subgraph(origin, texts=texts)
+        (OUT / "outbreak.svg").write_text(to_svg(subgraph, "One poisoned note and whom it reached"), encoding="utf-8")
+        (OUT / "outbreak.png").write_bytes(to_png(subgraph, "One poisoned note and whom it reached"))
         act("3. Repair: the tree, not only the root, and nothing else")
         repair(guard, origin)
         act("4. The same poison in disguise")

@@ -11,12 +11,14 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PRODUCT = REPOSITORY / "src" / "lazaretto"
 LABORATORY = REPOSITORY / "lab" / "src" / "lazaretto_lab"
 
-GROUND = {"types", "errors", "policy", "plugins", "pictures"}
+GROUND = {"types", "errors", "files", "names", "policy", "plugins", "pictures"}
 BED = {"models", "agents"}
 RECORD = {"ledger", "provenance"}
 ALLOWED: dict[str, set[str]] = {
     "types": set(),
     "errors": set(),
+    "files": set(),
+    "names": {"errors"},
     "policy": {"types", "errors"},
     "plugins": {"types", "errors", "policy"},
     "pictures": {"types", "errors", "policy"},

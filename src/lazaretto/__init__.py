@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
         TooLarge,
         UnknownItem,
+        UnreadablePicture,
     )
     from lazaretto.gates.protocol import Gate, GateContext
     from lazaretto.guard import Guard, Recalled
@@ -70,6 +71,7 @@ _HOMES = {
         "BadAnswer", "ChainBroken", "GuardClosed", "InputError", "LazarettoError", "MissingExtra", "ModelError",
         "ModelUnavailable", "PolicyError", "RepairRefused", "StoreDamaged", "StoreError", "StoreMissing",
         "StoreUnavailable", "TooLarge", "UnknownItem",
+        "UnreadablePicture",
     ),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -110,6 +112,7 @@ __all__ = [
     "SyncGuard",
     "TooLarge",
     "UnknownItem",
+    "UnreadablePicture",
     "Verdict",
 ]
 

@@ -4,7 +4,8 @@
     ├── InputError               the caller gave something unusable; names the field and the fix
     │   ├── PolicyError          a policy file or value is wrong
     │   ├── UnknownItem          an id that this namespace does not know
-    │   └── TooLarge             past a limit of the policy
+    │   ├── TooLarge             past a limit, most of them the policy's
+    │   └── UnreadablePicture    bytes that are no picture, damaged, or past a limit; ``rule`` says which
     ├── StoreError               the ledger's store cannot serve
     │   ├── StoreUnavailable     away for now; the same call may succeed later
     │   │   └── StoreMissing     nothing there yet, and the call does not create it
@@ -52,12 +53,22 @@ class UnknownItem(InputError):
 
 
 class TooLarge(InputError):
-    """Past a limit of the policy."""
+    """Past a limit, most of them the policy's."""
 
-    def __init__(self, field: str, size: int, limit: int) -> None:
+    def __init__(
+        self, field: str, size: int, limit: int, fix: str = "Shorten it, or raise the limit in the policy"
+    ) -> None:
         self.size, self.limit = size, limit
-        fix = "Shorten it, or raise the limit in the policy"
         super().__init__(field, f"{size:,} is past the limit of {limit:,}", fix)
+
+
+class UnreadablePicture(InputError):
+    """The bytes are not a picture that may be decoded."""
+
+    def __init__(self, rule: str, problem: str, fix: str = "") -> None:
+        self.rule = rule
+        """``not_a_picture``, ``damaged``, ``bomb`` (too many pixels) or ``too_large`` (too many bytes)."""
+        super().__init__("image", problem, fix)
 
 
 class StoreError(LazarettoError):

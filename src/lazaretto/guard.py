@@ -21,13 +21,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lazaretto import plugins
-from lazaretto.errors import GuardClosed, InputError, PolicyError, RepairRefused
+from lazaretto.errors import GuardClosed, InputError, PolicyError, RepairRefused, UnknownItem
 from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
-from lazaretto.ingest.raw_input import RawInput, read, read_ids, read_name, read_text
+from lazaretto.ingest.raw_input import RawInput, read, read_text
 from lazaretto.ingest.reading_log import ReadingLog
 from lazaretto.ledger import Ledger
+from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Policy, read_settings
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.repair import engine
@@ -193,7 +194,8 @@ class Guard:
         rules = self.policy.influence
         if parents is not None or not rules.infer:
             return await self._admit(raw)
-        sources = await self._in_thread(self._reading.before_memory, read_name(agent, "agent"), rules.max_sources)
+        writer = check_name(agent, "agent", printable=True)
+        sources = await self._in_thread(self._reading.before_memory, writer, rules.max_sources)
 
         def influences(item: str, _: Decision) -> list[Draft]:
             return [Draft(EventKind.INFLUENCED, source_id, agent, {"target": item}) for source_id in sources]
@@ -208,7 +210,7 @@ class Guard:
         By ``query`` (best first), by ``items`` (all those ids of your own store that may be used, in your order), or
         the newest ones. Whatever is held, superseded or erased stays out.
         """
-        reader = read_name(agent, "agent")
+        reader = check_name(agent, "agent", printable=True)
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= self.policy.limits.max_results:
             raise InputError("limit", f"is {limit!r}", f"Give 1 to {self.policy.limits.max_results}")
         return await self._in_thread(self._recall, reader, query, items, limit)
@@ -224,7 +226,7 @@ class Guard:
         parents: Sequence[str] = (),
     ) -> Decision:
         """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed."""
-        to = read_name(receiver, "receiver")
+        to = check_name(receiver, "receiver", printable=True)
 
         def sent(item: str, decision: Decision) -> list[Draft]:
             return [Draft(EventKind.SENT, item, sender, {"to": to})] if decision.allowed else []
@@ -238,7 +240,7 @@ class Guard:
 
         Without ``rests_on``, what the agent read since its last decision counts.
         """
-        name = read_name(agent, "agent")
+        name = check_name(agent, "agent", printable=True)
         if not isinstance(what, str) or len(what) > self.policy.limits.max_text_bytes:
             raise InputError("what", "is not text, or past limits.max_text_bytes", "Say in a sentence what was decided")
         if success is not None and not isinstance(success, bool):
@@ -247,7 +249,7 @@ class Guard:
             limit = self.policy.influence.max_sources
             items = await self._in_thread(self._reading.before_decision, name, limit)
         else:
-            items = read_ids(rests_on, self.policy.limits.max_results, "rests_on")
+            items = check_ids(rests_on, "rests_on", self.policy.limits.max_results)
         decision = new_id("de")
         body = {"what": what, "success": success, "rests_on": list(items)}
         await self._in_thread(self.ledger.append, [Draft(EventKind.REPORTED, decision, name, body)])
@@ -299,11 +301,11 @@ class Guard:
         """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released."""
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
-        return await self._in_thread(self._label, item, label, read_name(by, "by"))
+        return await self._in_thread(self._label, item, label, check_name(by, "by", printable=True))
 
     async def appeal(self, item: str, reason: str, *, by: str) -> Event:
         """Record that somebody disputes the ruling on an item; it holds until a person labels or releases the item."""
-        body = {"by": read_name(by, "by"), "reason": read_text(reason, MAX_REASON)}
+        body = {"by": check_name(by, "by", printable=True), "reason": read_text(reason, MAX_REASON)}
 
         def record() -> Event:
             event = self.ledger.append([Draft(EventKind.APPEALED, item, body=body)])[0]
@@ -317,7 +319,7 @@ class Guard:
     async def plan(self, /, item: str, repair: str, *, reason: str = "", **options: Any) -> RepairPlan:
         """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit."""
         maker: Repair = plugins.REPAIRS.factory(repair)()
-        request = RepairRequest(read_name(item, "item"), options, reason)
+        request = RepairRequest(check_name(item, "item", printable=True), options, reason)
         return await self._in_thread(engine.prepare, maker, request, self._view(), self.policy.repair)
 
     async def dry_run(self, plan: RepairPlan) -> tuple[engine.Preview, ...]:
@@ -340,7 +342,7 @@ class Guard:
         """Put everything back as it was before a repair."""
 
         def work() -> Receipt:
-            receipt = engine.undo(read_name(receipt_id, "receipt"), self.ledger)
+            receipt = engine.undo(check_name(receipt_id, "receipt", printable=True), self.ledger)
             for step in receipt.plan.steps:
                 if step.action == "show":
                     self._teach_again(step.item)
@@ -427,7 +429,7 @@ class Guard:
             raise GuardClosed
         observation = read(raw, self.ledger.namespace, self.policy.limits)
         if observation.parents:
-            await self._in_thread(self._require, observation.parents)
+            await self._in_thread(self._require, observation.parents, "parents")
         if raw.image is not None:
             digest = await self._in_thread(self.ledger.put_blob, raw.image)
             observation = replace(observation, image=digest)
@@ -444,16 +446,16 @@ class Guard:
         if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
             self._teach(observation, max(v.ruling for v in verdicts), verdicts)
 
-    def _require(self, items: Sequence[str]) -> None:
-        """``UnknownItem`` for any id that this namespace does not know."""
-        for item in items:
-            self.ledger.state(item)
+    def _require(self, items: Sequence[str], field: str) -> None:
+        """``UnknownItem`` for the first id that this namespace does not know."""
+        for item in self.ledger.unknown(items):
+            raise UnknownItem(item, self.ledger.namespace, field)
 
     def _recall(self, reader: str, query: str | None, items: Sequence[str] | None, limit: int) -> tuple[Recalled, ...]:
         found: list[tuple[Observation, float | None]]
         if items is not None:
-            ids = read_ids(items, self.policy.limits.max_results, "items")
-            self._require(ids)
+            ids = check_ids(items, "items", self.policy.limits.max_results)
+            self._require(ids, "items")
             found = [(o, None) for o in self.ledger.items(ids=ids, limit=None)]
         elif query is not None:
             found = list(self.ledger.search(query, limit=limit))
@@ -468,7 +470,7 @@ class Guard:
         return recalled
 
     def _label(self, item: str, label: str, by: str) -> Event:
-        ruling, state = LABELS[label], self.ledger.state(read_name(item, "item"))
+        ruling, state = LABELS[label], self.ledger.state(check_name(item, "item", printable=True))
         drafts = [Draft(EventKind.LABELLED, item, body={"label": label, "by": by})]
         if ruling is Ruling.BLOCK:
             decision = Decision(item, ruling, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")

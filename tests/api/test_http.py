@@ -81,7 +81,7 @@ async def test_a_label_holds_an_item(client: Any) -> None:
         ("/v1/check", {"text": "no agent"}, 422, "agent"),
         ("/v1/check", {"agent": "a", "text": "x", "colour": "red"}, 422, "colour"),
         ("/v1/check", {"agent": "a", "text": "x", "channel": "smoke"}, 422, "channel"),
-        ("/v1/remember", {"agent": "a", "text": "x", "parents": ["it_none"]}, 404, "item"),
+        ("/v1/remember", {"agent": "a", "text": "x", "parents": ["it_none"]}, 404, "parents"),
         ("/v1/recall", {"agent": "a", "limit": 0}, 422, "limit"),
         ("/v1/repairs/plan", {"repair": "melt", "item": "it_none"}, 422, "repair"),
         ("/v1/repairs/rc_none/undo", None, 404, "receipt"),

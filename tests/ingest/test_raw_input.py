@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazaretto import Channel, InputError, MemoryFields, SourceClass, TooLarge
-from lazaretto.ingest.raw_input import MAX_NAME, USUAL_SOURCE, RawInput, read, read_ids, read_name, read_text
+from lazaretto.ingest.raw_input import USUAL_SOURCE, RawInput, read, read_text
+from lazaretto.names import MAX_NAME
 from lazaretto.policy import Limits
 
 LIMITS = Limits(max_text_bytes=20, max_image_bytes=10, max_parents=3, max_fields_bytes=200)
@@ -110,13 +111,6 @@ def test_namespace_and_time_are_kept() -> None:
     assert (made.namespace, made.time > 1_000_000_000) == ("crew", True)
 
 
-def test_ids_are_kept_once_and_in_order() -> None:
-    assert read_ids(["b", "a", "b"], 5, "items") == ("b", "a")
-    assert read_ids((), 0, "items") == ()
-    with pytest.raises(InputError, match="items: is generator"):
-        read_ids((i for i in "ab"), 5, "items")  # type: ignore[arg-type]
-
-
 @given(st.text(max_size=200))
 def test_text_of_any_kind_comes_back_or_is_refused(text: str) -> None:
     try:
@@ -136,12 +130,3 @@ def test_bytes_are_decoded_strictly(data: bytes) -> None:
         return
     with pytest.raises(InputError, match="is not UTF-8"):
         read_text(data, 60)
-
-
-@given(st.text(min_size=1, max_size=300))
-def test_a_name_is_printable_or_refused(name: str) -> None:
-    sound = bool(name.strip()) and name.isprintable() and len(name) <= MAX_NAME
-    try:
-        assert read_name(name, "agent") == name and sound
-    except InputError:
-        assert not sound

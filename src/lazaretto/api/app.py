@@ -91,7 +91,7 @@ def _add_token(app: FastAPI, token: str | None) -> None:
     @app.middleware("http")
     async def authorise(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
         sent = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if request.url.path not in OPEN_PATHS and not hmac.compare_digest(sent.encode(), token.encode()):
+        if request.scope["path"] not in OPEN_PATHS and not hmac.compare_digest(sent.encode(), token.encode()):
             message = "authorization: missing or wrong. Send 'Authorization: Bearer TOKEN'"
             return answer({"error": "Unauthorized", "message": message, "field": "authorization"}, 401)
         return await go_on(request)

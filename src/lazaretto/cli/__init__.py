@@ -25,7 +25,7 @@ FAMILIES: tuple[str, ...] = (
 """Modules of this folder, in the order ``--help`` lists them."""
 COMMANDS = "lazaretto.commands"
 """The entry point group through which other distributions add families: ``register(app)`` each."""
-LABORATORY = ("bench", "epidemic", "attack")
+LABORATORY = ("bench", "epidemic", "attack", "train")
 """Commands of the laboratory, which say how to install it where it is absent."""
 
 

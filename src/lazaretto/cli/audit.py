@@ -30,11 +30,12 @@ def content_policy(context: CommandContext) -> ContentSettings:
 
 def _panel(settings: ContentSettings, context: CommandContext) -> Panel:
     """The panel of the settings, with the tenant's live case library."""
+    limits = context.policy.limits
     if "retrieval" in settings.without:
-        return make_panel(settings, None)
+        return make_panel(settings, None, limits)
     with context.open_ledger() as ledger:
         library = live_library(Casebook(ledger))
-    return make_panel(settings, library)
+    return make_panel(settings, library, limits)
 
 
 def _write_report(path: Path, report: dict[str, Any]) -> None:

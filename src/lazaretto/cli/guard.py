@@ -27,7 +27,7 @@ from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Recalled
 from lazaretto.policy import commented_toml
-from lazaretto.provenance.drawing.canvas import showable
+from lazaretto.provenance.drawing.labels import showable
 from lazaretto.sync_guard import SyncGuard
 from lazaretto.types import Channel, Decision, RunStatus
 

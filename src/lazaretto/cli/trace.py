@@ -17,7 +17,7 @@ from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.drawing import export
-from lazaretto.provenance.drawing.canvas import showable
+from lazaretto.provenance.drawing.labels import showable
 from lazaretto.provenance.drawing.subgraph import Subgraph
 from lazaretto.provenance.graph import ProvenanceGraph
 
@@ -126,7 +126,7 @@ def trace(
     context: CommandContext,
     item: Annotated[str, typer.Argument(help="Id of an item or decision.")],
     style: Annotated[Format | None, typer.Option("--format", help="How to write it; --out x.svg implies svg.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write a drawing here; .png needs the plot extra.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a drawing here; .svg and .png need the plot extra.")] = None,
     history: Annotated[bool, typer.Option("--history", help="Also what repairs have stopped since.")] = False,
     limit: Annotated[int, typer.Option(help="Most items in a drawing, nearest first.")] = 120,
 ) -> None:

@@ -22,6 +22,7 @@ from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, play, remember
 from lazaretto.errors import InputError
+from lazaretto.files import write_file
 from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.flp import QUANTILE, FlpSettings, FlpThresholds, take_readings
 from lazaretto.gates.foresight.gauge import Gauge, Reading, Scale, Scales, beside_the_point, collapse, misnamed
@@ -88,9 +89,7 @@ class MonitorCalibration:
 def save(calibration: FlpCalibration | MonitorCalibration, path: Path) -> None:
     """Write a calibration as one JSON file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_bytes(orjson.dumps(calibration.to_json(), option=orjson.OPT_SERIALIZE_NUMPY))
-    part.replace(path)
+    write_file(path, orjson.dumps(calibration.to_json(), option=orjson.OPT_SERIALIZE_NUMPY))
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from operator import attrgetter
 from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.ledger.encoding import check_name, check_names, check_times, decode_body, encode_body
+from lazaretto.ledger.encoding import check_times, decode_body, encode_body
+from lazaretto.names import check_name, check_names
 from lazaretto.types import Channel, Draft, EventKind, MemoryFields, Observation, Ruling, SourceClass, plain
 
 _CHANNELS = frozenset(c.value for c in Channel)

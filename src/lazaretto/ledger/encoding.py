@@ -20,8 +20,6 @@ from lazaretto.errors import InputError, TooLarge
 GENESIS = bytes(32)
 """What the first event of a namespace carries as the hash of the one before it."""
 SALT_BYTES = 16
-MAX_NAME = 512
-"""Longest id, agent or namespace, in characters."""
 MAX_BODY = 512 * 1024 * 1024
 """Largest body in bytes; both databases take it (their own limits are near 1 GB)."""
 
@@ -31,38 +29,6 @@ _SALT = struct.Struct(f"{SALT_BYTES}s")
 
 OpenEvent = tuple[str, str, str, float, bytes]
 """What is hashed of an event beside its number and its forerunner: kind, subject, agent, time and its body's digest."""
-
-
-def check_name(value: object, field: str, *, empty: bool = False) -> str:
-    """``value`` if it can be an id, an agent or a namespace in every store; else an error that names ``field``."""
-    if type(value) is str and value.isascii() and 0 < len(value) <= MAX_NAME and "\0" not in value:
-        return value  # nearly every name, without the questions below
-    if not isinstance(value, str):
-        raise InputError(field, f"is {type(value).__name__}, not text")
-    if not value:
-        if empty:
-            return value
-        raise InputError(field, "is empty")
-    if len(value) > MAX_NAME:
-        raise TooLarge(field, len(value), MAX_NAME)
-    if "\0" in value:
-        raise InputError(field, "holds a NUL character", "Remove it")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InputError(field, "is not valid Unicode (a lone surrogate)", "Decode it with errors='replace'") from None
-    return value
-
-
-def check_names(values: Sequence[Any], field: str) -> Sequence[str]:
-    """``check_name`` of many at once: whole columns are asked the questions, and single names only when one fails."""
-    if set(map(type, values)) == {str}:
-        # a NUL between the names: one more of them means that a name holds one
-        joined = "\0".join(values)
-        lengths = list(map(len, values))
-        if joined.isascii() and joined.count("\0") == len(values) - 1 and min(lengths) and max(lengths) <= MAX_NAME:
-            return values
-    return [check_name(value, field) for value in values]
 
 
 def check_times(values: Sequence[Any]) -> Sequence[float]:

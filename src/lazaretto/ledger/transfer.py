@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,15 @@ import orjson
 import sqlalchemy as sa
 
 from lazaretto.errors import ChainBroken, InputError, StoreUnavailable
+from lazaretto.files import replacing
 from lazaretto.ledger import blobs, fingerprints
 from lazaretto.ledger.appending import Derived, lock_head, write_events
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
-from lazaretto.ledger.encoding import GENESIS, Linker, check_name
+from lazaretto.ledger.encoding import GENESIS, Linker
 from lazaretto.ledger.schema import blob_refs, events, heads
 from lazaretto.ledger.schema import known as known_table
 from lazaretto.ledger.verify import verify
+from lazaretto.names import check_name
 from lazaretto.types import Head, plain
 
 FORMAT = 1
@@ -29,24 +29,14 @@ _CHUNK = 1000
 
 def export_to(connection: sa.Connection, namespace: str, path: Path) -> int:
     """Write a tenant's blobs, events and fingerprints to ``path``; how many events. Never leaves half a file."""
+    count = 0
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
-    except OSError as error:
-        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from error
-    scratch = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            count = 0
+        with replacing(path, durable=True, mode=0o600) as file:  # it holds all that the tenant's agents wrote
             for line in _lines(connection, namespace):
                 file.write(orjson.dumps(line) + b"\n")
                 count += "seq" in line
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
     except OSError as error:
         raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        scratch.unlink(missing_ok=True)
     return count
 
 

@@ -3,7 +3,7 @@
 The SDK builds, signs and sends requests; retries, pacing and the circuit breaker are ours, so that a request that
 fails becomes a ``Completion`` with a fault instead of an exception, and every token the server reports is counted.
 With the lean transport, once the SDK has made a request that worked, later first attempts repeat the head it wrote with
-another body; every retry goes through the SDK again (``decisions/0066-lean-transport.md`` has the figures).
+another body; every retry goes through the SDK again (``decisions/0013-lean-transport.md`` has the figures).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rewrite: replace a memory by what can be trusted in it.
 
 Text: the stretches that give orders go, the facts stay, and the step carries the difference to show. Structured
-records: the action is rebuilt from trusted memories of like situations (a kernel autoencoder: what the nearest trusted
-memories, decoded back into fields, say). What cannot be rebuilt is hidden.
+records: the action becomes the weighted median of what trusted memories of the most similar situations did. What cannot
+be rebuilt is hidden.
 """
 
 from __future__ import annotations

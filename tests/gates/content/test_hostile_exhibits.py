@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
-from lazaretto.errors import InputError, TooLarge
-from lazaretto.gates.content import picture_frames
-from lazaretto.gates.content.chat_roles import ChatPreprocessor, Describing, RoleModel, chat_panel
+from lazaretto.errors import InputError, UnreadablePicture
+from lazaretto.gates.content.chat_roles import PICTURE_SIDE, ChatPreprocessor, Describing, RoleModel, chat_panel
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import EMPTY_RULE, ContentGate
+from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, Label, Role
 from lazaretto.gates.content.settings import content_settings
@@ -22,6 +22,7 @@ from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import ScriptedChatModel
+from lazaretto.policy import Limits
 from lazaretto.types import Channel, Observation, Ruling
 
 Seat = Callable[..., Panel]
@@ -92,26 +93,28 @@ async def test_a_forty_megapixel_picture_reaches_the_model_small(speech: SimpleN
     judge = ScriptedChatModel(lambda request: speech.arbiter("default-safe", "safe", 0.1))
     table = chat_panel({Role.PREPROCESSOR: eye, Role.ARBITER: RoleModel(Role.ARBITER, judge)})
     transcript = await hold_debate(table, Content("p", image=data))
-    assert max(max(s) for s in sizes) <= picture_frames.LONG_SIDE
+    assert max(max(s) for s in sizes) <= PICTURE_SIDE
     assert transcript.prepared.description == "A plain blue area."
     assert transcript.prepared.facts == {"width": 8000, "height": 5000, "frames": 1}
 
 
-async def test_an_animation_is_shown_by_its_first_last_and_middle_frames() -> None:
-    picture = picture_frames.open_picture(_animation(30))
-    assert picture.frame_count == 30 and len(picture.frames) == picture_frames.MAX_FRAMES
+async def test_an_animation_reaches_the_model_by_three_frames(speech: SimpleNamespace) -> None:
+    seen: list[int] = []
 
+    def script(request: Request) -> str:
+        seen.append(len(request.messages[0].images))
+        return "A colour that changes."
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"])
-def test_every_colour_mode_is_opened(mode: str) -> None:
-    kind = "JPEG" if mode == "CMYK" else "PNG"
-    assert picture_frames.open_picture(_encode(Image.new(mode, (20, 10)), kind)).width == 20
+    eye = RoleModel(Role.PREPROCESSOR, ScriptedChatModel(script))
+    prepared = await ChatPreprocessor(eye).prepare(Content("p", image=_animation(30)))
+    assert seen == [3] and prepared.facts["frames"] == 30
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
         (b"", "empty"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not a picture"),
         (b"plainly not a picture", "not a picture"),
         (b"%PDF-1.7 something", "not a picture"),
         (_encode(Image.new("RGB", (300, 300), "red"), "PNG")[:200], "damaged|not a picture"),
@@ -122,13 +125,17 @@ async def test_what_is_not_a_picture_is_a_clear_error(table: Panel, data: bytes,
         await hold_debate(table, Content("x", "look", data))
 
 
-def test_a_picture_past_every_limit_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture_frames, "MAX_PIXELS", 1000)
-    with pytest.raises(InputError, match="pixels"):
-        picture_frames.open_picture(_encode(Image.new("1", (400, 400)), "PNG"))
-    monkeypatch.setattr(picture_frames, "MAX_BYTES", 10)
-    with pytest.raises(TooLarge):
-        picture_frames.open_picture(b"x" * 11)
+@pytest.mark.parametrize("limits", [Limits(max_pixels=1000), Limits(max_image_bytes=10)])
+async def test_the_policys_limits_hold_for_pictures_under_audit(limits: Limits, speech: SimpleNamespace) -> None:
+    data = _encode(Image.new("1", (400, 400)), "PNG")
+    eye = RoleModel(Role.PREPROCESSOR, ScriptedChatModel(lambda request: "never asked"))
+    judge = RoleModel(Role.ARBITER, ScriptedChatModel(lambda request: speech.arbiter("default-safe", "safe", 0.1)))
+    panel = chat_panel({Role.PREPROCESSOR: eye, Role.ARBITER: judge}, limits=limits)
+    for preprocessor in (panel.preprocessor, Describing(eye, ChatPreprocessor(), limits)):
+        with pytest.raises(UnreadablePicture, match=r"limit|at most"):
+            await preprocessor.prepare(Content("p", image=data))
+    prepared = await JuryPreprocessor(limits=limits).prepare(Content("p", image=data))
+    assert prepared.fault.startswith("image: ") and prepared.facts == {}
 
 
 async def test_only_an_image_without_an_eye_gets_the_neutral_placeholder(table: Panel) -> None:

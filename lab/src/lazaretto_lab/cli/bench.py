@@ -31,12 +31,14 @@ from lazaretto.cli.common import (
     print_table,
 )
 from lazaretto.errors import InputError
+from lazaretto_lab.harness import pages as bench_pages
 from lazaretto_lab.harness import plots as bench_plots
 from lazaretto_lab.harness import tables
 from lazaretto_lab.harness.context import Outcome, UnitResult
 from lazaretto_lab.harness.experiment import Unit, available, experiment_folder, load_experiment, units
 from lazaretto_lab.harness.results import ResultFolder
 from lazaretto_lab.harness.run import RunOptions, Watcher, run_experiment
+from lazaretto_lab.studies.published import TABLES
 
 Name = Annotated[str, typer.Argument(help="family/name, a unique name, or the path of a .toml file.")]
 Experiments = Annotated[
@@ -61,6 +63,7 @@ def register(app: typer.Typer) -> None:
     bench.command("run")(run)
     bench.command("table")(table)
     bench.command("plot")(plot)
+    bench.command("pages")(pages)
     app.add_typer(bench, name="bench")
 
 
@@ -231,3 +234,22 @@ def plot(
         for path in bench_plots.draw(experiment, figure, results, folder / f"{stem}_{figure.name}")
     ]
     emit({"files": written}, json, lambda: console.print("\n".join(escape(path) for path in written)))
+
+
+@plain_errors
+def pages(
+    docs: Annotated[Path, typer.Option("--docs", help="Folder of pages.")] = Path("docs"),
+    out: Out = Path("lab/results"),
+    json: JsonFlag = False,
+) -> None:
+    """Make every marked table of the pages anew from stored results."""
+    if not docs.is_dir():
+        raise InputError("docs", f"no folder {docs}", "Run it in a checkout, or name the folder with --docs")
+    changed = []
+    for page in sorted(docs.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        made = bench_pages.rewrite(text, TABLES, out)
+        if made != text:
+            page.write_text(made, encoding="utf-8")
+            changed.append(str(page))
+    emit({"changed": changed}, json, lambda: console.print("\n".join(changed) or "every table is as stored"))

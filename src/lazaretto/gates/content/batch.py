@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from lazaretto.errors import InputError
+from lazaretto.files import replacing
 from lazaretto.gates.content.arbitration import UNDECIDED
 from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hold_debates
 from lazaretto.gates.content.panel import Panel
@@ -193,10 +194,8 @@ def _drop_undecided(out: Path) -> None:
     """The output without its undecided lines, replaced in one step."""
     if not out.exists():
         return
-    kept = out.with_name(out.name + ".kept")
-    with out.open("rb") as old, kept.open("wb") as new:
+    with out.open("rb") as old, replacing(out) as new:
         _hold(old, out)
         for line in old:
             if line.endswith(b"\n") and orjson.loads(line).get("rule") != UNDECIDED:
                 new.write(line)
-    kept.replace(out)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
+from PIL.Image import Image
 from pydantic import BaseModel
 
 from lazaretto.gates.content import injections, parsing, prompts
 from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, stand_in
 from lazaretto.gates.content.panel import Panel, Preprocessor
-from lazaretto.gates.content.picture_frames import open_picture
 from lazaretto.gates.content.quoting import Quoter, fresh_code
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
@@ -29,9 +30,13 @@ from lazaretto.gates.content.records import (
     Speech,
 )
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
+from lazaretto.pictures import Picture, frames_for_judges
+from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.types import Evidence
 
 A = TypeVar("A", bound=BaseModel)
+PICTURE_SIDE = 1024
+"""Frames are shrunk to fit a square of this side before a vision model sees them."""
 
 
 class Retriever(Protocol):
@@ -137,17 +142,17 @@ class ChatPreprocessor:
 
     eye: RoleModel | None = None
     """A model with vision; None: pictures are not described."""
+    limits: Limits = DEFAULT_LIMITS
 
     async def prepare(self, content: Content) -> PreparedContent:
         """The content in words."""
         role_cost = RoleCost(Role.PREPROCESSOR)
         words, fault, facts = content.description, "", dict[str, object]()
         if content.image is not None:
-            picture = open_picture(content.image)
-            facts = {"width": picture.width, "height": picture.height, "frames": picture.frame_count}
+            picture = await _open(content.image, self.limits)
+            facts = {"width": picture.header.width, "height": picture.header.height, "frames": picture.frame_count}
             if not words.strip() and self.eye is not None:
-                ask = (Message("user", prompts.describe_duty(), picture.frames),)
-                _, words, fault, role_cost = await self.eye.ask(ask, None, _any_words)
+                words, fault, role_cost = await _describe(self.eye, picture)
         if content.kind is not InputKind.TEXT and not words.strip():
             words = PLACEHOLDER
         found = injections.notices(content.text, "text") + injections.notices(words, "description")
@@ -160,15 +165,32 @@ class Describing:
 
     eye: RoleModel
     inner: Preprocessor
+    limits: Limits = DEFAULT_LIMITS
 
     async def prepare(self, content: Content) -> PreparedContent:
         """The inner preprocessor's words, with the picture described; a failed description is a recorded fault."""
         if content.image is None or content.description.strip():
             return await self.inner.prepare(content)
-        ask = (Message("user", prompts.describe_duty(), open_picture(content.image).frames),)
-        _, words, fault, role_cost = await self.eye.ask(ask, None, _any_words)
+        words, fault, role_cost = await _describe(self.eye, await _open(content.image, self.limits))
         prepared = await self.inner.prepare(replace(content, description=words))
         return replace(prepared, role_cost=role_cost, fault=prepared.fault or fault)
+
+
+async def _open(image: bytes, limits: Limits) -> Picture:
+    return await asyncio.to_thread(frames_for_judges, image, limits, side=PICTURE_SIDE)  # not on the event loop
+
+
+async def _describe(eye: RoleModel, picture: Picture) -> tuple[str, str, RoleCost]:
+    """(words, fault, cost): what a vision model says about the frames."""
+    ask = (Message("user", prompts.describe_duty(), tuple(map(_jpeg, picture.frames))),)
+    _, words, fault, role_cost = await eye.ask(ask, None, _any_words)
+    return words, fault, role_cost
+
+
+def _jpeg(frame: Image) -> bytes:
+    out = io.BytesIO()
+    frame.save(out, "JPEG", quality=85)
+    return out.getvalue()
 
 
 class _Words(BaseModel):
@@ -305,6 +327,7 @@ def chat_panel(
     orders: Mapping[InputKind, Order] = DEFAULT_ORDERS,
     code: Callable[[], str] = fresh_code,
     precedents: int = 3,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Panel:
     """A table of language models. A role without a chair stays empty; only the Arbiter is needed."""
     codes = DebateCodes(code)
@@ -316,7 +339,7 @@ def chat_panel(
     names = dict.fromkeys(role_model.model.name for role_model in role_models.values())
     return Panel(
         "+".join(names),
-        ChatPreprocessor(role_models.get(Role.PREPROCESSOR)),
+        ChatPreprocessor(role_models.get(Role.PREPROCESSOR), limits),
         ChatArbiter(role_models[Role.ARBITER], codes, orders),
         ChatSupporter(supporter, codes, library, precedents) if supporter else None,
         ChatDebater(strict, codes) if strict else None,

@@ -21,6 +21,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
+from lazaretto.files import replacing
 from lazaretto.gates.content.records import Case, InputKind, Label, Precedent
 from lazaretto.models.protocol import TextEmbedder
 
@@ -169,9 +170,8 @@ class CaseLibrary:
         made = embedder.embed_texts([case.words for case in self.cases]) if self.cases else np.zeros(shape, np.float32)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            temporary = file.with_suffix(f".{threading.get_ident()}.tmp.npy")
-            np.save(temporary, made)
-            temporary.replace(file)
+            with replacing(file) as whole:
+                np.save(whole, made)
         return made
 
 

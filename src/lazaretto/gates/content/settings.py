@@ -19,7 +19,7 @@ from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Case, InputKind, Role
 from lazaretto.models.protocol import ChatModel, TextEmbedder
-from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
+from lazaretto.policy import CLOSED, DEFAULT_LIMITS, Limits, RulingWord, Share, read_settings
 from lazaretto.types import Ruling
 
 
@@ -147,12 +147,12 @@ def role_model_for(role: Role, wanted: ModelSettings) -> RoleModel:
     return RoleModel(role, _chat_model(_Frozen(wanted)), price, wanted.max_tokens)
 
 
-def make_panel(settings: ContentSettings, library: CaseLibrary | None) -> Panel:
-    """The table that the settings describe."""
+def make_panel(settings: ContentSettings, library: CaseLibrary | None, limits: Limits = DEFAULT_LIMITS) -> Panel:
+    """The panel that the settings describe; it opens pictures within the policy's ``limits``."""
     if "retrieval" in settings.without:
         library = None
     if settings.jury == "embedded":
-        return _embedded(settings, library)
+        return _embedded(settings, library, limits)
     role_models: dict[Role, RoleModel] = {}
     for role in (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER):
         wanted = settings.models.get(role.value) or settings.models.get("default")
@@ -162,18 +162,18 @@ def make_panel(settings: ContentSettings, library: CaseLibrary | None) -> Panel:
         role_models[Role.PREPROCESSOR] = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
     if Role.ARBITER not in role_models:
         raise InputError("gates.content.models", "no model for the arbiter", "Set models.default or models.arbiter")
-    return chat_panel(role_models, library, orders=settings.orders, precedents=settings.precedents)
+    return chat_panel(role_models, library, orders=settings.orders, precedents=settings.precedents, limits=limits)
 
 
-def _embedded(settings: ContentSettings, library: CaseLibrary | None) -> Panel:
+def _embedded(settings: ContentSettings, library: CaseLibrary | None, limits: Limits) -> Panel:
     from lazaretto.gates.content.jury import embedded_panel
 
     orders = None if settings.risk_first == "measured" else settings.orders
-    table = embedded_panel(library, precedents=settings.precedents, without=settings.without, orders=orders)
+    table = embedded_panel(library, settings.precedents, settings.without, orders, limits)
     if "vision" not in settings.models:
         return table
     eye = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
-    return replace(table, preprocessor=Describing(eye, table.preprocessor))
+    return replace(table, preprocessor=Describing(eye, table.preprocessor, limits))
 
 
 def text_embedder() -> TextEmbedder | None:

@@ -13,10 +13,12 @@ from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, Turn
+from lazaretto.errors import UnreadablePicture
 from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.flp import FlpReading, FlpSettings, FlpThresholds, infected, take_readings
 from lazaretto.gates.foresight.monitor import Diagnosis, MemoryMonitor
-from lazaretto.pictures import PerceptualHash, Unreadable, decode
+from lazaretto.gates.picture_hash import PerceptualHash
+from lazaretto.pictures import first_frame
 from lazaretto.repair.bisect import bisect
 from lazaretto.repair.rollback import remove_all, remove_newer_half, roll_back
 from lazaretto.repair.sweep import sweep
@@ -26,7 +28,6 @@ from lazaretto_lab.worlds.streams import stream
 
 NEAR_BITS, NEAR_COLOURS = 6, 32
 """How far two pictures may look apart and still be near-duplicates that are diagnosed first."""
-MAX_PIXELS = 50_000_000
 _LAPS = 4
 """How often a purified community is diagnosed again within a round."""
 
@@ -194,6 +195,6 @@ def near_duplicate(one: AlbumItem, other: AlbumItem) -> bool:
 @lru_cache(maxsize=4096)
 def _look(picture: bytes) -> PerceptualHash | None:
     try:
-        return PerceptualHash.of(decode(picture, MAX_PIXELS))
-    except Unreadable:
+        return PerceptualHash.of(first_frame(picture))
+    except UnreadablePicture:
         return None

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from lazaretto.policy import DEFAULT_LIMITS, Limits
+
 if TYPE_CHECKING:
     from lazaretto.gates.content.arbitration import Order
     from lazaretto.gates.content.library import CaseLibrary
@@ -21,6 +23,7 @@ def embedded_panel(
     precedents: int = 3,
     without: Collection[str] = (),
     orders: Mapping[InputKind, Order] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Panel:
     """The table with the shipped models in every seat; ``without`` names seats to leave empty."""
     from lazaretto.gates.content.jury.debaters import JuryArbiter, JuryDebater
@@ -33,7 +36,7 @@ def embedded_panel(
     models = shipped_models()
     return Panel(
         "embedded",
-        JuryPreprocessor(),
+        JuryPreprocessor(limits=limits),
         JuryArbiter(models, orders),
         None if "supporter" in without else JurySupporter(library, precedents),
         None if "strict" in without else JuryDebater(Role.STRICT, models),
