@@ -46,7 +46,13 @@ def test_one_item_is_judged_with_a_report_in_every_form(run: Run, tmp_path: Path
         report = json.loads(result.stdout)
         assert (report["label"], report["rule"], report["kind"]) == ("unsafe", "confirmed-risk", "pair")
         assert report["cost"]["calls"] == 6 and report["cost"]["dollars"] > 0
-        assert (tmp_path / f"r.{suffix}").stat().st_size > 500
+        written = (tmp_path / f"r.{suffix}").read_text()
+        if suffix == "json":
+            assert json.loads(written) == report
+        else:
+            assert all(
+                word in written for word in ("hello", "a cat", "confirmed-risk", report["transcript"][0]["argument"])
+            )
     shown = run("audit", "--text", "hello", "--rounds", "1", "--adaptive")
     assert "UNSAFE" in shown.stdout and "round 1 strict" in shown.stdout and "round 2" not in shown.stdout
 
