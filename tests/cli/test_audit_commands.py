@@ -50,9 +50,14 @@ def test_one_item_is_judged_with_a_report_in_every_form(run: Run, tmp_path: Path
         if suffix == "json":
             assert json.loads(written) == report
         else:
-            assert all(
-                word in written for word in ("hello", "a cat", "confirmed-risk", report["transcript"][0]["argument"])
-            )
+            told = [
+                "confirmed-risk",
+                "Round 2, Strict",
+                report["reasoning"][:40],
+                report["transcript"][0]["argument"][:40],
+            ]
+            told += ["hello", "a cat"] * (suffix == "html")
+            assert [words for words in told if words not in written] == []
     shown = run("audit", "--text", "hello", "--rounds", "1", "--adaptive")
     assert "UNSAFE" in shown.stdout and "round 1 strict" in shown.stdout and "round 2" not in shown.stdout
 
