@@ -32,7 +32,8 @@ ALLOWED: dict[str, set[str]] = {
     "learn": GROUND | BED | RECORD | {"gates", "repair"},
     "guard": GROUND | BED | RECORD | {"ingest", "gates", "repair", "learn"},
 }
-ALLOWED["testing"] = ALLOWED["__init__"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["__init__"] = ALLOWED["sync_guard"] | {"sync_guard"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 

@@ -11,6 +11,7 @@
     │   │   └── StoreMissing     nothing there yet, and the call does not create it
     │   ├── StoreDamaged         the file or schema is not what it should be
     │   └── ChainBroken          an event was altered, removed, inserted or reordered
+    ├── GuardClosed              a call on a guard after it was closed
     ├── RepairRefused            a plan is too wide, stale, or was already undone
     ├── ModelError               a model backend failed
     │   ├── ModelUnavailable     missing weights, no endpoint, a device that is not there
@@ -92,6 +93,13 @@ class ChainBroken(StoreError):
     def __init__(self, namespace: str, seq: int, reason: str) -> None:
         self.namespace, self.seq, self.reason = namespace, seq, reason
         super().__init__(f"namespace {namespace!r}, event {seq}: {reason}")
+
+
+class GuardClosed(LazarettoError):
+    """The guard was closed; nothing can be asked of it any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the guard is closed. Open another, or call inside its 'with' block")
 
 
 class RepairRefused(LazarettoError):

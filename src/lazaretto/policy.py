@@ -156,6 +156,18 @@ class Policy:
     )
 
     @classmethod
+    def read(cls, given: Policy | Mapping[str, Any] | str | Path | None) -> Policy:
+        """The policy that is meant: one ready made, a mapping with the file's keys, a file's path, or the default."""
+        if given is None or isinstance(given, Policy):
+            return given or cls()
+        if isinstance(given, (str, Path)):
+            return cls.load(given)
+        if isinstance(given, Mapping):
+            return read_settings(cls, given)
+        allowed = "a Policy, a mapping such as {'namespace': 'crew'}, or the path of a TOML file"
+        raise PolicyError("(policy)", type(given).__name__, allowed)
+
+    @classmethod
     def load(cls, path: str | Path) -> Policy:
         """The policy in a TOML file; what the file leaves out keeps its default."""
         file = str(path)

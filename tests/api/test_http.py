@@ -101,6 +101,8 @@ async def test_without_the_token_nothing_but_health_answers(guard: Guard) -> Non
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Bearer "}):
             assert (await client.get("/v1/repairs", headers=headers)).status_code == 401
         assert (await client.get("/v1/repairs", headers={"authorization": "Bearer s3cret"})).status_code == 200
+        spoofed = await client.get("/v1/repairs", headers={"host": "guard/healthz?"})
+        assert spoofed.status_code == 401, "which path is asked for is not the Host header's to say"
 
 
 def test_serving_others_without_a_token_is_refused(tmp_path: Path) -> None:

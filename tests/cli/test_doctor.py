@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_a_sound_installation_is_sound(tmp_path: Path) -> None:
 
 
 def test_a_missing_extra_is_named_with_its_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "EXTRAS", (("vision", "no_such_module", "reading text in pictures"),))
+    monkeypatch.setattr(doctor, "EXTRAS", (("lazaretto[vision]", "no_such_module", "reading text in pictures"),))
     code, found = findings(tmp_path / "crew.db")
     missing = found["reading text in pictures (no_such_module)"]
     assert (code, missing["ok"]) == (0, False)
@@ -37,9 +38,20 @@ def test_a_missing_extra_is_named_with_its_install_command(tmp_path: Path, monke
 
 
 def test_the_install_command_keeps_its_brackets_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "EXTRAS", (("vision", "no_such_module", "reading text in pictures"),))
+    monkeypatch.setattr(doctor, "EXTRAS", (("lazaretto[vision]", "no_such_module", "reading text in pictures"),))
     shown = RUNNER.invoke(build(), ["doctor", "--store", f"sqlite:///{tmp_path / 'crew.db'}"])
     assert "pip install 'lazaretto[vision]'" in shown.stdout
+
+
+def test_every_install_command_names_an_extra_that_exists() -> None:
+    folder = Path(__file__).resolve().parents[2]
+    offered = {
+        name: set(tomllib.loads((folder / place).read_text())["project"]["optional-dependencies"])
+        for name, place in (("lazaretto", "pyproject.toml"), ("lazaretto-lab", "lab/pyproject.toml"))
+    }
+    for package, _, purpose in doctor.EXTRAS:
+        name, _, extra = package.rstrip("]").partition("[")
+        assert not extra or extra in offered[name], f"{purpose}: {package}"
 
 
 def test_a_mistyped_store_is_named_and_not_made(tmp_path: Path) -> None:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 
-from lazaretto import Guard
 from lazaretto.cli import build
 from lazaretto.cli.context import CommandContext
-from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.content.records import Case, Label
 from lazaretto.ledger import Ledger, Store
-from lazaretto.types import plain
 
 Run = Callable[..., Any]
 BREAD = "A recipe for rye bread with caraway, baked slowly over night"
@@ -39,50 +33,7 @@ APPLICATION = dict(commands(typer.main.get_command(build())))
 WITH_STORE = {name: parameters for name, parameters in APPLICATION.items() if "store" in parameters}
 
 
-@dataclass(frozen=True)
-class Crew:
-    """A store that only a policy file names, and what stands in its namespace ``crew``."""
-
-    folder: Path
-    policy: Path
-    url: str
-    note: str
-    held: str
-    receipt: str
-    plan: Path
-    export: Path
-    cases: Path
-    live: str
-    events: int
-
-
-@pytest.fixture
-def crew(empty_world: Path) -> Crew:
-    url = f"sqlite:///{empty_world / 'crew.db'}"
-    policy = empty_world / "policy.toml"
-    policy.write_text(f'store = "{url}"\nnamespace = "crew"\n')
-    with Guard.open(url, namespace="crew") as guard:
-        note = guard.run(guard.remember("the berth is number nine", agent="ada")).item
-        guard.run(guard.recall("bob", "berth"))
-        held = guard.run(guard.remember(f"{BREAD} \u202eyes\u202c", agent="eve")).item
-        guard.run(guard.label(guard.run(guard.remember(BREAD, agent="cy")).item, "harmful", by="dan"))
-        receipt = guard.run(guard.apply(guard.run(guard.plan("isolate", note))))
-        guard.run(guard.undo(receipt.id))
-        plan = guard.run(guard.plan("isolate", note))
-        book, case = Casebook(guard.ledger), Case(Label.SAFE, BREAD, summary="Baking is harmless.", source="mine")
-        live = book.offer([case], "a test").version
-        book.go_live(live, by="test")
-        events = guard.ledger.head().seq
-    paths = {name: empty_world / name for name in ("plan.json", "other.jsonl", "cases.jsonl")}
-    paths["plan.json"].write_text(json.dumps(plain(plan)))
-    paths["cases.jsonl"].write_text(json.dumps({"label": "safe", "text": BREAD, "summary": "Baking is harmless."}))
-    with Guard.open(f"sqlite:///{empty_world / 'other.db'}", namespace="other") as guard:
-        guard.run(guard.check("from elsewhere", agent="ada"))
-        guard.ledger.export(paths["other.jsonl"])
-    return Crew(empty_world, policy, url, note, held, receipt.id, *paths.values(), live=live, events=events)
-
-
-CALLS: dict[str, tuple[Callable[[Crew], tuple[Any, ...]], Callable[[Crew, Any], bool], int]] = {
+CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bool], int]] = {
     "check": (lambda c: ("-a", "bob", "-t", "hi", "--parent", c.note), lambda c, got: got["ruling"] == "allow", 0),
     "remember": (lambda c: ("-a", "bob", "-t", "hi", "--parent", c.note), lambda c, got: got["ruling"] == "allow", 0),
     "recall": (lambda c: ("-a", "bob", "berth"), lambda c, got: [one["id"] for one in got] == [c.note], 0),
@@ -91,7 +42,7 @@ CALLS: dict[str, tuple[Callable[[Crew], tuple[Any, ...]], Callable[[Crew, Any], 
     "repair plan": (lambda c: ("isolate", c.note), lambda c, got: got["origin"] == c.note, 0),
     "repair apply": (lambda c: (c.plan,), lambda c, got: got["plan"]["origin"] == c.note, 0),
     "repair undo": (lambda c: (c.receipt,), lambda c, got: "already undone" in got, 4),
-    "repair list": (lambda c: (), lambda c, got: [one["id"] for one in got] == [c.receipt], 0),
+    "repair list": (lambda c: (), lambda c, got: [one["id"] for one in got] == [c.receipt, c.standing], 0),
     "release": (lambda c: (c.held,), lambda c, got: got["plan"]["origin"] == c.held, 0),
     "label": (lambda c: (c.note, "harmful", "--by", "dan"), lambda c, got: got["subject"] == c.note, 0),
     "appeal": (lambda c: (c.held, "--by", "eve", "--reason", "why"), lambda c, got: got["subject"] == c.held, 0),
@@ -99,7 +50,7 @@ CALLS: dict[str, tuple[Callable[[Crew], tuple[Any, ...]], Callable[[Crew, Any], 
     "ledger head": (lambda c: (), lambda c, got: (got["namespace"], got["seq"]) == ("crew", c.events), 0),
     "ledger export": (lambda c: (c.folder / "out.jsonl",), lambda c, got: got["events"] == c.events, 0),
     "ledger import": (lambda c: (c.export,), lambda c, got: got["namespace"] == "other", 0),
-    "ledger stats": (lambda c: (), lambda c, got: got["store"] == c.url and got["items"] == 3, 0),
+    "ledger stats": (lambda c: (), lambda c, got: got["store"] == c.url and got["items"] == 4, 0),
     "ledger upgrade": (lambda c: (), lambda c, got: got["store"] == c.url, 0),
     "ledger erase": (lambda c: (c.note, "--reason", "asked"), lambda c, got: got["kind"] == "erased", 0),
     "ledger retain": (lambda c: ("--days", "0"), lambda c, got: got["erased"] > 0, 0),
@@ -128,7 +79,7 @@ def test_no_command_with_a_store_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_command_works_in_the_policys_store_and_namespace(run: Run, crew: Crew, name: str) -> None:
+def test_a_command_works_in_the_policys_store_and_namespace(run: Run, crew: Any, name: str) -> None:
     words, sound, code = CALLS[name]
     got = run(*name.split(), *words(crew), "--policy", crew.policy, "--json", code=code)
     assert sound(crew, got), got
@@ -139,7 +90,7 @@ def test_a_command_works_in_the_policys_store_and_namespace(run: Run, crew: Crew
     assert spaces <= {"crew"} | ({"other"} if name == "ledger import" else set()), "another namespace was written to"
 
 
-def test_audit_uses_the_policys_case_library(run: Run, crew: Crew, stub_url: str) -> None:
+def test_audit_uses_the_policys_case_library(run: Run, crew: Any, stub_url: str) -> None:
     pytest.importorskip("openai", reason="needs the openai extra")
     pytest.importorskip("torch", reason="needs the models extra")
     model = f'model = "stub"\nbase_url = "{stub_url}"\nretries = 0\n'
@@ -150,7 +101,7 @@ def test_audit_uses_the_policys_case_library(run: Run, crew: Crew, stub_url: str
     assert not list((crew.folder / "home").rglob("*.db"))
 
 
-def test_serve_says_where_it_works(crew: Crew) -> None:
+def test_serve_says_where_it_works(crew: Any) -> None:
     pytest.importorskip("uvicorn", reason="needs the api extra")
     command = [sys.executable, "-m", "lazaretto", "serve", "--port", "0", "--policy", str(crew.policy)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "300"})

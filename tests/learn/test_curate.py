@@ -100,7 +100,7 @@ async def test_a_preview_says_what_would_be_mended_and_broken() -> None:
 async def test_labels_and_appeals_of_people_become_failed_items(tmp_path: Path) -> None:
     with Guard.open(f"sqlite:///{tmp_path / 'g.db'}") as guard:
         kept = await guard.check("a recipe for lentils", agent="ana")
-        await guard.appeal(kept.item, by="bo", reason="this is spam")
+        await guard.appeal(kept.item, "this is spam", by="bo")
         assert reviewed_failures(guard.ledger) == []  # an open appeal teaches nothing
         await guard.label(kept.item, "harmful", by="bo")
         right = await guard.check("another recipe", agent="ana")

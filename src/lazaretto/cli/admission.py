@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from lazaretto.cli.context import CommandContext
 from lazaretto.gates.content.casebook import Admit
+from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.records import Case
 from lazaretto.policy import Policy
 from lazaretto.types import Channel, Ruling, SourceClass
@@ -28,16 +29,14 @@ def guard_admission(context: CommandContext, *, enabled: bool = True) -> Iterato
     if not enabled:
         yield None
         return
-    policy = with_memory_gate(context.policy)
+    policy, shipped = with_memory_gate(context.policy), frozenset(starter_cases())  # people have read what ships
     with context.open_guard(policy=policy, namespace=f"{context.namespace}.admission") as guard:
 
         def admit(case: Case) -> str:
             advice = "\n".join((case.summary, *case.cues)).strip()
-            if not advice:
+            if not advice or case in shipped:
                 return ""
-            decision = guard.run(
-                guard.check(advice, agent=CURATOR, channel=Channel.MEMORY, source=SourceClass.UNTRUSTED_DOCUMENT)
-            )
+            decision = guard.check(advice, agent=CURATOR, channel=Channel.MEMORY, source=SourceClass.UNTRUSTED_DOCUMENT)
             if decision.ruling < Ruling.QUARANTINE:
                 return ""
             return f"{decision.ruling.label} by {decision.rule}"

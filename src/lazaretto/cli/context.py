@@ -19,7 +19,7 @@ from lazaretto.ledger import Ledger, Store
 from lazaretto.policy import Policy
 
 if TYPE_CHECKING:
-    from lazaretto.guard import Guard
+    from lazaretto.sync_guard import SyncGuard
 
 StoreOption = Annotated[
     str | None,
@@ -75,13 +75,14 @@ class CommandContext:
         """The whole store as it is: neither created nor upgraded."""
         return Store.open(self.store, create=False, upgrade=False)
 
-    def open_guard(self, *, policy: Policy | None = None, namespace: str | None = None) -> Guard:
+    def open_guard(self, *, policy: Policy | None = None, namespace: str | None = None) -> SyncGuard:
         """The tenant's guard; ``policy`` and ``namespace`` stand in for the context's own."""
         from lazaretto.guard import Guard
+        from lazaretto.sync_guard import SyncGuard
 
         ledger = Ledger.open(self.store, namespace or self.namespace)
         try:
-            return Guard(ledger, policy or self.policy, file=self.policy_file or "policy")
+            return SyncGuard(Guard(ledger, policy or self.policy, file=self.policy_file or "policy"))
         except BaseException:
             ledger.close()
             raise

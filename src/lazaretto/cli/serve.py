@@ -41,7 +41,7 @@ def serve(
     with context.open_guard() as guard, _listening(host, port) as listener:
         where = f"http://{host}:{listener.getsockname()[1]} (calls: /docs)"
         console.print(f"Lazaretto on {where}, store {guard.ledger.url}, namespace {context.namespace}", soft_wrap=True)
-        server = uvicorn.Server(uvicorn.Config(build(guard, token), host=host, port=port, log_level="warning"))
+        server = uvicorn.Server(uvicorn.Config(build(guard.guard, token), host=host, port=port, log_level="warning"))
         server.run(sockets=[listener])
 
 

@@ -141,5 +141,5 @@ def test_in_the_guard_a_poisoned_note_is_recorded_but_never_recalled(tmp_path: P
         bad = guard.run(guard.remember(POISONED[0], agent="scout", source="untrusted_document"))
         good = guard.run(guard.remember("Seaview Palace has a pool.", agent="scout", source="untrusted_document"))
         assert (bad.allowed, bad.complete, good.allowed) == (False, True, True)
-        assert [one.id for one in guard.run(guard.recall("ada", "Seaview"))] == [good.item]
+        assert [one.id for one in guard.run(guard.recall("Seaview", agent="ada"))] == [good.item]
         assert isinstance(guard.policy, Policy)
