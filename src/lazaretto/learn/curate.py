@@ -104,7 +104,7 @@ class ChatCurator:
         debate = quoter.block("debate", log or "no debate was recorded")
         duty = prompts.curator_duty(failed.truth.value, failed.ruled.value)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{debate}\n\n{duty}"))
-        answer, _, _, _ = await self.role_model.ask(asked, parsing.CuratorAnswer, parsing.read_curator)
+        answer = (await self.role_model.ask(asked, parsing.CuratorAnswer)).answer
         plain = await extract_lesson(failed)
         if answer is None:
             return plain

@@ -103,7 +103,7 @@ async def test_no_score_means_one_half_first_and_the_previous_one_later(seat: Se
     transcript = await hold_debate(seat(lines), MARCH)
     assert transcript.scores == {Role.STRICT: (0.5, 0.8), Role.LOOSE: (0.2, 0.2)}
     assert [t.score for t in transcript.turns] == [None, 0.2, 0.8, None]
-    assert len([f for f in transcript.faults if "no risk score" in f]) == 2
+    assert len([f for f in transcript.faults if "risk_score: Field required" in f]) == 2
 
 
 async def test_an_unreadable_answer_is_asked_for_once_more(speech: SimpleNamespace) -> None:

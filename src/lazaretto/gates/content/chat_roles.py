@@ -6,10 +6,9 @@ import asyncio
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from PIL.Image import Image
-from pydantic import BaseModel
 
 from lazaretto.gates.content import injections, parsing, prompts
 from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, stand_in
@@ -34,7 +33,8 @@ from lazaretto.pictures import Picture, frames_for_judges
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.types import Evidence
 
-A = TypeVar("A", bound=BaseModel)
+A = TypeVar("A", bound=parsing.Answer)
+R = TypeVar("R")
 PICTURE_SIDE = 1024
 """Frames are shrunk to fit a square of this side before a vision model sees them."""
 
@@ -66,6 +66,20 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class Reply(Generic[R]):
+    """What came of asking a model."""
+
+    answer: R | None
+    """None: it could not be read, or there was none."""
+    text: str
+    """As it was said."""
+    problem: str
+    """Why there is no answer."""
+    role_cost: RoleCost
+    """Of every attempt together."""
+
+
+@dataclass(frozen=True, slots=True)
 class RoleModel:
     """A model in a role: what it costs, how long it may speak, how often it may be asked again."""
 
@@ -78,30 +92,36 @@ class RoleModel:
     exhibit_chars: int = 24_000
     """The most a content item part may take up in a prompt."""
 
-    async def ask(
-        self, messages: Sequence[Message], shape: type[A] | None, read: Callable[[str], tuple[A | None, str]]
-    ) -> tuple[A | None, str, str, RoleCost]:
-        """(answer, words, problem, charge): asks, reads, and asks again with the problem named when it could not be
-        read.
+    async def ask(self, messages: Sequence[Message], shape: type[A], content: str = "") -> Reply[A]:
+        """Asks for an answer of this shape, and again with the problem named when it could not be read. ``content`` is
+        what is under audit: what an answer merely repeats from it does not count.
         """
+        return await self._ask(messages, parsing.schema(shape), lambda text: parsing.read(shape, text, content))
+
+    async def ask_words(self, messages: Sequence[Message]) -> Reply[str]:
+        """Asks for plain words, and again when there are none."""
+        return await self._ask(messages, None, lambda text: (text, "") if text.strip() else (None, "empty answer"))
+
+    async def _ask(
+        self, messages: Sequence[Message], schema: dict[str, Any] | None, read: Callable[[str], tuple[R | None, str]]
+    ) -> Reply[R]:
         role_cost = RoleCost(self.role, self.model.name)
         asked = tuple(messages)
         words = problem = ""
         for _ in range(self.again + 1):
-            form = parsing.schema(shape) if shape is not None else None
-            answer = (await self.model.complete([Request(asked, self.max_tokens, schema=form)]))[0]
-            role_cost = self._bill(role_cost, asked, answer)
-            if answer.fault:
-                return None, "", answer.fault, role_cost  # the backend has already retried
-            words = answer.text
-            read_answer, problem = read(words)
-            if read_answer is not None:
-                return read_answer, words, "", role_cost
+            completion = (await self.model.complete([Request(asked, self.max_tokens, schema=schema)]))[0]
+            role_cost = self._bill(role_cost, asked, completion)
+            if completion.fault:
+                return Reply(None, "", completion.fault, role_cost)  # the backend has already retried
+            words = completion.text
+            answer, problem = read(words)
+            if answer is not None:
+                return Reply(answer, words, "", role_cost)
             asked = (
                 *messages,
                 Message("user", f"Your answer could not be read ({problem}). Answer again, as JSON only."),
             )
-        return None, words, f"unreadable answer: {problem}", role_cost
+        return Reply(None, words, f"unreadable answer: {problem}", role_cost)
 
     def _bill(self, role_cost: RoleCost, asked: Sequence[Message], answer: Completion) -> RoleCost:
         return replace(
@@ -183,22 +203,14 @@ async def _open(image: bytes, limits: Limits) -> Picture:
 async def _describe(eye: RoleModel, picture: Picture) -> tuple[str, str, RoleCost]:
     """(words, fault, cost): what a vision model says about the frames."""
     ask = (Message("user", prompts.describe_duty(), tuple(map(_jpeg, picture.frames))),)
-    _, words, fault, role_cost = await eye.ask(ask, None, _any_words)
-    return words, fault, role_cost
+    reply = await eye.ask_words(ask)
+    return reply.text, reply.problem, reply.role_cost
 
 
 def _jpeg(frame: Image) -> bytes:
     out = io.BytesIO()
     frame.save(out, "JPEG", quality=85)
     return out.getvalue()
-
-
-class _Words(BaseModel):
-    text: str
-
-
-def _any_words(text: str) -> tuple[_Words | None, str]:
-    return (_Words(text=text), "") if text.strip() else (None, "empty answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +234,10 @@ class ChatSupporter:
             Message("system", prompts.CONSTITUTION),
             Message("user", f"{file}\n\n{basis}\n\n{prompts.supporter_duty()}"),
         )
-        answer, _, problem, role_cost = await self.role_model.ask(
-            asked, parsing.SupporterAnswer, parsing.read_supporter
-        )
+        reply = await self.role_model.ask(asked, parsing.SupporterAnswer)
+        answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
-            return Briefing(precedents=near, role_cost=role_cost, fault=problem)
+            return Briefing(precedents=near, role_cost=role_cost, fault=reply.problem)
         notes = {note.id.strip().removeprefix("Precedent").strip(): note for note in answer.precedents}
         weighed = tuple(
             replace(p, why=notes[key].why, differs=notes[key].differs) if (key := str(number)) in notes else p
@@ -250,12 +261,10 @@ class ChatDebater:
         file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.exhibit_chars)
         duty = prompts.debater_duty(role, debate.round, debate.rounds)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{duty}"))
-        content = debate.prepared.words
-        answer, words, problem, role_cost = await self.role_model.ask(
-            asked, parsing.DebaterAnswer, lambda text: parsing.read_debater(text, content)
-        )
+        reply = await self.role_model.ask(asked, parsing.DebaterAnswer, debate.prepared.words)
+        answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
-            return Speech(role, debate.round, words[:4000], None, role_cost=role_cost, fault=problem)
+            return Speech(role, debate.round, reply.text[:4000], None, role_cost=role_cost, fault=reply.problem)
         quotes = _quotes(debate.prepared, answer.quotes)
         hazards = _hazards(answer.hazards)
         return Speech(
@@ -276,12 +285,10 @@ class ChatArbiter:
         order = self.orders.get(debate.prepared.kind, Order.CONTEXT_FIRST)
         file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.exhibit_chars)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{prompts.arbiter_duty(order)}"))
-        content = debate.prepared.words
-        answer, _, problem, role_cost = await self.role_model.ask(
-            asked, parsing.ArbiterAnswer, lambda text: parsing.read_arbiter(text, content)
-        )
+        reply = await self.role_model.ask(asked, parsing.ArbiterAnswer, debate.prepared.words)
+        answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
-            return stand_in(debate, problem, role_cost)
+            return stand_in(debate, reply.problem, role_cost)
         positions = [answer.score, *(s[-1] for s in debate.scores.values() if s)]
         cited = {c.strip().removeprefix("Precedent").strip() for c in answer.precedents}
         evidence = _quotes(debate.prepared, answer.quotes) + tuple(
