@@ -53,13 +53,13 @@ async def run(url: str, items: int, at_once: int, transport: str) -> tuple[float
     """(CPU ms per item, items per second, transcripts)."""
     model = OpenAIChat(Endpoint("stub", url, concurrency=at_once, transport=transport))
     roles = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
-    table = chat_panel({role: RoleModel(role, model) for role in roles})
+    panel = chat_panel({role: RoleModel(role, model) for role in roles})
     contents = [Content(f"i{n}", TEXT, description=PICTURE) for n in range(items)]
-    async for _ in hold_debates(table, contents[:at_once], at_once=at_once):
+    async for _ in hold_debates(panel, contents[:at_once], at_once=at_once):
         pass  # opens the connections
     done: list[Transcript] = []
     cpu, wall = time.process_time(), time.perf_counter()
-    async for _, transcript in hold_debates(table, contents, DebateSettings(), at_once=at_once):
+    async for _, transcript in hold_debates(panel, contents, DebateSettings(), at_once=at_once):
         assert isinstance(transcript, Transcript) and not transcript.faults, transcript
         assert transcript.cost.calls == 6
         done.append(transcript)
@@ -71,7 +71,7 @@ async def run(url: str, items: int, at_once: int, transport: str) -> tuple[float
 def characters(transcript: Transcript) -> tuple[int, int, int]:
     """(ours, the same content with the debate so far sent twice, the difference) in prompt characters per item."""
     ours = sum(role_cost.prompt_chars for role_cost in transcript.role_costs)
-    speeches = [len(turn.argument) for turn in transcript.turns]
+    speeches = [len(speech.argument) for speech in transcript.speeches]
     # the reference repeats all earlier speeches in every later debater's and the arbiter's prompt
     repeated = sum(sum(speeches[:n]) for n in range(1, len(speeches) + 1))
     return ours, ours + repeated, repeated

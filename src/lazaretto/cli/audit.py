@@ -39,8 +39,8 @@ def content_policy(policy: str | None) -> ContentSettings:
     return content_settings(tables.get("content", {}), policy or "policy")
 
 
-def _table(settings: ContentSettings, store: str | None, namespace: str, policy: str | None) -> Panel:
-    """The table of the settings, with the tenant's live case library."""
+def _panel(settings: ContentSettings, store: str | None, namespace: str, policy: str | None) -> Panel:
+    """The panel of the settings, with the tenant's live case library."""
     limits = Policy.load(policy).limits if policy else DEFAULT_LIMITS
     if "retrieval" in settings.without:
         return make_panel(settings, None, limits)
@@ -94,14 +94,14 @@ def audit(
         if out is None or text or image or description:
             raise InputError("batch", "a batch needs --out and nothing else to judge", "See lazaretto audit --help")
         options = BatchOptions(debate, at_once, retry_undecided)
-        _batch(_table(settings, store, namespace, policy), batch, out, options, as_json)
+        _batch(_panel(settings, store, namespace, policy), batch, out, options, as_json)
         return
     if text == "-":
         text = typer.get_text_stream("stdin").read()
     content = Content("item", text, _read_picture(image), description)
     if not text.strip() and content.image is None and not description.strip():
         raise InputError("text", "there is nothing to judge", "Give --text, --image or both")
-    transcript = asyncio.run(hold_debate(_table(settings, store, namespace, policy), content, debate))
+    transcript = asyncio.run(hold_debate(_panel(settings, store, namespace, policy), content, debate))
     data = report_data(transcript)
     if report is not None:
         _write_report(report, data)
@@ -134,12 +134,12 @@ def _show(data: dict[str, Any], written: Path | None) -> None:
         console.print(f"  report written to {written}", markup=False)
 
 
-def _batch(table: Panel, items: Path, out: Path, options: BatchOptions, as_json: bool) -> None:
+def _batch(panel: Panel, items: Path, out: Path, options: BatchOptions, as_json: bool) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=as_json or not errors.is_terminal) as bar:
         task = bar.add_task("judging", total=None)
         step = lambda done, total: bar.update(task, completed=done, total=total)  # noqa: E731
-        summary = asyncio.run(run_batch(table, items, out, options, step))
+        summary = asyncio.run(run_batch(panel, items, out, options, step))
 
     def show() -> None:
         console.print(

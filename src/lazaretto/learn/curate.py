@@ -24,7 +24,7 @@ _CUE_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class LabelledContent:
-    """a content item whose truth is known."""
+    """Content whose truth is known."""
 
     content: Content
     truth: Label
@@ -65,9 +65,9 @@ async def extract_lesson(failed: FailedCase) -> Case:
     """
     right = "strict" if failed.truth is Label.UNSAFE else "loose"
     cues: list[str] = []
-    for turn in failed.report.get("transcript", ()):
-        if turn["role"] == right:
-            cues += [f"“{quote[:_CUE_CHARS]}”" for quote in turn["quotes"]]
+    for speech in failed.report.get("transcript", ()):
+        if speech["role"] == right:
+            cues += [f"“{quote[:_CUE_CHARS]}”" for quote in speech["quotes"]]
     for precedent in failed.report.get("precedents", ()):
         if precedent["label"] == failed.truth.value:
             cues.append(f"like: {precedent['summary'][:_CUE_CHARS]}")
@@ -120,7 +120,7 @@ async def curate(wrong: Sequence[FailedCase], writer: Writer = extract_lesson) -
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How a table did on labelled items; every item counts, an undecided one as it was labelled by the stand-in."""
+    """How a panel did on labelled items; every item counts, an undecided one as it was labelled by the stand-in."""
 
     items: int
     true_positive: int
@@ -165,10 +165,10 @@ async def preview(
 
 
 async def _labels(
-    table: Panel, sample: Sequence[LabelledContent], settings: DebateSettings
+    panel: Panel, sample: Sequence[LabelledContent], settings: DebateSettings
 ) -> dict[str, tuple[Label, bool]]:
     found: dict[str, tuple[Label, bool]] = {}
-    async for content, outcome in hold_debates(table, (s.content for s in sample), settings, at_once=8):
+    async for content, outcome in hold_debates(panel, (s.content for s in sample), settings, at_once=8):
         if isinstance(outcome, Transcript):
             found[content.id] = (outcome.finding.label, bool(outcome.finding.undecided))
         else:

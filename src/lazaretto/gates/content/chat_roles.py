@@ -1,4 +1,4 @@
-"""Language models in the seats: one prompt, one answer read strictly, one more try when it cannot be read."""
+"""Language models as judges: one prompt, one answer read strictly, one more try when it cannot be read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from PIL.Image import Image
 
-from lazaretto.gates.content import injections, parsing, prompts
-from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, stand_in
+from lazaretto.gates.content import parsing, prompts
+from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, undecided_finding
+from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.panel import Panel, Preprocessor
 from lazaretto.gates.content.quoting import Quoter, fresh_code
 from lazaretto.gates.content.records import (
@@ -87,10 +88,10 @@ class RoleModel:
     model: ChatModel
     price: Price = Price()
     max_tokens: int = 700
-    again: int = 1
+    retries: int = 1
     """How often an answer that cannot be read is asked for again."""
-    exhibit_chars: int = 24_000
-    """The most a content item part may take up in a prompt."""
+    content_chars: int = 24_000
+    """The most characters that one part of the content may take up in a prompt."""
 
     async def ask(self, messages: Sequence[Message], shape: type[A], content: str = "") -> Reply[A]:
         """Asks for an answer of this shape, and again with the problem named when it could not be read. ``content`` is
@@ -108,7 +109,7 @@ class RoleModel:
         role_cost = RoleCost(self.role, self.model.name)
         asked = tuple(messages)
         words = problem = ""
-        for _ in range(self.again + 1):
+        for _ in range(self.retries + 1):
             completion = (await self.model.complete([Request(asked, self.max_tokens, schema=schema)]))[0]
             role_cost = self._bill(role_cost, asked, completion)
             if completion.fault:
@@ -160,7 +161,7 @@ class ChatPreprocessor:
     judges is marked.
     """
 
-    eye: RoleModel | None = None
+    vision: RoleModel | None = None
     """A model with vision; None: pictures are not described."""
     limits: Limits = DEFAULT_LIMITS
 
@@ -171,19 +172,19 @@ class ChatPreprocessor:
         if content.image is not None:
             picture = await _open(content.image, self.limits)
             facts = {"width": picture.header.width, "height": picture.header.height, "frames": picture.frame_count}
-            if not words.strip() and self.eye is not None:
-                words, fault, role_cost = await _describe(self.eye, picture)
+            if not words.strip() and self.vision is not None:
+                words, fault, role_cost = await _describe(self.vision, picture)
         if content.kind is not InputKind.TEXT and not words.strip():
             words = PLACEHOLDER
-        found = injections.notices(content.text, "text") + injections.notices(words, "description")
-        return PreparedContent(content, words, facts=facts, notices=found, role_cost=role_cost, fault=fault)
+        notices = injection_evidence(content.text, "text") + injection_evidence(words, "description")
+        return PreparedContent(content, words, facts=facts, notices=notices, role_cost=role_cost, fault=fault)
 
 
 @dataclass(frozen=True, slots=True)
-class Describing:
+class DescribingPreprocessor:
     """A vision model before another preprocessor, which reads its description as if the caller had given it."""
 
-    eye: RoleModel
+    vision: RoleModel
     inner: Preprocessor
     limits: Limits = DEFAULT_LIMITS
 
@@ -191,7 +192,7 @@ class Describing:
         """The inner preprocessor's words, with the picture described; a failed description is a recorded fault."""
         if content.image is None or content.description.strip():
             return await self.inner.prepare(content)
-        words, fault, role_cost = await _describe(self.eye, await _open(content.image, self.limits))
+        words, fault, role_cost = await _describe(self.vision, await _open(content.image, self.limits))
         prepared = await self.inner.prepare(replace(content, description=words))
         return replace(prepared, role_cost=role_cost, fault=prepared.fault or fault)
 
@@ -200,10 +201,10 @@ async def _open(image: bytes, limits: Limits) -> Picture:
     return await asyncio.to_thread(frames_for_judges, image, limits, side=PICTURE_SIDE)  # not on the event loop
 
 
-async def _describe(eye: RoleModel, picture: Picture) -> tuple[str, str, RoleCost]:
+async def _describe(vision: RoleModel, picture: Picture) -> tuple[str, str, RoleCost]:
     """(words, fault, cost): what a vision model says about the frames."""
     ask = (Message("user", prompts.describe_duty(), tuple(map(_jpeg, picture.frames))),)
-    reply = await eye.ask_words(ask)
+    reply = await vision.ask_words(ask)
     return reply.text, reply.problem, reply.role_cost
 
 
@@ -228,7 +229,7 @@ class ChatSupporter:
         if self.library is not None:  # an encoder may run: not on the event loop
             near = await asyncio.to_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
         quoter = self.codes(prepared)
-        file = prompts.opening(prepared, quoter, self.role_model.exhibit_chars)
+        file = prompts.opening(prepared, quoter, self.role_model.content_chars)
         basis = prompts.precedent_file(Briefing(precedents=near), quoter)
         asked = (
             Message("system", prompts.CONSTITUTION),
@@ -258,7 +259,7 @@ class ChatDebater:
     async def argue(self, debate: DebateState) -> Speech:
         """One speech."""
         role = self.role_model.role
-        file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.exhibit_chars)
+        file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.content_chars)
         duty = prompts.debater_duty(role, debate.round, debate.rounds)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{duty}"))
         reply = await self.role_model.ask(asked, parsing.DebaterAnswer, debate.prepared.words)
@@ -283,12 +284,12 @@ class ChatArbiter:
     async def decide(self, debate: DebateState) -> Finding:
         """The finding, or a stand-in marked undecided."""
         order = self.orders.get(debate.prepared.kind, Order.CONTEXT_FIRST)
-        file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.exhibit_chars)
+        file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.content_chars)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{prompts.arbiter_duty(order)}"))
         reply = await self.role_model.ask(asked, parsing.ArbiterAnswer, debate.prepared.words)
         answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
-            return stand_in(debate, reply.problem, role_cost)
+            return undecided_finding(debate, reply.problem, role_cost)
         positions = [answer.score, *(s[-1] for s in debate.scores.values() if s)]
         cited = {c.strip().removeprefix("Precedent").strip() for c in answer.precedents}
         evidence = _quotes(debate.prepared, answer.quotes) + tuple(
@@ -311,7 +312,7 @@ class ChatArbiter:
 
 
 class DebateCodes:
-    """Hands every seat of one debate the same code, and the next debate another."""
+    """Hands every role of one debate the same code, and the next debate another."""
 
     def __init__(self, make: Callable[[], str] = fresh_code) -> None:
         self._make = make
@@ -336,7 +337,7 @@ def chat_panel(
     precedents: int = 3,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Panel:
-    """A table of language models. A role without a chair stays empty; only the Arbiter is needed."""
+    """A panel of language models. A role without a model stays empty; only the Arbiter is needed."""
     codes = DebateCodes(code)
     supporter, strict, loose = (
         role_models.get(Role.SUPPORTER),

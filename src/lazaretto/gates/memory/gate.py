@@ -82,7 +82,7 @@ class MemoryGate:
         screener = self._evidence_of(context).screener
         success = told_success(observation)
         if success is not None:
-            screener.used(observation.parents, success)
+            screener.record_use(observation.parents, success)
         if ruling <= Ruling.WARN and success is not False:
             screener.keep([observation.id], [observation.agent], vector_of(observation), [observation.parents])
         else:
@@ -90,7 +90,7 @@ class MemoryGate:
 
     def _examine_record(self, observation: Observation, context: GateContext) -> Verdict:
         evidence = self._evidence_of(context)
-        evidence.hold_debate(context)
+        evidence.read_outcomes(context)
         judged = evidence.screener.screen(observation.agent, vector_of(observation), observation.parents)
         return record_verdict(observation, judged, self.settings.ruling)
 
@@ -149,7 +149,7 @@ class _Evidence:
             made.screener.keep([item.id], [item.agent], vector_of(item), [item.parents])
         return made
 
-    def hold_debate(self, context: GateContext) -> None:
+    def read_outcomes(self, context: GateContext) -> None:
         """Outcomes that agents reported since the last time, looked up at most once a second."""
         if time.monotonic() < self._due:
             return
