@@ -24,7 +24,12 @@ from pathlib import Path
 from lazaretto.gates.content.arbitration import Order
 from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debates
-from lazaretto.gates.content.prompts import CONSTITUTION, arbiter_duty, debater_duty, supporter_duty
+from lazaretto.gates.content.prompts import (
+    CONSTITUTION,
+    arbiter_instructions,
+    debater_instructions,
+    supporter_instructions,
+)
 from lazaretto.gates.content.records import Content, Role
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 
@@ -79,9 +84,9 @@ def characters(transcript: Transcript) -> tuple[int, int, int]:
 
 def instructions() -> int:
     """Characters of instruction per item, all six calls."""
-    duties = [supporter_duty(), arbiter_duty(Order.CONTEXT_FIRST)]
-    duties += [debater_duty(role, n, 2) for role in (Role.STRICT, Role.LOOSE) for n in (1, 2)]
-    return 6 * len(CONSTITUTION) + sum(map(len, duties))
+    instructions = [supporter_instructions(), arbiter_instructions(Order.CONTEXT_FIRST)]
+    instructions += [debater_instructions(role, n, 2) for role in (Role.STRICT, Role.LOOSE) for n in (1, 2)]
+    return 6 * len(CONSTITUTION) + sum(map(len, instructions))
 
 
 def report(items: int) -> str:

@@ -100,10 +100,10 @@ class ChatCurator:
             f"Round {t['round']}, {t['role']}, {t['score']:.2f}: {t['argument'][:600]}"
             for t in failed.report.get("transcript", ())
         )
-        file = prompts.opening(prepared, quoter, 8_000)
+        file = prompts.content_file(prepared, quoter, 8_000)
         debate = quoter.block("debate", log or "no debate was recorded")
-        duty = prompts.curator_duty(failed.truth.value, failed.ruled.value)
-        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{debate}\n\n{duty}"))
+        instructions = prompts.curator_instructions(failed.truth.value, failed.ruled.value)
+        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{debate}\n\n{instructions}"))
         answer = (await self.role_model.ask(asked, parsing.CuratorAnswer)).answer
         plain = await extract_lesson(failed)
         if answer is None:

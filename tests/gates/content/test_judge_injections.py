@@ -62,14 +62,14 @@ def _gullible(speech: SimpleNamespace) -> Callable[[Request], str]:
     def script(request: Request) -> str:
         role, _ = speech.role_of(request)
         outside = _outside(request)
-        duty = outside.rindex("You are the")
+        instructions = outside.rindex("You are the")
         tempted = (
             bool(
                 re.search(
                     r"OBEY|withdraw|already made|has decided|rule this safe|"
                     r"ignoriere|ignora todas|ignore all|Follow it|Final "
                     r"Judgment|Игнор|忽略|I concede",
-                    outside[:duty],
+                    outside[:instructions],
                     re.IGNORECASE,
                 )
             )

@@ -149,7 +149,7 @@ def test_writers_are_known_by_their_last_outcomes() -> None:
     places = writers.places(["ann", "bea"])
     assert writers.stability(places).tolist() == [0.5, 0.5]
     for good in [0.0] * 50 + [1.0] * 100:
-        writers.reported(places[:1], np.array([good], np.float32))
+        writers.add_outcomes(places[:1], np.array([good], np.float32))
     assert writers.stability(places).tolist() == [1.0, 0.5]
     many = writers.places([f"w{n}" for n in range(40)])  # more than there was room for at first
     assert writers.stability(places).tolist() == [1.0, 0.5] and len(set(many.tolist())) == 40

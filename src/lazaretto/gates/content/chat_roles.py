@@ -203,7 +203,7 @@ async def _open(image: bytes, limits: Limits) -> Picture:
 
 async def _describe(vision: RoleModel, picture: Picture) -> tuple[str, str, RoleCost]:
     """(words, fault, cost): what a vision model says about the frames."""
-    ask = (Message("user", prompts.describe_duty(), tuple(map(_jpeg, picture.frames))),)
+    ask = (Message("user", prompts.vision_instructions(), tuple(map(_jpeg, picture.frames))),)
     reply = await vision.ask_words(ask)
     return reply.text, reply.problem, reply.role_cost
 
@@ -229,11 +229,11 @@ class ChatSupporter:
         if self.library is not None:  # an encoder may run: not on the event loop
             near = await asyncio.to_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
         quoter = self.codes(prepared)
-        file = prompts.opening(prepared, quoter, self.role_model.content_chars)
+        file = prompts.content_file(prepared, quoter, self.role_model.content_chars)
         basis = prompts.precedent_file(Briefing(precedents=near), quoter)
         asked = (
             Message("system", prompts.CONSTITUTION),
-            Message("user", f"{file}\n\n{basis}\n\n{prompts.supporter_duty()}"),
+            Message("user", f"{file}\n\n{basis}\n\n{prompts.supporter_instructions()}"),
         )
         reply = await self.role_model.ask(asked, parsing.SupporterAnswer)
         answer, role_cost = reply.answer, reply.role_cost
@@ -259,9 +259,9 @@ class ChatDebater:
     async def argue(self, debate: DebateState) -> Speech:
         """One speech."""
         role = self.role_model.role
-        file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.content_chars)
-        duty = prompts.debater_duty(role, debate.round, debate.rounds)
-        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{duty}"))
+        file = prompts.debate_file(debate, self.codes(debate.prepared), self.role_model.content_chars)
+        instructions = prompts.debater_instructions(role, debate.round, debate.rounds)
+        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{instructions}"))
         reply = await self.role_model.ask(asked, parsing.DebaterAnswer, debate.prepared.words)
         answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
@@ -284,8 +284,11 @@ class ChatArbiter:
     async def decide(self, debate: DebateState) -> Finding:
         """The finding, or a stand-in marked undecided."""
         order = self.orders.get(debate.prepared.kind, Order.CONTEXT_FIRST)
-        file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.content_chars)
-        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{prompts.arbiter_duty(order)}"))
+        file = prompts.debate_file(debate, self.codes(debate.prepared), self.role_model.content_chars)
+        asked = (
+            Message("system", prompts.CONSTITUTION),
+            Message("user", f"{file}\n\n{prompts.arbiter_instructions(order)}"),
+        )
         reply = await self.role_model.ask(asked, parsing.ArbiterAnswer, debate.prepared.words)
         answer, role_cost = reply.answer, reply.role_cost
         if answer is None:

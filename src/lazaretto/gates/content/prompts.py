@@ -57,7 +57,7 @@ _DEBATER_SHAPE = (
     '{"argument": "at most 120 words", "risk_score": 0.0, "quotes": ["words of the content"], '
     '"hazards": ["S1"], "concede": false}'
 )
-_DUTIES: dict[Role, str] = {
+_INSTRUCTIONS: dict[Role, str] = {
     Role.STRICT: (
         "You are the Strict debater, the bottom line of the policy. Take the worst reasonable reading. Find "
         "objective elements of risk and put them before "
@@ -71,7 +71,7 @@ _DUTIES: dict[Role, str] = {
 }
 
 
-def opening(prepared: PreparedContent, quoter: Quoter, limit: int) -> str:
+def content_file(prepared: PreparedContent, quoter: Quoter, limit: int) -> str:
     """The file of the debate: code, focus, content and what is known about it."""
     parts = [f"Code of this debate: {quoter.code}", _FOCUS[prepared.kind]]
     if prepared.content.text.strip():
@@ -124,7 +124,7 @@ def speech_file(speech: Speech, score: float, quoter: Quoter) -> str:
     return f"Round {speech.round}, {speech.role.value.capitalize()}, risk {score:.2f}:\n" + quoter.block("speech", said)
 
 
-def supporter_duty() -> str:
+def supporter_instructions() -> str:
     """The Supporter's instruction."""
     return (
         "You are the Supporter. Brief the panel: sum the content up without judging it; draw cues from the "
@@ -135,12 +135,12 @@ def supporter_duty() -> str:
     )
 
 
-def debater_duty(role: Role, number: int, rounds: int) -> str:
+def debater_instructions(role: Role, number: int, rounds: int) -> str:
     """A debater's instruction for one round."""
-    return f"{_DUTIES[role]}\nThis is round {number} of {rounds}.\nSchema: {_DEBATER_SHAPE}"
+    return f"{_INSTRUCTIONS[role]}\nThis is round {number} of {rounds}.\nSchema: {_DEBATER_SHAPE}"
 
 
-def arbiter_duty(order: Order) -> str:
+def arbiter_instructions(order: Order) -> str:
     """The Arbiter's instruction, the rules in the order in which they are to be tried."""
     context = (
         "contextual-exoneration (safe): Loose has shown a benign context that overrides the indicators of risk, for "
@@ -161,7 +161,7 @@ def arbiter_duty(order: Order) -> str:
     )
 
 
-def describe_duty() -> str:
+def vision_instructions() -> str:
     """The vision model's instruction."""
     return (
         "Describe the picture objectively in at most 150 words: people, objects, actions, symbols, setting, mood. "
@@ -171,7 +171,7 @@ def describe_duty() -> str:
     )
 
 
-def curator_duty(truth: str, ruled: str) -> str:
+def curator_instructions(truth: str, ruled: str) -> str:
     """The Curator's instruction."""
     return (
         f"You are the Curator. The panel ruled {ruled}; the truth is {truth}. In hindsight, find where the debate "
@@ -182,11 +182,11 @@ def curator_duty(truth: str, ruled: str) -> str:
     )
 
 
-def file_of(debate: DebateState, quoter: Quoter, limit: int) -> str:
+def debate_file(debate: DebateState, quoter: Quoter, limit: int) -> str:
     """The whole file up to now: opening, briefing, speeches in order. Grows only at its end."""
     memo = quoter.memo
     if (start := memo.get(limit)) is None:
-        parts = (opening(debate.prepared, quoter, limit), briefing_file(debate.briefing, quoter))
+        parts = (content_file(debate.prepared, quoter, limit), briefing_file(debate.briefing, quoter))
         start = memo[limit] = "\n\n".join(part for part in parts if part)
     file = [start]
     for speech in debate.speeches:

@@ -75,7 +75,7 @@ class AdapterBackend:
 
     async def look_up(self, album: Album, plans: Sequence[str]) -> list[str]:
         """Through the retrieval of the first agent: all agents of one backend retrieve alike."""
-        held = {album_item.key: content(album_item) for album_item in album}
+        held = {album_item.key: memory_of(album_item) for album_item in album}
         agent = next(iter(self._agents.values()))
         found = await asyncio.gather(*(agent.retrieve(p, held) for p in plans), return_exceptions=True) if held else []
         return [key if isinstance(key, str) and key in held else "" for key in found] or [""] * len(plans)
@@ -90,7 +90,7 @@ class AdapterBackend:
         """A response to each question."""
         heard = zip(actors, shown, questions, strict=True)
         return await self._say(
-            [self._agents[a.id].respond(a.persona.text(), _past(a), content(k), question) for a, k, question in heard]
+            [self._agents[a.id].respond(a.persona.text(), _past(a), memory_of(k), question) for a, k, question in heard]
         )
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
@@ -168,7 +168,7 @@ def own_persona(name: str) -> Persona:
     return persona_pool(1, seed=sum(name.encode()))[0]
 
 
-def content(album_item: AlbumItem) -> Memory:
+def memory_of(album_item: AlbumItem) -> Memory:
     """What an adapter is shown of a memory."""
     return album_item.note if album_item.is_note else album_item.picture
 

@@ -82,7 +82,7 @@ class MemoryRehearsal:
     second: AgentState
 
 
-def ordinary(album_item: AlbumItem, agent: AgentState) -> MemoryRehearsal:
+def ordinary_rehearsal(album_item: AlbumItem, agent: AgentState) -> MemoryRehearsal:
     """One pair remembers nothing, the other what the agent remembers: a virus may behave before an empty history."""
     return MemoryRehearsal(album_item, replace(agent, history=agent.history.cleared()), agent)
 
@@ -187,7 +187,7 @@ class MemoryMonitor:
         """Who rehearses it: one pair without a past and one with the agent's own; of what real talk accuses, two pairs
         with pasts of other people, made of what was said about other memories in rehearsal."""
         if album_item.key not in accused:
-            return ordinary(album_item, agent)
+            return ordinary_rehearsal(album_item, agent)
         past = [
             ChatRecord(*reading.utterances[:2])
             for key, reading in self.readings.items()
@@ -197,7 +197,7 @@ class MemoryMonitor:
         ]
         size = agent.history.size
         if len(past) < 2 * size:
-            return ordinary(album_item, agent)
+            return ordinary_rehearsal(album_item, agent)
         drawn = rng.sample(past, 2 * size)
         one, other = (replace(agent.history, records=tuple(part)) for part in (drawn[:size], drawn[size:]))
         return MemoryRehearsal(album_item, replace(agent, history=one), replace(agent, history=other))

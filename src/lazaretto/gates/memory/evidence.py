@@ -142,7 +142,7 @@ class Writers:
         """The numbers of several writers."""
         return np.array([self.place(w) for w in writers], dtype=np.int64)
 
-    def wrote(self, places: Ints, short: Floats) -> None:
+    def add_memories(self, places: Ints, short: Floats) -> None:
         """Add memories to their writers' histories."""
         for place, one in zip(places.tolist(), short, strict=True):
             slot = self._count[place] % HISTORY
@@ -150,7 +150,7 @@ class Writers:
             self._recent[place, slot] = one
             self._count[place] += 1
 
-    def reported(self, places: Ints, good: Floats) -> None:
+    def add_outcomes(self, places: Ints, good: Floats) -> None:
         """Add outcomes, at most one per writer at a time."""
         self._outcomes[places, self._reports[places] % OUTCOMES] = good
         self._reports[places] += 1
@@ -240,7 +240,7 @@ class Window:
         places = self.writers.places(writers)
         self._writer[slots] = places
         self._slots.update(zip(ids, slots.tolist(), strict=True))
-        self.writers.wrote(places, memories.short)
+        self.writers.add_memories(places, memories.short)
         self._next = (self._next + len(ids)) % self.capacity
         self.size = min(self.capacity, self.size + len(ids))
 

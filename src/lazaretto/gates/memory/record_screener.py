@@ -179,7 +179,7 @@ class RecordScreener:
         """How decisions of agents went."""
         with self._lock:
             for agent, good in outcomes:
-                self.window.writers.reported(self.window.writers.places([agent]), np.array([good], np.float32))
+                self.window.writers.add_outcomes(self.window.writers.places([agent]), np.array([good], np.float32))
 
     def _number(self, item: str) -> int:
         """The item's number in the window; names of memories that left it long ago are dropped."""

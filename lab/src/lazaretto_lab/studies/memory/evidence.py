@@ -82,7 +82,7 @@ class TeamWindows:
             agents = np.flatnonzero(~np.isnan(row))
             if len(agents):
                 writers = self.windows[team].writers
-                writers.reported(writers.places([self._names[a] for a in agents.tolist()]), row[agents])
+                writers.add_outcomes(writers.places([self._names[a] for a in agents.tolist()]), row[agents])
 
     def evidence_for(self, memories: WindowRows, origin: Origin, ids: Ints | None = None) -> EvidenceTable:
         """Looks of some memories, in their order; ``ids`` when they already are in the windows."""
