@@ -26,6 +26,7 @@ from lazaretto.gates.content import parsing
         ("Risk score: 85", None),
         ("Risk score: 12/10", None),
         ("Risk score: 1/0", None),
+        (f"Risk score: 9/{'9' * 400}", None),
         ("Risk score: 0.7-0.9", None),
         ("Risk score: 0.2. Risk score: 0.9.", None),
         ("Risk score: 0.2\nFinal risk score: 0.9", None),
@@ -155,6 +156,10 @@ def test_no_text_makes_the_readers_raise_or_leave_the_range(text: str) -> None:
         assert (answer is None) == bool(problem)
     debater = parsing.read(parsing.DebaterAnswer, text)[0]
     assert debater is None or 0.0 <= debater.risk_score <= 1.0
+
+
+def test_a_long_line_of_blanks_does_not_hang_the_reader() -> None:
+    assert parsing.read(parsing.DebaterAnswer, f"score: {' *' * 100_000}x")[0] is None
 
 
 def test_schemas_are_closed_as_structured_outputs_ask() -> None:

@@ -146,12 +146,11 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 _DECODER = json.JSONDecoder()
 _LINE = re.compile(
-    r"^[ \t*_`#-]*(?:final |my )?(risk[ _]score|score|label|verdict|judge?ment|rule|concede)[ \t*_`]*[:=]"
-    r"[ \t*_`]*(.+?)[ \t*_`.]*$",
+    r"^[ \t*_`#-]*(?:final |my )?(risk[ _]score|score|label|verdict|judge?ment|rule|concede)[ \t*_`]*[:=](.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _FIELDS = {"risk score": "score", "verdict": "label", "judgment": "label", "judgement": "label"}
-_NUMBER = re.compile(r"\s*(-?\d{1,3}(?:[.,]\d+)?)\s*(?:(%)|(?:/|out of)\s*(\d+))?\s*")
+_NUMBER = re.compile(r"\s*(-?\d{1,3}(?:[.,]\d+)?)\s*(?:(%)|(?:/|out of)\s*(\d{1,4}))?\s*")
 
 
 def _from_lines(words: str, text: str, content: str) -> dict[str, Any]:
@@ -160,7 +159,7 @@ def _from_lines(words: str, text: str, content: str) -> dict[str, Any]:
     for line in _LINE.finditer(text):
         if line.group().strip() not in content:
             name = line.group(1).lower().replace("_", " ")
-            named.setdefault(_FIELDS.get(name, name), set()).add(line.group(2).lower())
+            named.setdefault(_FIELDS.get(name, name), set()).add(line.group(2).strip(" \t*_`.").lower())
     plain = {name: values.pop() for name, values in named.items() if len(values) == 1}
     if "score" in plain:
         plain["risk_score"] = plain["score"]  # each shape takes the one it knows
