@@ -78,6 +78,8 @@ class OpenAIChat:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.name = endpoint.model
+        self.source = f"{endpoint.model} {endpoint.base_url} {dict(endpoint.extra)}"
+        """All of the endpoint that decides an answer: a cache keeps answers by it."""
         self._structured = endpoint.structured
         self._length_key = "max_tokens"
         self._breaker = CircuitBreaker(endpoint.breaker_faults, endpoint.breaker_pause_s)
