@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lazaretto.cli.common import EXIT_FLAGGED, console, errors, standard_input
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
+from lazaretto.gates.content.assembly import live_library, make_panel
 from lazaretto.gates.content.batch import BatchOptions, run_batch
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import DebateSettings, hold_debate
@@ -19,7 +20,7 @@ from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import markdown, report_data
 from lazaretto.gates.content.report_html import page
-from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, make_panel
+from lazaretto.gates.content.settings import ContentSettings, content_settings
 from lazaretto.ingest.raw_input import read_text
 
 

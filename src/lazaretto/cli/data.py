@@ -11,10 +11,10 @@ from lazaretto.cli.admission import guard_admission
 from lazaretto.cli.common import EXIT_FLAGGED, console
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
+from lazaretto.gates.content.assembly import live_library
 from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.library import read_cases
 from lazaretto.gates.content.records import Case
-from lazaretto.gates.content.settings import live_library
 from lazaretto.learn.case_files import case_rows, labelled_rows
 
 data = typer.Typer(help="Bring cases in, and keep evaluation items out.", no_args_is_help=True)

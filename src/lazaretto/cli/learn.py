@@ -16,9 +16,10 @@ from lazaretto.cli.audit import content_policy
 from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
+from lazaretto.gates.content.assembly import make_panel, role_model_for, text_embedder, vector_cache
 from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.records import Role
-from lazaretto.gates.content.settings import ContentSettings, make_panel, role_model_for, text_embedder, vector_cache
+from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.learn.case_files import labelled_rows
 from lazaretto.learn.curate import (
     ChatCurator,

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from lazaretto.errors import MissingExtra, ModelError
+from lazaretto.gates.content.assembly import live_library, make_panel, ready_library
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Content, Label
 from lazaretto.gates.content.report import evidence_of, taxonomy
-from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, make_panel, ready_library
+from lazaretto.gates.content.settings import ContentSettings, content_settings
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Limits
