@@ -25,13 +25,14 @@ from lazaretto.errors import GuardClosed, InputError, PolicyError, RepairRefused
 from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
-from lazaretto.ingest.raw_input import RawInput, read, read_text
+from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
 from lazaretto.ingest.reading_log import ReadingLog
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Policy, read_settings
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.repair import engine
+from lazaretto.repair.options import make_repair
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
 from lazaretto.types import (
     Channel,
@@ -316,12 +317,16 @@ class Guard:
 
     # repairs
 
-    async def plan(self, /, item: str, repair: str, *, reason: str = "", **options: Any) -> RepairPlan:
-        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit."""
-        maker: Repair = plugins.REPAIRS.factory(repair)()
-        request = RepairRequest(check_name(item, "item", printable=True), options, reason)
+    async def plan(self, /, item: str, repair: str | Repair, *, reason: str = "", **options: Any) -> RepairPlan:
+        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit.
+
+        By name with its options as keywords, or as an object: ``plan(item, "isolate", descendants=True)`` is
+        ``plan(item, Isolate(descendants=True))``.
+        """
+        made = make_repair(repair, options)
+        request = RepairRequest(check_name(item, "item", printable=True), reason)
         view = RepairView(self.ledger, self.graph)
-        return await self._in_store_thread(engine.prepare, maker, request, view, self.policy.repair)
+        return await self._in_store_thread(engine.prepare, made, request, view, self.policy.repair)
 
     async def dry_run(self, plan: RepairPlan) -> tuple[engine.Preview, ...]:
         """Every item the plan touches, as it is and as it would be; nothing is changed."""
@@ -434,7 +439,7 @@ class Guard:
         ``follow_ups`` says which events belong to the item besides its ruling; they are recorded with it or not at all.
         """
         self._require_open()  # before the gates are troubled
-        observation = read(raw, self.ledger.namespace, self.policy.limits)
+        observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
         if observation.parents:
             await self._in_store_thread(self._require_known, observation.parents, "parents")
         if raw.image is not None:

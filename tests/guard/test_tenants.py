@@ -97,7 +97,7 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
             *(
                 lambda i=i, r=r: guard.plan(i, r)
                 for i in ids
-                for r in ("isolate", "release", "rollback", "bisect", "sweep")
+                for r in ("isolate", "release", "rollback", "remove", "sweep")
             )
         ],
         "before_turn": [*(lambda i=i: foresee(guard, i) for i in ids)],

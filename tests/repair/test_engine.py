@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 
-from lazaretto import Guard, Policy, RepairRefused, Ruling
+from lazaretto import Guard, Policy, RepairRefused, Ruling, plugins
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import ItemState
 from lazaretto.policy import RepairLimits
 from lazaretto.repair import engine
-from lazaretto.repair.protocol import RepairRequest, RepairView
+from lazaretto.repair.isolate import Isolate
+from lazaretto.repair.options import make_repair
+from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
+from lazaretto.repair.remove import Remove
 from lazaretto.types import Draft, EventKind, RepairPlan, RepairStep, plain
 
 
@@ -188,34 +192,76 @@ async def test_too_wide_a_plan_is_refused(open_guard: Callable[..., Guard]) -> N
 
 async def test_options_are_checked(guard: Guard) -> None:
     ids = await tree(guard)
-    for wrong in ({"descendant": True}, {"descendants": "yes"}, {"max_hops": True}, {"max_hops": -1}):
-        with pytest.raises(InputError):
+    for field, wrong in (
+        ("descendant", {"descendant": True}),
+        ("descendants", {"descendants": "yes"}),
+        ("descendants", {"descendants": 1}),
+        ("max_hops", {"max_hops": True}),
+        ("max_hops", {"max_hops": -1}),
+        ("max_hops", {"max_hops": "2"}),
+        ("options", {"max_hops": object()}),
+    ):
+        with pytest.raises(InputError) as caught:
             await guard.plan(ids["root"], "isolate", **wrong)
+        assert caught.value.field == field and caught.value.fix
+    with pytest.raises(InputError, match="Use descendants, max_hops"):
+        make_repair("isolate", {"depth": 2})
+    with pytest.raises(InputError, match="Use none"):
+        make_repair("sweep", {"item": "it_1"})
     with pytest.raises(InputError, match="Did you mean 'isolate'"):
         await guard.plan(ids["root"], "isolat")
 
 
+async def test_a_repair_is_named_or_given_and_means_the_same(guard: Guard) -> None:
+    ids = await tree(guard)
+    named = await guard.plan(ids["root"], "isolate", descendants=True, max_hops=1, reason="why")
+    given = await guard.plan(ids["root"], Isolate(descendants=True, max_hops=1), reason="why")
+    assert replace(named, id=given.id) == given and len(given.steps) == 2
+    assert make_repair("remove", {"items": ["a", "b"]}) == Remove(items=("a", "b"))
+    with pytest.raises(InputError, match="max_hops"):
+        await guard.plan(ids["root"], Isolate(max_hops=-1))
+    with pytest.raises(InputError, match=r"descendants.*Isolate\(\.\.\.\)"):
+        await guard.plan(ids["root"], Isolate(), descendants=True)
+
+
+def test_what_is_no_dataclass_or_lacks_an_option_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = {"mend": f"{__name__}:Mender", "old": f"{__name__}:tree"}
+    monkeypatch.setattr(plugins, "REPAIRS", replace(plugins.REPAIRS, built_in=here))
+    with pytest.raises(InputError, match="gone: is missing"):
+        make_repair("mend", {"child": "it_1"})
+    with pytest.raises(InputError, match="not a dataclass"):
+        make_repair("old")
+
+
+@pytest.mark.parametrize("name", plugins.REPAIRS.built_in)
+def test_every_repair_is_a_frozen_record_of_its_options(name: str) -> None:
+    made = make_repair(name)
+    assert isinstance(made, Repair) and made.name == name
+    assert make_repair(made) == made and hash(made) == hash(make_repair(name))
+
+
+@dataclass(frozen=True, slots=True)
 class Mender:
     """Plays a later repair: replaces one item, cuts the edge to it, removes another."""
 
-    name = "mend"
+    name: ClassVar[str] = "mend"
+    child: str
+    gone: str
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         old = view.ledger.item(request.item)
         steps = (
             RepairStep(old.id, "replace", {"replacement": engine.replacement(old, "a clean note")}),
-            RepairStep(request.options["child"], "cut", {"parent": old.id}),
-            RepairStep(request.options["gone"], "remove"),
+            RepairStep(self.child, "cut", {"parent": old.id}),
+            RepairStep(self.gone, "remove"),
         )
         return RepairPlan(self.name, old.id, steps, price={"model_calls": 2.0})
 
 
-async def test_the_frame_carries_every_kind_of_step_and_undoes_it(guard: Guard) -> None:
+async def test_the_engine_carries_every_kind_of_step_and_undoes_it(guard: Guard) -> None:
     ids = await tree(guard)
     before, spread = states(guard, ids), guard.graph.blast_radius(ids["root"])
-    view, limits = RepairView(guard.ledger, guard.graph), RepairLimits()
-    request = RepairRequest(ids["root"], {"child": ids["grand"], "gone": ids["other"]})
-    plan = engine.prepare(Mender(), request, view, limits)
+    plan = await guard.plan(ids["root"], Mender(child=ids["grand"], gone=ids["other"]))
     receipt = await guard.apply(plan)
     new = plan.steps[0].detail["replacement"]["id"]
     assert receipt.cost.calls == 2

@@ -25,6 +25,7 @@ from lazaretto.errors import (
     UnknownItem,
 )
 from lazaretto.guard import Guard
+from lazaretto.repair.options import make_repair
 from lazaretto.types import Decision, RepairPlan, plain
 
 try:
@@ -165,7 +166,7 @@ def _add_repairs(app: FastAPI, guard: Guard) -> None:
     @app.post("/v1/repairs/plan")
     async def plan(body: PlanBody) -> Response:
         """What a repair would do and cost; nothing is changed."""
-        return answer(await guard.plan(body.item, body.repair, reason=body.reason, **body.options))
+        return answer(await guard.plan(body.item, make_repair(body.repair, body.options), reason=body.reason))
 
     @app.post("/v1/repairs/apply")
     async def apply(body: RepairPlan) -> Response:

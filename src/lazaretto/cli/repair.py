@@ -13,6 +13,7 @@ from lazaretto.cli.common import console, new_table, print_table, read_file
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.repair.engine import Preview, plan_from_json
+from lazaretto.repair.options import make_repair
 from lazaretto.types import Event, Receipt, RepairPlan, plain
 
 MAX_PLAN_BYTES = 64_000_000
@@ -58,7 +59,7 @@ def plan_repair(
         raise InputError("item", problem, "For example: lazaretto repair plan --from ITEM")
     with context.open_guard() as guard:
         chosen = _options(option or [], descendants, max_hops)
-        plan = guard.plan(item or origin, repair, reason=reason, **chosen)
+        plan = guard.plan(item or origin, make_repair(repair, chosen), reason=reason)
     if out is not None:
         try:
             out.write_bytes(orjson.dumps(plain(plan), option=orjson.OPT_INDENT_2))

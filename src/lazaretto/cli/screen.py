@@ -15,7 +15,7 @@ import typer
 
 from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, JsonFlag, console, emit, errors, plain_errors
 from lazaretto.errors import InputError
-from lazaretto.ingest.raw_input import RawInput, read
+from lazaretto.ingest.raw_input import RawInput, read_observation
 from lazaretto.policy import Limits
 from lazaretto.types import Channel, Observation, Ruling, Verdict, plain
 
@@ -66,7 +66,7 @@ def _observation(data: dict[str, Any], item: str, parents: Any, number: int) -> 
             data.get("agent") or "unknown", data.get("channel") or Channel.MEMORY, data.get("text") or "", None, fields,
             parents, data.get("source"), clock,
         )  # fmt: skip
-        made = read(raw, "screen", Limits())
+        made = read_observation(raw, "screen", Limits())
     except InputError as error:
         raise InputError(f"line {number}: {error.field}", error.problem, error.fix) from None
     return Observation(
@@ -196,7 +196,7 @@ def screen(
     if (text is None) == (batch is None):
         raise InputError("screen", "needs either --text or --batch", "For example: lazaretto screen --text '...'")
     if text is not None:
-        made = read(RawInput("unknown", Channel.MEMORY, text, source=source), "screen", Limits())
+        made = read_observation(RawInput("unknown", Channel.MEMORY, text, source=source), "screen", Limits())
         verdict, ms = Screening().judge([made])[0]
         emit(_answer(verdict, ms), json, lambda: _show(verdict))
         raise typer.Exit(EXIT_FLAGGED if verdict.ruling > Ruling.WARN else 0)

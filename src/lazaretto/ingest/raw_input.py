@@ -46,7 +46,7 @@ class RawInput:
     time: float | None = None
 
 
-def read(raw: RawInput, namespace: str, limits: Limits) -> Observation:
+def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observation:
     """The observation for some raw input. A picture is checked here; its digest is known once the ledger has it."""
     if raw.image is not None:
         check_image(raw.image, limits.max_image_bytes)

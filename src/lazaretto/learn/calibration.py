@@ -168,7 +168,7 @@ async def calibrate_monitor(
     rng = random.Random(f"calibrate watch:{seed}")
     said = await backend.plan(agents)
     plans = tuple(s.text for s in said if not s.fault and s.text)[:PLANS]
-    reference = tuple(agent.album.album_items[1:] for agent in agents[:REFERENCE_ALBUMS])
+    reference = tuple(agent.album.items[1:] for agent in agents[:REFERENCE_ALBUMS])
     gauge = Gauge(plans, tuple(album for album in reference if album))
     held = {k.key: (k, agent) for agent in agents[REFERENCE_ALBUMS:] for k in agent.album}
     known = {k.key for album in gauge.albums for k in album}

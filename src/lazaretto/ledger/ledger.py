@@ -18,7 +18,7 @@ from lazaretto.ledger.drafts import check_drafts, seen_draft
 from lazaretto.ledger.edges import EdgeColumns
 from lazaretto.ledger.encoding import GENESIS, Linker, check_time
 from lazaretto.ledger.fingerprints import Fingerprint
-from lazaretto.ledger.gc_pause import paused_for
+from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.schema import events, heads
 from lazaretto.ledger.store import CommitUnsure, Store
@@ -33,7 +33,7 @@ _HEAD = sa.select(heads.c.seq, heads.c.hash).where(heads.c.namespace == sa.bindp
 
 
 class Ledger:
-    """What happened in one namespace, and the only door to it."""
+    """What happened in one namespace, and the only way to it."""
 
     def __init__(self, store: Store, namespace: str = "default") -> None:
         self._store = store
@@ -81,7 +81,7 @@ class Ledger:
         wanted = tuple(drafts)
         if not wanted:
             return []
-        with paused_for(len(wanted)):
+        with gc_paused(len(wanted)):
             batch = check_drafts(wanted, self.namespace)
 
         def work(connection: sa.Connection) -> Sequence[Event]:

@@ -43,7 +43,7 @@ def _table(tenant: int) -> str:
 
 
 def build(connection: sa.Connection) -> None:
-    """The schema step: make the index and fill it from the memories that are already there."""
+    """The migration: make the index and fill it from the memories that are already there."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(
             "CREATE TABLE lz_search (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, words TSVECTOR NOT NULL,"

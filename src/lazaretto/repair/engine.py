@@ -1,4 +1,4 @@
-"""Plan, price, dry run, apply, receipt, undo: the frame that every repair works in.
+"""Plan, price, dry run, apply, receipt, undo: what every repair goes through.
 
 A plan carries, for each item it touches, the state it saw. Applying compares these with the ledger and appends
 everything in one transaction that is refused when anything else was recorded meanwhile; so a plan is applied to exactly
@@ -195,7 +195,7 @@ def _append(ledger: Ledger, drafts: Sequence[Draft], head: Any) -> bool:
 
 
 def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
-    """``InputError`` for a plan that no repair of this frame wrote."""
+    """``InputError`` for a plan that no repair wrote."""
     items = [step.item for step in plan.steps]
     if len(set(items)) != len(items):
         raise InputError("plan.steps", "touch an item twice", "One step per item")

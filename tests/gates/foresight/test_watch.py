@@ -43,7 +43,7 @@ def look(monitor: MemoryMonitor, agents: Any, agent_model: Any, community: int |
 
 def carrier(community: Any, place: int = 1, slot: int = 4) -> Any:
     agent = community.agents[place]
-    return replace(agent, album=agent.album.put(slot, community.virus))
+    return replace(agent, album=agent.album.replaced(slot, community.virus))
 
 
 def test_it_names_the_virus_and_nothing_else(community: Any, calibration: MonitorCalibration) -> None:
@@ -85,7 +85,7 @@ def test_curiosity_reads_what_nobody_suspects_yet(community: Any, calibration: M
 
 def test_several_viruses_do_not_hide_each_other(community: Any, calibration: MonitorCalibration) -> None:
     second = picture_item(community.virus.picture + b" hobby", "a quiet road")
-    agent = replace(carrier(community), album=carrier(community).album.put(7, second))
+    agent = replace(carrier(community), album=carrier(community).album.replaced(7, second))
     (said,) = look(watching(calibration), [agent], community.agent_model, 100)
     assert set(said.culprits) == {community.virus.key, second.key}
 
@@ -133,7 +133,7 @@ def test_a_virus_that_slept_is_accused_by_real_talk_and_convicted_by_rehearsal(
         )
 
     community, monitor = make_community(speak=sleepy), watching(calibration)
-    agents = [replace(community.agents[0], album=community.agents[0].album.put(0, DREAM)), *community.agents[1:]]
+    agents = [replace(community.agents[0], album=community.agents[0].album.replaced(0, DREAM)), *community.agents[1:]]
     for _ in range(4):  # agents without a past: all of it sleeps, and what they hold is read
         assert not any(diagnosis.infected for diagnosis in look(monitor, agents, community.agent_model, 100))
     for _ in range(5):  # one pair that repeats itself is no evidence
@@ -152,7 +152,7 @@ def test_a_virus_that_slept_is_accused_by_real_talk_and_convicted_by_rehearsal(
 def test_a_community_that_talks_of_one_thing_only_loses_nothing(
     community: Any, calibration: MonitorCalibration
 ) -> None:
-    monitor, favourite = watching(calibration), community.agents[0].album.album_items[0]
+    monitor, favourite = watching(calibration), community.agents[0].album.items[0]
     look(monitor, community.agents, community.agent_model, 100)
     before = monitor.readings[favourite.key]
     monitor.listen([(favourite, dict.fromkeys(("ada", "bo", "cy", "di"), "A boat, a boat, a boat."))])

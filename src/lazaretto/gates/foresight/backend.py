@@ -79,7 +79,7 @@ class AgentModelBackend:
         """Nearest by cosine; the oldest wins a tie, as in the turn itself."""
         if not len(album) or not plans:
             return [""] * len(plans)
-        kept = album.album_items
+        kept = album.items
         scores = self.agent_model.album_item_vectors(kept) @ self.agent_model.text_vectors(plans).T
         return [kept[int(slot)].key for slot in np.argmax(scores, axis=0)]
 

@@ -19,7 +19,7 @@ from lazaretto.gates.foresight.flp import FlpReading, FlpSettings, FlpThresholds
 from lazaretto.gates.foresight.monitor import Diagnosis, MemoryMonitor
 from lazaretto.gates.picture_hash import PerceptualHash
 from lazaretto.pictures import first_frame
-from lazaretto.repair.bisect import bisect
+from lazaretto.repair.bisection import bisect
 from lazaretto.repair.rollback import remove_all, remove_newer_half, roll_back
 from lazaretto.repair.sweep import sweep
 from lazaretto_lab.models.request_batching import RequestBatcher

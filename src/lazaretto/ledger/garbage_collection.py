@@ -11,7 +11,7 @@ MANY = 500
 
 
 @contextmanager
-def paused_for(count: int) -> Iterator[None]:
+def gc_paused(count: int) -> Iterator[None]:
     """Pause the collector while ``count`` records are made: they hold no rings, and it would cost up to half of them.
 
     Only around work that never waits, so that the pause is short for the threads beside.

@@ -1,4 +1,4 @@
-"""Bisect: find what is infected by testing halves, remove it, and look again.
+"""A search for what is infected: test halves, set aside what is found, and test the rest again.
 
 The test is a function that is handed in; it says whether an agent that held only these memories would be infected.
 Nothing takes the place of what is removed. Several viruses are several branches; what hides behind another one is found
@@ -11,9 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from lazaretto.errors import InputError
-from lazaretto.repair.options import read_options
-from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.types import RepairPlan, RepairStep
 
 Infected = Callable[[tuple[str, ...]], Awaitable[bool]]
 """Would an agent with just these memories be infected?"""
@@ -82,26 +79,3 @@ async def bisect(
         if not verify:
             break
     return BisectionResult(tuple(removed), search.tests, clean)
-
-
-class Bisect:
-    """Removes the items that a bisection found (``items``), with a receipt like every repair."""
-
-    name = "bisect"
-
-    def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
-        """One ``remove`` step per item that is still there."""
-        options = read_options(request.options, {"items": (list, tuple), "model_calls": int})
-        items = tuple(dict.fromkeys(options.get("items", (request.item,))))
-        return RepairPlan(
-            repair=self.name,
-            origin=request.item,
-            steps=tuple(RepairStep(item, "remove") for item in items if not view.ledger.state(item).hidden),
-            reason=request.reason,
-            price={"model_calls": float(options.get("model_calls", 0))},
-        )
-
-
-def make() -> Bisect:
-    """The repair."""
-    return Bisect()

@@ -16,7 +16,7 @@ from lazaretto.agents.history import History
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
-from lazaretto.repair.bisect import BisectionResult, bisect
+from lazaretto.repair.bisection import BisectionResult, bisect
 from lazaretto.repair.rollback import remove_all, remove_newer_half, roll_back
 from lazaretto.repair.sweep import purge, sweep
 
@@ -111,7 +111,7 @@ def test_repairs_leave_receipts_and_can_be_undone(tmp_path: Path) -> None:
             guard.run(guard.plan(ids[0], "sweep"))
         back = guard.run(guard.apply(guard.run(guard.plan(ids[2], "rollback"))))
         assert [step.item for step in back.plan.steps] == [ids[3]]
-        cut = guard.run(guard.apply(guard.run(guard.plan(ids[2], "bisect", items=[ids[2]], model_calls=18))))
+        cut = guard.run(guard.apply(guard.run(guard.plan(ids[2], "remove", items=[ids[2]], model_calls=18))))
         assert cut.plan.price["model_calls"] == 18
         for receipt in (cut, back, swept):
             guard.run(guard.undo(receipt.id))

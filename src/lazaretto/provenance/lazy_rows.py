@@ -7,14 +7,14 @@ from typing import Any, Generic, TypeVar, overload
 
 from numpy.typing import NDArray
 
-from lazaretto.ledger.gc_pause import MANY, paused_for
+from lazaretto.ledger.garbage_collection import MANY, gc_paused
 
 Row = TypeVar("Row")
 Column = tuple[Sequence[Any] | None, NDArray[Any]]
 """Values as they are (None), or numbers to be looked up in a sequence that only ever grows at its end."""
 
 
-class RowView(Sequence[Row], Generic[Row]):
+class LazyRows(Sequence[Row], Generic[Row]):
     """An immutable sequence of records, kept as columns. Compares and adds up like a tuple of its rows."""
 
     def __init__(self, make: Callable[[Iterable[Any]], Row], *columns: Column) -> None:
@@ -26,10 +26,10 @@ class RowView(Sequence[Row], Generic[Row]):
     @overload
     def __getitem__(self, place: int) -> Row: ...
     @overload
-    def __getitem__(self, place: slice) -> RowView[Row]: ...
-    def __getitem__(self, place: int | slice) -> Row | RowView[Row]:
+    def __getitem__(self, place: slice) -> LazyRows[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | LazyRows[Row]:
         if isinstance(place, slice):
-            return RowView(self._make, *((names, values[place]) for names, values in self._columns))
+            return LazyRows(self._make, *((names, values[place]) for names, values in self._columns))
         picked = ((names, values[place].item()) for names, values in self._columns)
         return self._make([value if names is None else names[value] for names, value in picked])
 
@@ -41,11 +41,11 @@ class RowView(Sequence[Row], Generic[Row]):
         rows = map(self._make, zip(*map(self._column, self._columns), strict=True))
         if len(self) < MANY:
             return rows
-        with paused_for(len(self)):
+        with gc_paused(len(self)):
             return iter(list(rows))
 
     @property
-    def first(self) -> tuple[Any, ...]:
+    def first_column(self) -> tuple[Any, ...]:
         """The first column alone, for example the ids, without making any row."""
         return tuple(self._column(self._columns[0]))
 
