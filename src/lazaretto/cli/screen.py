@@ -110,14 +110,14 @@ class Screening:
         return [self._text.judge(o, one) for o, one in zip(observations, screened, strict=True)]
 
     def _judge_records(self, observations: list[Observation]) -> list[Verdict]:
-        from lazaretto.gates.memory.gate import record_verdict, told_success
+        from lazaretto.gates.memory.gate import record_verdict, stated_success
         from lazaretto.gates.memory.record_model import shared_model
         from lazaretto.gates.memory.record_screener import RecordScreener, embed_fields
 
         self._records = self._records or RecordScreener(shared_model())
         vectors = embed_fields([o.fields for o in observations if o.fields is not None])
         agents, names = [o.agent for o in observations], [o.id for o in observations]
-        parents, success = [o.parents for o in observations], [told_success(o) for o in observations]
+        parents, success = [o.parents for o in observations], [stated_success(o) for o in observations]
         judged = self._records.screen_many(agents, vectors, names, parents, success)
         return [record_verdict(o, one, Ruling.QUARANTINE) for o, one in zip(observations, judged, strict=True)]
 

@@ -26,7 +26,7 @@ from lazaretto.files import write_file
 from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.flp import QUANTILE, FlpSettings, FlpThresholds, take_readings
 from lazaretto.gates.foresight.gauge import Gauge, Reading, Scale, Scales, beside_the_point, collapse, misnamed
-from lazaretto.gates.foresight.monitor import ordinary, talk
+from lazaretto.gates.foresight.monitor import ordinary_rehearsal, talk
 
 SUSPICIOUS = 0.90
 """Quantile of benign pull from which a memory is rehearsed in full."""
@@ -176,7 +176,7 @@ async def calibrate_monitor(
     readings = []
     shown = [album_item for album_item, _ in queue]
     pulls, apart = await gauge.pulls(shown, backend), misnamed(shown, backend)
-    spoken = await talk([ordinary(album_item, agent) for album_item, agent in queue], personas, backend, rng)
+    spoken = await talk([ordinary_rehearsal(album_item, agent) for album_item, agent in queue], personas, backend, rng)
     for album_item, pull, far, words in zip(shown, pulls, apart, spoken, strict=True):
         beside = beside_the_point(words, album_item.title, backend)
         readings.append(Reading(pull, collapse(words, backend), beside, words, far))

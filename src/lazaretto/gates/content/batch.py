@@ -33,7 +33,7 @@ class BatchSummary:
 
     items: int
     already: int
-    """RecordJudgement by earlier runs."""
+    """Judged by earlier runs."""
     judged: int
     unsafe: int
     undecided: int
@@ -153,7 +153,7 @@ PLAIN = BatchOptions()
 
 
 async def run_batch(
-    table: Panel, items: Path, out: Path, options: BatchOptions = PLAIN, progress: Progress | None = None
+    panel: Panel, items: Path, out: Path, options: BatchOptions = PLAIN, progress: Progress | None = None
 ) -> BatchSummary:
     """Judge every item of a file that the output does not hold yet."""
     places = read_items(items)
@@ -183,7 +183,7 @@ async def run_batch(
             if progress is not None:
                 progress(already + counts["judged"], len(places))
 
-        async for content, outcome in hold_debates(table, contents(), options.debate, at_once=options.at_once):
+        async for content, outcome in hold_debates(panel, contents(), options.debate, at_once=options.at_once):
             write(content.id, outcome)
         for key, error in unreadable:
             write(key, error)

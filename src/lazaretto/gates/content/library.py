@@ -83,7 +83,7 @@ def starter_cases() -> tuple[Case, ...]:
 
 
 class CaseLibrary:
-    """Precedents, and how to find the ones near a content item. Safe to share between threads."""
+    """Precedents, and how to find the ones near the content. Safe to share between threads."""
 
     def __init__(
         self, cases: Iterable[Case], embedder: TextEmbedder | None = None, cache_folder: Path | None = None

@@ -1,4 +1,4 @@
-"""From settings to a table: who sits where, with which model, at which price."""
+"""The content gate's settings, and the panel of judges they describe: which model in which role, at which price."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import Field
 from lazaretto.errors import InputError, MissingExtra, PolicyError
 from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order
 from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.content.chat_roles import Describing, Price, RoleModel, chat_panel
+from lazaretto.gates.content.chat_roles import DescribingPreprocessor, Price, RoleModel, chat_panel
 from lazaretto.gates.content.debate import DebateSettings
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.panel import Panel
@@ -71,7 +71,7 @@ class ContentSettings:
     ] = "measured"
     without: Annotated[
         tuple[Literal["supporter", "retrieval", "strict", "loose"], ...],
-        Field(description="Seats left empty (ablation)."),
+        Field(description="Roles left empty (ablation)."),
     ] = ()
     models: Annotated[
         Mapping[str, ModelSettings],
@@ -132,7 +132,7 @@ def _chat_model(settings: _Frozen) -> ChatModel:
 
 @dataclass(frozen=True)
 class _Frozen:
-    """Settings as a cache key: seats with equal settings share one client, and so one limit and one breaker."""
+    """Settings as a cache key: roles with equal settings share one client, and so one limit and one breaker."""
 
     settings: ModelSettings
 
@@ -169,11 +169,11 @@ def _embedded(settings: ContentSettings, library: CaseLibrary | None, limits: Li
     from lazaretto.gates.content.jury import embedded_panel
 
     orders = None if settings.risk_first == "measured" else settings.orders
-    table = embedded_panel(library, settings.precedents, settings.without, orders, limits)
+    panel = embedded_panel(library, settings.precedents, settings.without, orders, limits)
     if "vision" not in settings.models:
-        return table
-    eye = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
-    return replace(table, preprocessor=Describing(eye, table.preprocessor, limits))
+        return panel
+    vision = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
+    return replace(panel, preprocessor=DescribingPreprocessor(vision, panel.preprocessor, limits))
 
 
 def text_embedder() -> TextEmbedder | None:

@@ -141,10 +141,10 @@ class MonitorDefence:
             for u in (*self.monitor.readings[key].utterances, *self.monitor.heard.get(key, {}).values())
         ]
         swept = sweep(tuple(agents.values()), gone.values(), near_duplicate, said)
-        self.monitor.expect(swept.lookalikes)
+        self.monitor.rehearse_first(swept.lookalikes)
         contacts = {self._partners.get(one, "") for one in (*swept.contacts, *(d.agent for d in sick))}
         met = [k.key for one in contacts if one in agents for k in agents[one].album]
-        self.monitor.expect(key for key in met if key not in keys and self._unread(key))
+        self.monitor.rehearse_first(key for key in met if key not in keys and self._unread(key))
         return swept.cleaned
 
     def _unread(self, key: str) -> bool:
@@ -153,7 +153,7 @@ class MonitorDefence:
 
     async def after_round(self, view: View, turns: Sequence[Turn]) -> Sequence[Change]:
         """Listen, and note who met whom."""
-        self.monitor.listen(heard(turns))
+        self.monitor.record_talk(heard(turns))
         self._partners = {}
         for q, a in view.pairs:
             one, other = view.agents[q].id, view.agents[a].id

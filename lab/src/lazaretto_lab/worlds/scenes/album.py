@@ -23,7 +23,7 @@ class PoolPicture:
 
     file_name: str
     data: bytes
-    """EncodedTexts picture."""
+    """The encoded picture."""
 
 
 def album_pool(count: int, seed: int) -> tuple[PoolPicture, ...]:

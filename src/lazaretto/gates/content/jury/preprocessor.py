@@ -1,7 +1,7 @@
 """The jury's Preprocessor: decodes the picture, reads the words on it, measures it. No network, no language model.
 
 A description comes from the caller or, where one is configured, from a vision model behind another preprocessor;
-without either the seats read the neutral placeholder and judge by the words on the picture and the explicit-image
+without either the roles read the neutral placeholder and judge by the words on the picture and the explicit-image
 detector.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, UnreadablePicture
-from lazaretto.gates.content import injections
+from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
 from lazaretto.models.language import language_of
 from lazaretto.pictures import frames_for_judges
@@ -34,7 +34,7 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class JuryPreprocessor:
-    """Turns a content item into words and facts with local models alone."""
+    """Turns content into words and facts with local models alone."""
 
     read_words: bool = True
     """OCR; needs the ``vision`` extra."""
@@ -64,9 +64,9 @@ class JuryPreprocessor:
         pictured = content.image is not None or bool(content.description.strip())
         description = content.description.strip() or (PLACEHOLDER if pictured else "")
         notices = [
-            *injections.notices(content.text, "text"),
-            *injections.notices(content.description, "description"),
-            *injections.notices(words, "read_text"),
+            *injection_evidence(content.text, "text"),
+            *injection_evidence(content.description, "description"),
+            *injection_evidence(words, "read_text"),
         ]
         if language_of(" ".join((content.text[:1500], content.description[:1500], words[:1000]))) != "en":
             facts["language"] = "other"

