@@ -36,7 +36,7 @@ COLUMNS: dict[Room, float] = {
     ("lazaretto", "learn"): 2.8,
     ("lazaretto", "testing"): -0.1,
     ("lazaretto", "guard"): 1.0,
-    ("lazaretto", "sync_guard"): 0.9,
+    ("lazaretto", "sync_guard"): 0.7,
     ("lazaretto", "__init__"): 0.4,
     ("lazaretto", "api"): 1.6,
     ("lazaretto", "cli"): 1.6,
