@@ -54,9 +54,9 @@ def stub(delay_ms: float) -> Iterator[str]:
         process.wait(timeout=10)
 
 
-async def run(url: str, items: int, at_once: int, transport: str) -> tuple[float, float, list[Transcript]]:
+async def run(url: str, items: int, at_once: int) -> tuple[float, float, list[Transcript]]:
     """(CPU ms per item, items per second, transcripts)."""
-    model = OpenAIChat(Endpoint("stub", url, concurrency=at_once, transport=transport))
+    model = OpenAIChat(Endpoint("stub", url, concurrency=at_once))
     roles = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
     panel = chat_panel({role: RoleModel(role, model) for role in roles})
     contents = [Content(f"i{n}", TEXT, description=PICTURE) for n in range(items)]
@@ -91,18 +91,18 @@ def instructions() -> int:
 
 def report(items: int) -> str:
     """The section for docs/performance.md."""
-    lines = ["| delay | transport | CPU per item | items/s | against the reference |", "|---|---|---|---|---|"]
+    lines = ["| delay | CPU per item | items/s | against the reference |", "|---|---|---|---|"]
     sample: Transcript | None = None
-    for delay, transport, at_once in ((0.0, "lean", 64), (100.0, "lean", 256), (0.0, "stock", 64)):
+    for delay, at_once in ((0.0, 64), (100.0, 256)):
         runs = []
         for _ in range(RUNS):
             with stub(delay) as url:
-                runs.append(asyncio.run(run(url, items, at_once, transport)))
+                runs.append(asyncio.run(run(url, items, at_once)))
         rates = [rate for _, rate, _ in runs]
         cpu, rate, done = max(runs, key=lambda r: r[1])
         sample = done[0]
         ratio = f"{REFERENCE_CPU_MS / cpu:.1f} x less CPU, {rate / REFERENCE_RATE:.1f} x its ceiling"
-        lines.append(f"| {delay:g} ms | {transport} | {cpu:.2f} ms | {rate:.0f} (slowest {min(rates):.0f}) | {ratio} |")
+        lines.append(f"| {delay:g} ms | {cpu:.2f} ms | {rate:.0f} (slowest {min(rates):.0f}) | {ratio} |")
     assert sample is not None
     busy = os.getloadavg()[0]
     ours, twice, repeated = characters(sample)

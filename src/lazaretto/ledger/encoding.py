@@ -54,7 +54,7 @@ def check_time(value: object, field: str = "time") -> float:
     return seconds
 
 
-def _faults(value: Any, path: str) -> InputError | None:
+def _first_fault(value: Any, path: str) -> InputError | None:
     """Why ``value`` cannot be JSON, naming the place; None when nothing is wrong with it."""
     if isinstance(value, str):
         try:
@@ -68,12 +68,12 @@ def _faults(value: Any, path: str) -> InputError | None:
         for key, inner in value.items():
             if not isinstance(key, str):
                 return InputError(path, f"has the key {key!r}, which is not text")
-            fault = _faults(key, f"{path} (a key)") or _faults(inner, f"{path}.{key}")
+            fault = _first_fault(key, f"{path} (a key)") or _first_fault(inner, f"{path}.{key}")
             if fault:
                 return fault
         return None
     if isinstance(value, (list, tuple)):
-        return next((fault for i, inner in enumerate(value) if (fault := _faults(inner, f"{path}[{i}]"))), None)
+        return next((fault for i, inner in enumerate(value) if (fault := _first_fault(inner, f"{path}[{i}]"))), None)
     if value is None or isinstance(value, (bool, int)):
         return None
     return InputError(path, f"is {type(value).__name__}, not JSON data")
@@ -92,9 +92,9 @@ def encode_body(body: Mapping[str, Any], field: str = "body") -> bytes:
     try:
         raw = orjson.dumps(body, default=_mapping)
     except (TypeError, RecursionError) as error:
-        raise (_deep_faults(body, field) or InputError(field, f"cannot be written as JSON: {error}")) from None
+        raise (_fault_in_body(body, field) or InputError(field, f"cannot be written as JSON: {error}")) from None
     if b"null" in raw:  # the writer turns NaN into null without a word
-        fault = _deep_faults(body, field)
+        fault = _fault_in_body(body, field)
         if fault:
             raise fault
     if len(raw) > MAX_BODY:
@@ -102,9 +102,9 @@ def encode_body(body: Mapping[str, Any], field: str = "body") -> bytes:
     return raw
 
 
-def _deep_faults(body: Mapping[str, Any], field: str) -> InputError | None:
+def _fault_in_body(body: Mapping[str, Any], field: str) -> InputError | None:
     try:
-        return _faults(body, field)
+        return _first_fault(body, field)
     except RecursionError:
         return InputError(field, "is nested too deeply")
 

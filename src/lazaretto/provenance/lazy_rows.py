@@ -44,11 +44,6 @@ class LazyRows(Sequence[Row], Generic[Row]):
         with gc_paused(len(self)):
             return iter(list(rows))
 
-    @property
-    def first_column(self) -> tuple[Any, ...]:
-        """The first column alone, for example the ids, without making any row."""
-        return tuple(self._column(self._columns[0]))
-
     def __add__(self, other: Sequence[Row]) -> tuple[Row, ...]:
         return (*self, *other)
 

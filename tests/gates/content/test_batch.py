@@ -45,9 +45,8 @@ def _items(path: Path, count: int) -> Path:
 
 def _panel(url: str, model: str = "stub", **options: object) -> Panel:
     patience = {
-        "backoff": 0.002,
-        "backoff_cap": 0.01,
-        "timeout": 0.3,
+        "backoff_s": 0.002,
+        "timeout_s": 0.3,
         "retries": 1,
         "breaker_faults": 10_000,
         **options,
@@ -109,7 +108,7 @@ async def test_a_broken_endpoint_ends_in_undecided_verdicts_and_the_batch_ends(
     stub: str, tmp_path: Path, model: str
 ) -> None:
     out = tmp_path / "verdicts.jsonl"
-    summary = await run_batch(_panel(stub, model, timeout=0.1), _items(tmp_path / "items.jsonl", 6), out)
+    summary = await run_batch(_panel(stub, model, timeout_s=0.1), _items(tmp_path / "items.jsonl", 6), out)
     assert (summary.judged, summary.undecided) == (6, 6)
     for line in _lines(out):
         assert line["rule"] == "undecided"

@@ -18,37 +18,24 @@ from lazaretto.gates.content.debate import DebateSettings
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Case, InputKind, Role
+from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto.policy import CLOSED, DEFAULT_LIMITS, Limits, RulingWord, Share, read_settings
 from lazaretto.types import Ruling
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """One language model of the debate."""
+class ModelSettings(Endpoint):
+    """One language model of the debate: where it is, and what it costs."""
 
     __pydantic_config__ = CLOSED
-    model: Annotated[str, Field(description="Name the endpoint knows, or a folder or GGUF file for a local model.")]
     backend: Annotated[Literal["openai", "local"], Field(description="An endpoint, or weights on this machine.")] = (
         "openai"
     )
-    base_url: Annotated[str, Field(description="Any OpenAI-compatible endpoint.")] = "https://api.openai.com/v1"
-    api_key_env: Annotated[str, Field(description="Environment variable that holds the key.")] = "OPENAI_API_KEY"
-    timeout_s: Annotated[float, Field(gt=0, description="Seconds for one attempt.")] = 60.0
-    retries: Annotated[int, Field(ge=0, le=20, description="Attempts after the first.")] = 3
-    backoff_s: Annotated[float, Field(ge=0, description="Seconds before the first retry; doubles.")] = 0.5
-    concurrency: Annotated[int, Field(ge=1, description="Requests under way at once.")] = 64
-    breaker_faults: Annotated[int, Field(ge=1, description="Failures in a row that open the circuit.")] = 20
-    breaker_pause_s: Annotated[float, Field(ge=0, description="Seconds until an open circuit is tried again.")] = 15.0
-    structured: Annotated[
-        Literal["json_schema", "json_object", "off"], Field(description="How the answer's schema is passed on.")
-    ] = "json_schema"
-    transport: Annotated[Literal["lean", "stock"], Field(description="stock knows proxies and HTTP/2.")] = "lean"
     max_tokens: Annotated[int, Field(ge=16, description="Longest answer.")] = 700
     price_prompt: Annotated[float, Field(ge=0, description="Dollars per million prompt tokens.")] = 0.0
     price_completion: Annotated[float, Field(ge=0, description="Dollars per million completion tokens.")] = 0.0
     price_cached: Annotated[float, Field(ge=-1, description="The same for cached prompt tokens; -1: as prompt.")] = -1.0
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +97,7 @@ def _chat_model(settings: _Frozen) -> ChatModel:
         from lazaretto.models.local_chat import LocalChat
 
         return LocalChat(wanted.model)
-    from lazaretto.models.openai_chat import Endpoint, OpenAIChat
-
-    return OpenAIChat(
-        Endpoint(
-            wanted.model,
-            wanted.base_url,
-            wanted.api_key_env,
-            wanted.timeout_s,
-            wanted.retries,
-            wanted.backoff_s,
-            concurrency=wanted.concurrency,
-            breaker_faults=wanted.breaker_faults,
-            breaker_pause=wanted.breaker_pause_s,
-            structured=wanted.structured,
-            transport=wanted.transport,
-            extra=wanted.extra,
-        )
-    )
+    return OpenAIChat(wanted)
 
 
 @dataclass(frozen=True)
