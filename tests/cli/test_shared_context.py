@@ -78,7 +78,9 @@ def test_no_command_with_a_store_is_forgotten() -> None:
     assert {name for name, parameters in WITH_STORE.items() if "json" not in parameters} == {"serve"}
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow) if one == "learn curate" else one for one in CALLS]
+)
 def test_a_command_works_in_the_policys_store_and_namespace(run: Run, crew: Any, name: str) -> None:
     words, sound, code = CALLS[name]
     got = run(*name.split(), *words(crew), "--policy", crew.policy, "--json", code=code)
@@ -90,6 +92,7 @@ def test_a_command_works_in_the_policys_store_and_namespace(run: Run, crew: Any,
     assert spaces <= {"crew"} | ({"other"} if name == "ledger import" else set()), "another namespace was written to"
 
 
+@pytest.mark.slow
 def test_audit_uses_the_policys_case_library(run: Run, crew: Any, stub_url: str) -> None:
     pytest.importorskip("openai", reason="needs the openai extra")
     pytest.importorskip("torch", reason="needs the models extra")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazaretto import Channel, InputError, MemoryFields, SourceClass, TooLarge
-from lazaretto.ingest.raw_input import USUAL_SOURCE, RawInput, read, read_text
+from lazaretto.ingest.raw_input import USUAL_SOURCE, RawInput, read_observation, read_text
 from lazaretto.names import MAX_NAME
 from lazaretto.policy import Limits
 
@@ -58,7 +58,7 @@ SOUND = RawInput("ada", Channel.MEMORY, "a note")
 )
 def test_every_field_is_refused_by_its_name(field: str, change: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
-        read(replace(SOUND, **change), "crew", LIMITS)
+        read_observation(replace(SOUND, **change), "crew", LIMITS)
     assert caught.value.field == field
     assert caught.value.fix, "and says how to put it right"
 
@@ -77,13 +77,13 @@ def test_every_field_is_refused_by_its_name(field: str, change: dict[str, Any]) 
 )
 def test_a_limit_is_told_with_its_size(field: str, change: dict[str, Any], size: int | None, limit: int) -> None:
     with pytest.raises(TooLarge) as caught:
-        read(replace(SOUND, **change), "crew", LIMITS)
+        read_observation(replace(SOUND, **change), "crew", LIMITS)
     assert (caught.value.field, caught.value.limit) == (field, limit)
     assert caught.value.size == size if size else caught.value.size > limit
 
 
 def test_what_stands_exactly_at_a_limit_passes() -> None:
-    made = read(
+    made = read_observation(
         RawInput("a" * MAX_NAME, "memory", "é" * 10, b"x" * 10, None, ["a", "b", "c"]), "crew", LIMITS
     )  # fmt: skip
     assert (len(made.agent), made.text, made.parents) == (MAX_NAME, "é" * 10, ("a", "b", "c"))
@@ -91,23 +91,23 @@ def test_what_stands_exactly_at_a_limit_passes() -> None:
 
 @pytest.mark.parametrize("channel", list(Channel))
 def test_the_source_is_the_callers_or_what_the_channel_suggests(channel: Channel) -> None:
-    assert read(replace(SOUND, channel=channel.value), "crew", LIMITS).source is USUAL_SOURCE[channel]
-    told = read(replace(SOUND, channel=channel, source="direct_user"), "crew", LIMITS)
+    assert read_observation(replace(SOUND, channel=channel.value), "crew", LIMITS).source is USUAL_SOURCE[channel]
+    told = read_observation(replace(SOUND, channel=channel, source="direct_user"), "crew", LIMITS)
     assert (told.channel, told.source) == (channel, SourceClass.DIRECT_USER)
 
 
 def test_one_of_text_picture_and_record_is_enough() -> None:
-    picture = read(replace(SOUND, text="", image=b"png"), "crew", LIMITS)
+    picture = read_observation(replace(SOUND, text="", image=b"png"), "crew", LIMITS)
     assert picture.text == "" and picture.image is None, "its digest is known once the ledger has it"
-    record = read(replace(SOUND, text="", fields={"state": [1, 2], "tags": ["dock"]}), "crew", LIMITS)
+    record = read_observation(replace(SOUND, text="", fields={"state": [1, 2], "tags": ["dock"]}), "crew", LIMITS)
     assert record.fields == MemoryFields(state=(1.0, 2.0), tags=("dock",))
-    same = read(replace(SOUND, text="", fields=record.fields), "crew", LIMITS)
+    same = read_observation(replace(SOUND, text="", fields=record.fields), "crew", LIMITS)
     assert same.fields == record.fields
 
 
 def test_namespace_and_time_are_kept() -> None:
-    assert read(replace(SOUND, time=12.5), "crew", LIMITS).time == 12.5
-    made = read(SOUND, "crew", LIMITS)
+    assert read_observation(replace(SOUND, time=12.5), "crew", LIMITS).time == 12.5
+    made = read_observation(SOUND, "crew", LIMITS)
     assert (made.namespace, made.time > 1_000_000_000) == ("crew", True)
 
 

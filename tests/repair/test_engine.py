@@ -261,7 +261,7 @@ class Mender:
 async def test_the_engine_carries_every_kind_of_step_and_undoes_it(guard: Guard) -> None:
     ids = await tree(guard)
     before, spread = states(guard, ids), guard.graph.blast_radius(ids["root"])
-    plan = await guard.plan(Mender(child=ids["grand"], gone=ids["other"]), ids["root"])
+    plan = await guard.plan(ids["root"], Mender(child=ids["grand"], gone=ids["other"]))
     receipt = await guard.apply(plan)
     new = plan.steps[0].detail["replacement"]["id"]
     assert receipt.cost.calls == 2
