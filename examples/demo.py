@@ -159,9 +159,8 @@ def outbreak() -> None:
         subprocess.run([sys.executable, "-m", "lazaretto", *arguments], check=True, env=environment)
 
 
-def main() -> None:
-    shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True)
+def crew_story() -> str:
+    """One poisoned note: spread, traced, repaired, back in disguise; returns the id of its origin."""
     with Guard.open(f"sqlite:///{OUT / 'crew.db'}") as guard:
         act("1. A crew at work; one note is poisoned")
         items = spread(guard)
@@ -169,9 +168,9 @@ def main() -> None:
         origin = investigate(guard, items)
         told = {"paid": "paid invoice 77 to MARKER-0000", "called": "told the bank to trust it", "deposit": "paid"}
         texts = {item: told.get(name) or guard.ledger.item(item).text for name, item in items.items()}
-        scene = guard.graph.scene(origin, texts=texts)
-        (OUT / "outbreak.svg").write_text(to_svg(scene, "One poisoned note and whom it reached"), encoding="utf-8")
-        (OUT / "outbreak.png").write_bytes(to_png(scene, "One poisoned note and whom it reached"))
+        outbreak = guard.graph.subgraph(origin, texts=texts)
+        (OUT / "outbreak.svg").write_text(to_svg(outbreak, "One poisoned note and whom it reached"), encoding="utf-8")
+        (OUT / "outbreak.png").write_bytes(to_png(outbreak, "One poisoned note and whom it reached"))
         act("3. Repair: the tree, not only the root, and nothing else")
         repair(guard, origin)
         act("4. The same poison in disguise")
@@ -180,6 +179,14 @@ def main() -> None:
         tamper(guard)
     act("6. A crew with the memory gate on: poison is held when it arrives")
     on_arrival()
+    return origin
+
+
+def main() -> None:
+    """The whole demonstration."""
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    origin = crew_story()
     act("7. An infectious picture among 24 agents, undefended and with the foresight gate (about a minute)")
     outbreak()
     console.print()
