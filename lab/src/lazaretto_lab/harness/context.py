@@ -59,4 +59,5 @@ class UnitResult:
     measures: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     made_with: Mapping[str, str] = field(default_factory=dict)
-    """Versions of what made it: lazaretto, python, numpy, machine."""
+    """What made it (``made_with`` in ``unit.py``). Results from before it was kept say less; a ``manifest.json`` beside
+    them says the rest."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
+from lazaretto.files import write_file
 from lazaretto_lab.harness.context import Outcome, Progress, RunContext, UnitResult
 from lazaretto_lab.harness.experiment import Bound, Unit
-from lazaretto_lab.harness.results import write_atomically
 from lazaretto_lab.harness.runners import find_runner
 
 PROGRESS_FILE = "progress.json"
@@ -42,7 +46,7 @@ class ProgressFile:
         now = time.monotonic()
         if now - self._last >= self._every:
             self._last = now
-            write_atomically(self._path, orjson.dumps([share, note]), durable=False)
+            write_file(self._path, orjson.dumps([share, note]))
 
 
 def read_progress(workdir: Path) -> tuple[float, str]:
@@ -71,12 +75,6 @@ def finished(
     unit: Unit, outcome: Outcome, reason: str, measures: Mapping[str, Any] | None = None, seconds: float = 0.0
 ) -> UnitResult:
     """The result record of a unit, with what made it."""
-    made_with = {
-        "lazaretto": version("lazaretto"),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "machine": platform.machine(),
-    }
     return UnitResult(
         unit.key,
         unit.experiment,
@@ -87,8 +85,43 @@ def finished(
         reason,
         measures or {},
         seconds,
-        made_with,
+        {**made_with(), "device": _device(), "date": datetime.now(UTC).date().isoformat()},
     )
+
+
+@cache
+def made_with() -> dict[str, str]:
+    """What makes results in this process: versions, the commit of the checkout ("" outside one), kind of machine."""
+    return {
+        "lazaretto": version("lazaretto"),
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": _version("torch"),
+        "machine": platform.machine(),
+    }
+
+
+def _commit() -> str:
+    """The commit of the code that runs, with ``-dirty`` where files differ from it."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _device() -> str:
+    """The accelerator this process has used, or cpu. Torch is asked only where a runner has loaded it."""
+    torch = sys.modules.get("torch")
+    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_initialized() else "cpu"
 
 
 def judge(measures: Mapping[str, Any], held_when: Sequence[Bound]) -> tuple[Outcome, str]:

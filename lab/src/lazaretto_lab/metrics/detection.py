@@ -1,6 +1,6 @@
 """How well something is found: confusion counts, ranking quality, and recall at a false-positive rate one can bear.
 
-Written out because scikit-learn is an optional part here and these are a few lines; a test compares the two.
+A test compares them with scikit-learn.
 """
 
 from __future__ import annotations
@@ -65,10 +65,15 @@ def confusion(truth: ArrayLike, flagged: ArrayLike) -> Confusion:
 
 
 def auc(truth: ArrayLike, scores: ArrayLike) -> float:
-    """Chance that a bad item scores higher than a good one, ties counting half. Needs both kinds."""
+    """Chance that a bad item scores higher than a good one, ties counting half. Needs both kinds.
+
+    From ranks, which are exact, and not by scikit-learn's sum of trapezoids, which rounds: training chooses by this
+    figure, and equal rankings must stay equal.
+    """
+    from scipy import stats
+
     bad, values = _checked(truth, scores)
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]  # mean rank within ties
+    ranks = stats.rankdata(values)
     positives, negatives = int(bad.sum()), int((~bad).sum())
     return float((ranks[bad].sum() - positives * (positives + 1) / 2) / (positives * negatives))
 

@@ -1,7 +1,7 @@
 """How sure a figure is: 95 % intervals of means and shares.
 
-Student's t is computed here, from its closed form for whole degrees of freedom, because SciPy would be a heavy
-dependency for this one number; a test compares it with SciPy.
+SciPy computes them. It is imported where it is used: its statistics take a second to load, and every command of the
+laboratory imports this file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,7 +39,10 @@ def t_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     mean = float(data.mean())
     if data.size == 1:
         return Interval(mean, -math.inf, math.inf, 1)
-    half = student_quantile(0.5 + level / 2, data.size - 1) * float(data.std(ddof=1)) / math.sqrt(data.size)
+    from scipy import stats
+
+    quantile = float(stats.t.ppf(0.5 + level / 2, data.size - 1))
+    half = quantile * float(data.std(ddof=1)) / math.sqrt(data.size)
     return Interval(mean, mean - half, mean + half, data.size)
 
 
@@ -51,12 +53,23 @@ def bootstrap_interval(
     samples: int = BOOTSTRAP_SAMPLES,
     seed: int = BOOTSTRAP_SEED,
 ) -> Interval:
-    """A statistic (default: the mean) of the rows of ``values`` with its percentile bootstrap interval."""
+    """A statistic (default: the mean) of the rows of ``values`` with its percentile bootstrap interval.
+
+    The mean of single numbers is left to SciPy. Its ``bootstrap`` draws the same samples, but takes columns, not rows,
+    and refuses one observation.
+    """
     data = np.asarray(values, dtype=float)
     if data.size == 0:
         raise ValueError("no observations")
-    measure = statistic or (lambda rows: float(rows.mean()))
     rng = np.random.default_rng(seed)
+    if statistic is None and data.ndim == 1 and data.size > 1:
+        from scipy import stats
+
+        bounds = stats.bootstrap(
+            (data,), np.mean, n_resamples=samples, batch=100, confidence_level=level, method="percentile", rng=rng
+        ).confidence_interval
+        return Interval(float(data.mean()), float(bounds.low), float(bounds.high), len(data))
+    measure = statistic or (lambda rows: float(rows.mean()))
     drawn = [measure(data[rng.integers(0, len(data), len(data))]) for _ in range(samples)]
     low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
     return Interval(measure(data), float(low), float(high), len(data))
@@ -66,39 +79,10 @@ def wilson_interval(successes: int, trials: int, level: float = 0.95) -> Interva
     """A share with Wilson's interval, which stays inside [0, 1] and is honest at 0 and 1."""
     if trials <= 0 or not 0 <= successes <= trials:
         raise ValueError(f"{successes} of {trials} is not a share")
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    share = successes / trials
-    scale = 1 + z * z / trials
-    centre = (share + z * z / (2 * trials)) / scale
-    half = z / scale * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return Interval(share, max(0.0, centre - half), min(1.0, centre + half), trials)
+    from scipy import stats
 
-
-def student_cdf(t: float, degrees: int) -> float:
-    """P(T <= t) for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
-    angle = math.atan2(t, math.sqrt(degrees))
-    cos2 = math.cos(angle) ** 2
-    term = total = 1.0 if degrees % 2 == 0 else math.cos(angle)
-    if degrees == 1:
-        total = 0.0
-    for k in range(2 + degrees % 2, degrees - 1, 2):
-        term *= (k - 1) / k * cos2
-        total += term
-    inside = math.sin(angle) * total if degrees % 2 == 0 else 2 / math.pi * (angle + math.sin(angle) * total)
-    return 0.5 + inside / 2
-
-
-def student_quantile(probability: float, degrees: int) -> float:
-    """The t with P(T <= t) = probability, by bisection; probability above one half."""
-    if degrees < 1 or not 0.5 <= probability < 1:
-        raise ValueError("needs at least one degree of freedom and a probability in [0.5, 1)")
-    low, high = 0.0, 1.0
-    while student_cdf(high, degrees) < probability:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if student_cdf(middle, degrees) < probability else (low, middle)
-    return (low + high) / 2
+    bounds = stats.binomtest(successes, trials).proportion_ci(level, method="wilson")
+    return Interval(successes / trials, float(bounds.low), float(bounds.high), trials)
 
 
 def _data(values: ArrayLike) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""What debate experiments are made of: labelled items, case libraries, and tables of judges."""
+"""What debate experiments are made of: labelled items, case libraries, and panels of judges."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def remembering_embedder() -> TextEmbedder | None:
 
 
 def words_of(content: Content) -> str:
-    """a content item as retrieval sees it."""
+    """Content as retrieval sees it."""
     return PreparedContent(content, content.description).words
 
 

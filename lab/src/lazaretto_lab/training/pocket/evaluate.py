@@ -1,6 +1,6 @@
 """Measures the pocket models on scenes they never saw and writes what the model card states.
 
-PYTHONPATH=src:. python -m training.evaluate_pocket --json metrics.json
+python -m lazaretto_lab.training.pocket.evaluate --json metrics.json
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes pocket-vlm's vocabulary: the words of its world, and the commonest plain words of the text encoder's.
 
-PYTHONPATH=src:. python -m training.make_words words.json
+python -m lazaretto_lab.training.pocket.make_words words.json
 """
 
 from __future__ import annotations

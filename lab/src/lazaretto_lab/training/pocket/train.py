@@ -1,6 +1,6 @@
 """Trains pocket-clip and pocket-vlm and writes their weights.
 
-    PYTHONPATH=src:. python -m training.train_pocket --out weights --device cuda
+    python -m lazaretto_lab.training.pocket.train --out weights --device cuda
 
 Everything is drawn from named seeds. The backbone and the text encoder are read from their packages, or from folders
 given with ``--backbone`` and ``--text-encoder``, and are never changed.
@@ -187,7 +187,9 @@ def write_manifest(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--words", type=Path, required=True, help="vocabulary made by training.make_words")
+    parser.add_argument(
+        "--words", type=Path, required=True, help="vocabulary made by lazaretto_lab.training.pocket.make_words"
+    )
     parser.add_argument("--backbone", type=Path, help="EfficientNet-Lite0 weights; default: the package's")
     parser.add_argument("--text-encoder", type=Path, help="all-MiniLM-L6-v2 folder; default: the package's")
     parser.add_argument("--device", default="cpu")

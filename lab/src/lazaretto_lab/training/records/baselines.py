@@ -21,7 +21,9 @@ from lazaretto_lab.metrics.detection import confusion, threshold_for_f1
 Scorer = Callable[[Floats, EvidenceTable | None], NDArray[np.float64]]
 """Anomaly scores of memories from their embeddings and the evidence around them (None where a method needs none);
 higher is more suspicious."""
-NEEDS_EVIDENCE = frozenset({"graph attention classifier"})
+FORMER_NAMES = {"graph attention classifier": "neighbour-mean classifier"}
+"""Settings of experiments keep a method's first name, because results are stored under a hash of the settings."""
+NEEDS_EVIDENCE = frozenset({"neighbour-mean classifier", "graph attention classifier"})
 FIT_SAMPLE = 4_000
 GAMMAS = (1 / 768, 0.1 / 768, 10 / 768)
 
@@ -38,6 +40,7 @@ class Data:
 
 def baseline(name: str, train: Data, validate: Data, seed: int) -> tuple[Scorer, float]:
     """The tuned scorer of a name, and its threshold."""
+    name = FORMER_NAMES.get(name, name)
     if name not in CANDIDATES:
         raise InputError("method", f"{name!r} is unknown", f"Use one of {', '.join(CANDIDATES)}")
     best: tuple[float, Scorer, float] | None = None
@@ -88,8 +91,9 @@ def _attention(train: Data, seed: int) -> Iterator[Scorer]:
         yield score
 
 
-def _graph_attention(train: Data, seed: int) -> Iterator[Scorer]:
-    """Graph attention classifier: a memory and its attended neighbours, trained on the same labels as ours."""
+def _neighbour_mean(train: Data, seed: int) -> Iterator[Scorer]:
+    """Neighbour-mean classifier: a small network over a memory and the weighted mean of its neighbours, trained on the
+    same labels as ours."""
     torch = _import("torch")
     torch.manual_seed(seed)
     around = train.looked
@@ -159,7 +163,7 @@ def _import(module: str) -> Any:
 CANDIDATES: dict[str, Callable[[Data, int], Iterator[Scorer]]] = {
     "statistical residual": _residual,
     "attention screening": _attention,
-    "graph attention classifier": _graph_attention,
+    "neighbour-mean classifier": _neighbour_mean,
     "isolation forest": _forest,
     "one-class svm": _one_class,
 }

@@ -1,0 +1,90 @@
+"""Published tables. In a page each stands between two marks, and what is between them is made from stored results::
+
+<!-- table memory/main -->
+| method | seeds | AUC | ...
+<!-- end table -->
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lazaretto.errors import InputError
+from lazaretto_lab.harness.cells import CellText
+from lazaretto_lab.harness.experiment import load_experiment
+from lazaretto_lab.harness.tables import RowResults, load_results
+
+MARKED = re.compile(r"<!-- table (?P<name>\S+) -->\n(?P<body>.*?)<!-- end table -->", re.DOTALL)
+_TABLE = re.compile(r"(?:^\|.*\|[ ]*\n)+", re.MULTILINE)
+_FIGURE = re.compile(r"^[*_~<>±+− -]*(\d|\.\d)")
+
+Body = Callable[[Mapping[str, RowResults]], list[list[str]]]
+"""The lines of a table from the rows of its experiment, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """A table as it is published: from which experiment, under which headings."""
+
+    experiment: str
+    headings: tuple[str, ...]
+    body: Body
+    right: bool = False
+    """Whether figures are set to the right."""
+
+    def markdown(self, results: Path) -> str:
+        """The table from the results in a folder."""
+        experiment = load_experiment(self.experiment)
+        rows = {row.row.name: row for row in load_results(experiment, results)}
+        pending = [f"{name} ({row.pending})" for name, row in rows.items() if row.pending]
+        if pending:
+            raise InputError("results", f"{self.experiment} is not finished: {', '.join(pending)}")
+        rule = "|---|" + ("---:|" if self.right else "---|") * (len(self.headings) - 1)
+        lines = [_line(self.headings), rule, *(_line(line) for line in self.body(rows))]
+        return "\n".join(lines) + "\n"
+
+
+def by_row(
+    experiment: str,
+    first: str,
+    columns: Mapping[str, CellText],
+    label: Callable[[str], str] = str,
+    right: bool = False,
+) -> PageTable:
+    """A table with a line per row of the experiment; ``columns`` says what stands under each heading."""
+
+    def body(rows: Mapping[str, RowResults]) -> list[list[str]]:
+        return [[label(name), *(cell(row) for cell in columns.values())] for name, row in rows.items()]
+
+    return PageTable(experiment, (first, *columns), body, right)
+
+
+def rewrite(text: str, tables: Mapping[str, PageTable], results: Path) -> str:
+    """A page with every marked table made anew."""
+
+    def made(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in tables:
+            raise InputError("table", f"no table {name!r}", f"There are: {', '.join(tables)}")
+        return f"<!-- table {name} -->\n{tables[name].markdown(results)}<!-- end table -->"
+
+    return MARKED.sub(made, text)
+
+
+def figure_tables(text: str) -> list[str]:
+    """The headings of the tables of figures in a page that stand between no marks; a table of figures has figures in
+    at least half of its cells."""
+    found = []
+    for block in _TABLE.findall(MARKED.sub("", text)):
+        head, _, *lines = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in block.splitlines()]
+        cells = [cell for line in lines for cell in line[1:] if cell]
+        if 2 * sum(bool(_FIGURE.match(cell)) for cell in cells) >= len(cells) > 0:
+            found.append(" · ".join(cell for cell in head if cell))
+    return found
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

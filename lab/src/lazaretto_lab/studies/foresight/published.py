@@ -1,0 +1,70 @@
+"""The tables of docs/foresight.md."""
+
+from __future__ import annotations
+
+from lazaretto_lab.harness.cells import CellText, plus_minus, seeds
+from lazaretto_lab.harness.pages import by_row
+
+SPREAD: dict[str, CellText] = {
+    "seeds": seeds,
+    "cum. % @8": plus_minus("cumulative_8", 1),
+    "@24": plus_minus("cumulative_24", 1),
+    "@63": plus_minus("cumulative_end", 1),
+    "peak now %": plus_minus("current_peak", 1),
+}
+REMOVED: dict[str, CellText] = {
+    "benign removed": plus_minus("benign_removed", 1),
+    "calls": plus_minus("calls_ratio", 2),
+}
+DIAGNOSIS: dict[str, CellText] = {
+    "seeds": seeds,
+    "precision %": plus_minus("precision", 1),
+    "recall %": plus_minus("recall", 1),
+    "F1 %": plus_minus("f1", 1),
+    "FPR %": plus_minus("fpr", 1),
+    "calls per agent": plus_minus("calls_per_agent", 1),
+}
+PURIFICATION: dict[str, CellText] = {
+    "seeds": seeds,
+    "threats gone %": plus_minus("elimination", 1),
+    "benign kept %": plus_minus("retention", 1),
+    "harmonic %": plus_minus("harmonic", 1),
+    "calls per agent": plus_minus("calls_per_agent", 1),
+}
+DEFENCES: dict[str, CellText] = {
+    **SPREAD,
+    "now @63": plus_minus("current_end", 1),
+    **REMOVED,
+    "CER %": plus_minus("cer", 0),
+    "SDD": plus_minus("sdd", 2),
+    "SDI/benign": plus_minus("sdi_ratio", 2),
+}
+ADAPTIVE: dict[str, CellText] = {
+    "seeds": seeds,
+    "beta": plus_minus("beta", 2),
+    "alpha ask": plus_minus("alpha_question", 2),
+    "answer": plus_minus("alpha_answer", 2),
+    "cum. % @24": plus_minus("cumulative_24", 1),
+    "@63": plus_minus("cumulative_end", 1),
+    "peak now %": plus_minus("current_peak", 1),
+    "carrying %": plus_minus("carrying_end", 1),
+    **REMOVED,
+}
+COST: dict[str, CellText] = {
+    "seeds": seeds,
+    "calls": plus_minus("calls_ratio", 2),
+    "cum. % @31": plus_minus("cumulative_end", 1),
+    "benign removed": plus_minus("benign_removed", 1),
+}
+
+TABLES = {
+    "foresight/table1": by_row("foresight/table1", "row", DEFENCES, right=True),
+    "foresight/table2": by_row("foresight/table2", "row", DIAGNOSIS, right=True),
+    "foresight/purification": by_row("foresight/purification", "row", PURIFICATION, right=True),
+    "foresight/table3": by_row("foresight/table3", "row", DIAGNOSIS, right=True),
+    "foresight/table7": by_row("foresight/table7", "row", DIAGNOSIS, right=True),
+    "foresight/albums": by_row("foresight/albums", "album", {**SPREAD, **REMOVED}, right=True),
+    "foresight/rates": by_row("foresight/rates", "infected of 128", {**SPREAD, **REMOVED}, right=True),
+    "foresight/cost": by_row("foresight/cost", "row", COST, right=True),
+    "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True),
+}

@@ -1,0 +1,11 @@
+"""Every table that is published from stored results, by the name in its marks."""
+
+from __future__ import annotations
+
+from lazaretto_lab.harness.pages import PageTable
+from lazaretto_lab.studies.debate import published as debate
+from lazaretto_lab.studies.foresight import published as foresight
+from lazaretto_lab.studies.memory import published as memory
+from lazaretto_lab.studies.outbreak import published as outbreak
+
+TABLES: dict[str, PageTable] = {**outbreak.TABLES, **foresight.TABLES, **memory.TABLES, **debate.TABLES}
