@@ -43,10 +43,10 @@ demo: $(VENV)/.demo  ## an outbreak, traced and repaired, in front of your eyes
 	@$(BIN)/python examples/demo.py
 
 test-core: $(CORE)/.test  ## the product's tests without any extra; what needs one skips and says which
-	@$(CORE)/bin/python -m pytest -n 2 --dist loadfile -m "not slow" tests
+	@$(CORE)/bin/python -m pytest -n 2 --dist worksteal -m "not slow" tests
 
 test: test-core $(VENV)/.test  ## all tests: the core alone first, then everything
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/.test  ## format, lint, strict types, layer order
 	@$(BIN)/ruff format --check src lab tests examples

@@ -155,9 +155,8 @@ def outbreak() -> None:
         subprocess.run([sys.executable, "-m", "lazaretto", *arguments], check=True, env=environment)
 
 
-def main() -> None:
-    shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True)
+def crew_story() -> str:
+    """One poisoned note: spread, traced, repaired, back in disguise; returns the id of its origin."""
     with SyncGuard.open(f"sqlite:///{OUT / 'crew.db'}") as guard:
         act("1. A crew at work; one note is poisoned")
         items = spread(guard)
@@ -176,6 +175,14 @@ def main() -> None:
         tamper(guard)
     act("6. A crew with the memory gate on: poison is held when it arrives")
     on_arrival()
+    return origin
+
+
+def main() -> None:
+    """The whole demonstration."""
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    origin = crew_story()
     act("7. An infectious picture among 24 agents, undefended and with the foresight gate (about a minute)")
     outbreak()
     console.print()

@@ -234,7 +234,7 @@ def test_nothing_breaks_out_of_its_label_in_a_picture(ids: list[str], text: str)
 
 
 @given(st.lists(TEXTS.filter(bool), min_size=1, max_size=4, unique=True), TEXTS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_nothing_breaks_out_of_its_label(ids: list[str], text: str) -> None:
     subgraph = hostile_subgraph(ids, text)
     for style in FORMATS.keys() - {"svg"}:
