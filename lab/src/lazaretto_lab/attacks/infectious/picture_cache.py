@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lazaretto.agents.album import AlbumItem
-from lazaretto_lab.attacks.infectious.chats import Chat
+from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.settings import Craft
 
 if TYPE_CHECKING:
