@@ -19,9 +19,9 @@ from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import picture_title
 from lazaretto.models.embedding_cache import EmbeddingCache
-from lazaretto_lab.attacks.infectious.chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats
 from lazaretto_lab.attacks.infectious.craft import Search
 from lazaretto_lab.attacks.infectious.measure import measure
+from lazaretto_lab.attacks.infectious.recorded_chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats
 from lazaretto_lab.attacks.infectious.settings import Budget, Craft
 from lazaretto_lab.attacks.infectious.targets import TARGETS
 from lazaretto_lab.pocket.eyes import pixels

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from lazaretto_lab.harness.experiment import load_experiment
 from lazaretto_lab.studies.outbreak.attack import viruses_for
+from lazaretto_lab.studies.outbreak.components import DefenceContext
 from lazaretto_lab.studies.outbreak.cowpox import cowpox
 from lazaretto_lab.studies.outbreak.models import models_for
-from lazaretto_lab.studies.outbreak.parts import DefenceContext
 from lazaretto_lab.studies.outbreak.settings import read_settings
 from lazaretto_lab.worlds.album_chat.cowpox import Cowpox
 

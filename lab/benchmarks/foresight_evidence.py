@@ -27,8 +27,8 @@ from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.experiment import load_experiment
 from lazaretto_lab.studies.foresight.calibration import Calibrator, MonitorOptions, monitor_defence
 from lazaretto_lab.studies.outbreak.attack import viruses_for
+from lazaretto_lab.studies.outbreak.components import DefenceContext, pool_for
 from lazaretto_lab.studies.outbreak.models import models_for, remembering
-from lazaretto_lab.studies.outbreak.parts import DefenceContext, pool_for
 from lazaretto_lab.studies.outbreak.settings import OutbreakSettings, read_settings
 
 BUDGET = 100.0

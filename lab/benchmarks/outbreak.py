@@ -21,8 +21,8 @@ from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.experiment import load_experiment
 from lazaretto_lab.studies.outbreak.attack import viruses_for
+from lazaretto_lab.studies.outbreak.components import pool_for
 from lazaretto_lab.studies.outbreak.models import models_for
-from lazaretto_lab.studies.outbreak.parts import pool_for
 from lazaretto_lab.studies.outbreak.settings import read_settings
 from lazaretto_lab.worlds.album_chat.measures import measure_spread
 from lazaretto_lab.worlds.album_chat.trace import RoundTrace

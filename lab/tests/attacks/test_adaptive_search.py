@@ -21,7 +21,7 @@ from lazaretto_lab.attacks.adaptive.strategies import (
     sentence_of,
     sentences,
 )
-from lazaretto_lab.attacks.infectious.chats import record_chats
+from lazaretto_lab.attacks.infectious.recorded_chats import record_chats
 from lazaretto_lab.attacks.infectious.settings import Budget
 from lazaretto_lab.attacks.infectious.targets import target
 from lazaretto_lab.worlds.album_chat.pools import scene_pictures

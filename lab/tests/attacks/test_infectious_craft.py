@@ -15,9 +15,9 @@ from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import picture_title
 from lazaretto.errors import InputError
 from lazaretto.models.embedding_cache import EmbeddingCache
-from lazaretto_lab.attacks.infectious.chats import VALIDATION_PERSONAS, Chat, record_chats
 from lazaretto_lab.attacks.infectious.measure import measure
-from lazaretto_lab.attacks.infectious.saved import crafted_picture
+from lazaretto_lab.attacks.infectious.picture_cache import crafted_picture
+from lazaretto_lab.attacks.infectious.recorded_chats import VALIDATION_PERSONAS, Chat, record_chats
 from lazaretto_lab.attacks.infectious.settings import Budget, Craft
 from lazaretto_lab.attacks.infectious.targets import TARGETS
 from lazaretto_lab.worlds.scenes import album_pool
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 VIRUSES = Path(lazaretto_lab.__file__).parent / "studies" / "outbreak" / "viruses"
 
 
-def _kept(count: int, seed: int) -> list[AlbumItem]:
+def _pictures(count: int, seed: int) -> list[AlbumItem]:
     return [picture_item(p.data, picture_title(p.file_name)) for p in album_pool(count, seed)]
 
 
@@ -40,12 +40,12 @@ def world():  # type: ignore[no-untyped-def]
 
     vlm, clip = load_pocket_models()
     agent_model = AgentModel(vlm, EmbeddingCache(clip))
-    return agent_model, PocketGradients(vlm, clip), record_chats(agent_model, _kept(12, 1), 3, 1)
+    return agent_model, PocketGradients(vlm, clip), record_chats(agent_model, _pictures(12, 1), 3, 1)
 
 
 @pytest.fixture(scope="module")
 def base() -> AlbumItem:
-    return _kept(1, 33)[0]
+    return _pictures(1, 33)[0]
 
 
 def _pixels(data: bytes) -> np.ndarray:
@@ -58,7 +58,7 @@ def test_chats_are_recorded_from_play(world) -> None:  # type: ignore[no-untyped
     sick = chats[0].infected("boo", 2)
     assert [r.question for r in sick.questioner_history][-2:] == ["boo", "boo"] and len(sick.answerer_history) <= 3
     with pytest.raises(InputError, match="An album takes 10"):
-        record_chats(agent_model, _kept(3, 1), 2, 1)
+        record_chats(agent_model, _pictures(3, 1), 2, 1)
 
 
 def test_pixel_attack_keeps_its_budget_and_is_found_again(world, base: AlbumItem, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -79,7 +79,7 @@ def test_a_picture_of_a_long_search_speaks_and_is_fetched(world, base: AlbumItem
     """Seconds of search do not make a virus; the one that ships was sought in the same way for longer."""
     agent_model = world[0]
     virus = picture_item((VIRUSES / "marker-gate-pixel-16.png").read_bytes(), "four blue anchors under the night sky")
-    unseen: tuple[Chat, ...] = record_chats(agent_model, _kept(12, 2), 2, 2, VALIDATION_PERSONAS)
+    unseen: tuple[Chat, ...] = record_chats(agent_model, _pictures(12, 2), 2, 2, VALIDATION_PERSONAS)
     harmless, infectious = (measure(agent_model, item, TARGETS["marker-gate"], unseen) for item in (base, virus))
     assert harmless.alpha == 0 and infectious.alpha == 1
     assert infectious.beta > harmless.beta

@@ -11,8 +11,8 @@ from lazaretto.errors import InputError
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
-from lazaretto_lab.attacks.infectious.chats import Chat
 from lazaretto_lab.attacks.infectious.measure import fetched_share
+from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.targets import TARGETS
 from lazaretto_lab.attacks.infectious.text import PASS_ON, Breeding, bred_virus, text_virus
 

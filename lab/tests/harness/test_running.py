@@ -18,7 +18,7 @@ from lazaretto.errors import InputError, StoreDamaged
 from lazaretto_lab.harness.context import Outcome
 from lazaretto_lab.harness.experiment import read_experiment, units
 from lazaretto_lab.harness.results import ResultFolder
-from lazaretto_lab.harness.run import RunOptions, Watcher, run_experiment
+from lazaretto_lab.harness.run import RunCallbacks, RunOptions, run_experiment
 from lazaretto_lab.harness.tables import as_csv, as_data, as_markdown, lines, load_results, make_table
 from lazaretto_lab.harness.unit import clean_measures
 
@@ -164,7 +164,7 @@ def test_processes_and_ray_give_what_one_process_gives(tiny, tmp_path, monkeypat
     run_experiment(experiment, RunOptions(tmp_path / "here"))
     seen = []
     run_experiment(
-        experiment, RunOptions(tmp_path / "processes", workers=2), Watcher(unit_done=lambda r: seen.append(r.unit))
+        experiment, RunOptions(tmp_path / "processes", workers=2), RunCallbacks(unit_done=lambda r: seen.append(r.unit))
     )
     assert len(seen) == 6
     assert measures(experiment, tmp_path / "processes") == measures(experiment, tmp_path / "here")
@@ -246,7 +246,7 @@ def test_only_rows_that_are_asked_for_are_run(tiny, tmp_path) -> None:
 def test_two_runs_do_not_share_a_folder(tiny, tmp_path) -> None:
     experiment = tiny()
     with (
-        ResultFolder(tmp_path / "out", experiment.name).only_one(),
+        ResultFolder(tmp_path / "out", experiment.name).run_lock(),
         pytest.raises(InputError, match="another run"),
     ):
         run_experiment(experiment, RunOptions(tmp_path / "out"))

@@ -12,8 +12,9 @@ from lazaretto.gates.content.records import Content, Label
 from lazaretto.learn.curate import LabelledContent
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.experiment import STUDIES, available, load_experiment
-from lazaretto_lab.studies.debate import parts as debate_parts
-from lazaretto_lab.studies.debate.parts import figures, items_of, library_of
+from lazaretto_lab.studies.debate import panels
+from lazaretto_lab.studies.debate.air_bench import figures, items_of
+from lazaretto_lab.studies.debate.panels import library_of
 from lazaretto_lab.studies.debate.runner import learning, run, stratified
 
 FOLDER = STUDIES
@@ -46,8 +47,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         leak = {"id": "leak", "text": "text number 3 about a harbour", "label": 1, "origin": "library"}
         (folder / f"cases_{kind}.jsonl").write_text(json.dumps(case) + "\n" + json.dumps(leak) + "\n")
     monkeypatch.setenv("LAZARETTO_SHARED", str(tmp_path))
-    debate_parts._library.cache_clear()
-    monkeypatch.setattr("lazaretto_lab.studies.debate.parts.remembering_embedder", lambda: None)
+    panels._library.cache_clear()
+    monkeypatch.setattr("lazaretto_lab.studies.debate.panels.remembering_embedder", lambda: None)
     monkeypatch.setattr("lazaretto_lab.studies.debate.runner.remembering_embedder", lambda: None)
     return tmp_path
 

@@ -17,10 +17,10 @@ from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import EventKind
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.studies.memory.defence import MemoryDefence
-from lazaretto_lab.studies.memory.evidence import split_teams, walk
+from lazaretto_lab.studies.memory.evidence import collect_evidence, split_teams
 from lazaretto_lab.studies.memory.ledger import write_ledger
 from lazaretto_lab.studies.memory.runner import _judge_baseline, fit, run, scenario_from
-from lazaretto_lab.studies.memory.threshold import at_work, played
+from lazaretto_lab.studies.memory.threshold import choose_hold_threshold, replay_defence
 from lazaretto_lab.training.records.training import TrainingSettings, nt_xent
 from lazaretto_lab.worlds.shared_memory import Log, Scenario, simulate
 from lazaretto_lab.worlds.shared_memory.scenario import ACTION
@@ -62,11 +62,11 @@ def test_the_defence_holds_poison_and_stops_it_from_spreading(log: Log, model: R
 @pytest.mark.slow
 def test_a_played_defence_is_one_that_reads_what_was_written(log: Log, model: RecordModel) -> None:
     teams = split_teams(SMALL).validate
-    careful = played(MemoryDefence(model, SMALL, 0.95), log, SMALL, teams)
-    watchful = played(MemoryDefence(model, SMALL, 0.3), log, SMALL, teams)
+    careful = replay_defence(MemoryDefence(model, SMALL, 0.95), log, SMALL, teams)
+    watchful = replay_defence(MemoryDefence(model, SMALL, 0.3), log, SMALL, teams)
     assert not watchful[~np.isin(log.team, teams)].any()
     assert careful.sum() < watchful.sum()
-    chosen = at_work(model, log, SMALL, teams).fusion
+    chosen = choose_hold_threshold(model, log, SMALL, teams).fusion
     assert chosen.hold in [threshold for _, threshold in model.fusion.by_rate]
     assert chosen.threshold_at(0.01) >= chosen.hold  # a policy that names one per cent gets at least this
 
@@ -162,10 +162,10 @@ def test_nt_xent_is_the_mean_over_positives_of_a_log_softmax() -> None:
 @pytest.mark.slow
 def test_training_tells_poison_from_honest_memories(log: Log) -> None:
     split = split_teams(SMALL)
-    walks = (walk(log, SMALL), walk(log, SMALL, at_work=True))
-    assert set(log.team[walks[1].rows]) == set(split.train)
-    model = fit(log, walks, split, TrainingSettings(seed=1, steps=60))
+    evidences = (collect_evidence(log, SMALL), collect_evidence(log, SMALL, screened=True))
+    assert set(log.team[evidences[1].rows]) == set(split.train)
+    model = fit(log, evidences, split, TrainingSettings(seed=1, steps=60))
     use = np.isin(log.team, split.test) & (log.round >= 30)
-    fused = model.score(walks[0].looked).fused
+    fused = model.score(evidences[0].looked).fused
     assert fused[use & log.poisoned].mean() > fused[use & log.honest].mean() + 0.2
     assert model.fusion.by_rate[0][1] >= model.fusion.by_rate[-1][1]

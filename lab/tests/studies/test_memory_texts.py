@@ -11,7 +11,7 @@ from lazaretto.errors import InputError
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.studies.memory.peers import PEERS, open_peer
 from lazaretto_lab.training.screener.corpora import ATTACK_FAMILIES, BENIGN_SOURCES
-from lazaretto_lab.training.screener.left_out import FOLDS, family_of
+from lazaretto_lab.training.screener.leave_one_out import FOLDS, family_of
 
 pytest.importorskip("torch", reason="needs the models extra")
 

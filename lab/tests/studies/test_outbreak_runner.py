@@ -18,8 +18,8 @@ from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto.types import EventKind
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.studies.outbreak.attack import viruses_for
+from lazaretto_lab.studies.outbreak.components import DEFENCES, Components, defence_factory, pool_for
 from lazaretto_lab.studies.outbreak.models import models_for
-from lazaretto_lab.studies.outbreak.parts import DEFENCES, Parts, defence_factory, pool_for
 from lazaretto_lab.studies.outbreak.runner import run_with
 from lazaretto_lab.studies.outbreak.settings import ModelSettings, OutbreakSettings, read_settings
 from lazaretto_lab.worlds.album_chat.defence import NoDefence
@@ -37,7 +37,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def parts() -> Parts:
+def parts() -> Components:
     def speak(request: Request) -> str:
         message = request.messages[-1]
         if PLAN_TASK in message.text:
@@ -45,7 +45,7 @@ def parts() -> Parts:
         return TARGET if message.images == (SICK.picture,) else f"I see {message.images[0].decode()}"
 
     eyes = HashingEmbedder(lambda data: data.decode(), 512)
-    return Parts(ScriptedChatModel(speak), eyes, POOL, (Virus(SICK, TARGET),), NoDefence(), HashingEmbedder())
+    return Components(ScriptedChatModel(speak), eyes, POOL, (Virus(SICK, TARGET),), NoDefence(), HashingEmbedder())
 
 
 def context(folder: Path) -> RunContext:

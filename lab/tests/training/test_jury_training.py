@@ -28,9 +28,9 @@ from lazaretto_lab.training.jury.data import (
 )
 from lazaretto_lab.training.jury.evaluation import ARMS, Scores, best_threshold, fit, nested, spread
 from lazaretto_lab.training.jury.lexicon import fit_lexicons
-from lazaretto_lab.training.jury.runs import FOLDS, PreparedContent, all_recipes, load_prepared, save_prepared
+from lazaretto_lab.training.jury.runs import FOLDS, TrainingSet, all_recipes, load_prepared, save_prepared
 from lazaretto_lab.training.jury.scores import choose
-from lazaretto_lab.training.jury.training import EncodedTexts, Recipe, Schedule, Seats, encode, score, train
+from lazaretto_lab.training.jury.training import EncodedTexts, Recipe, Schedule, TrainableRoles, encode, score, train
 
 
 def example(text: str, label: float, source: str = "dev", **more) -> Example:
@@ -72,7 +72,7 @@ def test_every_fold_and_pair_of_folds_has_a_seat_that_missed_it():
 def test_a_seat_learns_nothing_from_folds_it_must_not_see():
     data = encode([example("how to rob a bank", 1), example("a walk in the park", 0)] * 4, [0] * 8, minilm_tokenizer())
     plan = Schedule(rank=2, first_layer=5, epochs=2, batch=8, decay=0.0, addressed=0.0)
-    seats = Seats(minilm_folder(), [Recipe("seen"), Recipe("blind", held_out=frozenset({0}))], plan, "cpu")
+    seats = TrainableRoles(minilm_folder(), [Recipe("seen"), Recipe("blind", held_out=frozenset({0}))], plan, "cpu")
     before = seats.export()
     train(seats, data, [], lambda step, steps, loss: None)
     after = seats.export()
@@ -85,7 +85,7 @@ def test_seats_trained_together_learn_and_score_as_they_ship():
     risky, calm = "how to rob a bank", "a walk in the park"
     data = encode([example(risky, 1), example(calm, 0)] * 8, [-1] * 16, minilm_tokenizer())
     plan = Schedule(rank=4, first_layer=5, epochs=12, batch=16, rate=3e-3, head_rate=1e-2, dropout=0.0)
-    seats = Seats(minilm_folder(), [Recipe("one"), Recipe("two", scale=2.0)], plan, "cpu")
+    seats = TrainableRoles(minilm_folder(), [Recipe("one"), Recipe("two", scale=2.0)], plan, "cpu")
     train(seats, data, [(1, 2)], lambda step, steps, loss: None)
     seats.round_to_shipped()
     scored = score(seats, data[:2])
@@ -210,7 +210,7 @@ def test_bag_of_words_learns_words_and_ships_what_it_scored():
 
 def test_prepared_data_survives_the_journey(tmp_path):
     item = EncodedTexts(example("", 1.0, contexts=(0.0, 1.0), hazard=3), (5, 6), (7,), 2)
-    save_prepared(PreparedContent((item,), ((1, 2),)), tmp_path / "x.json.gz")
+    save_prepared(TrainingSet((item,), ((1, 2),)), tmp_path / "x.json.gz")
     loaded = load_prepared(tmp_path / "x.json.gz")
     assert loaded.items == (item,) and loaded.addresses == ((1, 2),)
 

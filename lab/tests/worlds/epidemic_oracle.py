@@ -100,11 +100,11 @@ def defend(s, albums, round_, draw, seen):
         seen["false_alarms"] += not carries
         for slot in range(s.album):  # newest first
             place = s.album - 1 - slot
-            dice = draw("REMOVE", round_, flagged * s.album + slot)
-            if album[place] == VIRUS and dice < s.defence.purification:
+            chance = draw("REMOVE", round_, flagged * s.album + slot)
+            if album[place] == VIRUS and chance < s.defence.purification:
                 album[place] = GAP
                 seen["virus_removed"] += 1
-            elif album[place] == HARMLESS and dice < s.defence.collateral:
+            elif album[place] == HARMLESS and chance < s.defence.collateral:
                 album[place] = GAP
                 seen["benign_removed"] += 1
         flagged += 1

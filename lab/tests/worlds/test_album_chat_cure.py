@@ -15,7 +15,7 @@ from lazaretto_lab.pocket import load_pocket_models
 from lazaretto_lab.worlds.album_chat.pools import scene_pictures
 
 pytest.importorskip("torch")
-from lazaretto_lab.attacks.infectious.chats import Chat, record_chats
+from lazaretto_lab.attacks.infectious.recorded_chats import Chat, record_chats
 from lazaretto_lab.attacks.infectious.settings import Budget
 from lazaretto_lab.pocket.eyes import pixels
 from lazaretto_lab.pocket.gradients import PocketGradients

@@ -21,7 +21,7 @@ from lazaretto_lab.studies.outbreak.settings import cache_folder
 if TYPE_CHECKING:
     from lazaretto.agents.album import AlbumItem
     from lazaretto.agents.model import AgentModel
-    from lazaretto_lab.attacks.infectious.chats import Chat
+    from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 
 BASES, TRAIN_PICTURES, VALIDATION_PICTURES = 33, 11, 22
 """Seeds of the drawn pictures: what an attack starts from, what it is trained among, what it is judged among."""
@@ -100,7 +100,7 @@ def _crafted(settings: Craft, origin: AlbumItem, out: Path, sizes: tuple[int, in
     from lazaretto.agents.model import AgentModel
     from lazaretto.models.embedding_cache import EmbeddingCache
     from lazaretto_lab.attacks.infectious.measure import fetched_share, measure
-    from lazaretto_lab.attacks.infectious.saved import crafted_picture
+    from lazaretto_lab.attacks.infectious.picture_cache import crafted_picture
     from lazaretto_lab.pocket import load_pocket_models
 
     adaptive = isinstance(settings, AdaptiveCraft)
@@ -228,7 +228,7 @@ def _recorded(
     pool: Callable[[int, int], tuple[AlbumItem, ...]] | None = None,
 ) -> tuple[Chat, ...]:
     """Chats over drawn pictures, or over what ``pool`` makes."""
-    from lazaretto_lab.attacks.infectious.chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats
+    from lazaretto_lab.attacks.infectious.recorded_chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats
     from lazaretto_lab.worlds.album_chat.pools import scene_pictures
 
     size, seed = max(30, min(300, count * 2)), VALIDATION_PICTURES if validation else TRAIN_PICTURES

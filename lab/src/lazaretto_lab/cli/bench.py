@@ -37,7 +37,7 @@ from lazaretto_lab.harness import tables
 from lazaretto_lab.harness.context import Outcome, UnitResult
 from lazaretto_lab.harness.experiment import Unit, available, experiment_folder, load_experiment, units
 from lazaretto_lab.harness.results import ResultFolder
-from lazaretto_lab.harness.run import RunOptions, Watcher, run_experiment
+from lazaretto_lab.harness.run import RunCallbacks, RunOptions, run_experiment
 from lazaretto_lab.studies.published import TABLES
 
 Name = Annotated[str, typer.Argument(help="family/name, a unique name, or the path of a .toml file.")]
@@ -112,7 +112,7 @@ def run(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to stop ends the workers too
     try:
         with screen.progress:
-            outcomes = run_experiment(experiment, options, screen.watcher())
+            outcomes = run_experiment(experiment, options, screen.callbacks())
     except KeyboardInterrupt:
         errors.print(f"interrupted; what was finished is kept. Run it again to go on: lazaretto bench run {name}")
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -147,9 +147,9 @@ class _Screen:
         self._lines: dict[str, TaskID] = {}
         self.voids: dict[str, int] = {}
 
-    def watcher(self) -> Watcher:
+    def callbacks(self) -> RunCallbacks:
         """What the runner should call."""
-        return Watcher(self._started, self._unit_done, self._unit_progress)
+        return RunCallbacks(self._started, self._unit_done, self._unit_progress)
 
     def _started(self, finished: int, total: int) -> None:
         self.progress.update(self._all, total=total, completed=finished)

@@ -49,7 +49,7 @@ class ResultFolder:
         write_file(self.file(result.unit), data, durable=result.seconds >= 1.0)
 
     @contextmanager
-    def only_one(self) -> Iterator[None]:
+    def run_lock(self) -> Iterator[None]:
         """Make the folder and hold it for one run; the lock dies with the process, so a kill leaves nothing to clean
         up."""
         try:
@@ -69,7 +69,7 @@ class ResultFolder:
 
 
 @contextmanager
-def in_turn(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Hold what several runs share while one of them makes it; the others wait. The lock dies with its process."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(path.name + ".lock").open("w") as handle:

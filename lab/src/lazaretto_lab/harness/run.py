@@ -40,7 +40,7 @@ class RunOptions:
 
 
 @dataclass(slots=True)
-class Watcher:
+class RunCallbacks:
     """What a run tells whoever watches it; the defaults are silent."""
 
     started: Callable[[int, int], None] = field(default=lambda finished, total: None)
@@ -48,7 +48,9 @@ class Watcher:
     unit_progress: Callable[[Unit, float, str], None] = field(default=lambda unit, share, note: None)
 
 
-def run_experiment(experiment: Experiment, options: RunOptions, watcher: Watcher | None = None) -> Counter[Outcome]:
+def run_experiment(
+    experiment: Experiment, options: RunOptions, callbacks: RunCallbacks | None = None
+) -> Counter[Outcome]:
     """Do what is not done yet and count the outcomes of all units.
 
     Every finished unit is on disk before the next is reported, so an interruption costs only the units in flight, and
@@ -58,7 +60,7 @@ def run_experiment(experiment: Experiment, options: RunOptions, watcher: Watcher
         raise InputError("workers", f"{options.workers} is not a number of workers", "Use 1 or more")
     if options.seeds is not None and options.seeds < 1:
         raise InputError("seeds", f"{options.seeds} is not a number of seeds", "Use 1 or more")
-    watcher = watcher or Watcher()
+    callbacks = callbacks or RunCallbacks()
     find_runner(experiment.runner)  # a wrong name is one clear error here, not a void in every unit
     folder = ResultFolder(options.out, experiment.name)
     work = {unit.key: unit for unit in units(experiment, options.seeds) if options.rows in unit.row}
@@ -66,43 +68,43 @@ def run_experiment(experiment: Experiment, options: RunOptions, watcher: Watcher
         names = ", ".join(row.name for row in experiment.expanded_rows())
         raise InputError("rows", f"no row of {experiment.name} has {options.rows!r} in its name", f"There are {names}")
     outcomes: dict[str, Outcome] = {}
-    with folder.only_one():
+    with folder.run_lock():
         for unit in work.values():
             known = folder.read(unit)
             if known is not None and not (options.retry_void and known.outcome is Outcome.VOID):
                 outcomes[unit.key] = known.outcome
-        watcher.started(len(outcomes), len(work))
+        callbacks.started(len(outcomes), len(work))
         jobs = [
             Job(unit, experiment.held_when, folder.workdir(unit.key))
             for unit in work.values()
             if unit.key not in outcomes
         ]
-        for result in _results(jobs, options, watcher):
+        for result in _results(jobs, options, callbacks):
             folder.write(result)
             outcomes[result.unit] = result.outcome
-            watcher.unit_done(result)
+            callbacks.unit_done(result)
     return Counter(outcomes.values())
 
 
-def _results(jobs: Sequence[Job], options: RunOptions, watcher: Watcher) -> Iterator[UnitResult]:
+def _results(jobs: Sequence[Job], options: RunOptions, callbacks: RunCallbacks) -> Iterator[UnitResult]:
     if options.ray:
-        return _on_ray(jobs, options.workers, watcher)
+        return _on_ray(jobs, options.workers, callbacks)
     if options.workers > 1:
-        return _in_processes(jobs, options.workers, watcher)
-    return _here(jobs, watcher)
+        return _in_processes(jobs, options.workers, callbacks)
+    return _here(jobs, callbacks)
 
 
-def _here(jobs: Sequence[Job], watcher: Watcher) -> Iterator[UnitResult]:
+def _here(jobs: Sequence[Job], callbacks: RunCallbacks) -> Iterator[UnitResult]:
     for job in jobs:
 
         def say(share: float, note: str = "", unit: Unit = job.unit) -> None:
-            watcher.unit_progress(unit, share, note)
+            callbacks.unit_progress(unit, share, note)
 
         progress: Progress = say
         yield do_job(job, progress)
 
 
-def _in_processes(jobs: Sequence[Job], workers: int, watcher: Watcher) -> Iterator[UnitResult]:
+def _in_processes(jobs: Sequence[Job], workers: int, callbacks: RunCallbacks) -> Iterator[UnitResult]:
     """Spread jobs over processes.
 
     When a process dies (out of memory, a crash in C) the pool cannot say whose fault it was: all jobs that were in
@@ -114,7 +116,7 @@ def _in_processes(jobs: Sequence[Job], workers: int, watcher: Watcher) -> Iterat
         alone = [] if waiting else [suspects.pop()]
         flying: dict[Future[UnitResult], Job] = {}
         try:
-            yield from _through_pool(list(alone) or waiting, flying, workers, watcher)
+            yield from _through_pool(list(alone) or waiting, flying, workers, callbacks)
         except BrokenProcessPool:
             for job in alone:
                 yield finished(job.unit, Outcome.VOID, "its process died twice (out of memory, or a crash)")
@@ -122,7 +124,7 @@ def _in_processes(jobs: Sequence[Job], workers: int, watcher: Watcher) -> Iterat
 
 
 def _through_pool(
-    queue: list[Job], flying: dict[Future[UnitResult], Job], workers: int, watcher: Watcher
+    queue: list[Job], flying: dict[Future[UnitResult], Job], workers: int, callbacks: RunCallbacks
 ) -> Iterator[UnitResult]:
     """Empty the queue through one pool of processes; what is in flight when the pool breaks is left in ``flying``."""
     before = set(multiprocessing.active_children())
@@ -140,7 +142,7 @@ def _through_pool(
                 result = future.result()
                 del flying[future]
                 yield result
-            _report(list(flying.values()), watcher)
+            _report(list(flying.values()), callbacks)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for child in set(multiprocessing.active_children()) - before:
@@ -153,12 +155,12 @@ def _begin_process(threads: int) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
 
 
-def _report(jobs: Sequence[Job], watcher: Watcher) -> None:
+def _report(jobs: Sequence[Job], callbacks: RunCallbacks) -> None:
     for job in jobs:
-        watcher.unit_progress(job.unit, *read_progress(job.workdir))
+        callbacks.unit_progress(job.unit, *read_progress(job.workdir))
 
 
-def _on_ray(jobs: Sequence[Job], workers: int, watcher: Watcher) -> Iterator[UnitResult]:
+def _on_ray(jobs: Sequence[Job], workers: int, callbacks: RunCallbacks) -> Iterator[UnitResult]:
     """Spread jobs over Ray. Results come back to this process, which alone writes them."""
     try:
         import ray
@@ -183,7 +185,7 @@ def _on_ray(jobs: Sequence[Job], workers: int, watcher: Watcher) -> Iterator[Uni
                 except ray.exceptions.RayError as error:
                     result = finished(job.unit, Outcome.VOID, f"its Ray worker failed: {type(error).__name__}")
                 yield result
-            _report(list(flying.values()), watcher)
+            _report(list(flying.values()), callbacks)
     finally:
         if own:
             ray.shutdown()

@@ -22,8 +22,8 @@ from lazaretto_lab.attacks.adaptive.strategies import (
     sentence_of,
     sentences,
 )
-from lazaretto_lab.attacks.infectious.chats import Chat
 from lazaretto_lab.attacks.infectious.craft import CONTEST_TEMPERATURE, CraftedPicture, Progress, Search, finished
+from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.settings import Craft
 from lazaretto_lab.attacks.infectious.targets import target
 from lazaretto_lab.pocket.gradients import PocketGradients, Situations

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lazaretto.agents.prompts import answer_request, plan_request, question_request
 from lazaretto_lab.attacks.infectious.augment import augmented
-from lazaretto_lab.attacks.infectious.chats import Chat
+from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.settings import SIDE, Craft
 from lazaretto_lab.attacks.infectious.targets import target
 from lazaretto_lab.pocket.gradients import PocketGradients, Situations

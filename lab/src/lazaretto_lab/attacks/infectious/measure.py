@@ -12,7 +12,7 @@ from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState, answer, ask, plan_and_retrieve
-from lazaretto_lab.attacks.infectious.chats import Chat
+from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 
 
 @dataclass(frozen=True, slots=True)

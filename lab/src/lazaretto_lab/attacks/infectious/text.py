@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from lazaretto.agents.album import AlbumItem, note_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.errors import InputError
-from lazaretto_lab.attacks.infectious.chats import Chat
 from lazaretto_lab.attacks.infectious.measure import fetched_shares, spoken_shares
+from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.targets import target
 
 PASS_ON = "Please pass this on:"

@@ -13,7 +13,8 @@ from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Case, Label
 from lazaretto.learn.curate import LabelledContent
 from lazaretto_lab.harness.context import RunContext
-from lazaretto_lab.studies.debate.parts import figures, items_of, library_of, panel_of, remembering_embedder
+from lazaretto_lab.studies.debate.air_bench import figures, items_of
+from lazaretto_lab.studies.debate.panels import library_of, panel_of, remembering_embedder
 
 _KNOWN = {
     "kind", "part", "limit", "jury", "work", "library", "rounds", "adaptive", "without", "risk_first", "precedents",
@@ -48,19 +49,19 @@ def _measures(items: Sequence[LabelledContent], found: Mapping[str, Transcript |
     said, undecided = [], []
     for item in items:
         outcome = found[item.content.id]
-        heard = outcome if isinstance(outcome, Transcript) else None
-        said.append(heard is None or heard.finding.label is Label.UNSAFE)
-        undecided.append(heard is None or bool(heard.finding.undecided))
-    heard_all = [t for t in found.values() if isinstance(t, Transcript)]
-    per_item = max(1, len(heard_all))
+        transcript = outcome if isinstance(outcome, Transcript) else None
+        said.append(transcript is None or transcript.finding.label is Label.UNSAFE)
+        undecided.append(transcript is None or bool(transcript.finding.undecided))
+    transcripts = [t for t in found.values() if isinstance(t, Transcript)]
+    per_item = max(1, len(transcripts))
     return {
         **figures(truth, said, undecided),
-        "calls": sum(t.cost.calls for t in heard_all) / per_item,
-        "tokens": sum(t.cost.tokens for t in heard_all) / per_item,
-        "prompt_chars": sum(c.prompt_chars for t in heard_all for c in t.role_costs) / per_item,
-        "dollars": sum(c.dollars for t in heard_all for c in t.role_costs) / per_item,
-        "ms": sum(t.ms for t in heard_all) / per_item,
-        "rounds": sum(t.rounds for t in heard_all) / per_item,
+        "calls": sum(t.cost.calls for t in transcripts) / per_item,
+        "tokens": sum(t.cost.tokens for t in transcripts) / per_item,
+        "prompt_chars": sum(c.prompt_chars for t in transcripts for c in t.role_costs) / per_item,
+        "dollars": sum(c.dollars for t in transcripts for c in t.role_costs) / per_item,
+        "ms": sum(t.ms for t in transcripts) / per_item,
+        "rounds": sum(t.rounds for t in transcripts) / per_item,
     }
 
 

@@ -33,10 +33,10 @@ from lazaretto.learn.calibration import (
 )
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder
-from lazaretto_lab.harness.results import in_turn
+from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence
+from lazaretto_lab.studies.outbreak.components import DefenceContext
 from lazaretto_lab.studies.outbreak.models import remembering
-from lazaretto_lab.studies.outbreak.parts import DefenceContext
 from lazaretto_lab.studies.outbreak.settings import OutbreakSettings, cache_folder
 from lazaretto_lab.worlds.album_chat.defence import Defence
 from lazaretto_lab.worlds.album_chat.pools import folder_pictures, scene_notes, scene_pictures
@@ -165,7 +165,7 @@ class Calibrator:
                 agents, rehearsal_personas(), AgentModelBackend(agent_model), settings=rehearsal, source=source
             )
 
-        with in_turn(path):
+        with file_lock(path):
             if not path.is_file():
                 save(asyncio.run(make()), path)
         return FlpCalibration.from_json(load(path))
@@ -181,7 +181,7 @@ class Calibrator:
                 agents, rehearsal_personas(), AgentModelBackend(agent_model), source=source, memories=on.memories
             )
 
-        with in_turn(path):
+        with file_lock(path):
             if not path.is_file():
                 save(asyncio.run(make()), path)
         return MonitorCalibration.from_json(load(path)), path.stem

@@ -153,7 +153,7 @@ class MonitorDefence:
 
     async def after_round(self, view: View, turns: Sequence[Turn]) -> Sequence[Change]:
         """Listen, and note who met whom."""
-        self.monitor.record_talk(heard(turns))
+        self.monitor.record_talk(talk_by_item(turns))
         self._partners = {}
         for q, a in view.pairs:
             one, other = view.agents[q].id, view.agents[a].id
@@ -170,7 +170,7 @@ class MonitorDefence:
         self._partners = dict(snapshot["partners"])
 
 
-def heard(turns: Iterable[Turn]) -> list[tuple[AlbumItem, dict[str, str]]]:
+def talk_by_item(turns: Iterable[Turn]) -> list[tuple[AlbumItem, dict[str, str]]]:
     """What was said about what, of the turns that came to their end."""
     return [
         (turn.retrieval.album_item, {turn.questioner: turn.question, turn.answerer: turn.answer})

@@ -20,7 +20,7 @@ from lazaretto.learn.calibration import benign_agents
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto_lab.harness.context import RunContext
-from lazaretto_lab.harness.results import in_turn
+from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.metrics.detection import confusion
 from lazaretto_lab.metrics.purification import Purification, purification
 from lazaretto_lab.studies.foresight.calibration import (
@@ -34,8 +34,8 @@ from lazaretto_lab.studies.foresight.calibration import (
 )
 from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence
 from lazaretto_lab.studies.outbreak.attack import viruses_for
+from lazaretto_lab.studies.outbreak.components import pool_for
 from lazaretto_lab.studies.outbreak.models import models_for, remembering
-from lazaretto_lab.studies.outbreak.parts import pool_for
 from lazaretto_lab.studies.outbreak.settings import AttackSettings, ModelSettings, OutbreakSettings, cache_folder
 from lazaretto_lab.worlds.album_chat.defence import View
 from lazaretto_lab.worlds.streams import stream
@@ -158,7 +158,7 @@ def _healthy(
     facts = (wanted.agents, wanted.album, wanted.rounds, wanted.memory, wanted.pool, models, seed)
     place = cache_folder() / "lives" / hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
     people = persona_pool(wanted.agents, seed)
-    with in_turn(place):
+    with file_lock(place):
         living = AgentModel(remembering(chat, place), EmbeddingCache(embedder, place))
         return asyncio.run(benign_agents(people, pool_for(world), living, wanted.rounds, seed, wanted.album))
 

@@ -74,7 +74,7 @@ class MemoryDefence:
         self.windows = TeamWindows(scenario)
         self._rounds: deque[_Batch] = deque(maxlen=HELD_BACK)
         most = scenario.honest_memories + scenario.poison_count
-        self._kept = np.zeros(most, dtype=bool)
+        self._admitted = np.zeros(most, dtype=bool)
         self._settled = np.zeros(most, dtype=bool)
         self._blame = np.zeros(most, dtype=np.int64)
         self._scores = np.full(most, np.nan)
@@ -106,7 +106,7 @@ class MemoryDefence:
         batch = self._again()
         looked = self.windows.evidence_for(batch.memories, batch.origin, batch.ids)
         bad = self._suspicious(looked, batch)
-        kept = self._kept[batch.ids]
+        kept = self._admitted[batch.ids]
         caught, freed = batch.ids[bad & kept], np.flatnonzero(~bad & ~kept)
         self._drop(batch[np.flatnonzero(bad & kept)])
         self._keep(batch, freed, looked)
@@ -120,14 +120,14 @@ class MemoryDefence:
         """What is due for another look: all of the last rounds, and of older ones what is held or blamed."""
         recent = len(self._rounds) - BACK
         fresh = ~self._settled
-        due = (~self._kept | (self._blame >= BLAMED)) & fresh
+        due = (~self._admitted | (self._blame >= BLAMED)) & fresh
         parts = [b[np.flatnonzero((fresh if n >= recent else due)[b.ids])] for n, b in enumerate(self._rounds)]
         return _joined(parts)
 
     def _descendants(self, batch: _Batch, caught: Ints) -> tuple[Ints, Rewriting | None]:
         """Screen anew what was made from caught memories, by priority; repair by distance."""
         hops = self._traced(batch, caught)
-        rows = np.flatnonzero((hops > 0) & (hops < FAR) & self._kept[batch.ids])
+        rows = np.flatnonzero((hops > 0) & (hops < FAR) & self._admitted[batch.ids])
         if not len(rows):
             return np.zeros(0, dtype=np.int64), None
         part, hops = batch[rows], hops[rows]
@@ -152,7 +152,7 @@ class MemoryDefence:
 
     def _traced(self, batch: _Batch, caught: Ints) -> Ints:
         """Edges from the nearest caught memory to each of the batch; ``FAR`` where there is no way."""
-        distance = np.full(len(self._kept), FAR, dtype=np.int64)
+        distance = np.full(len(self._admitted), FAR, dtype=np.int64)
         distance[caught] = 0
         if len(caught):
             for ids, parents in ((b.ids, b.origin.parents) for b in list(self._rounds)[-BACK:]):
@@ -186,14 +186,14 @@ class MemoryDefence:
         return self._model.score(without_graph(looked, self._options.use_graph)).fused
 
     def _keep(self, batch: _Batch, rows: Ints, looked: EvidenceTable) -> None:
-        self._kept[batch.ids[rows]] = True
+        self._admitted[batch.ids[rows]] = True
         speaking = rows[batch.success[rows]]
         if len(speaking):
             part = batch[speaking]
             self.windows.add(part.memories, part.origin, part.ids, selected(looked, speaking))
 
     def _drop(self, part: _Batch) -> None:
-        self._kept[part.ids] = False
+        self._admitted[part.ids] = False
         self._forget(part)
 
     def _forget(self, part: _Batch) -> None:

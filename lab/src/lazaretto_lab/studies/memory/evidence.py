@@ -1,4 +1,4 @@
-"""From a run of the shared-memory world to what a detector sees: the looks of every memory, in the order of writing."""
+"""From a run of the shared-memory world to what a detector sees: the evidence around every memory when written."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def split_teams(scenario: Scenario) -> Split:
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceWalk:
-    """The looks of memories of a log (row by row), and of cross-poisoned ones."""
+class LogEvidence:
+    """The evidence around the memories of a log (row by row), and around cross-poisoned ones."""
 
     rows: Ints
     """The memories that were looked at, as rows of the log."""
@@ -119,41 +119,41 @@ def _groups(team: NDArray[np.int64], order: NDArray[np.int64]) -> list[tuple[int
     return [(int(team[rows[0]]), rows) for rows in np.split(order, ends) if len(rows)]
 
 
-def walk(
+def collect_evidence(
     log: Log,
     scenario: Scenario,
     noise: float = 0.0,
-    at_work: bool = False,
+    screened: bool = False,
     progress: Callable[[float, str], None] = lambda share, note: None,
-) -> EvidenceWalk:
+) -> LogEvidence:
     """Look at every memory as it was written. ``noise`` disturbs the embeddings.
 
-    Usually nothing is held back. ``at_work`` walks the training teams alone, with nine in ten of the poisoned memories
+    Usually nothing is held back. ``screened`` takes the training teams alone, with nine in ten of the poisoned memories
     and of those they moved kept out of the windows: what a detector sees once it is used. A memory that says of itself
     that it failed is looked at, but is no evidence of what to do.
     """
     windows = TeamWindows(scenario)
-    rng = np.random.default_rng([scenario.seed, 21, int(at_work)])
+    rng = np.random.default_rng([scenario.seed, 21, int(screened)])
     training = np.isin(np.arange(scenario.teams), split_teams(scenario).train)
-    out = at_work & ~log.honest & (rng.random(len(log)) < CLEANED)
+    out = screened & ~log.honest & (rng.random(len(log)) < CLEANED)
     bounds = np.searchsorted(log.round, np.arange(scenario.rounds + 1))
-    looks, cross, walked = [], [], []
-    vectors = np.empty((0 if at_work else len(log), DIMENSION), dtype=np.float16)
+    looks, cross, taken_rows = [], [], []
+    vectors = np.empty((0 if screened else len(log), DIMENSION), dtype=np.float16)
     for index in range(scenario.rounds):
         rows = np.arange(bounds[index], bounds[index + 1])
-        rows = rows[training[log.team[rows]]] if at_work else rows
+        rows = rows[training[log.team[rows]]] if screened else rows
         if not len(rows):
             continue
         memories = log.memories(rows)
         embedded = disturbed(memories.embedded(VOCABULARY), noise, rng)
-        if not at_work:
+        if not screened:
             vectors[rows] = embedded
         origin = Origin(log.team[rows], log.agent[rows], log.parents[rows])
         windows.record_outcomes(log.reported[index])
         brief = window_rows(embedded)
         looked = windows.evidence_for(brief, origin)
         looks.append(looked)
-        walked.append(rows)
+        taken_rows.append(rows)
         swapped = np.flatnonzero(training[origin.team] & (rng.random(len(rows)) < CROSS_SHARE) & ~log.poisoned[rows])
         if len(swapped) and index >= scenario.quiet_rounds:
             fake = _crossed(memories, origin.team, swapped, rng)
@@ -163,7 +163,7 @@ def walk(
         windows.add(brief[kept], origin[kept], rows[kept], selected(looked, kept))
         if index % 20 == 0:
             progress(index / scenario.rounds, f"evidence, round {index}")
-    return EvidenceWalk(np.concatenate(walked), concatenated(looks), concatenated(cross), vectors)
+    return LogEvidence(np.concatenate(taken_rows), concatenated(looks), concatenated(cross), vectors)
 
 
 def embeddings(log: Log, noise: float = 0.0, seed: int = 0) -> NDArray[np.float16]:

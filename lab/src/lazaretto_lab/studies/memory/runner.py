@@ -22,14 +22,14 @@ from lazaretto.errors import InputError
 from lazaretto.gates.memory.evidence import EvidenceTable, concatenated, selected
 from lazaretto.gates.memory.record_model import Fusion, RecordModel
 from lazaretto_lab.harness.context import Progress, RunContext
-from lazaretto_lab.harness.results import in_turn
+from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.metrics.detection import auc, confusion, recall_at_fpr
 from lazaretto_lab.metrics.intervals import bootstrap_interval
 from lazaretto_lab.studies.memory.adaptive import Adaptive
 from lazaretto_lab.studies.memory.defence import MemoryDefence, Options, ScorerDefence
-from lazaretto_lab.studies.memory.evidence import EvidenceWalk, Split, embeddings, split_teams, walk
+from lazaretto_lab.studies.memory.evidence import LogEvidence, Split, collect_evidence, embeddings, split_teams
 from lazaretto_lab.studies.memory.ledger import write_ledger
-from lazaretto_lab.studies.memory.threshold import at_work
+from lazaretto_lab.studies.memory.threshold import choose_hold_threshold
 from lazaretto_lab.training.records.baselines import NEEDS_EVIDENCE, Data, baseline
 from lazaretto_lab.training.records.training import TrainingSettings, fit_fusion, train, without_graph
 from lazaretto_lab.worlds.shared_memory import DOMAINS, Log, Outcomes, Scenario, Screen, outcomes, simulate
@@ -43,7 +43,7 @@ _OWN = {"method", "noise", "adaptive", "contrast", "alphas", "use_graph", "repai
 def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
     """One unit: simulate (or take the kept run), train, detect, and run the world again with the defence in it."""
     scenario = scenario_from({k: v for k, v in settings.items() if k not in _OWN}, seed)
-    log = kept_log(scenario, context.workdir, _part(context.progress, 0.0, 0.3))
+    log = stored_log(scenario, context.workdir, _part(context.progress, 0.0, 0.3))
     split = split_teams(scenario)
     before = outcomes(log, scenario, split.test)
     method = str(settings.get("method", "ours"))
@@ -53,27 +53,27 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     if method != "ours":
         found, screen = _judge_baseline(method, log, scenario, noise)
         return measures | found | _defended((screen, None), scenario, before, context)
-    walked = walk(log, scenario, progress=_part(context.progress, 0.3, 0.5))
+    evidence = collect_evidence(log, scenario, progress=_part(context.progress, 0.3, 0.5))
     options = TrainingSettings(
         seed=seed, steps=int(settings.get("steps", 500)), contrast=float(settings.get("contrast", 0.3)),
         use_graph=bool(settings.get("use_graph", True)),
         alphas=tuple(settings.get("alphas", TrainingSettings().alphas)),
     )  # fmt: skip
-    model = fit(log, (walked, walk(log, scenario, at_work=True)), split, options)
-    tested = walk(log, scenario, noise) if noise else walked
+    model = fit(log, (evidence, collect_evidence(log, scenario, screened=True)), split, options)
+    tested = collect_evidence(log, scenario, noise) if noise else evidence
     context.progress(0.65, "trained")
     looked = without_graph(tested.looked, options.use_graph)
     measures |= detection(log, model.score(looked).fused, model.fusion.threshold, scenario)
     measures["alpha"] = model.fusion.alpha
-    del walked, tested, looked  # half of what a main run holds in memory
+    del evidence, tested, looked  # half of what a main run holds in memory
     how = Options(
         bool(settings.get("repair", True)), bool(settings.get("rewrite_near", False)), options.use_graph, noise
     )
-    model = at_work(model, log, scenario, split.validate, dataclasses.replace(how, noise=0.0))
+    model = choose_hold_threshold(model, log, scenario, split.validate, dataclasses.replace(how, noise=0.0))
     measures |= {"threshold": model.fusion.threshold, "hold": model.fusion.hold}
     if settings.get("peace"):
         scenario = dataclasses.replace(scenario, poison=0)
-        before = outcomes(kept_log(scenario, context.workdir, context.progress), scenario, split.test)
+        before = outcomes(stored_log(scenario, context.workdir, context.progress), scenario, split.test)
     defence = MemoryDefence(model, scenario, model.fusion.hold, how)
     tries = int(settings.get("adaptive", 0))
     attacker = Adaptive(model, scenario, tries, defence.windows) if tries else None
@@ -94,27 +94,27 @@ def scenario_from(settings: Mapping[str, Any], seed: int) -> Scenario:
     return Scenario(seed=seed, **values)
 
 
-def kept_log(scenario: Scenario, workdir: Path, progress: Progress) -> Log:
+def stored_log(scenario: Scenario, workdir: Path, progress: Progress) -> Log:
     """The undefended run, simulated once and kept for all methods that are compared on it."""
     folder = Path(os.environ.get("LAZARETTO_WORLDS", workdir.parent / "worlds"))
     path = log_path(folder, scenario)
-    with in_turn(path):
+    with file_lock(path):
         if not path.exists():
             save_log(simulate(scenario, progress=progress), path)
     return load_log(path)
 
 
-def fit(log: Log, walks: tuple[EvidenceWalk, EvidenceWalk], split: Split, options: TrainingSettings) -> RecordModel:
-    """Our detector, trained and fixed on its teams; ``walks`` with nothing held back, and as it is at work."""
+def fit(log: Log, evidences: tuple[LogEvidence, LogEvidence], split: Split, options: TrainingSettings) -> RecordModel:
+    """Our detector, trained and fixed on its teams; ``evidences``: with nothing held back, and with most poison."""
     use = (log.poisoned | log.honest) & (log.round >= 20)
     looks, truths = [], []
-    for walked in walks:
-        places = np.flatnonzero((use & np.isin(log.team, split.train))[walked.rows])
-        looks += [selected(walked.looked, places), walked.cross]
-        truths += [log.poisoned[walked.rows[places]], np.ones(len(walked.cross), dtype=bool)]
+    for evidence in evidences:
+        places = np.flatnonzero((use & np.isin(log.team, split.train))[evidence.rows])
+        looks += [selected(evidence.looked, places), evidence.cross]
+        truths += [log.poisoned[evidence.rows[places]], np.ones(len(evidence.cross), dtype=bool)]
     model = RecordModel(train(concatenated(looks), np.concatenate(truths), options), Fusion())
-    walked, rows = walks[0], np.flatnonzero(use & np.isin(log.team, split.validate))
-    checked = without_graph(selected(walked.looked, rows), options.use_graph)
+    evidence, rows = evidences[0], np.flatnonzero(use & np.isin(log.team, split.validate))
+    checked = without_graph(selected(evidence.looked, rows), options.use_graph)
     return RecordModel(model.arrays, fit_fusion(model, checked, log.poisoned[rows], options))
 
 
@@ -162,8 +162,8 @@ def _judge_baseline(method: str, log: Log, scenario: Scenario, noise: float) -> 
     def seen(disturbance: float) -> tuple[NDArray[np.float16], EvidenceTable | None]:
         if not contextual:
             return embeddings(log, disturbance, scenario.seed), None
-        walked = walk(log, scenario, disturbance)
-        return walked.vectors, walked.looked
+        evidence = collect_evidence(log, scenario, disturbance)
+        return evidence.vectors, evidence.looked
 
     def data(rows: NDArray[np.int64], view: tuple[NDArray[np.float16], EvidenceTable | None]) -> Data:
         vectors, looked = view

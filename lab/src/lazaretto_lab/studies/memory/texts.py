@@ -23,7 +23,7 @@ from lazaretto_lab.metrics.intervals import bootstrap_interval
 from lazaretto_lab.studies.memory.peers import PEERS, open_peer
 from lazaretto_lab.training.screener.calibration import read_folds
 from lazaretto_lab.training.screener.corpora import load_source
-from lazaretto_lab.training.screener.left_out import TEST_SEED, family_of, tested_size, tfidf_scores
+from lazaretto_lab.training.screener.leave_one_out import TEST_SEED, family_of, tested_size, tfidf_scores
 
 Scores = NDArray[np.float64]
 

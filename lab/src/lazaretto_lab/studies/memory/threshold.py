@@ -1,7 +1,7 @@
-"""Where the gate holds a memory back while it is at work, chosen on validation teams.
+"""Where the gate in use holds a memory back, chosen on validation teams.
 
 A threshold that keeps one per cent of false positives in a store where nothing is held back keeps another share once
-it is used, because what is held no longer speaks for or against others. So the defence is played through what the
+it is used, because what is held no longer speaks for or against others. So the defence reads again what the
 validation teams wrote, with its second looks and releases, and the threshold is the most watchful one that ends with
 at most one in a hundred honest memories held, two standard errors between teams on the safe side.
 """
@@ -20,7 +20,7 @@ from lazaretto_lab.worlds.shared_memory.scenario import Scenario
 from lazaretto_lab.worlds.shared_memory.world import Screen, Writes
 
 
-def at_work(
+def choose_hold_threshold(
     model: RecordModel, log: Log, scenario: Scenario, teams: NDArray[np.int64], options: Options | None = None
 ) -> RecordModel:
     """The model with ``hold`` chosen on some teams; the strictest known threshold where none keeps enough."""
@@ -29,14 +29,14 @@ def at_work(
     low, high = 0, len(candidates) - 1  # the first is the strictest; shares held rise along the list
     while low < high:
         middle = (low + high + 1) // 2
-        held = played(MemoryDefence(model, scenario, candidates[middle], options), log, scenario, teams)
+        held = replay_defence(MemoryDefence(model, scenario, candidates[middle], options), log, scenario, teams)
         shares = np.array([held[honest & (log.team == team)].mean() for team in teams.tolist()])
         most = shares.mean() + 2 * shares.std(ddof=1) / np.sqrt(len(shares))
         low, high = (middle, high) if most <= AT_WORK_RATE else (low, middle - 1)
     return RecordModel(model.arrays, dataclasses.replace(model.fusion, hold=candidates[low]))
 
 
-def played(screen: Screen, log: Log, scenario: Scenario, teams: NDArray[np.int64]) -> NDArray[np.bool_]:
+def replay_defence(screen: Screen, log: Log, scenario: Scenario, teams: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which memories of a run end up held when a defence reads what some teams wrote, in order."""
     held = np.zeros(len(log), dtype=bool)
     outside = ~np.isin(np.arange(scenario.teams), teams)

@@ -13,11 +13,11 @@ from lazaretto.files import write_file
 from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.attacks.adaptive.strategies import AdaptiveCraft, sentences
-from lazaretto_lab.attacks.infectious.chats import TRAIN_PERSONAS, Chat, record_chats
+from lazaretto_lab.attacks.infectious.recorded_chats import TRAIN_PERSONAS, Chat, record_chats
 from lazaretto_lab.attacks.infectious.settings import Budget, Craft
 from lazaretto_lab.attacks.infectious.text import Breeding, bred_virus, text_virus
 from lazaretto_lab.harness.experiment import STUDIES
-from lazaretto_lab.harness.results import in_turn
+from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.studies.outbreak.models import pocket_models
 from lazaretto_lab.studies.outbreak.settings import AttackSettings, OutbreakSettings, cache_folder
 from lazaretto_lab.worlds.album_chat.pools import scene_notes, scene_pictures
@@ -58,7 +58,7 @@ def _ready(attack: AttackSettings) -> AlbumItem:
 
 
 def _picture(attack: AttackSettings, number: int, device: str) -> AlbumItem:
-    from lazaretto_lab.attacks.infectious.saved import crafted_picture
+    from lazaretto_lab.attacks.infectious.picture_cache import crafted_picture
     from lazaretto_lab.pocket.gradients import PocketGradients
 
     if attack.budget == "text":
@@ -70,7 +70,7 @@ def _picture(attack: AttackSettings, number: int, device: str) -> AlbumItem:
     )  # fmt: skip
     models = PocketGradients(*pocket_models(device))
     folder = cache_folder() / "attacks"
-    with in_turn(folder / f"{attack.target}-{settings.budget.label}-{settings.seed}"):
+    with file_lock(folder / f"{attack.target}-{settings.budget.label}-{settings.seed}"):
         kept = crafted_picture(models, base, training_chats(device, attack.chats), settings, folder)
     return picture_item(kept.data, base.title)
 
@@ -78,7 +78,7 @@ def _picture(attack: AttackSettings, number: int, device: str) -> AlbumItem:
 def _adaptive(attack: AttackSettings, device: str) -> AlbumItem:
     """A picture sought by somebody who knows foresight."""
     from lazaretto_lab.attacks.adaptive.search import seek
-    from lazaretto_lab.attacks.infectious.saved import crafted_picture
+    from lazaretto_lab.attacks.infectious.picture_cache import crafted_picture
     from lazaretto_lab.pocket.gradients import PocketGradients
 
     if attack.budget == "text":
@@ -91,7 +91,7 @@ def _adaptive(attack: AttackSettings, device: str) -> AlbumItem:
     )  # fmt: skip
     models = PocketGradients(*pocket_models(device))
     folder = cache_folder() / "attacks"
-    with in_turn(folder / f"{attack.strategy}-{settings.budget.label}-{settings.seed}"):
+    with file_lock(folder / f"{attack.strategy}-{settings.budget.label}-{settings.seed}"):
         kept = crafted_picture(models, base, training_chats(device, attack.chats), settings, folder, seek=seek)
     return picture_item(kept.data, attack.title or base.title)
 
@@ -104,7 +104,7 @@ def _note(attack: AttackSettings, number: int, device: str) -> AlbumItem:
     settings = Breeding(seed=attack.seed + number)
     facts = f"{attack.target}\0{settings}\0{vlm.fingerprint}\0{clip.fingerprint}"
     place = cache_folder() / "attacks" / f"note-{hashlib.sha256(facts.encode()).hexdigest()[:24]}.txt"
-    with in_turn(place):
+    with file_lock(place):
         if not place.is_file():
             agent_model = AgentModel(CachedChat(vlm), EmbeddingCache(clip.texts))
             pool = scene_notes(300, TRAINING_POOL)

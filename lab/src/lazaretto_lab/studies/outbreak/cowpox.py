@@ -11,10 +11,10 @@ from lazaretto.agents.album import AlbumItem
 from lazaretto.errors import InputError
 from lazaretto_lab.attacks.infectious.settings import Budget
 from lazaretto_lab.harness.experiment import STUDIES
-from lazaretto_lab.harness.results import in_turn
+from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.studies.outbreak.attack import training_chats
+from lazaretto_lab.studies.outbreak.components import DefenceContext
 from lazaretto_lab.studies.outbreak.models import pocket_models
-from lazaretto_lab.studies.outbreak.parts import DefenceContext
 from lazaretto_lab.studies.outbreak.settings import cache_folder
 from lazaretto_lab.worlds.album_chat.cowpox import (
     DEFENDER_SHARE,
@@ -92,8 +92,8 @@ def _cures(wanted: CowpoxSettings, context: DefenceContext) -> CureMaker:
         made_before=STUDIES / "outbreak" / "cures",
     )
 
-    def kept(suspect: AlbumItem, said: str) -> AlbumItem:
-        with in_turn(folder / suspect.key[:24]):
+    def locked_cure(suspect: AlbumItem, said: str) -> AlbumItem:
+        with file_lock(folder / suspect.key[:24]):
             return cures(suspect, said)
 
-    return kept
+    return locked_cure

@@ -12,10 +12,10 @@ from lazaretto.agents.model import AgentModel
 from lazaretto.ledger import Ledger
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.context import RunContext
-from lazaretto_lab.harness.results import in_turn
+from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.metrics.infection import infection_summary
+from lazaretto_lab.studies.outbreak.components import Components, make_components
 from lazaretto_lab.studies.outbreak.models import remembering
-from lazaretto_lab.studies.outbreak.parts import Parts, make_parts
 from lazaretto_lab.studies.outbreak.settings import OutbreakSettings, cache_folder, read_settings
 from lazaretto_lab.worlds.album_chat.measures import Diversity, Spread, mean, measure_diversity, measure_spread
 from lazaretto_lab.worlds.album_chat.scenario import Scenario
@@ -30,10 +30,10 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     """One run: what the infection did, what became of diversity, and what it cost."""
     wanted = read_settings(settings)
     context.progress(0.0, "models and attack")
-    return run_with(make_parts(wanted, seed, context.workdir), wanted, seed, context)
+    return run_with(make_components(wanted, seed, context.workdir), wanted, seed, context)
 
 
-def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunContext) -> dict[str, Any]:
+def run_with(parts: Components, settings: OutbreakSettings, seed: int, context: RunContext) -> dict[str, Any]:
     """``run`` with the parts already made: models, pool, viruses and defence."""
     scenario = settings.scenario(seed)
     twin = benign_twin(parts, scenario, context) if settings.diversity else None
@@ -57,12 +57,12 @@ def run_with(parts: Parts, settings: OutbreakSettings, seed: int, context: RunCo
     return measures
 
 
-def benign_twin(parts: Parts, scenario: Scenario, context: RunContext) -> Outcome:
+def benign_twin(parts: Components, scenario: Scenario, context: RunContext) -> Outcome:
     """The same world without virus and defence, run once for all rows that share it; others wait for it."""
     benign = replace(scenario, infected=0)
     nameless = AlbumChat(benign, AgentModel(parts.chat, EmbeddingCache(parts.embedder)), parts.pool)
     place = cache_folder() / "benign" / nameless.fingerprint[:24]
-    with in_turn(place):
+    with file_lock(place):
         agent_model = AgentModel(remembering(parts.chat, place), EmbeddingCache(parts.embedder, place))
         world = AlbumChat(benign, agent_model, parts.pool, folder=place / "world")
         return asyncio.run(world.run(_say(context, benign.rounds, TWIN_SHARE)))

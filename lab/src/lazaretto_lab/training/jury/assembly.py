@@ -31,7 +31,7 @@ from lazaretto_lab.training.jury.evaluation import (
 )
 from lazaretto_lab.training.jury.lexicon import fit_lexicons
 from lazaretto_lab.training.jury.runs import FOLDS, FOREIGN, VARIANTS, labelled
-from lazaretto_lab.training.jury.scores import Development, seated_logits
+from lazaretto_lab.training.jury.scores import Development, role_logits
 
 VERSION = "2"
 _LETTERING: Mapping[str, Any] = {
@@ -138,7 +138,7 @@ def _head(made: FittedHead, width: float) -> dict[str, Any]:
 def _foreign(development: Development) -> dict[str, Any]:
     """Sets that the seats scoring them never saw a word of: the encoder alone, cut at even odds."""
     unseen = ",".join(map(str, FOREIGN.values()))
-    logits = seated_logits(development.logits, development.final)
+    logits = role_logits(development.logits, development.final)
     figures: dict[str, Any] = {}
     for source, fold in FOREIGN.items():
         rows = np.array([e.fold == fold for e in development.judged])

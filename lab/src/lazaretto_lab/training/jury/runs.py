@@ -28,7 +28,16 @@ from lazaretto_lab.training.jury.data import (
     load_look_alikes,
     without_overlap,
 )
-from lazaretto_lab.training.jury.training import EncodedTexts, Recipe, Schedule, Seats, Weights, encode, score, train
+from lazaretto_lab.training.jury.training import (
+    EncodedTexts,
+    Recipe,
+    Schedule,
+    TrainableRoles,
+    Weights,
+    encode,
+    score,
+    train,
+)
 
 FOLDS = 5
 FOREIGN = {"davidson": -2, "hatemoji": -3}
@@ -45,7 +54,7 @@ VARIANTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedContent:
+class TrainingSet:
     """The data of a training, tokenized; all that a machine without the data folder needs."""
 
     items: tuple[EncodedTexts, ...]
@@ -60,14 +69,14 @@ def labelled(data: Path, per_source: int = 1000) -> tuple[list[Example], list[in
     return [*dev, *rest], [*folds(dev, FOLDS).tolist(), *(FOREIGN.get(e.source, -1) for e in rest)]
 
 
-def prepare(data: Path, addresses: Sequence[str], tokenizer: Any) -> PreparedContent:
+def prepare(data: Path, addresses: Sequence[str], tokenizer: Any) -> TrainingSet:
     """The tokenized data of a training."""
     examples, numbers = labelled(data)
     spoken = tuple(tuple(tokenizer.encode(line, add_special_tokens=False).ids) for line in addresses)
-    return PreparedContent(tuple(encode(examples, numbers, tokenizer)), spoken)
+    return TrainingSet(tuple(encode(examples, numbers, tokenizer)), spoken)
 
 
-def save_prepared(prepared: PreparedContent, path: Path) -> None:
+def save_prepared(prepared: TrainingSet, path: Path) -> None:
     """Writes the tokenized data, without the words themselves."""
     items = [
         [asdict(replace(e.example, text="", description="")), e.text[:1100], e.picture[:700], e.fold]
@@ -77,7 +86,7 @@ def save_prepared(prepared: PreparedContent, path: Path) -> None:
         json.dump({"items": items, "addresses": prepared.addresses}, file)
 
 
-def load_prepared(path: Path) -> PreparedContent:
+def load_prepared(path: Path) -> TrainingSet:
     """Reads what ``save_prepared`` wrote."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         stored = json.load(file)
@@ -85,7 +94,7 @@ def load_prepared(path: Path) -> PreparedContent:
     for fields, text, picture, fold in stored["items"]:
         example = Example(**{**fields, "kind": InputKind(fields["kind"]), "contexts": tuple(fields["contexts"])})
         items.append(EncodedTexts(example, tuple(text), tuple(picture), fold))
-    return PreparedContent(tuple(items), tuple(tuple(a) for a in stored["addresses"]))
+    return TrainingSet(tuple(items), tuple(tuple(a) for a in stored["addresses"]))
 
 
 def all_recipes() -> list[Recipe]:
@@ -99,7 +108,7 @@ def all_recipes() -> list[Recipe]:
 
 
 def run(
-    prepared: PreparedContent,
+    prepared: TrainingSet,
     encoder: Path,
     device: str,
     report: Callable[[int, int, float], None],
@@ -110,7 +119,7 @@ def run(
     The scores hold, per recipe name, an array (judged items, 4) padded with NaN; ``judged`` lists the items' positions.
     """
     recipes = all_recipes()
-    seats = Seats(encoder, recipes, schedule, device)
+    seats = TrainableRoles(encoder, recipes, schedule, device)
     train(seats, prepared.items, prepared.addresses, report)
     seats.round_to_shipped()
     judged = [i for i, e in enumerate(prepared.items) if e.fold != -1]

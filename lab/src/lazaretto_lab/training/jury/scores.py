@@ -64,14 +64,14 @@ def load_development(
         logits[name] = {recipe: item_logits(values) for recipe, values in raw.items()}
     pairs = {}
     for pair in product(found, found):
-        seated = seated_logits(logits, pair)
+        seated = role_logits(logits, pair)
         pairs[pair] = {kind: _scores(judged, kind, seated, evidence, lexical) for kind in InputKind}
     ids = {kind: tuple(e.example.id for e in judged if e.fold >= 0 and e.example.kind is kind) for kind in InputKind}
     by_fold = tuple(choose(pairs, fold) for fold in range(FOLDS))
     return Development(pairs, ids, logits, tuple(judged), by_fold, choose(pairs, None))
 
 
-def seated_logits(logits: Mapping[str, Mapping[str, Floats]], pair: Pair) -> dict[str, Floats]:
+def role_logits(logits: Mapping[str, Mapping[str, Floats]], pair: Pair) -> dict[str, Floats]:
     """By recipe, each seat's logits from its own way of training."""
     return {
         recipe: values

@@ -96,8 +96,8 @@ def encode(examples: Sequence[Example], fold: Sequence[int], tokenizer: Any, lim
     return [EncodedTexts(e, tuple(t.ids), tuple(p.ids), int(f)) for e, t, p, f in rows]
 
 
-class Seats(StackedEncoder):
-    """Several seats in training: one frozen encoder, stacked adapters and heads."""
+class TrainableRoles(StackedEncoder):
+    """Several roles in training: one frozen encoder, stacked adapters and heads."""
 
     def __init__(self, encoder: Path, recipes: Sequence[Recipe], schedule: Schedule, device: str) -> None:
         import torch
@@ -160,7 +160,7 @@ class Seats(StackedEncoder):
 
 
 def train(
-    seats: Seats,
+    seats: TrainableRoles,
     data: Sequence[EncodedTexts],
     addresses: Sequence[Sequence[int]],
     report: Callable[[int, int, float], None],
@@ -235,7 +235,7 @@ class Targets:
         return Targets(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
-def _clip_each(seats: Seats, most: float = 1.0) -> None:
+def _clip_each(seats: TrainableRoles, most: float = 1.0) -> None:
     """Clips the gradient of each seat by its own norm, as if it were trained alone."""
     import torch
 
@@ -246,7 +246,7 @@ def _clip_each(seats: Seats, most: float = 1.0) -> None:
         g.mul_(factor[:, None, None])
 
 
-def _losses(seats: Seats, pooled: Any, batch: Targets, epoch: int) -> Any:
+def _losses(seats: TrainableRoles, pooled: Any, batch: Targets, epoch: int) -> Any:
     """One loss per seat."""
     import torch
     from torch.nn import functional
@@ -272,7 +272,7 @@ def _losses(seats: Seats, pooled: Any, batch: Targets, epoch: int) -> Any:
     return losses + _each(seats, "context") * (miss * known).sum(1) / known.sum(1).clamp(min=1)
 
 
-def _each(seats: Seats, field: str) -> Any:
+def _each(seats: TrainableRoles, field: str) -> Any:
     import torch
 
     return torch.tensor([getattr(r, field) for r in seats.recipes], device=seats.device)
@@ -320,7 +320,7 @@ def _shuffled_batches(data: Sequence[EncodedTexts], size: int, window: int, rng:
     return batches
 
 
-def score(seats: Seats, data: Sequence[EncodedTexts], limit: int = 4) -> list[NDArray[np.float32]]:
+def score(seats: TrainableRoles, data: Sequence[EncodedTexts], limit: int = 4) -> list[NDArray[np.float32]]:
     """Risk logits per item: (seats, windows), at most ``limit`` windows."""
     import torch
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from lazaretto.files import write_file
-from lazaretto_lab.training.screener.left_out import FOLDS, TEST_SEED, TRAINABLE_BENIGN, tested_size, tfidf_scores
+from lazaretto_lab.training.screener.leave_one_out import FOLDS, TEST_SEED, TRAINABLE_BENIGN, tested_size, tfidf_scores
 from lazaretto_lab.training.screener.training import Recipe, encode_samples, encode_windows, score, train
 
 

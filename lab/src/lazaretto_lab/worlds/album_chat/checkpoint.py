@@ -76,7 +76,7 @@ class Checkpoint:
         state = {
             "fingerprint": self.fingerprint,
             "rounds": trace.round_index + 1,
-            "agents": [_kept(agent) for agent in agents],
+            "agents": [_agent_data(agent) for agent in agents],
             "contents": [self._write_content(album_item) for album_item in made],
             "defence": dict(defence),
         }
@@ -96,7 +96,7 @@ class Checkpoint:
         return AlbumItem(made["key"], made["title"], picture=data)
 
 
-def _kept(agent: AgentState) -> dict[str, Any]:
+def _agent_data(agent: AgentState) -> dict[str, Any]:
     return {
         "album": [k.key for k in agent.album],
         "history": [[record.question, record.answer] for record in agent.history],

@@ -127,16 +127,16 @@ class Cowpox:
     async def after_round(self, view: View, turns: Sequence[Turn]) -> Sequence[Change]:
         """Defenders judge the chats they took part in; whoever suspects something holds its cure from now on."""
         defenders = self.defenders(view)
-        heard = [
+        defender_turns = [
             (place, turn)
             for pair, turn in zip(view.pairs, turns, strict=True)
             for place in pair
             if place in defenders and not turn.void
         ]
-        outputs = [said for _, turn in heard for said in (turn.question, turn.answer)]
+        outputs = [said for _, turn in defender_turns for said in (turn.question, turn.answer)]
         verdicts = await self.analyst.suspects(outputs, view)
         changes = []
-        for index, (place, turn) in enumerate(heard):
+        for index, (place, turn) in enumerate(defender_turns):
             suspect, agent = turn.retrieval.album_item, view.agents[place]
             said = [
                 output for output, bad in zip(outputs[2 * index :][:2], verdicts[2 * index :][:2], strict=True) if bad

@@ -18,8 +18,8 @@ import numpy as np
 from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.prompts import answer_request, question_request
 from lazaretto.files import write_file
-from lazaretto_lab.attacks.infectious.chats import Chat
 from lazaretto_lab.attacks.infectious.craft import Search, replanned
+from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.settings import RECIPE, Budget, Craft
 from lazaretto_lab.pocket.eyes import pixels
 from lazaretto_lab.pocket.gradients import PocketGradients

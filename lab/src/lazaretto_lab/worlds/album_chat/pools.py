@@ -13,12 +13,12 @@ from lazaretto_lab.worlds.streams import stream
 
 def scene_pictures(count: int, seed: int) -> tuple[AlbumItem, ...]:
     """``count`` pictures drawn by our own generator."""
-    return _kept(album_pool(count, seed))
+    return _as_items(album_pool(count, seed))
 
 
 def folder_pictures(folder: str | Path, count: int | None, seed: int) -> tuple[AlbumItem, ...]:
     """Pictures of a folder; a file that cannot be read is an error that names it."""
-    return _kept(folder_pool(folder, count, seed))
+    return _as_items(folder_pool(folder, count, seed))
 
 
 def scene_notes(count: int, seed: int) -> tuple[AlbumItem, ...]:
@@ -34,5 +34,5 @@ def _note(scene: Scene, seen: bool) -> str:
     return f"{head} {scene.subject} {scene.place}."
 
 
-def _kept(pictures: tuple[PoolPicture, ...]) -> tuple[AlbumItem, ...]:
+def _as_items(pictures: tuple[PoolPicture, ...]) -> tuple[AlbumItem, ...]:
     return tuple(picture_item(picture.data, picture_title(picture.file_name)) for picture in pictures)

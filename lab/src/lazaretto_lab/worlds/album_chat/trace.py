@@ -91,7 +91,7 @@ class RoundTrace:
         return frozenset((*asked, *answered))
 
 
-class LedgerScribe:
+class LedgerWriter:
     """Writes rounds as ordinary events: an item is one content in one agent's hands, a message is one thing said.
 
     Time on these events is the round's number: contact tracing over a run then counts in rounds.

@@ -21,7 +21,7 @@ from lazaretto_lab.worlds.album_chat.agents import populate
 from lazaretto_lab.worlds.album_chat.checkpoint import Checkpoint
 from lazaretto_lab.worlds.album_chat.defence import Change, Defence, NoDefence, View
 from lazaretto_lab.worlds.album_chat.scenario import Scenario, Virus
-from lazaretto_lab.worlds.album_chat.trace import ChangeTrace, LedgerScribe, RoundTrace, TurnTrace
+from lazaretto_lab.worlds.album_chat.trace import ChangeTrace, LedgerWriter, RoundTrace, TurnTrace
 from lazaretto_lab.worlds.streams import Pair, pairs_of_round
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class AlbumChat:
         self._album_items = {k.key: k for k in (*pool, *(v.album_item for v in viruses))}
         self._made: dict[str, AlbumItem] = {}
         self._met = {k.key for agent in self.agents for k in agent.album}
-        self._ledger, self._scribe = ledger, LedgerScribe(self.fingerprint[:12])
+        self._ledger, self._ledger_writer = ledger, LedgerWriter(self.fingerprint[:12])
         self._checkpoint = Checkpoint(folder, self.fingerprint) if folder is not None else None
         self._begin()
 
@@ -108,7 +108,7 @@ class AlbumChat:
 
     def item_id(self, agent: int, key: str) -> str:
         """The ledger's id of a content in an agent's album."""
-        return self._scribe.item_id(agent, key)
+        return self._ledger_writer.item_id(agent, key)
 
     def _view(self, index: int, pairs: tuple[Pair, ...]) -> View:
         return View(index, self.agents, pairs, self.agent_model, self.scenario.seed)
@@ -156,7 +156,7 @@ class AlbumChat:
     def _write(self, trace: RoundTrace) -> None:
         """Ledger first: its note of the round keeps a round that is played again from being written twice."""
         if self._ledger is not None:
-            drafts = self._scribe.round_events(trace, self._album_items)
+            drafts = self._ledger_writer.round_events(trace, self._album_items)
             added = dict.fromkeys(key for change in trace.changes for key in change.added)
             self._append(self._ledger, drafts, added)
         if self._checkpoint is not None:
@@ -177,13 +177,13 @@ class AlbumChat:
         saved = self._checkpoint.load(start, self._album_items) if self._checkpoint is not None else None
         if self._ledger is not None:
             facts = {"scenario": plain(self.scenario), "defence": self.defence.name, "fingerprint": self.fingerprint}
-            self._append(self._ledger, self._scribe.opening(start, facts), sorted(self._met))
+            self._append(self._ledger, self._ledger_writer.opening(start, facts), sorted(self._met))
         if saved is None:
             return
         self.rounds, self.agents = list(saved.rounds), saved.agents
         self._made = {album_item.key: album_item for album_item in saved.made}
         self._album_items.update(self._made)
-        self._scribe.replay(start, saved.rounds)
+        self._ledger_writer.replay(start, saved.rounds)
         self._met.update(key for trace in saved.rounds for change in trace.changes for key in change.added)
         self.defence.restore(saved.defence, self._album_items)
 

@@ -188,9 +188,9 @@ def _record(
     log.parents[rows, : settings.retrieved] = found.ids[active]
     log.weights[rows, : settings.retrieved] = found.weights[active]
     right = np.linalg.norm(executed - view.reference, axis=-1) <= settings.deviation
-    heard = right ^ (rng.random(right.shape) < _FEEDBACK_ERROR)
-    log.reported[index] = np.where(active, heard, np.nan)
-    log.success[rows] = heard[active]
+    feedback = right ^ (rng.random(right.shape) < _FEEDBACK_ERROR)
+    log.reported[index] = np.where(active, feedback, np.nan)
+    log.success[rows] = feedback[active]
     log.shared[rows] = rng.random(len(team)) < settings.shared
     log.importance[rows] = rng.beta(4, 4, len(team))
     taint = settings.reliance * (found.weights[..., None] * found.taint).sum(2)[active]

@@ -1,53 +1,25 @@
-"""What debate experiments are made of: labelled items, case libraries, and panels of judges."""
+"""Who judges in a debate experiment, and from which case library."""
 
 from __future__ import annotations
 
 import functools
 import os
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from lazaretto.errors import InputError
 from lazaretto.gates.content.assembly import make_panel, text_embedder, vector_cache
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.near_duplicates import NearDuplicateIndex
 from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Case, Content, InputKind, Label, Precedent, PreparedContent, Role
+from lazaretto.gates.content.records import Case, Content, InputKind, Precedent, PreparedContent, Role
 from lazaretto.gates.content.settings import content_settings
-from lazaretto.learn.case_files import case_rows, labelled_rows
+from lazaretto.learn.case_files import case_rows
 from lazaretto.learn.curate import LabelledContent
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import TextEmbedder
-
-
-def data_folder() -> Path:
-    """The folder of AIR-Bench files: ``LAZARETTO_SHARED``/data/air_bench, or beside the checkout."""
-    beside = Path(__file__).resolve().parents[6] / "shared"
-    folder = Path(os.environ.get("LAZARETTO_SHARED", beside)) / "data" / "air_bench"
-    if not folder.is_dir():
-        raise InputError(
-            "data", f"no AIR-Bench files in {folder}", "Set LAZARETTO_SHARED to the folder that holds data/"
-        )
-    return folder
-
-
-def items_of(kind: str, part: str, limit: int, seed: int) -> list[LabelledContent]:
-    """Items of ``<part>_<kind>.jsonl``; a limit keeps the share of risky ones."""
-    rows = labelled_rows(data_folder() / f"{part}_{InputKind(kind).value}.jsonl")
-    if not limit or limit >= len(rows):
-        return rows
-    rng = random.Random(seed)
-    chosen: list[LabelledContent] = []
-    for label in Label:
-        side = [row for row in rows if row.truth is label]
-        rng.shuffle(side)
-        chosen += side[: round(limit * len(side) / len(rows))]
-    rng.shuffle(chosen)
-    return chosen
+from lazaretto_lab.studies.debate.air_bench import data_folder
 
 
 class RememberingLibrary(CaseLibrary):
@@ -97,7 +69,7 @@ def remembering_embedder() -> TextEmbedder | None:
 
 
 def words_of(content: Content) -> str:
-    """Content as retrieval sees it."""
+    """An item as retrieval sees it."""
     return PreparedContent(content, content.description).words
 
 
@@ -139,29 +111,3 @@ def held_out_panel(settings: Mapping[str, Any], library: CaseLibrary | None, wit
         None if "strict" in without else JuryDebater(Role.STRICT, models),
         None if "loose" in without else JuryDebater(Role.LOOSE, models),
     )
-
-
-def figures(truth: Sequence[bool], said: Sequence[bool], undecided: Sequence[bool]) -> dict[str, Any]:
-    """Precision, recall and F1 over every item, a bootstrap interval, and the bounds that undecided items leave."""
-    from lazaretto_lab.metrics.detection import confusion
-    from lazaretto_lab.metrics.intervals import bootstrap_interval
-
-    rows = np.column_stack([np.array(truth, dtype=float), np.array(said, dtype=float)])
-    count = confusion(truth, said)
-
-    def f1(sample: Any) -> float:
-        value = confusion(sample[:, 0] > 0, sample[:, 1] > 0).f1
-        return 0.0 if np.isnan(value) else value
-
-    interval = bootstrap_interval(rows, statistic=f1)
-    worst = [(not t) if u else s for t, s, u in zip(truth, said, undecided, strict=True)]
-    best = [t if u else s for t, s, u in zip(truth, said, undecided, strict=True)]
-    return {
-        **{name: value for name, value in count.figures().items() if name in ("precision", "recall", "f1", "fpr")},
-        "f1_low": interval.low,
-        "f1_high": interval.high,
-        "f1_worst": f1(np.column_stack([truth, worst]).astype(float)),
-        "f1_best": f1(np.column_stack([truth, best]).astype(float)),
-        "items": len(rows),
-        "undecided": int(sum(undecided)),
-    }

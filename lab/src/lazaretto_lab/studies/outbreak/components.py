@@ -1,4 +1,4 @@
-"""From settings to the parts of a run: models, pictures, viruses, the defence; heavy ones load when they are named."""
+"""From settings to the components of a run: models, pictures, viruses, the defence; heavy ones load when named."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POOL_SEED = 0
 """Albums of worlds are drawn from this pool; attacks and cures are trained on pictures of other seeds."""
 
 DEFENCES: dict[str, str] = {
-    "none": "lazaretto_lab.studies.outbreak.parts:no_defence",
+    "none": "lazaretto_lab.studies.outbreak.components:no_defence",
     "cowpox": "lazaretto_lab.studies.outbreak.cowpox:cowpox",
     "flp": "lazaretto_lab.studies.foresight.calibration:flp",
     "lazaretto": "lazaretto_lab.studies.foresight.calibration:lazaretto",
@@ -50,7 +50,7 @@ DefenceFactory = Callable[[Mapping[str, Any], DefenceContext], Defence]
 
 
 @dataclass(frozen=True)
-class Parts:
+class Components:
     """What a run is made of."""
 
     chat: ChatModel
@@ -62,14 +62,14 @@ class Parts:
     """Embeds chat records for drift and dispersion."""
 
 
-def make_parts(settings: OutbreakSettings, seed: int, workdir: Path) -> Parts:
+def make_components(settings: OutbreakSettings, seed: int, workdir: Path) -> Components:
     """Everything a run needs; models are loaded once per process."""
     chat, embedder = models_for(settings.models, settings.memory == "notes")
     pool = pool_for(settings)
     viruses = viruses_for(settings) if settings.infected else ()
     context = DefenceContext(chat, embedder, pool, viruses, settings, seed, workdir)
     defence = defence_factory(settings.defence)(settings.defence_settings, context)
-    return Parts(chat, embedder, pool, viruses, defence, remembered_texts())
+    return Components(chat, embedder, pool, viruses, defence, remembered_texts())
 
 
 def pool_for(settings: OutbreakSettings) -> tuple[AlbumItem, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.files import write_file
-from lazaretto_lab.attacks.infectious.chats import Chat
+from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.settings import Craft
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ Real drawings (Debian's openclipart, 1,200 of them) are compared with each other
 different files count as different pictures when their pixels, at 64 x 64 on white, differ by more than 6 of 255 on
 average; many of the set are the same drawing filed twice.
 
-    python lab/benchmarks/look_alikes.py [--pictures ../shared/data/openclipart/png] [--write]
+    python lab/benchmarks/picture_likeness.py [--pictures ../shared/data/openclipart/png] [--write]
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def main() -> None:
     lines = [
         "## Pictures that look alike",
         "",
-        f"`python lab/benchmarks/look_alikes.py --write`: {len(files):,} real drawings, {pairs:,} pairs. Pairs of",
+        f"`python lab/benchmarks/picture_likeness.py --write`: {len(files):,} real drawings, {pairs:,} pairs. Pairs of",
         "different drawings that would be taken for the same (the block list uses distance "
         f"{settings.distance} and a colour gap of {settings.colour_gap}):",
         "",
