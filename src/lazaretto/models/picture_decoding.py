@@ -1,4 +1,4 @@
-"""EncodedTexts pictures to decoded ones, for backends that hand them to a network."""
+"""Encoded pictures to decoded ones, for backends that hand them to a network."""
 
 from __future__ import annotations
 
