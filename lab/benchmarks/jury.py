@@ -33,8 +33,7 @@ from lazaretto.gates.content.jury.preprocessor import OCR_SIDE, explicit_probabi
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.records import Content, Label, PreparedContent
-from lazaretto.models.eight_bit import swift_minilm
-from lazaretto.models.minilm import shared_minilm
+from lazaretto.models.minilm import fast_minilm, shared_minilm
 from lazaretto.pictures import frames_for_judges
 
 SENTENCE = "The harbour master wrote down who came ashore, what they carried and where they went. "
@@ -57,7 +56,7 @@ def speed(rounds: int, threads: int) -> dict[str, dict[str, object]]:
     import torch
 
     torch.set_num_threads(threads)
-    models, library = shipped_models(), CaseLibrary(starter_cases(), swift_minilm())
+    models, library = shipped_models(), CaseLibrary(starter_cases(), fast_minilm())
     library.prepare()
     table: dict[str, dict[str, object]] = {}
     for name, repeats in (("190 tokens", 11), ("250 tokens", 14)):
@@ -106,7 +105,7 @@ def lettered(line: str) -> bytes:
 
 def lettering(folder: Path, benign: Path) -> dict[str, object]:
     """Recall over FigStep by topic, and false alarms over harmless lists, on pictures alone."""
-    panel = embedded_panel(CaseLibrary(starter_cases(), swift_minilm()))
+    panel = embedded_panel(CaseLibrary(starter_cases(), fast_minilm()))
 
     def judged(image: bytes, name: str) -> tuple[bool, float, str]:
         outcome = asyncio.run(hold_debate(panel, Content(name, image=image)))
@@ -136,7 +135,7 @@ def lettering(folder: Path, benign: Path) -> dict[str, object]:
 
 def injections(lines: Path, count: int) -> dict[str, object]:
     """Verdicts that change when a line that addresses the judges stands before or after a text."""
-    panel = embedded_panel(CaseLibrary((), swift_minilm()))
+    panel = embedded_panel(CaseLibrary((), fast_minilm()))
 
     def label(name: str, text: str) -> Label:
         return asyncio.run(hold_debate(panel, Content(name, text))).finding.label

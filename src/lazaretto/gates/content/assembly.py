@@ -78,9 +78,9 @@ def _embedded(settings: ContentSettings, library: CaseLibrary | None, limits: Li
 def text_embedder() -> TextEmbedder | None:
     """The encoder retrieval uses, or None without the ``models`` extra: retrieval is then by words alone."""
     try:
-        from lazaretto.models.eight_bit import swift_minilm
+        from lazaretto.models.minilm import fast_minilm
 
-        return swift_minilm()
+        return fast_minilm()
     except MissingExtra:
         return None
 

@@ -27,9 +27,7 @@ from lazaretto.gates.content.jury.lexicon import lexical_logits
 from lazaretto.gates.content.jury.views import View, content_views
 from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
-from lazaretto.models.eight_bit import EightBitEncoder
-from lazaretto.models.minilm import minilm_tokenizer
-from lazaretto.models.stacked import split_seat
+from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
 
 MOST_WINDOWS = 32
 """Windows read of one view: a longer text is sampled evenly over its whole length."""
@@ -184,7 +182,7 @@ class _ViewScore:
 class _DebaterModel:
     """A debater's model."""
 
-    encoder: EightBitEncoder
+    encoder: Encoder
     heads: Mapping[str, NDArray[np.float32]]
     window: int
     """How many tokens it reads at once."""
@@ -192,7 +190,7 @@ class _DebaterModel:
     def look(self, kind: InputKind, text: Sequence[int], picture: Sequence[int], head: int) -> _ViewScore:
         """Read all windows, and keep what the worst ones say."""
         parts = windows(kind, text, picture, MOST_WINDOWS * WINDOW // self.window, self.window)
-        states = [self.encoder.token_states(part.ids) for part in parts]
+        states = self.encoder.token_states([part.ids for part in parts])
         scores = [s @ self.heads["risk.weight"][head] for s in states]
         logits = np.array([t.mean() for t in scores]) + self.heads["risk.bias"][head]
         order = np.argsort(-logits)[: _AVERAGED if len(logits) <= _AVERAGED else _WORST]
@@ -204,8 +202,8 @@ class _DebaterModel:
 
 
 def _seat(stored: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], role: Role) -> _DebaterModel:
-    adapter, heads = split_seat(stored)
-    return _DebaterModel(EightBitEncoder(adapter), heads, int(manifest["windows"][role.value]))
+    adapter, heads = split_heads(stored)
+    return _DebaterModel(Encoder(adapter, int8=True), heads, int(manifest["windows"][role.value]))
 
 
 def _sampled(text: str) -> str:

@@ -2,32 +2,22 @@
 
 One by one, such small models leave a GPU idle between kernels. The layers that no adapter touches are computed once
 for all of them. transformers' encoder cannot do either, hence this small one of our own; a test holds it equal to
-transformers' to four decimals. What is trained here is read by ``eight_bit``.
+transformers' to four decimals. What is trained here is read by ``lazaretto.models.minilm``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra
-
-LAYERS, _HEADS, _SIZE = 6, 12, 384
-MATRICES = (
-    "attention.self.query",
-    "attention.self.key",
-    "attention.self.value",
-    "attention.output.dense",
-    "intermediate.dense",
-    "output.dense",
-)
+from lazaretto.models.minilm.weights import DIMENSION, HEADS, LAYERS
 
 
-class StackedEncoder:
+class MultiAdapterEncoder:
     """all-MiniLM-L6-v2 with ``count`` versions of the layers from ``first_layer`` on."""
 
     def __init__(self, folder: Path, count: int, first_layer: int, device: str = "cpu") -> None:
@@ -38,8 +28,8 @@ class StackedEncoder:
             raise MissingExtra("the embedded jury", "models") from None
         self.count, self.first_layer, self.device = count, first_layer, device
         self.precision: Any = torch.float32
-        self.eight_bit = False
-        """Whether products are rounded as ``EightBitEncoder`` rounds them: to score many seats as they will be run."""
+        self.int8 = False
+        """Whether products are rounded as ``models.minilm.int8`` does: to score many seats as they will be run."""
         stored = load_file(folder / "model.safetensors")
         self.frozen = {k: v.float().to(device) for k, v in stored.items() if v.is_floating_point()}
 
@@ -58,13 +48,13 @@ class StackedEncoder:
                 + frozen["embeddings.position_embeddings.weight"][:length]
             )
             x = x + frozen["embeddings.token_type_embeddings.weight"][0]
-            x = self._norm(x.to(self.precision), "embeddings.LayerNorm").reshape(1, batch * length, _SIZE)
+            x = self._norm(x.to(self.precision), "embeddings.LayerNorm").reshape(1, batch * length, DIMENSION)
             for layer in range(self.first_layer):
                 x = self._layer(x, layer, mask)
         x = x.expand(self.count, -1, -1)
         for layer in range(self.first_layer, LAYERS):
             x = self._layer(x, layer, mask)
-        return x.view(self.count, batch, length, _SIZE)
+        return x.view(self.count, batch, length, DIMENSION)
 
     def pool(self, ids: Any, mask: Any) -> Any:
         """Mean token states: (count, batch, 384)."""
@@ -79,10 +69,10 @@ class StackedEncoder:
         parts = [f"{at}attention.self.{part}" for part in ("query", "key", "value")]
         weights = torch.cat([self.weight(p).expand(count, -1, -1) for p in parts], 1)
         joint = self._affine(x, weights, torch.cat([self.frozen[f"{p}.bias"] for p in parts]), mask)
-        q, k, v = joint.view(count * batch, length, 3, _HEADS, _SIZE // _HEADS).permute(2, 0, 3, 1, 4)
+        q, k, v = joint.view(count * batch, length, 3, HEADS, DIMENSION // HEADS).permute(2, 0, 3, 1, 4)
         seen = mask.bool()[None].expand(count, -1, -1).reshape(count * batch, 1, 1, length)
         y = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-        y = y.transpose(1, 2).reshape(count, batch * length, _SIZE)
+        y = y.transpose(1, 2).reshape(count, batch * length, DIMENSION)
         x = self._norm(x + self._dense(y, f"{at}attention.output.dense", mask), f"{at}attention.output.LayerNorm")
         y = functional.gelu(self._dense(x, f"{at}intermediate.dense", mask))
         y = self._dense(y, f"{at}output.dense", mask)
@@ -94,7 +84,7 @@ class StackedEncoder:
     def _affine(self, x: Any, weight: Any, bias: Any, mask: Any) -> Any:
         import torch
 
-        if self.eight_bit:
+        if self.int8:
             x, weight = _rounded_input(x, mask), _rounded_weight(weight)
         turned = weight.to(self.precision).transpose(1, 2).expand(x.shape[0], -1, -1)
         return torch.baddbmm(bias.to(self.precision)[None, None], x, turned)
@@ -103,7 +93,7 @@ class StackedEncoder:
         from torch.nn import functional
 
         weight, bias = (self.frozen[f"{name}.{part}"].to(self.precision) for part in ("weight", "bias"))
-        return functional.layer_norm(x, (_SIZE,), weight, bias, 1e-12)
+        return functional.layer_norm(x, (DIMENSION,), weight, bias, 1e-12)
 
 
 def _rounded_weight(weight: Any) -> Any:
@@ -133,10 +123,3 @@ def pad(rows: Sequence[Sequence[int]], device: str, step: int = 16) -> tuple[Any
         line[: len(row)] = row
     tensor = torch.from_numpy(ids).to(device)
     return tensor, (tensor != 0).long()
-
-
-def split_seat(weights: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.float32]]]:
-    """A seat's file as (adapter, heads)."""
-    adapter = {k: v for k, v in weights.items() if not k.startswith("head.")}
-    heads = {k.removeprefix("head."): np.asarray(v, np.float32) for k, v in weights.items() if k.startswith("head.")}
-    return adapter, heads
