@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lazaretto.gates.foresight.diversity import mixture_entropy, mixture_entropy_bound
+from lazaretto_lab.metrics.diversity import mixture_entropy, mixture_entropy_bound
 from lazaretto_lab.worlds.epidemic import Cure, Defence, Scenario, simulate
 from lazaretto_lab.worlds.epidemic.mean_field import (
     album_mean_field,

@@ -55,11 +55,6 @@ def tags_block(tags: Sequence[Iterable[str]]) -> Floats:
     return np.stack(rows) if rows else np.zeros((0, BLOCKS["tags"]), np.float32)
 
 
-def action_part(action: Floats) -> Floats:
-    """The action's block alone, (n, 96): what an attacker who only changes the action moves."""
-    return _numbers("action", action)
-
-
 def _numbers(field: str, rows: Floats) -> Floats:
     values = np.asarray(rows, dtype=np.float32)
     if values.ndim != 2 or values.shape[1] > LONGEST_FIELD:

@@ -1,15 +1,10 @@
-"""Loading networks with transformers: devices, missing weights and missing parts become plain words."""
+"""Where networks run: a device by name, or plain words about why not."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
-
-T = TypeVar("T")
 
 
 def default_device() -> str:
@@ -32,28 +27,3 @@ def torch_device(wanted: str = "auto") -> str:
     if kind == "cuda" and not torch.cuda.is_available():
         raise ModelUnavailable(f"device {wanted!r} was asked for, but this machine has no usable GPU; use auto or cpu")
     return wanted
-
-
-def load_part(what: str, source: str, load: Callable[[], T]) -> T:
-    """Run a ``from_pretrained`` and say plainly what is missing when it fails."""
-    folder = Path(source)
-    looks_local = source.startswith((".", "/", "~")) or folder.exists()
-    if looks_local and not folder.expanduser().is_dir():
-        raise ModelUnavailable(f"no folder {source} to load {what} from")
-    try:
-        return load()
-    except (OSError, ValueError, KeyError) as error:
-        place = f"the folder {source}" if looks_local else f"the hub as {source!r} (and it is not a local folder)"
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelUnavailable(f"cannot load {what} from {place}: {reason}") from error
-    except ImportError as error:
-        raise MissingExtra(f"{what} of {source} ({str(error).strip().splitlines()[0]})", "models") from None
-
-
-def transformers_module() -> Any:
-    """The transformers package, or the plain word on how to get it."""
-    try:
-        import transformers
-    except ImportError:
-        raise MissingExtra("a transformers model", "models") from None
-    return transformers

@@ -1,4 +1,4 @@
-"""Rollback: take back the newest. The published remedy for a recent infection, and two blunt baselines."""
+"""Rollback: take back the newest. The published remedy for a recent infection."""
 
 from __future__ import annotations
 
@@ -15,17 +15,6 @@ from lazaretto.types import RepairPlan, RepairStep
 def roll_back(agent: AgentState, entries: int = 1) -> AgentState:
     """The agent without its newest memories and chat records."""
     return replace(agent, album=agent.album.rolled_back(entries), history=agent.history.rolled_back(entries))
-
-
-def remove_all(agent: AgentState) -> AgentState:
-    """Naive rollback: nothing infected is left, and nothing else."""
-    return replace(agent, album=agent.album.rolled_back(len(agent.album)), history=agent.history.cleared())
-
-
-def remove_newer_half(agent: AgentState) -> AgentState:
-    """Tail rollback: the newer half of the album goes, the larger one of an odd album."""
-    half = (len(agent.album) + 1) // 2
-    return replace(agent, album=agent.album.rolled_back(half), history=agent.history.cleared())
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from typing import Any
 
 from lazaretto.errors import InputError
 from lazaretto.models.protocol import Completion, Request
-from lazaretto.models.torch_loading import load_part, torch_device, transformers_module
+from lazaretto.models.torch_loading import torch_device
 from lazaretto.pictures import first_frame_rgb
+from lazaretto_lab.models.transformers_loading import load_part, transformers_module
 from lazaretto_lab.models.vlm_inputs import PICTURE, inputs_for
 
 GREY = 127

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from lazaretto.errors import ModelUnavailable
 from lazaretto.models.protocol import Message
-from lazaretto.models.torch_loading import load_part, transformers_module
+from lazaretto_lab.models.transformers_loading import load_part, transformers_module
 
 PICTURE = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands for a picture in a prompt until the family's own tokens take its place."""

@@ -20,9 +20,10 @@ from lazaretto.gates.foresight.monitor import Diagnosis, MemoryMonitor
 from lazaretto.gates.picture_hash import PerceptualHash
 from lazaretto.pictures import first_frame
 from lazaretto.repair.bisection import bisect
-from lazaretto.repair.rollback import remove_all, remove_newer_half, roll_back
+from lazaretto.repair.rollback import roll_back
 from lazaretto.repair.sweep import sweep
 from lazaretto_lab.models.request_batching import RequestBatcher
+from lazaretto_lab.studies.foresight.rollbacks import remove_all, remove_newer_half
 from lazaretto_lab.worlds.album_chat.defence import Change, View
 from lazaretto_lab.worlds.streams import stream
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lazaretto.gates.foresight.diversity import dispersion, entropy_retention, retrieval_entropy, semantic_drift
+from lazaretto.gates.foresight.diversity import retrieval_entropy
 from lazaretto.models.protocol import TextEmbedder, Vectors
+from lazaretto_lab.metrics.diversity import dispersion, entropy_retention, semantic_drift
 from lazaretto_lab.metrics.infection import activation, cumulative_percent, current_percent
 from lazaretto_lab.worlds.album_chat.trace import RoundTrace, TurnTrace
 from lazaretto_lab.worlds.album_chat.world import Outcome
