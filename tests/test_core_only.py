@@ -67,7 +67,8 @@ def test_doctor_finds_the_core_sound_and_says_how_to_get_the_rest(shell, tmp_pat
     done = shell("doctor", "--json", "--store", f"sqlite:///{tmp_path / 'crew.db'}")
     assert done.returncode == 0, done.stderr
     found = {one["part"]: one for one in json.loads(done.stdout)["findings"]}
-    assert found["store"]["ok"] and found["chain"]["ok"]
+    assert found["lazaretto"]["ok"] and found["python"]["ok"]
+    assert not any(one["required"] and not one["ok"] for one in found.values())
     torch = next(one for part, one in found.items() if "(torch)" in part)
     assert (torch["ok"], torch["fix"]) == (False, "pip install 'lazaretto[models]'")
 

@@ -14,7 +14,7 @@ PAGES = sorted(
     page
     for pattern in ("*.md", "docs/**/*.md", "decisions/*.md", "lab/*.md", "lab/src/**/*.md", "lab/benchmarks/**/*.md")
     for page in REPOSITORY.glob(pattern)
-    if page.name != "CHANGELOG.md"  # it names things as they were called then
+    if page.name != "CHANGELOG.md" and "**Status:** superseded" not in page.read_text()  # they name things as they were
 )
 ROOTS = ("", "src", "src/lazaretto", "lab", "lab/src", "lab/src/lazaretto_lab", "lab/src/lazaretto_lab/studies")
 """What a page may leave out before a path: the repository, a package, or the folder of the studies."""
