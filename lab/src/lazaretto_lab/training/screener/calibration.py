@@ -29,7 +29,7 @@ def read_folds(folder: Path) -> dict[str, dict[str, NDArray[Any]]]:
             scored[source] = {"label": np.array(rows["label"]), "logit": np.array(rows["logit"])}
     if not scored:
         raise InputError(
-            "folder", f"no fold_*.json in {folder}", "Run lab/src/lazaretto_lab/training/screener/train.py train first"
+            "folder", f"no fold_*.json in {folder}", "First: python -m lazaretto_lab.training.screener.train train"
         )
     return scored
 
