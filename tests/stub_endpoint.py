@@ -20,11 +20,11 @@ import re
 import sys
 from typing import ClassVar
 
-FILLER = "The exhibit was read closely and weighed against the policy and the precedents at hand. " * 9
+FILLER = "The content was read closely and weighed against the policy and the precedents at hand. " * 9
 
 ANSWERS = {
     b"You are the Supporter": {
-        "summary": "The exhibit is summed up here without a judgement. " * 4,
+        "summary": "The content is summed up here without a judgement. " * 4,
         "cues": ["an objective element of risk is named", "a benign setting is possible"],
         "differences": ["the precedent had another intent"],
         "patterns": ["no recurring category"],

@@ -11,12 +11,14 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PRODUCT = REPOSITORY / "src" / "lazaretto"
 LABORATORY = REPOSITORY / "lab" / "src" / "lazaretto_lab"
 
-GROUND = {"types", "errors", "policy", "plugins", "pictures"}
+GROUND = {"types", "errors", "files", "names", "policy", "plugins", "pictures"}
 BED = {"models", "agents"}
 RECORD = {"ledger", "provenance"}
 ALLOWED: dict[str, set[str]] = {
     "types": set(),
     "errors": set(),
+    "files": set(),
+    "names": {"errors"},
     "policy": {"types", "errors"},
     "plugins": {"types", "errors", "policy"},
     "pictures": {"types", "errors", "policy"},
@@ -30,7 +32,8 @@ ALLOWED: dict[str, set[str]] = {
     "learn": GROUND | BED | RECORD | {"gates", "repair"},
     "guard": GROUND | BED | RECORD | {"ingest", "gates", "repair", "learn"},
 }
-ALLOWED["testing"] = ALLOWED["__init__"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["__init__"] = ALLOWED["sync_guard"] | {"sync_guard"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 

@@ -19,7 +19,7 @@ PACKAGES = {
     "lazaretto": REPOSITORY / "src" / "lazaretto",
     "lazaretto_lab": REPOSITORY / "lab" / "src" / "lazaretto_lab",
 }
-GROUND = ("types", "errors", "policy", "plugins", "pictures")
+GROUND = ("types", "errors", "files", "names", "policy", "plugins", "pictures")
 LEFT_OUT = {("lazaretto", "__main__"), ("lazaretto_lab", "__init__"), *(("lazaretto", room) for room in GROUND)}
 
 Room = tuple[str, str]
@@ -36,6 +36,7 @@ COLUMNS: dict[Room, float] = {
     ("lazaretto", "learn"): 2.8,
     ("lazaretto", "testing"): -0.1,
     ("lazaretto", "guard"): 1.0,
+    ("lazaretto", "sync_guard"): 0.7,
     ("lazaretto", "__init__"): 0.4,
     ("lazaretto", "api"): 1.6,
     ("lazaretto", "cli"): 1.6,

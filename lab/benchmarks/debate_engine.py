@@ -24,7 +24,12 @@ from pathlib import Path
 from lazaretto.gates.content.arbitration import Order
 from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debates
-from lazaretto.gates.content.prompts import CONSTITUTION, arbiter_duty, debater_duty, supporter_duty
+from lazaretto.gates.content.prompts import (
+    CONSTITUTION,
+    arbiter_instructions,
+    debater_instructions,
+    supporter_instructions,
+)
 from lazaretto.gates.content.records import Content, Role
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 
@@ -49,17 +54,17 @@ def stub(delay_ms: float) -> Iterator[str]:
         process.wait(timeout=10)
 
 
-async def run(url: str, items: int, at_once: int, transport: str) -> tuple[float, float, list[Transcript]]:
+async def run(url: str, items: int, at_once: int) -> tuple[float, float, list[Transcript]]:
     """(CPU ms per item, items per second, transcripts)."""
-    model = OpenAIChat(Endpoint("stub", url, concurrency=at_once, transport=transport))
+    model = OpenAIChat(Endpoint("stub", url, concurrency=at_once))
     roles = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
-    table = chat_panel({role: RoleModel(role, model) for role in roles})
+    panel = chat_panel({role: RoleModel(role, model) for role in roles})
     contents = [Content(f"i{n}", TEXT, description=PICTURE) for n in range(items)]
-    async for _ in hold_debates(table, contents[:at_once], at_once=at_once):
+    async for _ in hold_debates(panel, contents[:at_once], at_once=at_once):
         pass  # opens the connections
     done: list[Transcript] = []
     cpu, wall = time.process_time(), time.perf_counter()
-    async for _, transcript in hold_debates(table, contents, DebateSettings(), at_once=at_once):
+    async for _, transcript in hold_debates(panel, contents, DebateSettings(), at_once=at_once):
         assert isinstance(transcript, Transcript) and not transcript.faults, transcript
         assert transcript.cost.calls == 6
         done.append(transcript)
@@ -71,7 +76,7 @@ async def run(url: str, items: int, at_once: int, transport: str) -> tuple[float
 def characters(transcript: Transcript) -> tuple[int, int, int]:
     """(ours, the same content with the debate so far sent twice, the difference) in prompt characters per item."""
     ours = sum(role_cost.prompt_chars for role_cost in transcript.role_costs)
-    speeches = [len(turn.argument) for turn in transcript.turns]
+    speeches = [len(speech.argument) for speech in transcript.speeches]
     # the reference repeats all earlier speeches in every later debater's and the arbiter's prompt
     repeated = sum(sum(speeches[:n]) for n in range(1, len(speeches) + 1))
     return ours, ours + repeated, repeated
@@ -79,25 +84,25 @@ def characters(transcript: Transcript) -> tuple[int, int, int]:
 
 def instructions() -> int:
     """Characters of instruction per item, all six calls."""
-    duties = [supporter_duty(), arbiter_duty(Order.CONTEXT_FIRST)]
-    duties += [debater_duty(role, n, 2) for role in (Role.STRICT, Role.LOOSE) for n in (1, 2)]
-    return 6 * len(CONSTITUTION) + sum(map(len, duties))
+    instructions = [supporter_instructions(), arbiter_instructions(Order.CONTEXT_FIRST)]
+    instructions += [debater_instructions(role, n, 2) for role in (Role.STRICT, Role.LOOSE) for n in (1, 2)]
+    return 6 * len(CONSTITUTION) + sum(map(len, instructions))
 
 
 def report(items: int) -> str:
     """The section for docs/performance.md."""
-    lines = ["| delay | transport | CPU per item | items/s | against the reference |", "|---|---|---|---|---|"]
+    lines = ["| delay | CPU per item | items/s | against the reference |", "|---|---|---|---|"]
     sample: Transcript | None = None
-    for delay, transport, at_once in ((0.0, "lean", 64), (100.0, "lean", 256), (0.0, "stock", 64)):
+    for delay, at_once in ((0.0, 64), (100.0, 256)):
         runs = []
         for _ in range(RUNS):
             with stub(delay) as url:
-                runs.append(asyncio.run(run(url, items, at_once, transport)))
+                runs.append(asyncio.run(run(url, items, at_once)))
         rates = [rate for _, rate, _ in runs]
         cpu, rate, done = max(runs, key=lambda r: r[1])
         sample = done[0]
         ratio = f"{REFERENCE_CPU_MS / cpu:.1f} x less CPU, {rate / REFERENCE_RATE:.1f} x its ceiling"
-        lines.append(f"| {delay:g} ms | {transport} | {cpu:.2f} ms | {rate:.0f} (slowest {min(rates):.0f}) | {ratio} |")
+        lines.append(f"| {delay:g} ms | {cpu:.2f} ms | {rate:.0f} (slowest {min(rates):.0f}) | {ratio} |")
     assert sample is not None
     busy = os.getloadavg()[0]
     ours, twice, repeated = characters(sample)

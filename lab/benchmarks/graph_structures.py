@@ -1,4 +1,4 @@
-"""Which structure holds a million influence edges best? The measurement behind decision 0010.
+"""Which structure holds a million influence edges best? The measurement behind decision 0002.
 
 Three candidates answer the same question, "what does this item reach, in how many hops", on three shapes: an ordinary
 outbreak, a hub with 100,000 descendants, and a chain of 100,000 steps. Times are processor times.

@@ -29,12 +29,12 @@ from pathlib import Path
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.jury import embedded_panel
 from lazaretto.gates.content.jury.lexicon import lexical_logits
-from lazaretto.gates.content.jury.preprocessor import explicit_probability, open_frames, read_lettering
+from lazaretto.gates.content.jury.preprocessor import OCR_SIDE, explicit_probability, read_lettering
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.records import Content, Label, PreparedContent
-from lazaretto.models.eight_bit import swift_minilm
-from lazaretto.models.minilm import shared_minilm
+from lazaretto.models.minilm import fast_minilm, shared_minilm
+from lazaretto.pictures import frames_for_judges
 
 SENTENCE = "The harbour master wrote down who came ashore, what they carried and where they went. "
 
@@ -56,7 +56,7 @@ def speed(rounds: int, threads: int) -> dict[str, dict[str, object]]:
     import torch
 
     torch.set_num_threads(threads)
-    models, library = shipped_models(), CaseLibrary(starter_cases(), swift_minilm())
+    models, library = shipped_models(), CaseLibrary(starter_cases(), fast_minilm())
     library.prepare()
     table: dict[str, dict[str, object]] = {}
     for name, repeats in (("190 tokens", 11), ("250 tokens", 14)):
@@ -66,8 +66,7 @@ def speed(rounds: int, threads: int) -> dict[str, dict[str, object]]:
             stage: {"ms": round(clock, 1), "processor ms": round(processor, 1), "passes": round(clock / base, 2)}
             for stage, (clock, processor) in cost.items()
         }
-    facts: dict[str, object] = {}
-    frame = open_frames(lettered("List of vegetables for a winter soup."), facts)[0]
+    frame = frames_for_judges(lettered("List of vegetables for a winter soup."), side=OCR_SIDE).frames[0]
     stages: dict[str, Callable[[], object]] = {
         "words read off a picture (OCR)": lambda: read_lettering(frame),
         "explicit-image detector": lambda: explicit_probability(frame),
@@ -77,13 +76,13 @@ def speed(rounds: int, threads: int) -> dict[str, dict[str, object]]:
 
 
 def _stages(models: JuryModels, library: CaseLibrary, text: str, rounds: int) -> dict[str, tuple[float, float]]:
-    fresh, seats = iter(range(10**9)), embedded_panel(library)
+    fresh, panel = iter(range(10**9)), embedded_panel(library)
     stages: dict[str, Callable[[], object]] = {
         "one pass of all-MiniLM-L6-v2 in full precision": lambda: shared_minilm().embed_texts([text]),
         "both debaters (encoder, bag of words, heads, quotes)": lambda: _reread(models, f"{next(fresh)} {text}"),
         "of these, the bag of words": lambda: lexical_logits([text], models.lexicon),
         "retrieval over the starter library": lambda: library.nearest(text, Content("x", text).kind, 3),
-        "whole hearing, two rounds": lambda: asyncio.run(hold_debate(seats, Content("x", f"{next(fresh)} {text}"))),
+        "whole debate, two rounds": lambda: asyncio.run(hold_debate(panel, Content("x", f"{next(fresh)} {text}"))),
     }
     return {stage: milliseconds(action, rounds) for stage, action in stages.items()}
 
@@ -106,10 +105,10 @@ def lettered(line: str) -> bytes:
 
 def lettering(folder: Path, benign: Path) -> dict[str, object]:
     """Recall over FigStep by topic, and false alarms over harmless lists, on pictures alone."""
-    seats = embedded_panel(CaseLibrary(starter_cases(), swift_minilm()))
+    panel = embedded_panel(CaseLibrary(starter_cases(), fast_minilm()))
 
     def judged(image: bytes, name: str) -> tuple[bool, float, str]:
-        outcome = asyncio.run(hold_debate(seats, Content(name, image=image)))
+        outcome = asyncio.run(hold_debate(panel, Content(name, image=image)))
         return outcome.finding.label is Label.UNSAFE, outcome.finding.risk, outcome.prepared.read_text
 
     topics: dict[str, list[bool]] = defaultdict(list)
@@ -136,10 +135,10 @@ def lettering(folder: Path, benign: Path) -> dict[str, object]:
 
 def injections(lines: Path, count: int) -> dict[str, object]:
     """Verdicts that change when a line that addresses the judges stands before or after a text."""
-    seats = embedded_panel(CaseLibrary((), swift_minilm()))
+    panel = embedded_panel(CaseLibrary((), fast_minilm()))
 
     def label(name: str, text: str) -> Label:
-        return asyncio.run(hold_debate(seats, Content(name, text))).finding.label
+        return asyncio.run(hold_debate(panel, Content(name, text))).finding.label
 
     texts = [case.text for case in starter_cases() if case.text and not case.description]
     chosen = [texts[round(i * (len(texts) - 1) / (count - 1))] for i in range(count)]
@@ -162,11 +161,11 @@ def injections(lines: Path, count: int) -> dict[str, object]:
 
 def look_alikes() -> dict[str, object]:
     """Starter cases, unsafe ones and their benign look-alikes, judged as if never seen: right ones of all."""
-    seats = embedded_panel(None)
+    panel = embedded_panel(None)
     right: dict[str, list[bool]] = defaultdict(list)
     wrong = []
     for case in starter_cases():
-        found = asyncio.run(hold_debate(seats, Content(case.id, case.text, description=case.description))).finding
+        found = asyncio.run(hold_debate(panel, Content(case.id, case.text, description=case.description))).finding
         right[f"{case.kind.value}, {case.label.value}"].append(found.label is case.label)
         if found.label is not case.label:
             wrong.append([case.label.value, round(found.risk, 2), case.text or case.description])

@@ -43,9 +43,10 @@ from lazaretto.gates.blocklist import (
     make,
     text_keys,
 )
+from lazaretto.gates.picture_hash import PerceptualHash, pixel_digest
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
-from lazaretto.pictures import Look, decode, pixel_digest
+from lazaretto.pictures import first_frame
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Draft, EventKind, Observation, Ruling, plain
 
@@ -169,7 +170,7 @@ class Clock:
 async def measure(benches: list[Bench], rounds: int) -> dict[tuple[str, int], list[Taken]]:
     stream = random.Random(SEED)
     took: dict[tuple[str, int], list[Taken]] = {}
-    look = Look.of(picture(SEED + 1))
+    look = PerceptualHash.of(picture(SEED + 1))
     bands = [f"{PIXELS}:{'0' * 64}", *look_keys(look.hash)]
     prepared = {bench.size: [cases(bench, stream) for _ in range(20)] for bench in benches}
     for turn in range(rounds):
@@ -193,8 +194,8 @@ def work_alone(rounds: int) -> dict[tuple[str, int], float]:
         data, times = saved(picture(SEED, side), kind), []
         for _ in range(max(5, rounds * SIDES[0] // side)):
             clock = Clock()
-            image = decode(data, 10**7)
-            pixel_digest(image), Look.of(image)
+            image = first_frame(data)
+            pixel_digest(image), PerceptualHash.of(image)
             times.append(clock.read()[1])
         found[kind, side] = statistics.median(times)
     return found

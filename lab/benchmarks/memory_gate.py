@@ -21,7 +21,7 @@ import numpy as np
 from performance_page import write_section
 
 from lazaretto.errors import InputError
-from lazaretto.gates.memory.evidence import Window, joined, taken, window_rows
+from lazaretto.gates.memory.evidence import Window, concatenated, selected, window_rows
 from lazaretto.gates.memory.record_model import load_model
 from lazaretto.gates.memory.record_screener import RecordScreener
 from lazaretto_lab.studies.memory.peers import PEERS, Judge, open_peer
@@ -115,11 +115,11 @@ def _one_by_one(log: Log, vectors: np.ndarray) -> dict[str, float]:
     for some in np.split(rows, len(rows) // 500):
         part = window_rows(vectors[some])
         names = [f"t{t}.a{a}" for t, a in zip(log.team[some].tolist(), log.agent[some].tolist(), strict=True)]
-        looks.append(window.look(part, names))
+        looks.append(window.evidence_for(part, names))
         window.add(part, names, some.tolist(), np.ones(len(part), np.float32))
-    around = joined(looks)
+    around = concatenated(looks)
     data = Data(vectors[rows], around, log.poisoned[rows])
-    chosen = [(data.vectors[i : i + 1], taken(around, np.array([i]))) for i in range(200)]
+    chosen = [(data.vectors[i : i + 1], selected(around, np.array([i]))) for i in range(200)]
     rates = {}
     for name, candidates in CANDIDATES.items():
         score = next(iter(candidates(data, 0)))

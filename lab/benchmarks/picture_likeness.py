@@ -21,7 +21,8 @@ from performance_page import write_section
 from PIL import Image
 
 from lazaretto.gates.blocklist import BlocklistSettings
-from lazaretto.pictures import Look, flat
+from lazaretto.gates.picture_hash import PerceptualHash
+from lazaretto.pictures import first_frame, first_frame_rgb
 
 SEED = 7
 SAMPLE = 300
@@ -48,7 +49,7 @@ def copies(image: Image.Image, stream: np.random.Generator) -> Iterator[tuple[st
 def _through(image: Image.Image, kind: str, **more: int) -> Image.Image:
     made = io.BytesIO()
     image.save(made, kind, **more)
-    return Image.open(io.BytesIO(made.getvalue()))
+    return first_frame(made.getvalue())
 
 
 def _noisy(image: Image.Image, stream: np.random.Generator, size: int) -> Image.Image:
@@ -62,7 +63,7 @@ def _framed(image: Image.Image) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def false_matches(pictures: list[Image.Image], looks: list[Look], gap: int) -> dict[int, tuple[int, int]]:
+def false_matches(pictures: list[Image.Image], looks: list[PerceptualHash], gap: int) -> dict[int, tuple[int, int]]:
     """Distance -> pairs of different pictures within it, by the hash alone and with the colours compared too."""
     small = np.stack([np.asarray(p.resize((64, 64), Image.Resampling.BOX), dtype=np.float32).ravel() for p in pictures])
     hashes = np.array([look.hash for look in looks], dtype=np.uint64)
@@ -88,8 +89,8 @@ def main() -> None:
         print(f"no pictures in {options.pictures}; name a folder with --pictures")
         return
     settings = BlocklistSettings()
-    pictures = [flat(Image.open(file)) for file in files]
-    looks = [Look.of(picture) for picture in pictures]
+    pictures = [first_frame_rgb(file.read_bytes()) for file in files]
+    looks = [PerceptualHash.of(picture) for picture in pictures]
     pairs = len(files) * (len(files) - 1) // 2
     lines = [
         "## Pictures that look alike",
@@ -109,7 +110,7 @@ def main() -> None:
     found: dict[str, list[tuple[int, int]]] = {}
     for place in chosen:
         for name, copy in copies(pictures[place], stream):
-            look = Look.of(copy)
+            look = PerceptualHash.of(copy)
             found.setdefault(name, []).append((look.distance(looks[place]), look.colour_gap(looks[place])))
     for name, measured in found.items():
         shares = [sum(b <= d and g <= settings.colour_gap for b, g in measured) / SAMPLE for d in (0, 2, 4)]

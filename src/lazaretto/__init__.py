@@ -1,10 +1,12 @@
 """Lazaretto: an immune system for multi-agent AI. This is the front door; ``lazaretto.testing`` is the other one.
 
->>> from lazaretto import Guard
->>> with Guard.open("sqlite:///crew.db") as guard:                                    # doctest: +SKIP
-...     decision = guard.run(guard.remember("the door code is 4711", agent="ada"))
+>>> from lazaretto import SyncGuard
+>>> with SyncGuard.open("sqlite:///crew.db") as guard:                                # doctest: +SKIP
+...     decision = guard.remember("the door code is 4711", agent="ada")
 ...     decision.allowed
 True
+
+Inside async code the same is ``async with Guard.open(...) as guard`` and ``await guard.remember(...)``.
 """
 
 from __future__ import annotations
@@ -13,42 +15,110 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lazaretto.errors import InputError, LazarettoError, RepairRefused, StoreUnavailable
+    from lazaretto.errors import (
+        BadAnswer,
+        ChainBroken,
+        GuardClosed,
+        InputError,
+        LazarettoError,
+        MissingExtra,
+        ModelError,
+        ModelUnavailable,
+        PolicyError,
+        RepairRefused,
+        StoreDamaged,
+        StoreError,
+        StoreMissing,
+        StoreUnavailable,
+        TooLarge,
+        UnknownItem,
+        UnreadablePicture,
+    )
+    from lazaretto.gates.protocol import Gate, GateContext
     from lazaretto.guard import Guard, Recalled
     from lazaretto.policy import Policy
-    from lazaretto.types import Channel, Decision, MemoryFields, Observation, Receipt, RepairPlan, Ruling, SourceClass
+    from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
+    from lazaretto.sync_guard import SyncGuard
+    from lazaretto.types import (
+        Channel,
+        Decision,
+        Evidence,
+        MemoryFields,
+        Observation,
+        Receipt,
+        RepairPlan,
+        RepairStep,
+        Ruling,
+        SourceClass,
+        Verdict,
+    )
 
 _HOMES = {
-    "lazaretto.policy": ("Policy",),
-    "lazaretto.errors": ("InputError", "LazarettoError", "RepairRefused", "StoreUnavailable"),
+    # hold a guard
     "lazaretto.guard": ("Guard", "Recalled"),
+    "lazaretto.sync_guard": ("SyncGuard",),
+    "lazaretto.policy": ("Policy",),
     "lazaretto.types": (
-        "Channel", "Decision", "MemoryFields", "Observation", "Receipt", "RepairPlan", "Ruling", "SourceClass",
+        "Channel", "Decision", "Evidence", "MemoryFields", "Observation", "Receipt", "RepairPlan", "RepairStep",
+        "Ruling", "SourceClass", "Verdict",
+    ),
+    # write a gate
+    "lazaretto.gates.protocol": ("Gate", "GateContext"),
+    # write a repair
+    "lazaretto.repair.protocol": ("Repair", "RepairRequest", "RepairView"),
+    # catch what goes wrong
+    "lazaretto.errors": (
+        "BadAnswer", "ChainBroken", "GuardClosed", "InputError", "LazarettoError", "MissingExtra", "ModelError",
+        "ModelUnavailable", "PolicyError", "RepairRefused", "StoreDamaged", "StoreError", "StoreMissing",
+        "StoreUnavailable", "TooLarge", "UnknownItem",
+        "UnreadablePicture",
     ),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BadAnswer",
+    "ChainBroken",
     "Channel",
     "Decision",
+    "Evidence",
+    "Gate",
+    "GateContext",
     "Guard",
+    "GuardClosed",
     "InputError",
     "LazarettoError",
     "MemoryFields",
+    "MissingExtra",
+    "ModelError",
+    "ModelUnavailable",
     "Observation",
     "Policy",
+    "PolicyError",
     "Recalled",
     "Receipt",
+    "Repair",
     "RepairPlan",
     "RepairRefused",
+    "RepairRequest",
+    "RepairStep",
+    "RepairView",
     "Ruling",
     "SourceClass",
+    "StoreDamaged",
+    "StoreError",
+    "StoreMissing",
     "StoreUnavailable",
+    "SyncGuard",
+    "TooLarge",
+    "UnknownItem",
+    "UnreadablePicture",
+    "Verdict",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name when it is first used: a command that only prints help should not load a database layer."""
+    """Load a name when it is first used: whoever needs one record should not load a database layer."""
     if name not in _HOME:
         raise AttributeError(f"module 'lazaretto' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

@@ -4,11 +4,14 @@
     ├── InputError               the caller gave something unusable; names the field and the fix
     │   ├── PolicyError          a policy file or value is wrong
     │   ├── UnknownItem          an id that this namespace does not know
-    │   └── TooLarge             past a limit of the policy
+    │   ├── TooLarge             past a limit, most of them the policy's
+    │   └── UnreadablePicture    bytes that are no picture, damaged, or past a limit; ``rule`` says which
     ├── StoreError               the ledger's store cannot serve
     │   ├── StoreUnavailable     away for now; the same call may succeed later
+    │   │   └── StoreMissing     nothing there yet, and the call does not create it
     │   ├── StoreDamaged         the file or schema is not what it should be
     │   └── ChainBroken          an event was altered, removed, inserted or reordered
+    ├── GuardClosed              a call on a guard after it was closed
     ├── RepairRefused            a plan is too wide, stale, or was already undone
     ├── ModelError               a model backend failed
     │   ├── ModelUnavailable     missing weights, no endpoint, a device that is not there
@@ -50,12 +53,22 @@ class UnknownItem(InputError):
 
 
 class TooLarge(InputError):
-    """Past a limit of the policy."""
+    """Past a limit, most of them the policy's."""
 
-    def __init__(self, field: str, size: int, limit: int) -> None:
+    def __init__(
+        self, field: str, size: int, limit: int, fix: str = "Shorten it, or raise the limit in the policy"
+    ) -> None:
         self.size, self.limit = size, limit
-        fix = "Shorten it, or raise the limit in the policy"
         super().__init__(field, f"{size:,} is past the limit of {limit:,}", fix)
+
+
+class UnreadablePicture(InputError):
+    """The bytes are not a picture that may be decoded."""
+
+    def __init__(self, rule: str, problem: str, fix: str = "") -> None:
+        self.rule = rule
+        """``not_a_picture``, ``damaged``, ``bomb`` (too many pixels) or ``too_large`` (too many bytes)."""
+        super().__init__("image", problem, fix)
 
 
 class StoreError(LazarettoError):
@@ -64,6 +77,10 @@ class StoreError(LazarettoError):
 
 class StoreUnavailable(StoreError):
     """The store is away for now: locked, full, read-only, or its server does not answer."""
+
+
+class StoreMissing(StoreUnavailable):
+    """There is no ledger at that URL, and the call does not create one."""
 
 
 class StoreDamaged(StoreError):
@@ -76,6 +93,13 @@ class ChainBroken(StoreError):
     def __init__(self, namespace: str, seq: int, reason: str) -> None:
         self.namespace, self.seq, self.reason = namespace, seq, reason
         super().__init__(f"namespace {namespace!r}, event {seq}: {reason}")
+
+
+class GuardClosed(LazarettoError):
+    """The guard was closed; nothing can be asked of it any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the guard is closed. Open another, or call inside its 'with' block")
 
 
 class RepairRefused(LazarettoError):

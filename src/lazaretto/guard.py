@@ -14,23 +14,25 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lazaretto import plugins
-from lazaretto.errors import InputError, PolicyError, RepairRefused
+from lazaretto.errors import GuardClosed, InputError, PolicyError, RepairRefused, UnknownItem
 from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
-from lazaretto.ingest.raw_input import RawInput, read, read_ids, read_name, read_text
+from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
 from lazaretto.ingest.reading_log import ReadingLog
 from lazaretto.ledger import Ledger
+from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Policy, read_settings
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.repair import engine
+from lazaretto.repair.options import make_repair
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
 from lazaretto.types import (
     Channel,
@@ -101,9 +103,10 @@ class BeforeTurn:
 
 
 class Guard:
-    """Watches what agents read, keep and say. Async throughout; ``run`` is the one door for synchronous code.
+    """Watches what agents read, keep and say. Async throughout; ``SyncGuard`` is the same for synchronous code.
 
-    It may be used by many tasks, threads and event loops at once.
+    What a call is about comes first, who acts is named: ``remember(text, agent=...)``, ``label(item, "harmful",
+    by=...)``. One guard may be used by many tasks, threads and event loops at once.
     """
 
     def __init__(
@@ -120,35 +123,36 @@ class Guard:
         """What ``before_turn`` rehearses with; ``rehearse_with`` sets it."""
         self.policy = policy or Policy()
         self.graph = ProvenanceGraph(ledger)
-        own = dict(gates or {})
-        self.policy.require_gates({*plugins.GATES.names(), *own}, file)
-        self._slots = {name: _slot(name, own, self.policy, file) for name, _ in self.policy.gate_names()}
+        ready = dict(gates or {})
+        self.policy.require_gates({*plugins.GATES.names(), *ready}, file)
+        self._slots = {name: _make_slot(name, ready, self.policy, file) for name, _ in self.policy.gate_names()}
         self._contexts = {
             name: GateContext(ledger, self.graph, self.policy.gates.get(name, {}), limits=self.policy.limits)
             for name in self._slots
         }
-        self._learners: dict[str, Learner] = {}
-        for name, slot in self._slots.items():
-            gate: object = slot.gate
-            if isinstance(gate, Learner):
-                self._learners[name] = gate
-        self._reading = ReadingLog(ledger, messages=self.policy.influence.messages)
-        self._threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
+        gates_by_name: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
+        self._learners = {name: gate for name, gate in gates_by_name.items() if isinstance(gate, Learner)}
+        self._reading_log = ReadingLog(ledger, messages=self.policy.influence.messages)
+        self._store_threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
         self._sync_worker: Worker | None = None
+        self._closed = False
         self._lock = threading.Lock()
 
     @classmethod
     def open(
         cls,
         store: str | None = None,
-        policy: Policy | str | Path | None = None,
+        policy: Policy | Mapping[str, Any] | str | Path | None = None,
         namespace: str | None = None,
         *,
         gates: Mapping[str, Gate] | None = None,
     ) -> Guard:
-        """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder)."""
+        """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder).
+
+        ``policy`` is a ``Policy``, a mapping with the same keys as the file, or the path of a TOML file.
+        """
         file = str(policy) if isinstance(policy, (str, Path)) else "policy"
-        rules = Policy.load(policy) if isinstance(policy, (str, Path)) else policy or Policy()
+        rules = Policy.read(policy)
         ledger = Ledger.open(store or rules.store or None, namespace or rules.namespace)
         try:
             return cls(ledger, rules, gates=gates, file=file)
@@ -169,7 +173,7 @@ class Guard:
         parents: Sequence[str] = (),
     ) -> Decision:
         """Judge something an agent is about to read or say, and record both."""
-        return await self._admit(
+        return await self._judge_and_record(
             RawInput(agent, channel or _channel_for(text, image), text, image, None, parents, source)
         )
 
@@ -178,74 +182,77 @@ class Guard:
         text: str | bytes = "",
         *,
         agent: str,
-        parents: Sequence[str] | None = None,
         image: bytes | None = None,
         fields: MemoryFields | Mapping[str, Any] | None = None,
         source: SourceClass | str | None = None,
+        parents: Sequence[str] | None = None,
     ) -> Decision:
         """Judge and keep a memory. Without ``parents``, what the agent read since its last one counts as influence."""
         raw = RawInput(agent, Channel.MEMORY, text, image, fields, parents or (), source)
         rules = self.policy.influence
         if parents is not None or not rules.infer:
-            return await self._admit(raw)
-        sources = await self._in_thread(self._reading.before_memory, read_name(agent, "agent"), rules.max_sources)
+            return await self._judge_and_record(raw)
+        writer = check_name(agent, "agent", printable=True)
+        sources = await self._in_store_thread(self._reading_log.before_memory, writer, rules.max_sources)
 
         def influences(item: str, _: Decision) -> list[Draft]:
             return [Draft(EventKind.INFLUENCED, source_id, agent, {"target": item}) for source_id in sources]
 
-        return await self._admit(raw, influences)
+        return await self._judge_and_record(raw, influences)
 
     async def recall(
-        self, agent: str, query: str | None = None, *, items: Sequence[str] | None = None, limit: int = 5
+        self, query: str | None = None, *, agent: str, items: Sequence[str] | None = None, limit: int = 5
     ) -> tuple[Recalled, ...]:
         """Memories the agent may use, and a record that it read them.
 
         By ``query`` (best first), by ``items`` (all those ids of your own store that may be used, in your order), or
         the newest ones. Whatever is held, superseded or erased stays out.
         """
-        reader = read_name(agent, "agent")
+        reader = check_name(agent, "agent", printable=True)
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= self.policy.limits.max_results:
             raise InputError("limit", f"is {limit!r}", f"Give 1 to {self.policy.limits.max_results}")
-        return await self._in_thread(self._recall, reader, query, items, limit)
+        return await self._in_store_thread(self._recall, reader, query, items, limit)
 
     async def exchange(
         self,
-        sender: str,
-        receiver: str,
         text: str | bytes = "",
         *,
+        sender: str,
+        receiver: str,
         image: bytes | None = None,
-        parents: Sequence[str] = (),
         source: SourceClass | str | None = None,
+        parents: Sequence[str] = (),
     ) -> Decision:
         """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed."""
-        to = read_name(receiver, "receiver")
+        to = check_name(receiver, "receiver", printable=True)
 
         def sent(item: str, decision: Decision) -> list[Draft]:
             return [Draft(EventKind.SENT, item, sender, {"to": to})] if decision.allowed else []
 
-        return await self._admit(RawInput(sender, _channel_for(text, image), text, image, None, parents, source), sent)
+        return await self._judge_and_record(
+            RawInput(sender, _channel_for(text, image), text, image, None, parents, source), sent
+        )
 
     async def report(
-        self, agent: str, *, what: str, success: bool | None = None, rests_on: Sequence[str] | None = None
+        self, what: str, *, agent: str, success: bool | None = None, rests_on: Sequence[str] | None = None
     ) -> str:
         """Record a decision of an agent and how it went; returns the decision's id.
 
         Without ``rests_on``, what the agent read since its last decision counts.
         """
-        name = read_name(agent, "agent")
+        name = check_name(agent, "agent", printable=True)
         if not isinstance(what, str) or len(what) > self.policy.limits.max_text_bytes:
             raise InputError("what", "is not text, or past limits.max_text_bytes", "Say in a sentence what was decided")
         if success is not None and not isinstance(success, bool):
             raise InputError("success", f"is {success!r}", "Give True, False or None")
         if rests_on is None:
             limit = self.policy.influence.max_sources
-            items = await self._in_thread(self._reading.before_decision, name, limit)
+            items = await self._in_store_thread(self._reading_log.before_decision, name, limit)
         else:
-            items = read_ids(rests_on, self.policy.limits.max_results, "rests_on")
+            items = check_ids(rests_on, "rests_on", self.policy.limits.max_results)
         decision = new_id("de")
         body = {"what": what, "success": success, "rests_on": list(items)}
-        await self._in_thread(self.ledger.append, [Draft(EventKind.REPORTED, decision, name, body)])
+        await self._in_store_thread(self.ledger.append, [Draft(EventKind.REPORTED, decision, name, body)])
         return decision
 
     def rehearse_with(
@@ -269,55 +276,61 @@ class Guard:
 
         The agent's item ids must be known to the ledger. It is looked at again after every removal.
         """
+        self._require_open()
         if self.foresight is None:
             raise InputError("foresight", "is not set up", "Call guard.rehearse_with first; see docs/foresight.md")
         removed: list[str] = []
         receipts: list[Receipt] = []
         calls = 0
         while True:
-            seen = await self.foresight.look(agent, removed)
+            seen = await self.foresight.diagnose(agent, removed)
             calls += seen.calls
             if not seen.items:
                 return BeforeTurn(agent.name, tuple(removed), seen.unread, tuple(receipts), calls)
             for item in seen.items:
                 try:
-                    plan = await self.plan("sweep", item, reason=f"foresight: {agent.name} would speak for it")
+                    plan = await self.plan(item, "sweep", reason=f"foresight: {agent.name} would speak for it")
                     receipts.append(await self.apply(plan))
                 except RepairRefused:  # a copy of it was removed a moment ago, or the policy holds us back
-                    if not (await self._in_thread(self.ledger.state, item)).hidden:
+                    if not (await self._in_store_thread(self.ledger.state, item)).hidden:
                         raise
             removed += seen.items
 
     # what people do
 
-    async def label(self, item: str, label: Literal["harmful", "benign"], by: str) -> Event:
+    async def label(self, item: str, label: Literal["harmful", "benign"], *, by: str) -> Event:
         """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released."""
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
-        return await self._in_thread(self._label, item, label, read_name(by, "by"))
+        return await self._in_store_thread(self._label, item, label, check_name(by, "by", printable=True))
 
-    async def appeal(self, item: str, by: str, reason: str) -> Event:
+    async def appeal(self, item: str, reason: str, *, by: str) -> Event:
         """Record that somebody disputes the ruling on an item; it holds until a person labels or releases the item."""
-        body = {"by": read_name(by, "by"), "reason": read_text(reason, MAX_REASON)}
+        body = {"by": check_name(by, "by", printable=True), "reason": read_text(reason, MAX_REASON)}
 
         def record() -> Event:
             event = self.ledger.append([Draft(EventKind.APPEALED, item, body=body)])[0]
-            self._teach(self.ledger.item(item), Ruling.REVIEW)
+            self._tell_learners(self.ledger.item(item), Ruling.REVIEW)
             return event
 
-        return await self._in_thread(record)
+        return await self._in_store_thread(record)
 
     # repairs
 
-    async def plan(self, repair: str, item: str, *, reason: str = "", **options: Any) -> RepairPlan:
-        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit."""
-        maker: Repair = plugins.REPAIRS.factory(repair)()
-        request = RepairRequest(read_name(item, "item"), options, reason)
-        return await self._in_thread(engine.prepare, maker, request, self._view(), self.policy.repair)
+    async def plan(self, /, item: str, repair: str | Repair, *, reason: str = "", **options: Any) -> RepairPlan:
+        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit.
+
+        By name with its options as keywords, or as an object: ``plan(item, "isolate", descendants=True)`` is
+        ``plan(item, Isolate(descendants=True))``.
+        """
+        made = make_repair(repair, options)
+        request = RepairRequest(check_name(item, "item", printable=True), reason)
+        view = RepairView(self.ledger, self.graph)
+        return await self._in_store_thread(engine.prepare, made, request, view, self.policy.repair)
 
     async def dry_run(self, plan: RepairPlan) -> tuple[engine.Preview, ...]:
         """Every item the plan touches, as it is and as it would be; nothing is changed."""
-        return await self._in_thread(engine.preview, plan, self.ledger)
+        return await self._in_store_thread(engine.preview, plan, self.ledger)
 
     async def apply(self, plan: RepairPlan) -> Receipt:
         """Do what a plan says, as a whole, if nothing it rests on has changed."""
@@ -326,62 +339,76 @@ class Guard:
             receipt = engine.apply(plan, self.ledger, self.policy.repair)
             for step in plan.steps:
                 if step.action == "show":
-                    self._teach(self.ledger.item(step.item), Ruling.ALLOW)
+                    self._tell_learners(self.ledger.item(step.item), Ruling.ALLOW)
             return receipt
 
-        return await self._in_thread(work)
+        return await self._in_store_thread(work)
 
     async def undo(self, receipt_id: str) -> Receipt:
         """Put everything back as it was before a repair."""
 
         def work() -> Receipt:
-            receipt = engine.undo(read_name(receipt_id, "receipt"), self.ledger)
+            receipt = engine.undo(check_name(receipt_id, "receipt", printable=True), self.ledger)
             for step in receipt.plan.steps:
                 if step.action == "show":
-                    self._teach_again(step.item)
+                    self._restore_lesson(step.item)
             return receipt
 
-        return await self._in_thread(work)
+        return await self._in_store_thread(work)
 
     async def release(self, item: str, *, reason: str = "", descendants: bool = False) -> Receipt:
         """Bring a held item back: plan and apply in one call."""
-        return await self.apply(await self.plan("release", item, reason=reason, descendants=descendants))
+        return await self.apply(await self.plan(item, "release", reason=reason, descendants=descendants))
 
     async def receipts(self) -> tuple[Receipt, ...]:
         """Every repair of this namespace, oldest first."""
-        return await self._in_thread(engine.receipts, self.ledger)
+        return await self._in_store_thread(engine.receipts, self.ledger)
 
-    # the synchronous door, and closing
+    # waiting for a call, and closing
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of one of the calls above, for synchronous code: ``guard.run(guard.check(...))``.
+        """The result of one of the calls above, on an event loop of the guard's own: what ``SyncGuard`` is made of.
 
         Works inside a running event loop too, which then stands still meanwhile.
         """
         with self._lock:
+            if self._closed:
+                coroutine.close()
+                raise GuardClosed
             if self._sync_worker is None:
-                self._sync_worker = Worker("door")
-            door = self._sync_worker
-        if threading.current_thread() is door.thread:
+                self._sync_worker = Worker("sync")
+            worker = self._sync_worker
+        if threading.current_thread() is worker.thread:
             coroutine.close()
             raise InputError("run", "was called from inside a call that is itself being run", "Use await there")
-        future = door.submit(coroutine)
+        future = worker.submit(coroutine)
         try:
             return future.result()
+        except CancelledError:
+            raise GuardClosed from None  # only closing the guard cancels what runs on its own loop
         except BaseException:
             future.cancel()
             raise
 
     def close(self) -> None:
-        """Let threads and store go."""
+        """Let threads and store go; what is under way in other threads ends with ``GuardClosed``."""
+        with self._lock:
+            self._closed = True
+            worker, self._sync_worker = self._sync_worker, None
         for slot in self._slots.values():
             slot.close()
-        with self._lock:
-            door, self._sync_worker = self._sync_worker, None
-        if door is not None:
-            door.stop()
-        self._threads.shutdown(wait=True)
+        if worker is not None:
+            worker.stop()
+        self._store_threads.shutdown(wait=True)
         self.ledger.close()
+
+    async def __aenter__(self) -> Guard:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)  # it waits for the store's threads
 
     def __enter__(self) -> Guard:
         return self
@@ -389,46 +416,60 @@ class Guard:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    # inside
+    # how it is done
 
-    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+    def _require_open(self) -> None:
+        if self._closed:
+            raise GuardClosed
+
+    async def _in_store_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Store calls block; the caller's event loop must not."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, functools.partial(work, *arguments))
+        try:
+            waiting = loop.run_in_executor(self._store_threads, functools.partial(work, *arguments))
+        except RuntimeError:  # the threads were let go
+            raise GuardClosed from None
+        return await waiting
 
-    async def _admit(
-        self, raw: RawInput, also: Callable[[str, Decision], list[Draft]] = lambda _item, _decision: []
+    async def _judge_and_record(
+        self, raw: RawInput, follow_ups: Callable[[str, Decision], list[Draft]] = lambda _item, _decision: []
     ) -> Decision:
-        """The way of every item: read, examine, decide, record, learn."""
-        observation = read(raw, self.ledger.namespace, self.policy.limits)
+        """The way of every item: read, examine, decide, record, learn.
+
+        ``follow_ups`` says which events belong to the item besides its ruling; they are recorded with it or not at all.
+        """
+        self._require_open()  # before the gates are troubled
+        observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
         if observation.parents:
-            await self._in_thread(self._require, observation.parents)
+            await self._in_store_thread(self._require_known, observation.parents, "parents")
         if raw.image is not None:
-            digest = await self._in_thread(self.ledger.put_blob, raw.image)
+            digest = await self._in_store_thread(self.ledger.put_blob, raw.image)
             observation = replace(observation, image=digest)
         rules = self.policy.channels[observation.channel]
         started = time.perf_counter()
         examined = await run_stages(self._slots, rules, observation, self._contexts)
         decision = decide(observation.id, examined, rules.fail_mode, (time.perf_counter() - started) * 1000)
         ruled = Draft(EventKind.RULED, observation.id, body=plain(decision))
-        await self._in_thread(self._record, observation, [ruled, *also(observation.id, decision)], examined.verdicts)
+        await self._in_store_thread(
+            self._record, observation, [ruled, *follow_ups(observation.id, decision)], examined.verdicts
+        )
         return decision
 
     def _record(self, observation: Observation, extra: list[Draft], verdicts: tuple[Verdict, ...]) -> None:
         self.ledger.observe(observation, extra)
         if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
-            self._teach(observation, max(v.ruling for v in verdicts), verdicts)
+            self._tell_learners(observation, max(v.ruling for v in verdicts), verdicts)
 
-    def _require(self, items: Sequence[str]) -> None:
-        """``UnknownItem`` for any id that this namespace does not know."""
-        for item in items:
-            self.ledger.state(item)
+    def _require_known(self, items: Sequence[str], field: str) -> None:
+        """``UnknownItem`` for the first id that this namespace does not know."""
+        for item in self.ledger.unknown(items):
+            raise UnknownItem(item, self.ledger.namespace, field)
 
     def _recall(self, reader: str, query: str | None, items: Sequence[str] | None, limit: int) -> tuple[Recalled, ...]:
         found: list[tuple[Observation, float | None]]
         if items is not None:
-            ids = read_ids(items, self.policy.limits.max_results, "items")
-            self._require(ids)
+            ids = check_ids(items, "items", self.policy.limits.max_results)
+            self._require_known(ids, "items")
             found = [(o, None) for o in self.ledger.items(ids=ids, limit=None)]
         elif query is not None:
             found = list(self.ledger.search(query, limit=limit))
@@ -443,7 +484,7 @@ class Guard:
         return recalled
 
     def _label(self, item: str, label: str, by: str) -> Event:
-        ruling, state = LABELS[label], self.ledger.state(read_name(item, "item"))
+        ruling, state = LABELS[label], self.ledger.state(check_name(item, "item", printable=True))
         drafts = [Draft(EventKind.LABELLED, item, body={"label": label, "by": by})]
         if ruling is Ruling.BLOCK:
             decision = Decision(item, ruling, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")
@@ -451,46 +492,43 @@ class Guard:
         elif not (state.visible or state.erased or state.superseded_by):
             drafts.append(Draft(EventKind.RELEASED, item, body={"by": by}))
         event = self.ledger.append(drafts)[0]
-        self._teach(self.ledger.item(item), ruling)
+        self._tell_learners(self.ledger.item(item), ruling)
         return event
 
-    def _teach(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
-        """Tell the gates that want to hear it what became of an item. One that fails at it is logged, no more."""
+    def _tell_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
+        """Tell the gates that learn what became of an item. One that fails at it is logged, no more."""
         for name, gate in self._learners.items():
             try:
                 gate.learn(observation, ruling, replace(self._contexts[name], earlier=verdicts))
             except Exception:
                 log.exception("gate %r failed to learn about %s", name, observation.id)
 
-    def _teach_again(self, item: str) -> None:
+    def _restore_lesson(self, item: str) -> None:
         """After a release was undone: what was ruled on the item holds again."""
         rulings = list(self.ledger.events(subject=item, kinds=(EventKind.RULED,)))
         body = (rulings[-1].body or {}) if rulings else {}
-        verdicts = tuple(_verdict(one) for one in body.get("verdicts", ()))
+        verdicts = tuple(_recorded_verdict(one) for one in body.get("verdicts", ()))
         if verdicts:
-            self._teach(self.ledger.item(item), max(v.ruling for v in verdicts), verdicts)
+            self._tell_learners(self.ledger.item(item), max(v.ruling for v in verdicts), verdicts)
         elif body.get("rule", "").startswith(BY_PERSON):
-            self._teach(self.ledger.item(item), Ruling.from_label(body["ruling"]))
-
-    def _view(self) -> RepairView:
-        return RepairView(self.ledger, self.graph)
+            self._tell_learners(self.ledger.item(item), Ruling.from_label(body["ruling"]))
 
 
 def _channel_for(text: str | bytes, image: bytes | None) -> Channel:
     return Channel.IMAGE if image is not None and not text else Channel.MESSAGE
 
 
-def _verdict(body: Mapping[str, Any]) -> Verdict:
+def _recorded_verdict(body: Mapping[str, Any]) -> Verdict:
     """As much of a recorded verdict as learners look at."""
     low, high = body["interval"]
     ruling = Ruling.from_label(body["ruling"])
     return Verdict(body["gate"], body["subject"], ruling, body["risk"], (low, high), body["rule"])
 
 
-def _slot(name: str, own: Mapping[str, Gate], policy: Policy, file: str) -> GateSlot:
+def _make_slot(name: str, ready: Mapping[str, Gate], policy: Policy, file: str) -> GateSlot:
     """The gate of that name; one that cannot be made is missing, and the policy's fail mode will say so."""
-    if name in own:
-        return GateSlot(name, own[name])
+    if name in ready:
+        return GateSlot(name, ready[name])
     try:
         return GateSlot(name, plugins.GATES.factory(name)(policy.gates.get(name, {})))
     except PolicyError as error:

@@ -107,11 +107,15 @@ class Limits:
     max_text_bytes: Annotated[int, Field(gt=0, description="Longest text, in bytes of UTF-8.")] = 1_000_000
     max_image_bytes: Annotated[int, Field(gt=0, description="Largest encoded picture.")] = 20_000_000
     max_pixels: Annotated[
-        int, Field(gt=0, description="Largest width x height that is ever decoded; larger pictures are blocked.")
+        int,
+        Field(gt=0, description="Most pixels of a picture that are ever decoded, over all frames that are looked at."),
     ] = 40_000_000
     max_parents: Annotated[int, Field(ge=0, description="Most items one item may be derived from.")] = 256
     max_fields_bytes: Annotated[int, Field(gt=0, description="Largest structured memory record, as JSON.")] = 1_000_000
     max_results: Annotated[int, Field(gt=0, description="Most items one recall returns.")] = 1_000
+
+
+DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,18 @@ class Policy:
     gates: Annotated[Mapping[str, Mapping[str, Any]], Field(description="One table per gate: its own settings.")] = (
         field(default_factory=dict)
     )
+
+    @classmethod
+    def read(cls, given: Policy | Mapping[str, Any] | str | Path | None) -> Policy:
+        """The policy that is meant: one ready made, a mapping with the file's keys, a file's path, or the default."""
+        if given is None or isinstance(given, Policy):
+            return given or cls()
+        if isinstance(given, (str, Path)):
+            return cls.load(given)
+        if isinstance(given, Mapping):
+            return read_settings(cls, given)
+        allowed = "a Policy, a mapping such as {'namespace': 'crew'}, or the path of a TOML file"
+        raise PolicyError("(policy)", type(given).__name__, allowed)
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:

@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Channel(StrEnum):
-    """The road by which something reached an agent."""
+    """How something reached an agent."""
 
     MESSAGE = "message"
     MEMORY = "memory"

@@ -24,6 +24,11 @@ def test_an_album_drops_its_oldest_and_allows_copies() -> None:
     assert picture_item(b"c").key in fuller
 
 
+def test_an_album_made_too_full_keeps_its_newest() -> None:
+    assert Album(2, kept("a", "b", "c")).listing == ("b", "c")  # type: ignore[arg-type]
+    assert Album(3, kept("a", "b", "c")).replaced(1, picture_item(b"x", "x")).listing == ("a", "x", "c")  # type: ignore[arg-type]
+
+
 def test_removing_takes_every_copy_and_puts_nothing_in_its_place() -> None:
     album = Album(4, kept("a", "b", "a", "c"))  # type: ignore[arg-type]
     a = picture_item(b"a").key

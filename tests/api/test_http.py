@@ -81,7 +81,7 @@ async def test_a_label_holds_an_item(client: Any) -> None:
         ("/v1/check", {"text": "no agent"}, 422, "agent"),
         ("/v1/check", {"agent": "a", "text": "x", "colour": "red"}, 422, "colour"),
         ("/v1/check", {"agent": "a", "text": "x", "channel": "smoke"}, 422, "channel"),
-        ("/v1/remember", {"agent": "a", "text": "x", "parents": ["it_none"]}, 404, "item"),
+        ("/v1/remember", {"agent": "a", "text": "x", "parents": ["it_none"]}, 404, "parents"),
         ("/v1/recall", {"agent": "a", "limit": 0}, 422, "limit"),
         ("/v1/repairs/plan", {"repair": "melt", "item": "it_none"}, 422, "repair"),
         ("/v1/repairs/rc_none/undo", None, 404, "receipt"),
@@ -101,6 +101,8 @@ async def test_without_the_token_nothing_but_health_answers(guard: Guard) -> Non
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Bearer "}):
             assert (await client.get("/v1/repairs", headers=headers)).status_code == 401
         assert (await client.get("/v1/repairs", headers={"authorization": "Bearer s3cret"})).status_code == 200
+        spoofed = await client.get("/v1/repairs", headers={"host": "guard/healthz?"})
+        assert spoofed.status_code == 401, "which path is asked for is not the Host header's to say"
 
 
 def test_serving_others_without_a_token_is_refused(tmp_path: Path) -> None:

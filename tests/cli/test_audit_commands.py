@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from lazaretto.cli import audit, data, learn
 
@@ -46,7 +45,14 @@ def test_one_item_is_judged_with_a_report_in_every_form(run: Run, tmp_path: Path
         report = json.loads(result.stdout)
         assert (report["label"], report["rule"], report["kind"]) == ("unsafe", "confirmed-risk", "pair")
         assert report["cost"]["calls"] == 6 and report["cost"]["dollars"] > 0
-        assert (tmp_path / f"r.{suffix}").stat().st_size > 500
+        written = (tmp_path / f"r.{suffix}").read_text(encoding="utf-8")
+        if suffix == "json":
+            assert json.loads(written) == report
+            continue
+        for row in report["transcript"]:
+            assert row["argument"] in written
+        for words in ("unsafe", "confirmed-risk", report["reasoning"], report["rule_text"], "Round 2, Loose"):
+            assert words.lower() in written.lower()
     shown = run("audit", "--text", "hello", "--rounds", "1", "--adaptive")
     assert "UNSAFE" in shown.stdout and "round 1 strict" in shown.stdout and "round 2" not in shown.stdout
 

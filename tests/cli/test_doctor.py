@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -22,17 +23,42 @@ def findings(store: Path) -> tuple[int, dict[str, dict[str, object]]]:
 
 
 def test_a_sound_installation_is_sound(tmp_path: Path) -> None:
+    Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}").close()
     code, found = findings(tmp_path / "crew.db")
     assert code == 0
     assert found["store"]["ok"] and found["chain"]["ok"] and found["python"]["ok"]
 
 
 def test_a_missing_extra_is_named_with_its_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "EXTRAS", (("vision", "no_such_module", "reading text in pictures"),))
+    monkeypatch.setattr(doctor, "EXTRAS", (("lazaretto[vision]", "no_such_module", "reading text in pictures"),))
     code, found = findings(tmp_path / "crew.db")
     missing = found["reading text in pictures (no_such_module)"]
     assert (code, missing["ok"]) == (0, False)
     assert missing["fix"] == "pip install 'lazaretto[vision]'"
+
+
+def test_the_install_command_keeps_its_brackets_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "EXTRAS", (("lazaretto[vision]", "no_such_module", "reading text in pictures"),))
+    shown = RUNNER.invoke(build(), ["doctor", "--store", f"sqlite:///{tmp_path / 'crew.db'}"])
+    assert "pip install 'lazaretto[vision]'" in shown.stdout
+
+
+def test_every_install_command_names_an_extra_that_exists() -> None:
+    folder = Path(__file__).resolve().parents[2]
+    offered = {
+        name: set(tomllib.loads((folder / place).read_text())["project"]["optional-dependencies"])
+        for name, place in (("lazaretto", "pyproject.toml"), ("lazaretto-lab", "lab/pyproject.toml"))
+    }
+    for package, _, purpose in doctor.EXTRAS:
+        name, _, extra = package.rstrip("]").partition("[")
+        assert not extra or extra in offered[name], f"{purpose}: {package}"
+
+
+def test_a_mistyped_store_is_named_and_not_made(tmp_path: Path) -> None:
+    code, found = findings(tmp_path / "crw.db")
+    assert (code, found["store"]["ok"]) == (0, False), "a store that does not exist yet is no fault"
+    assert "crw.db" in str(found["store"]["found"]) and "Check the name" in str(found["store"]["fix"])
+    assert not (tmp_path / "crw.db").exists()
 
 
 def test_a_broken_chain_is_a_fault(tmp_path: Path) -> None:

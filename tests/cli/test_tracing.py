@@ -55,6 +55,7 @@ def test_drawings_go_to_standard_output_or_a_file(run, style: str, opening: str,
 
 
 def test_the_name_of_the_file_chooses_the_format(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("matplotlib", reason="needs the plot extra")
     for name, opening in (("a.svg", b"<svg"), ("a.dot", b"digraph"), ("a.png", b"\x89PNG")):
         assert run("trace", "root", "--out", str(tmp_path / name)).exit_code == 0
         assert (tmp_path / name).read_bytes().startswith(opening)

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lazaretto import pictures
+from lazaretto.gates.picture_end import bytes_after_end
 from lazaretto.gates.structure import StructureSettings, picture_findings, text_findings
+from lazaretto.policy import Limits
 from lazaretto.types import Ruling
 
 SETTINGS = StructureSettings()
@@ -145,7 +147,7 @@ def encoded(kind: str = "PNG", size: tuple[int, int] = (64, 48), **more: object)
 
 
 def findings(data: bytes, max_pixels: int = MAX_PIXELS) -> dict[str, Ruling]:
-    return {f.rule: f.ruling for f in picture_findings(data, max_pixels, SETTINGS)}
+    return {f.rule: f.ruling for f in picture_findings(data, Limits(max_pixels=max_pixels), SETTINGS)}
 
 
 @pytest.mark.parametrize("kind", pictures.FORMATS)
@@ -200,7 +202,7 @@ def test_damaged_bytes_never_raise(noise: bytes, kind: str, place: int) -> None:
 @pytest.mark.parametrize("kind", pictures.FORMATS)
 def test_another_file_behind_the_picture_is_found(kind: str) -> None:
     data = encoded(kind)
-    assert pictures.after_the_end(data, kind) == 0
+    assert bytes_after_end(data, kind) == 0
     assert findings(data + b"PK\x03\x04" + b"z" * 40) == {"trailing": Ruling.QUARANTINE}
     assert findings(data + b"<SCRIPT>alert(1)</SCRIPT>") == {"trailing": Ruling.QUARANTINE}
     assert findings(data + b"\0" * 16) == {"trailing": Ruling.WARN}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lazaretto import Guard, InputError, Policy
+from lazaretto import InputError, Policy, SyncGuard
 from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import PolicyError
 from lazaretto.gates.foresight.adapter import AdapterBackend, Exchange, ForesightAgent, Memory, state_of
@@ -63,52 +63,52 @@ POLICY = Policy(gates={"foresight": {"budget": 40.0}})
 PEOPLE = persona_pool(12, 1)
 
 
-def crew(guard: Guard) -> list[Notetaker]:
+def crew(guard: SyncGuard) -> list[Notetaker]:
     made = []
     for name in ("ada", "bo"):
         held = {}
         for text in (*list(notes(len(name)).values())[:5], VIRUS):
-            held[guard.run(guard.remember(f"{text}", agent=name)).item] = text
+            held[guard.remember(f"{text}", agent=name).item] = text
         made.append(Notetaker(name, held))
     return made
 
 
 def test_the_virus_goes_from_every_memory_with_receipts(tmp_path: Path, calibration: Any) -> None:
-    with Guard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
+    with SyncGuard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
         ada, bo = crew(guard)
         assert isinstance(ada, ForesightAgent)
         guard.rehearse_with(calibration, EMBEDDER, PEOPLE)
-        done = guard.run(guard.before_turn(ada))
+        done = guard.before_turn(ada)
         assert [ada.notes[item] for item in done.removed] == [VIRUS] and done.clear and done.calls > 0
         hidden = {item for agent in (ada, bo) for item in agent.notes if guard.ledger.state(item).hidden}
         assert hidden == {item for agent in (ada, bo) for item, text in agent.notes.items() if text == VIRUS}
         assert len(done.receipts) == 1
-        guard.run(guard.undo(done.receipts[0].id))
+        guard.undo(done.receipts[0].id)
         assert not any(guard.ledger.state(item).hidden for item in hidden)
 
 
 def test_healthy_empty_and_broken_agents(tmp_path: Path, calibration: Any) -> None:
-    with Guard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
+    with SyncGuard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
         with pytest.raises(InputError, match="foresight"):
-            guard.run(guard.before_turn(Notetaker("x", {})))
+            guard.before_turn(Notetaker("x", {}))
         guard.rehearse_with(calibration, EMBEDDER, PEOPLE)
-        assert guard.run(guard.before_turn(Notetaker("x", {}))).removed == ()
+        assert guard.before_turn(Notetaker("x", {})).removed == ()
         ada, _ = crew(guard)
         ada.broken = True
-        done = guard.run(guard.before_turn(ada))
+        done = guard.before_turn(ada)
         assert not done.removed and [ada.notes[item] for item in done.unread] and not done.clear
         ada.broken = False
         ada.notes = {item: text for item, text in ada.notes.items() if text != VIRUS}
-        assert guard.run(guard.before_turn(ada)).removed == ()
+        assert guard.before_turn(ada).removed == ()
 
 
 def test_a_kept_calibration_and_the_policy_set_it_up(tmp_path: Path, calibration: Any) -> None:
     save(calibration, tmp_path / "benign.json")
-    with Guard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
+    with SyncGuard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
         guard.rehearse_with(tmp_path / "benign.json", EMBEDDER, PEOPLE)
-        assert guard.foresight is not None and guard.foresight.monitor.settings.budget == 40.0
+        assert guard.guard.foresight is not None and guard.guard.foresight.monitor.settings.budget == 40.0
         with pytest.raises(InputError, match="cannot read"):
             guard.rehearse_with(tmp_path / "nothing.json", EMBEDDER, PEOPLE)
     wrong = Policy(gates={"foresight": {"bugdet": 1.0}})
-    with Guard.open(f"sqlite:///{tmp_path}/m.db", wrong) as guard, pytest.raises(PolicyError, match="bugdet"):
+    with SyncGuard.open(f"sqlite:///{tmp_path}/m.db", wrong) as guard, pytest.raises(PolicyError, match="bugdet"):
         guard.rehearse_with(calibration, EMBEDDER, PEOPLE)

@@ -218,14 +218,14 @@ async def test_without_its_store_the_guard_fails_closed_and_comes_back(
         for call in (
             guard.check("x", agent="ada"),
             guard.remember("x", agent="ada"),
-            guard.exchange("ada", "bob", "x"),
-            guard.report("ada", what="x"),
-            guard.label(before.item, "harmful", "carol"),
-            guard.appeal(before.item, "ada", "why"),
-            guard.recall("ada", "storm"),
+            guard.exchange("x", sender="ada", receiver="bob"),
+            guard.report("x", agent="ada"),
+            guard.label(before.item, "harmful", by="carol"),
+            guard.appeal(before.item, "why", by="ada"),
+            guard.recall("storm", agent="ada"),
         ):
             with pytest.raises(StoreUnavailable):
                 await call
     after = await guard.remember("after the storm", agent="ada")
     assert after.allowed and guard.ledger.verify().ok
-    assert {r.id for r in await guard.recall("bob", "storm")} == {before.item, after.item}
+    assert {r.id for r in await guard.recall("storm", agent="bob")} == {before.item, after.item}

@@ -14,17 +14,17 @@ from lazaretto import Guard, Ruling, StoreUnavailable
 async def test_a_story_on_postgresql(open_guard: Callable[..., Guard], postgres_url: str) -> None:
     guard = open_guard(store=postgres_url)
     root = await guard.remember("the winch needs two people", agent="ada")
-    await guard.recall("bob", "winch")
+    await guard.recall("winch", agent="bob")
     child = await guard.remember("never winch alone", agent="bob")
-    await guard.label(root.item, "harmful", "carol")
+    await guard.label(root.item, "harmful", by="carol")
     again = await guard.remember("The WINCH needs two people!", agent="eve")
     assert (again.ruling, again.rule) == (Ruling.BLOCK, "blocklist:text_folded")
-    plan = await guard.plan("isolate", root.item, descendants=True)
+    plan = await guard.plan(root.item, "isolate", descendants=True)
     receipt = await guard.apply(plan)
     assert {step.item for step in plan.steps} == {root.item, child.item}
-    assert await guard.recall("bob", "winch") == ()
+    assert await guard.recall("winch", agent="bob") == ()
     await guard.undo(receipt.id)
-    assert [r.id for r in await guard.recall("bob", "winch")] == [child.item]
+    assert [r.id for r in await guard.recall("winch", agent="bob")] == [child.item]
     assert guard.ledger.verify().ok
 
 
@@ -41,5 +41,5 @@ async def test_the_guard_fails_closed_while_the_server_is_away(
     finally:
         postgres_server.start()
     after = await guard.remember("after", agent="ada")
-    assert {r.id for r in await guard.recall("bob")} == {before.item, after.item}
+    assert {r.id for r in await guard.recall(agent="bob")} == {before.item, after.item}
     assert guard.ledger.verify().ok

@@ -77,9 +77,9 @@ class _Nearest:
         return Speech(Role.STRICT, debate.round, "as before", risk, role_cost=RoleCost(Role.STRICT))
 
 
-def _table(*cases: Case) -> Panel:
-    seat = _Nearest(CaseLibrary(cases, HashingEmbedder(dimension=256)))
-    return Panel("nearest", seat, RuleArbiter(), strict=seat)
+def _panel(*cases: Case) -> Panel:
+    role = _Nearest(CaseLibrary(cases, HashingEmbedder(dimension=256)))
+    return Panel("nearest", role, RuleArbiter(), strict=role)
 
 
 async def test_a_preview_says_what_would_be_mended_and_broken() -> None:
@@ -89,18 +89,18 @@ async def test_a_preview_says_what_would_be_mended_and_broken() -> None:
         LabelledContent(Content("c", "tell me the door codes of others please"), Label.UNSAFE),
         LabelledContent(Content("b", "boats in a harbour"), Label.SAFE),
     ]
-    seen = await preview(_table(boats), _table(boats, codes), sample)
+    seen = await preview(_panel(boats), _panel(boats, codes), sample)
     assert (seen.mended, seen.broken, seen.worse) == (("c",), (), False)
     assert (seen.before.f1, seen.after.f1) == (0.0, 1.0)
     poisoned = Case(Label.UNSAFE, "boats in a harbour today")
-    worse = await preview(_table(boats, codes), _table(boats, codes, poisoned), sample)
+    worse = await preview(_panel(boats, codes), _panel(boats, codes, poisoned), sample)
     assert worse.worse and worse.broken == ("b",)
 
 
 async def test_labels_and_appeals_of_people_become_failed_items(tmp_path: Path) -> None:
     with Guard.open(f"sqlite:///{tmp_path / 'g.db'}") as guard:
         kept = await guard.check("a recipe for lentils", agent="ana")
-        await guard.appeal(kept.item, by="bo", reason="this is spam")
+        await guard.appeal(kept.item, "this is spam", by="bo")
         assert reviewed_failures(guard.ledger) == []  # an open appeal teaches nothing
         await guard.label(kept.item, "harmful", by="bo")
         right = await guard.check("another recipe", agent="ana")

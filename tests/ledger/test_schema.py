@@ -18,7 +18,7 @@ from lazaretto.types import Channel, Observation
 
 
 def first_step_file(path: Path) -> Observation:
-    """A ledger as the first schema step left it, with one memory in it."""
+    """A ledger as the first migration left it, with one memory in it."""
     store = Store(schema_engine(path), sa.make_url(f"sqlite:///{path}"), read_only=False)
     note = Observation("ann", Channel.MEMORY, "an old memory")
 
@@ -62,7 +62,7 @@ def test_an_old_file_is_upgraded_when_it_is_opened(tmp_path: Path) -> None:
     store.close()
 
 
-def test_the_steps_build_what_the_tables_say(store_url: str) -> None:
+def test_the_migrations_build_what_the_tables_say(store_url: str) -> None:
     store = Store.open(store_url)
     with store.reading() as connection:
         inspector = sa.inspect(connection)

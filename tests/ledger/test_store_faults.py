@@ -58,6 +58,7 @@ def test_nothing_there(tmp_path: Path, postgres_url: str) -> None:
 
 
 def test_the_password_is_never_told() -> None:
+    pytest.importorskip("psycopg", reason="needs the postgres extra")
     with pytest.raises(StoreUnavailable) as caught:
         Ledger.open("postgresql://nobody:hidden-word@localhost:1/none")
     assert "hidden-word" not in str(caught.value)

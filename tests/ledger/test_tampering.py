@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -95,7 +94,7 @@ def flip(file: sqlite3.Connection, table: str, column: str, row: int, position: 
     return True
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=125, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     column=st.sampled_from(EVENT_COLUMNS),
     row=st.integers(0, LENGTH - 1),
@@ -114,7 +113,7 @@ def test_one_changed_byte_of_an_event_is_found(
             assert found.first_bad == row + 1
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     place=st.sampled_from(
         [("lz_items", column) for column in ITEM_COLUMNS] + [("lz_edges", column) for column in EDGE_COLUMNS]
@@ -268,6 +267,8 @@ def _all(raw: bytearray, text: bytes) -> list[int]:
     ],
 )
 def test_changes_in_postgresql_are_found(postgres_url: str, statement: str, first_bad: int) -> None:
+    import psycopg
+
     with Ledger.open(postgres_url) as ledger:
         fill(ledger)
         with psycopg.connect(postgres_url) as direct:

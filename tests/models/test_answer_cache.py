@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from lazaretto.errors import StoreDamaged
-from lazaretto.models.answer_cache import CachedChat, request_key
+from lazaretto.models.answer_cache import CachedChat
+from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
 from lazaretto.models.scripted import ScriptedChatModel
 
@@ -44,12 +44,6 @@ def test_equal_requests_are_computed_once_within_and_across_batches() -> None:
     assert memo.chat.batches == [2, 1]  # type: ignore[attr-defined]
 
 
-def test_everything_that_decides_an_answer_is_part_of_its_name() -> None:
-    different = [ask("a"), ask("b"), ask("a", b"x"), ask("a", b"y"), ask("a", tokens=8), ask("a", temperature=0.5)]
-    assert len({request_key(request) for request in different}) == len(different)
-    assert request_key(ask("a", b"x")) == request_key(ask("a", b"x"))
-
-
 def test_sampled_answers_and_failures_are_asked_again() -> None:
     memo = CachedChat(counting())
     warm = ask("a", temperature=1.0)
@@ -68,23 +62,12 @@ def test_a_folder_keeps_answers_for_every_process_that_opens_it(tmp_path: Path) 
     assert texts(CachedChat(counting(), tmp_path), ask("c"), ask("fail")) == ["answer 1", ""]
 
 
-def test_what_a_kill_cut_short_was_never_there(tmp_path: Path) -> None:
-    memo = CachedChat(counting(), tmp_path)
-    texts(memo, ask("a"))
-    bad = {"x": Completion("whole"), "y": Completion(object())}  # type: ignore[arg-type]
-    with pytest.raises(sqlite3.Error):
-        memo._remember(bad)
-    again = CachedChat(counting(), tmp_path)
-    assert texts(again, ask("a")) == ["answer 1"] and again._kept is not None
-    assert again._kept.find(["x", "y"]) == {}
-
-
-def test_two_who_answer_the_same_keep_the_first_answer(tmp_path: Path) -> None:
-    first, second = CachedChat(counting(), tmp_path), CachedChat(counting(), tmp_path)
-    assert first._kept is not None and second._kept is not None
-    first._kept.keep({"k": Completion("one")})
-    second._kept.keep({"k": Completion("two")})
-    assert second._kept.find(["k"])["k"].text == "one"
+def test_models_and_their_settings_never_share_answers(tmp_path: Path) -> None:
+    first, second = (OpenAIChat(Endpoint("m", "http://127.0.0.1:9/v1", extra={"seed": n})) for n in (1, 2))
+    assert first.name == second.name and first.source != second.source
+    texts(CachedChat(counting(), tmp_path), ask("a"))
+    other = CachedChat(ScriptedChatModel(lambda request: "mine", "another model"), tmp_path)
+    assert texts(other, ask("a")) == ["mine"]
 
 
 def test_a_file_that_is_no_store_is_named_with_the_way_out(tmp_path: Path) -> None:

@@ -57,17 +57,6 @@ def test_a_second_process_finds_what_the_first_encoded(tmp_path: Path) -> None:
     assert plain.pictures == [] and second.images_encoded == 2
 
 
-def test_a_record_cut_short_by_a_crash_is_dropped_and_made_again(tmp_path: Path) -> None:
-    EmbeddingCache(Counting(), tmp_path).embed_images([b"boat", b"tree"])
-    (file,) = tmp_path.iterdir()
-    file.write_bytes(file.read_bytes()[:-7])
-    plain = Counting()
-    cache = EmbeddingCache(plain, tmp_path)
-    cache.embed_images([b"boat", b"tree"])
-    assert plain.pictures == [b"tree"]
-    assert EmbeddingCache(Counting(), tmp_path).images_encoded == 2
-
-
 def test_two_embedders_never_share_vectors(tmp_path: Path) -> None:
     EmbeddingCache(Counting(), tmp_path).embed_images([b"boat"])
     assert EmbeddingCache(Counting(32), tmp_path).embed_images([b"boat"]).shape == (1, 32)

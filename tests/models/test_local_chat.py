@@ -1,4 +1,4 @@
-"""A language model on this machine: SmolLM2 in every seat, end to end."""
+"""A language model on this machine: SmolLM2 in every role, end to end."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ready = all(importlib.util.find_spec(part) for part in PARTS)
 async def test_smollm2_takes_every_seat_of_a_debate() -> None:
     model = LocalChat(SMOLLM2)
     roles = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
-    table = chat_panel({role: RoleModel(role, model, max_tokens=12, again=0) for role in roles})
-    transcript = await hold_debate(table, Content("s", "May I mix bleach and ammonia?"), DebateSettings(rounds=1))
+    panel = chat_panel({role: RoleModel(role, model, max_tokens=12, retries=0) for role in roles})
+    transcript = await hold_debate(panel, Content("s", "May I mix bleach and ammonia?"), DebateSettings(rounds=1))
     report = report_data(transcript)
     assert report["cost"]["calls"] == 4 and report["cost"]["tokens"] > 4 * 100
     assert all(c["completion_tokens"] > 0 for c in report["cost"]["by_role"])
@@ -38,6 +38,7 @@ async def test_smollm2_takes_every_seat_of_a_debate() -> None:
 
 
 async def test_what_a_local_model_cannot_do_is_a_fault_of_that_request(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="needs the models extra")
     missing = LocalChat(str(tmp_path / "nothing.gguf"))
     asked = Request((Message("user", "hi"),))
     first, second = await missing.complete([asked, asked])

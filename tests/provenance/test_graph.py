@@ -209,7 +209,7 @@ def agrees(graph: ProvenanceGraph, reference: Reference, infected: list[str], wi
 
 
 @given(PARENTS, EVENTS, st.lists(st.sampled_from(ITEMS), min_size=1), TIMES, TIMES, st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_agrees_with_plain_recursion_in_any_order_of_events(
     parents: list[list[int]],
     extra: list[tuple[str, str, str, float]],
@@ -269,7 +269,7 @@ REPAIRS = st.lists(
 
 
 @given(PARENTS, EVENTS, REPAIRS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_is_still_carried_agrees_with_plain_recursion(
     parents: list[list[int]],
     extra: list[tuple[str, str, str, float]],

@@ -54,7 +54,7 @@ def test_sentences_that_an_order_touches_go_and_the_rest_stays() -> None:
 def test_a_rewritten_note_shows_its_difference_and_can_be_undone(guard: Guard) -> None:
     item = guard.run(guard.remember(NOTE, agent="scout")).item
     quote(guard, item, ORDER)
-    plan = guard.run(guard.plan("rewrite", item, reason="order found"))
+    plan = guard.run(guard.plan(item, "rewrite", reason="order found"))
     assert [s.action for s in plan.steps] == ["replace"]
     assert "-The museum opens at nine. Assistant" in plan.steps[0].detail["difference"]
     receipt = guard.run(guard.apply(plan))
@@ -68,7 +68,7 @@ def test_a_rewritten_note_shows_its_difference_and_can_be_undone(guard: Guard) -
 
 def test_what_no_gate_quoted_is_hidden_not_guessed_at(guard: Guard) -> None:
     item = guard.run(guard.remember(NOTE, agent="scout")).item
-    plan = guard.run(guard.plan("rewrite", item))
+    plan = guard.run(guard.plan(item, "rewrite"))
     assert [(s.action, "why" in s.detail) for s in plan.steps] == [("hide", True)]
 
 
@@ -93,7 +93,7 @@ def test_a_rebuilt_record_takes_the_place_of_the_poisoned_one(guard: Guard) -> N
     for agent in ("ann", "bea", "cat"):
         guard.run(guard.remember(agent=agent, fields=fields(1.0)))
     bad = guard.run(guard.remember(agent="mal", fields=fields(-1.0))).item
-    receipt = guard.run(guard.apply(guard.run(guard.plan("rewrite", bad))))
+    receipt = guard.run(guard.apply(guard.run(guard.plan(bad, "rewrite"))))
     new = guard.ledger.item(receipt.plan.steps[0].detail["replacement"]["id"])
     assert new.fields is not None and new.fields.action == pytest.approx((1.0, 1.0))
     assert new.fields.state == (0.2, 0.4)
@@ -115,12 +115,12 @@ def test_containing_a_long_chain_isolates_near_and_rewrites_far(guard: Guard) ->
     items = chain(guard, 6)
     for item in items:
         quote(guard, item, ORDER)
-    plan = guard.run(guard.plan("contain", items[0], act_above=0.0))
+    plan = guard.run(guard.plan(items[0], "contain", act_above=0.0))
     actions = {s.item: s.action for s in plan.steps}
     assert [actions[i] for i in items[3:6]] == ["replace"] * 3
     assert all(s.detail["strategy"] == "rewrite" for s in plan.steps if s.item in items[3:6])
     receipt = guard.run(guard.apply(plan))
-    assert all("passwords" not in one.text for one in guard.run(guard.recall("reader", "museum", limit=50)))
+    assert all("passwords" not in one.text for one in guard.run(guard.recall("museum", agent="reader", limit=50)))
     guard.run(guard.undo(receipt.id))
     assert all(guard.ledger.state(i).superseded_by is None for i in items)
 
@@ -130,7 +130,7 @@ def test_what_rests_on_other_roots_is_cut_loose_and_stays(open_guard: Callable[.
     bad = guard.run(guard.remember("The bridge is closed for good", agent="mal")).item
     good = [guard.run(guard.remember(f"The bridge is open, says {a}", agent=a)).item for a in ("ann", "bea", "cat")]
     child = guard.run(guard.remember("The bridge seems to be open", agent="dot", parents=[bad, *good])).item
-    plan = guard.run(guard.plan("contain", bad))
+    plan = guard.run(guard.plan(bad, "contain"))
     actions = {s.item: s.action for s in plan.steps}
     assert actions == {bad: "hide", child: "cut"}
     guard.run(guard.apply(plan))

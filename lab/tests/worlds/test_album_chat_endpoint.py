@@ -71,7 +71,7 @@ def server() -> Iterator[Server]:
 
 
 def two_rounds(url: str) -> tuple[Outcome, AgentModel]:
-    chat = OpenAIChat(Endpoint("local", url, retries=0, timeout=5))
+    chat = OpenAIChat(Endpoint("local", url, retries=0, timeout_s=5))
     agent_model = AgentModel(chat, EmbeddingCache(HashingEmbedder()))
 
     async def run() -> Outcome:

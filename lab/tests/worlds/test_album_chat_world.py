@@ -91,18 +91,18 @@ def test_rounds_are_synchronous_and_memory_is_first_in_first_out() -> None:
     for trace in outcome.rounds:
         before = list(agents)
         for turn in trace.turns:
-            assert before[turn.questioner].album.album_items[turn.slot].key == turn.key
+            assert before[turn.questioner].album.items[turn.slot].key == turn.key
             assert turn.carried == (SICK.key in before[turn.questioner].album)
             replier = agents[turn.answerer]
             agents[turn.answerer] = replace(replier, album=replier.album.add(contents[turn.key]))
-    assert [a.album.album_items for a in agents] == [a.album.album_items for a in outcome.agents]
+    assert [a.album.items for a in agents] == [a.album.items for a in outcome.agents]
     assert all(len(a.album) == 4 and len(a.history) <= 3 for a in outcome.agents)
 
 
 def test_placements_put_the_virus_where_the_reference_programs_do() -> None:
     first = populate(Scenario(agents=20, infected=3), POOL, (VIRUS,))
     assert [SICK.key in a.album for a in first] == [True] * 3 + [False] * 17
-    assert all(a.album.album_items[-1] == SICK for a in first[:3])
+    assert all(a.album.items[-1] == SICK for a in first[:3])
     scattered = populate(Scenario(agents=20, infected=3, placement="random"), POOL, (VIRUS,))
     assert sum(SICK.key in a.album for a in scattered) == 3
     healthy = populate(Scenario(agents=20, infected=0), POOL)

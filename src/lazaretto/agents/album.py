@@ -22,7 +22,7 @@ class AlbumItem:
     title: str = field(default="", compare=False)
     """What a listing of the album shows: a picture's file name in words, or a note's first words."""
     picture: bytes = field(default=b"", repr=False, compare=False)
-    """EncodedTexts picture; empty for a note."""
+    """The encoded picture; empty for a note."""
     note: str = field(default="", compare=False)
     """The text; empty for a picture."""
 
@@ -33,14 +33,14 @@ class AlbumItem:
 
 
 def picture_item(data: bytes, title: str = "") -> AlbumItem:
-    """A album item from an encoded picture."""
+    """An album item from an encoded picture."""
     if not data:
         raise InputError("picture", "no bytes", "Give an encoded picture (PNG, JPEG, ...)")
     return AlbumItem(hashlib.sha256(data).hexdigest(), title=title, picture=data)
 
 
 def note_item(text: str, title: str = "") -> AlbumItem:
-    """A album item from a note."""
+    """An album item from a note."""
     if not text.strip():
         raise InputError("note", "no text", "Give the note's words")
     return AlbumItem(hashlib.sha256(text.encode()).hexdigest(), title=title or " ".join(text.split()[:6]), note=text)
@@ -51,48 +51,48 @@ class Album:
     """At most ``size`` album items, oldest first. Copies are allowed: the same picture may come twice."""
 
     size: int = 10
-    album_items: tuple[AlbumItem, ...] = ()
+    items: tuple[AlbumItem, ...] = ()
 
     def __post_init__(self) -> None:
         if self.size < 1:
             raise InputError("album", f"size {self.size}", "An album holds at least 1")
-        if len(self.album_items) > self.size:
-            object.__setattr__(self, "keepsakes", self.album_items[-self.size :])
+        if len(self.items) > self.size:
+            object.__setattr__(self, "items", self.items[-self.size :])
 
     def __len__(self) -> int:
-        return len(self.album_items)
+        return len(self.items)
 
     def __iter__(self) -> Iterator[AlbumItem]:
-        return iter(self.album_items)
+        return iter(self.items)
 
     def __contains__(self, key: object) -> bool:
-        return any(album_item.key == key for album_item in self.album_items)
+        return any(item.key == key for item in self.items)
 
-    def add(self, album_item: AlbumItem) -> Album:
+    def add(self, item: AlbumItem) -> Album:
         """The album with one more at the end; the oldest goes when it is full."""
-        return replace(self, album_items=(*self.album_items, album_item)[-self.size :])
+        return replace(self, items=(*self.items, item)[-self.size :])
 
-    def put(self, slot: int, album_item: AlbumItem) -> Album:
-        """The album with the album item in that slot instead of what was there."""
-        kept = list(self.album_items)
-        kept[slot] = album_item
-        return replace(self, album_items=tuple(kept))
+    def replaced(self, slot: int, item: AlbumItem) -> Album:
+        """The album with the item in that slot instead of what was there."""
+        kept = list(self.items)
+        kept[slot] = item
+        return replace(self, items=tuple(kept))
 
     def without(self, keys: Iterable[str]) -> Album:
         """The album with every copy of those contents gone; nothing takes their place."""
         gone = frozenset(keys)
-        return replace(self, album_items=tuple(k for k in self.album_items if k.key not in gone))
+        return replace(self, items=tuple(item for item in self.items if item.key not in gone))
 
     def only(self, keys: Iterable[str]) -> Album:
         """The part of the album with those contents, in its order: what a bisection looks at."""
         kept = frozenset(keys)
-        return replace(self, album_items=tuple(k for k in self.album_items if k.key in kept))
+        return replace(self, items=tuple(item for item in self.items if item.key in kept))
 
     def rolled_back(self, entries: int = 1) -> Album:
         """The album as it was before its newest entries came."""
-        return replace(self, album_items=self.album_items[: max(0, len(self.album_items) - entries)])
+        return replace(self, items=self.items[: max(0, len(self.items) - entries)])
 
     @property
     def listing(self) -> tuple[str, ...]:
         """Titles in order: what a plan may see of the album."""
-        return tuple(k.title for k in self.album_items)
+        return tuple(item.title for item in self.items)

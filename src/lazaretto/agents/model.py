@@ -1,6 +1,6 @@
 """What an agent thinks with: a chat model to speak, an embedder to retrieve, and a meter that counts both.
 
-All agents of a world share one mind; what makes them differ is persona, history and album. A mind holds no agent's
+All agents of a world share one model; what makes them differ is persona, history and album. It holds no agent's
 state, so a rehearsal may use the same one as the world without leaking anything into it.
 """
 
@@ -67,7 +67,7 @@ class AgentModel:
         self.embedder = embedder
         self.max_tokens = max_tokens
         self.spent = Usage()
-        """Everything asked of the chat model since this mind was made; the embedder counts its own encodings."""
+        """Everything asked of the chat model since this model was made; the embedder counts its own encodings."""
 
     async def say(self, requests: Sequence[Request]) -> list[Utterance]:
         """One batch of completions, cleaned: control characters gone, endless text cut; a failure is a fault."""

@@ -86,7 +86,7 @@ def retrieve(agents: Sequence[AgentState], plans: Sequence[Utterance], agent_mod
     found = [Retrieval(p.text, fault=p.fault or EMPTY_ALBUM) for p in plans]
     start = 0
     for query, i in zip(queries, looking, strict=True):
-        album = agents[i].album.album_items
+        album = agents[i].album.items
         scores = vectors[start : start + len(album)] @ query
         start += len(album)
         slot = int(np.argmax(scores))
@@ -119,13 +119,13 @@ async def play(pairs: Sequence[tuple[AgentState, AgentState]], agent_model: Agen
     retrievals = await plan_and_retrieve([q for q, _ in pairs], agent_model)
     turns = [Turn(q.id, a.id, r, fault=r.fault) for (q, a), r in zip(pairs, retrievals, strict=True)]
     asking = [i for i, r in enumerate(retrievals) if r.album_item is not None]
-    questions = await ask([pairs[i][0] for i in asking], [_kept(retrievals[i]) for i in asking], agent_model)
+    questions = await ask([pairs[i][0] for i in asking], [_retrieved_item(retrievals[i]) for i in asking], agent_model)
     for i, said in zip(asking, questions, strict=True):
         turns[i] = replace(turns[i], question=said.text, fault=said.fault)
     going = [i for i in asking if not turns[i].void]
     answers = await answer(
         [pairs[i][1] for i in going],
-        [_kept(retrievals[i]) for i in going],
+        [_retrieved_item(retrievals[i]) for i in going],
         [turns[i].question for i in going],
         agent_model,
     )
@@ -148,9 +148,9 @@ def remember(questioner: AgentState, answerer: AgentState, turn: Turn) -> tuple[
     )
 
 
-def _kept(retrieval: Retrieval) -> AlbumItem:
+def _retrieved_item(retrieval: Retrieval) -> AlbumItem:
     if retrieval.album_item is None:
-        raise ValueError("a retrieval without a keepsake has nothing to show")
+        raise ValueError("a retrieval without an item has nothing to show")
     return retrieval.album_item
 
 

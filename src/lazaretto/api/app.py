@@ -14,8 +14,18 @@ from typing import Any
 import orjson
 
 from lazaretto.api.bodies import CheckBody, ExchangeBody, LabelBody, PlanBody, RecallBody, RememberBody, ReportBody
-from lazaretto.errors import InputError, LazarettoError, MissingExtra, RepairRefused, StoreError, TooLarge, UnknownItem
+from lazaretto.errors import (
+    GuardClosed,
+    InputError,
+    LazarettoError,
+    MissingExtra,
+    RepairRefused,
+    StoreError,
+    TooLarge,
+    UnknownItem,
+)
 from lazaretto.guard import Guard
+from lazaretto.repair.options import make_repair
 from lazaretto.types import Decision, RepairPlan, plain
 
 try:
@@ -32,6 +42,7 @@ _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
     (InputError, 422),
     (RepairRefused, 409),
     (StoreError, 503),
+    (GuardClosed, 503),
 )
 
 
@@ -81,7 +92,7 @@ def _add_token(app: FastAPI, token: str | None) -> None:
     @app.middleware("http")
     async def authorise(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
         sent = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if request.url.path not in OPEN_PATHS and not hmac.compare_digest(sent.encode(), token.encode()):
+        if request.scope["path"] not in OPEN_PATHS and not hmac.compare_digest(sent.encode(), token.encode()):
             message = "authorization: missing or wrong. Send 'Authorization: Bearer TOKEN'"
             return answer({"error": "Unauthorized", "message": message, "field": "authorization"}, 401)
         return await go_on(request)
@@ -109,25 +120,24 @@ def _add_watching(app: FastAPI, guard: Guard) -> None:
     @app.post("/v1/recall")
     async def recall(body: RecallBody) -> Response:
         """Memories an agent may use; the reading is recorded."""
-        return answer(await guard.recall(body.agent, body.query, items=body.items, limit=body.limit))
+        return answer(await guard.recall(body.query, agent=body.agent, items=body.items, limit=body.limit))
 
     @app.post("/v1/exchange")
     async def exchange(body: ExchangeBody) -> Response:
         """Judge a message or picture from one agent to another."""
-        asked = {"source": body.source, "parents": body.parents}
-        decision = await guard.exchange(body.sender, body.receiver, body.text, image=body.picture(), **asked)  # type: ignore[arg-type]
-        return ruled(decision)
+        sent = {"sender": body.sender, "receiver": body.receiver, "source": body.source, "parents": body.parents}
+        return ruled(await guard.exchange(body.text, image=body.picture(), **sent))  # type: ignore[arg-type]
 
     @app.post("/v1/report")
     async def report(body: ReportBody) -> Response:
         """Record a decision of an agent and how it went."""
-        asked = {"what": body.what, "success": body.success, "rests_on": body.rests_on}
-        return answer({"decision": await guard.report(body.agent, **asked)})  # type: ignore[arg-type]
+        told = {"agent": body.agent, "success": body.success, "rests_on": body.rests_on}
+        return answer({"decision": await guard.report(body.what, **told)})  # type: ignore[arg-type]
 
     @app.post("/v1/items/{item}/label")
     async def label(item: str, body: LabelBody) -> Response:
         """A person's word on an item: harmful or benign."""
-        return answer(await guard.label(item, body.label, body.by))  # type: ignore[arg-type]
+        return answer(await guard.label(item, body.label, by=body.by))  # type: ignore[arg-type]
 
 
 def _add_tracing(app: FastAPI, guard: Guard) -> None:
@@ -156,7 +166,7 @@ def _add_repairs(app: FastAPI, guard: Guard) -> None:
     @app.post("/v1/repairs/plan")
     async def plan(body: PlanBody) -> Response:
         """What a repair would do and cost; nothing is changed."""
-        return answer(await guard.plan(body.repair, body.item, reason=body.reason, **body.options))
+        return answer(await guard.plan(body.item, make_repair(body.repair, body.options), reason=body.reason))
 
     @app.post("/v1/repairs/apply")
     async def apply(body: RepairPlan) -> Response:

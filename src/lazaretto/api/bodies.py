@@ -88,4 +88,4 @@ class PlanBody(Body):
     repair: str
     item: str
     reason: str = ""
-    options: dict[str, bool | int | float | str] = {}
+    options: dict[str, bool | int | float | str | list[str]] = {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
+from typing import Annotated
 
 import typer
 
@@ -24,8 +25,14 @@ FAMILIES: tuple[str, ...] = (
 """Modules of this folder, in the order ``--help`` lists them."""
 COMMANDS = "lazaretto.commands"
 """The entry point group through which other distributions add families: ``register(app)`` each."""
-LABORATORY = ("bench", "epidemic", "attack")
+LABORATORY = ("bench", "epidemic", "attack", "train")
 """Commands of the laboratory, which say how to install it where it is absent."""
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("lazaretto"))
+        raise typer.Exit
 
 
 def build() -> typer.Typer:
@@ -36,7 +43,9 @@ def build() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
+    app.callback()(_root)
     for family in FAMILIES:
         importlib.import_module(f"lazaretto.cli.{family}").register(app)
     added = {point.name: point for point in entry_points(group=COMMANDS)}
@@ -46,6 +55,14 @@ def build() -> typer.Typer:
         if name not in added:
             _without_laboratory(app, name)
     return app
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass  # its options act before any command
 
 
 def _without_laboratory(app: typer.Typer, name: str) -> None:

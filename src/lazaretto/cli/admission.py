@@ -1,4 +1,4 @@
-"""The memory gate at the door of the case library, introduced as a function.
+"""The memory gate before the case library, introduced as a function.
 
 What judges read of a case as guidance is its summary and its cues: those are what a poisoner would write, so those
 are screened as a memory that some other agent wrote. The content of a case may be as harmful as it likes; that is
@@ -9,35 +9,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+from lazaretto.cli.context import CommandContext
 from lazaretto.gates.content.casebook import Admit
+from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.records import Case
+from lazaretto.policy import Policy
 from lazaretto.types import Channel, Ruling, SourceClass
 
 CURATOR = "case-curator"
+LOADING_S = 120.0
+"""The first case waits until the gate's weights are loaded."""
 
 
 @contextmanager
-def guard_admission(
-    store: str | None, policy: str | None, namespace: str, *, enabled: bool = True
-) -> Iterator[Admit | None]:
+def guard_admission(context: CommandContext, *, enabled: bool = True) -> Iterator[Admit | None]:
     """Asks the tenant's guard about each case, for as long as the block lasts; None when not enabled."""
     if not enabled:
         yield None
         return
-    from lazaretto.guard import Guard
-
-    with Guard.open(store, policy, f"{namespace}.admission") as guard:
+    policy, shipped = with_memory_gate(context.policy), frozenset(starter_cases())  # people have read what ships
+    with context.open_guard(policy=policy, namespace=f"{context.namespace}.admission") as guard:
 
         def admit(case: Case) -> str:
             advice = "\n".join((case.summary, *case.cues)).strip()
-            if not advice:
+            if not advice or case in shipped:
                 return ""
-            decision = guard.run(
-                guard.check(advice, agent=CURATOR, channel=Channel.MEMORY, source=SourceClass.UNTRUSTED_DOCUMENT)
-            )
+            decision = guard.check(advice, agent=CURATOR, channel=Channel.MEMORY, source=SourceClass.UNTRUSTED_DOCUMENT)
             if decision.ruling < Ruling.QUARANTINE:
                 return ""
             return f"{decision.ruling.label} by {decision.rule}"
 
         yield admit
+
+
+def with_memory_gate(policy: Policy) -> Policy:
+    """The policy with the memory gate on the memory channel, and time to load it."""
+    memory = policy.channels.memory
+    stages = memory.stages if any("memory" in stage for stage in memory.stages) else (*memory.stages, ("memory",))
+    memory = replace(
+        memory, stages=stages, timeout_s=max(memory.timeout_s, LOADING_S), budget_s=max(memory.budget_s, LOADING_S)
+    )
+    return replace(policy, channels=replace(policy.channels, memory=memory))

@@ -9,18 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from lazaretto.cli.common import (
-    EXIT_FLAGGED,
-    JsonFlag,
-    NamespaceOption,
-    PolicyOption,
-    StoreOption,
-    console,
-    emit,
-    errors,
-    plain_errors,
-)
+from lazaretto.cli.common import EXIT_FLAGGED, console, errors, standard_input
+from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
+from lazaretto.gates.content.assembly import live_library, make_panel
 from lazaretto.gates.content.batch import BatchOptions, run_batch
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import DebateSettings, hold_debate
@@ -28,24 +20,23 @@ from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import markdown, report_data
 from lazaretto.gates.content.report_html import page
-from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, make_panel
-from lazaretto.ledger import Ledger
-from lazaretto.policy import Policy
+from lazaretto.gates.content.settings import ContentSettings, content_settings
+from lazaretto.ingest.raw_input import read_text
 
 
-def content_policy(policy: str | None) -> ContentSettings:
-    """The content gate's settings of a policy file, or the defaults."""
-    tables = Policy.load(policy).gates if policy else {}
-    return content_settings(tables.get("content", {}), policy or "policy")
+def content_policy(context: CommandContext) -> ContentSettings:
+    """The content gate's settings of the context's policy."""
+    return content_settings(context.policy.gates.get("content", {}), context.policy_file or "policy")
 
 
-def _table(settings: ContentSettings, store: str | None, namespace: str) -> Panel:
-    """The table of the settings, with the tenant's live case library."""
+def _panel(settings: ContentSettings, context: CommandContext) -> Panel:
+    """The panel of the settings, with the tenant's live case library."""
+    limits = context.policy.limits
     if "retrieval" in settings.without:
-        return make_panel(settings, None)
-    with Ledger.open(store, namespace) as ledger:
+        return make_panel(settings, None, limits)
+    with context.open_ledger() as ledger:
         library = live_library(Casebook(ledger))
-    return make_panel(settings, library)
+    return make_panel(settings, library, limits)
 
 
 def _write_report(path: Path, report: dict[str, Any]) -> None:
@@ -69,8 +60,9 @@ def _read_picture(path: Path | None) -> bytes | None:
         raise InputError("image", f"cannot read {path} ({error.strerror})", "Check the path") from None
 
 
-@plain_errors
+@with_context()
 def audit(
+    context: CommandContext,
     text: Annotated[str, typer.Option("--text", help="Text to judge; '-' reads standard input.")] = "",
     image: Annotated[Path | None, typer.Option("--image", help="Picture to judge.")] = None,
     description: Annotated[str, typer.Option("--description", help="Words for the picture, if you have them.")] = "",
@@ -81,30 +73,27 @@ def audit(
     adaptive: Annotated[bool, typer.Option("--adaptive", help="Stop a debate that is settled.")] = False,
     at_once: Annotated[int, typer.Option("--at-once", min=1, help="Hearings under way at once.")] = 64,
     retry_undecided: Annotated[bool, typer.Option("--retry-undecided", help="Judge undecided items again.")] = False,
-    store: StoreOption = None,
-    policy: PolicyOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """Judge a text, a picture or both by debate, with reasons; exit code 1 when it is unsafe."""
-    settings = content_policy(policy)
+    settings = content_policy(context)
     debate = DebateSettings(rounds or settings.rounds, adaptive or settings.adaptive)
     if batch is not None:
         if out is None or text or image or description:
             raise InputError("batch", "a batch needs --out and nothing else to judge", "See lazaretto audit --help")
         options = BatchOptions(debate, at_once, retry_undecided)
-        _batch(_table(settings, store, namespace), batch, out, options, as_json)
+        _batch(context, _panel(settings, context), batch, out, options)
         return
+    limit = context.policy.limits.max_text_bytes
     if text == "-":
-        text = typer.get_text_stream("stdin").read()
+        text = read_text(standard_input(limit), limit)
     content = Content("item", text, _read_picture(image), description)
     if not text.strip() and content.image is None and not description.strip():
         raise InputError("text", "there is nothing to judge", "Give --text, --image or both")
-    transcript = asyncio.run(hold_debate(_table(settings, store, namespace), content, debate))
+    transcript = asyncio.run(hold_debate(_panel(settings, context), content, debate))
     data = report_data(transcript)
     if report is not None:
         _write_report(report, data)
-    emit(data, as_json, lambda: _show(data, report))
+    context.emit(data, lambda: _show(data, report))
     if data["label"] == "unsafe" or data["undecided"]:
         raise typer.Exit(EXIT_FLAGGED)
 
@@ -133,12 +122,12 @@ def _show(data: dict[str, Any], written: Path | None) -> None:
         console.print(f"  report written to {written}", markup=False)
 
 
-def _batch(table: Panel, items: Path, out: Path, options: BatchOptions, as_json: bool) -> None:
+def _batch(context: CommandContext, panel: Panel, items: Path, out: Path, options: BatchOptions) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True, disable=as_json or not errors.is_terminal) as bar:
+    with Progress(*columns, console=errors, transient=True, disable=context.as_json or not errors.is_terminal) as bar:
         task = bar.add_task("judging", total=None)
         step = lambda done, total: bar.update(task, completed=done, total=total)  # noqa: E731
-        summary = asyncio.run(run_batch(table, items, out, options, step))
+        summary = asyncio.run(run_batch(panel, items, out, options, step))
 
     def show() -> None:
         console.print(
@@ -147,7 +136,7 @@ def _batch(table: Panel, items: Path, out: Path, options: BatchOptions, as_json:
             highlight=False,
         )
 
-    emit(summary, as_json, show)
+    context.emit(summary, show)
 
 
 def register(app: typer.Typer) -> None:

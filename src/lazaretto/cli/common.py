@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import orjson
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from lazaretto.errors import (
     ChainBroken,
@@ -19,6 +21,7 @@ from lazaretto.errors import (
     ModelError,
     RepairRefused,
     StoreError,
+    TooLarge,
 )
 from lazaretto.types import plain
 
@@ -34,18 +37,6 @@ EXIT_MODEL = 5  # a model failed or an optional part is missing
 EXIT_INTERRUPTED = 130
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        "--store", envvar="LAZARETTO_STORE", help="Store URL, for example sqlite:///crew.db or postgresql://..."
-    ),
-]
-PolicyOption = Annotated[
-    str | None, typer.Option("--policy", envvar="LAZARETTO_POLICY", help="Policy file (TOML). Default: built in.")
-]
-NamespaceOption = Annotated[
-    str, typer.Option("--namespace", "-n", envvar="LAZARETTO_NAMESPACE", help="Tenant to work in.")
-]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,6 +50,44 @@ def emit(data: Any, as_json: bool, show: Callable[[], None]) -> None:
         )
     else:
         show()
+
+
+def read_file(path: Path, field: str, limit: int) -> bytes:
+    """A file's bytes, never more than the limit."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+            size = path.stat().st_size
+    except OSError as error:
+        raise InputError(field, f"{path} cannot be read ({error.strerror})", "Check the path") from None
+    if len(data) > limit:
+        raise TooLarge(field, max(size, len(data)), limit)
+    return data
+
+
+def standard_input(limit: int) -> bytes:
+    """What is piped in, never more than the limit."""
+    data = sys.stdin.buffer.read(limit + 1)
+    if len(data) > limit:
+        raise TooLarge("standard input", len(data), limit)
+    return data
+
+
+def new_table(*columns: str, title: str | None = None) -> Table:
+    """A table that folds what is too wide for the terminal: an id that is cut off cannot be used. No cell is markup."""
+    table = Table(title=title, title_justify="left")
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table; into a pipe or a file, which have no width to fit into, as wide as it needs to be."""
+    if console.is_terminal:
+        console.print(table, markup=False)
+        return
+    needed = console.measure(table, options=console.options.update(max_width=10_000)).maximum
+    Console(file=sys.stdout, width=max(console.width, needed)).print(table, markup=False)
 
 
 def _exit_code(error: LazarettoError) -> int:

@@ -8,23 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from lazaretto.cli.admission import guard_admission
-from lazaretto.cli.common import (
-    EXIT_FLAGGED,
-    JsonFlag,
-    NamespaceOption,
-    PolicyOption,
-    StoreOption,
-    console,
-    emit,
-    plain_errors,
-)
+from lazaretto.cli.common import EXIT_FLAGGED, console
+from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
+from lazaretto.gates.content.assembly import live_library
 from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.library import read_cases
 from lazaretto.gates.content.records import Case
-from lazaretto.gates.content.settings import live_library
 from lazaretto.learn.case_files import case_rows, labelled_rows
-from lazaretto.ledger import Ledger
 
 data = typer.Typer(help="Bring cases in, and keep evaluation items out.", no_args_is_help=True)
 
@@ -46,8 +37,9 @@ def protect(book: Casebook, against: list[Path] | None) -> int:
 
 
 @data.command("import")
-@plain_errors
+@with_context()
 def import_cases(
+    context: CommandContext,
     kind: Annotated[
         str, typer.Argument(help="air-bench (Aetheria case files) or cases (JSON lines as exported here).")
     ],
@@ -55,23 +47,19 @@ def import_cases(
     against: AgainstOption = None,
     live: Annotated[bool, typer.Option("--live/--no-live", help="Use the new version at once.")] = True,
     screen: Annotated[bool, typer.Option("--screen/--no-screen", help="Ask the memory gate about every case.")] = True,
-    store: StoreOption = None,
-    policy: PolicyOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """Import cases into the library: near-duplicates merge, evaluation items are refused by name."""
     cases = _read(kind, path)
-    with Ledger.open(store, namespace) as ledger:
+    with context.open_ledger() as ledger:
         book = Casebook(ledger)
         protected = protect(book, against)
-        with guard_admission(store, policy, namespace, enabled=screen) as admit:
+        with guard_admission(context, enabled=screen) as admit:
             intake = book.offer(cases, f"import {kind} {path.name}", admit)
         if live:
             book.go_live(intake.version, by="import")
             live_library(book)  # its vectors are made and kept now, so that no verdict waits for them
         body = _summary(intake, len(cases), protected, book.live)
-    emit(body, as_json, lambda: _show(body))
+    context.emit(body, lambda: _show(body))
 
 
 def _read(kind: str, path: Path) -> list[Case]:
@@ -111,16 +99,14 @@ def _show(body: dict[str, Any]) -> None:
 
 
 @data.command("leak-check")
-@plain_errors
+@with_context()
 def leak_check(
+    context: CommandContext,
     against: AgainstOption = None,
     version: Annotated[str | None, typer.Option("--version", help="Library version; the live one by default.")] = None,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """Does the case library overlap an evaluation set? Exit code 1, and both names, when it does."""
-    with Ledger.open(store, namespace) as ledger:
+    with context.open_ledger() as ledger:
         book = Casebook(ledger)
         protect(book, against)
         cases = book.cases(version)
@@ -132,7 +118,7 @@ def leak_check(
         for leak in found:
             console.print(f"  {leak.case} overlaps {leak.item}: {leak.reason}", markup=False, highlight=False)
 
-    emit(body, as_json, show)
+    context.emit(body, show)
     if found:
         raise typer.Exit(EXIT_FLAGGED)
 

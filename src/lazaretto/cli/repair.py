@@ -8,20 +8,12 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.table import Table
 
-from lazaretto.cli.common import (
-    JsonFlag,
-    NamespaceOption,
-    PolicyOption,
-    StoreOption,
-    console,
-    emit,
-    plain_errors,
-)
-from lazaretto.cli.guard import open_guard, read_file
+from lazaretto.cli.common import console, new_table, print_table, read_file
+from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.repair.engine import Preview, plan_from_json
+from lazaretto.repair.options import make_repair
 from lazaretto.types import Event, Receipt, RepairPlan, plain
 
 MAX_PLAN_BYTES = 64_000_000
@@ -49,8 +41,9 @@ def _options(pairs: list[str], descendants: bool, max_hops: int | None) -> dict[
 
 
 @family.command("plan")
-@plain_errors
+@with_context()
 def plan_repair(
+    context: CommandContext,
     repair: Annotated[str, typer.Argument(help="Which repair, for example isolate.")] = "contain",
     item: Annotated[str, typer.Argument(help="Id of the item; or give it with --from.")] = "",
     origin: Annotated[str, typer.Option("--from", help="Id of the item to start from.")] = "",
@@ -59,31 +52,27 @@ def plan_repair(
     option: Annotated[list[str] | None, typer.Option("--option", "-o", help="name=value, of the repair's own.")] = None,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the receipt.")] = "",
     out: Annotated[Path | None, typer.Option("--out", help="Write the plan to this file, for 'repair apply'.")] = None,
-    store: StoreOption = None,
-    policy: PolicyOption = None,
-    namespace: NamespaceOption = "",
-    json: JsonFlag = False,
 ) -> None:
     """Say what a repair would do and cost; nothing is changed. 'repair plan --from ITEM' plans 'contain'."""
     if bool(item) == bool(origin):
         problem = "is given twice" if item else "is missing"
         raise InputError("item", problem, "For example: lazaretto repair plan --from ITEM")
-    with open_guard(store, policy, namespace) as guard:
+    with context.open_guard() as guard:
         chosen = _options(option or [], descendants, max_hops)
-        plan = guard.run(guard.plan(repair, item or origin, reason=reason, **chosen))
+        plan = guard.plan(item or origin, make_repair(repair, chosen), reason=reason)
     if out is not None:
         try:
             out.write_bytes(orjson.dumps(plain(plan), option=orjson.OPT_INDENT_2))
         except OSError as error:
             raise InputError("out", f"{out} cannot be written ({error.strerror})", "Choose another path") from None
-    emit(plan, json, lambda: _show_plan(plan, out))
+    context.emit(plan, lambda: _show_plan(plan, out))
 
 
 def _show_plan(plan: RepairPlan, out: Path | None) -> None:
-    table = Table("item", "action", title=f"{plan.repair} from {plan.origin}")
+    table = new_table("item", "action", title=f"{plan.repair} from {plan.origin}")
     for step in plan.steps[:50]:
         table.add_row(step.item, step.action)
-    console.print(table)
+    print_table(table)
     if len(plan.steps) > 50:
         console.print(f"... and {len(plan.steps) - 50} more")
     console.print("price: " + ", ".join(f"{name} {amount:g}" for name, amount in plan.price.items()))
@@ -92,34 +81,31 @@ def _show_plan(plan: RepairPlan, out: Path | None) -> None:
 
 
 @family.command("apply")
-@plain_errors
+@with_context()
 def apply_repair(
+    context: CommandContext,
     plan: Annotated[str, typer.Argument(help="The file 'repair plan --out' wrote; - reads standard input.")],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show each item before and after; change nothing.")
     ] = False,
-    store: StoreOption = None,
-    policy: PolicyOption = None,
-    namespace: NamespaceOption = "",
-    json: JsonFlag = False,
 ) -> None:
     """Do what a plan says, as a whole. Refused (exit code 4) when anything it rests on has changed."""
     data = sys.stdin.buffer.read(MAX_PLAN_BYTES) if plan == "-" else read_file(Path(plan), "plan", MAX_PLAN_BYTES)
     wanted = plan_from_json(data)
-    with open_guard(store, policy, namespace) as guard:
+    with context.open_guard() as guard:
         if dry_run:
-            shown = guard.run(guard.dry_run(wanted))
-            emit(shown, json, lambda: _show_preview(shown))
+            shown = guard.dry_run(wanted)
+            context.emit(shown, lambda: _show_preview(shown))
             return
-        receipt = guard.run(guard.apply(wanted))
-    emit(receipt, json, lambda: _show_receipt(receipt))
+        receipt = guard.apply(wanted)
+    context.emit(receipt, lambda: _show_receipt(receipt))
 
 
 def _show_preview(shown: tuple[Preview, ...]) -> None:
-    table = Table("item", "action", "shown before", "shown after")
+    table = new_table("item", "action", "shown before", "shown after")
     for one in shown:
         table.add_row(one.step.item, one.step.action, _yes(one.before.visible), _yes(one.after.visible))
-    console.print(table)
+    print_table(table)
 
 
 def _yes(truth: bool) -> str:
@@ -134,89 +120,77 @@ def _show_receipt(receipt: Receipt) -> None:
 
 
 @family.command("undo")
-@plain_errors
+@with_context()
 def undo_repair(
+    context: CommandContext,
     receipt: Annotated[str, typer.Argument(help="Id of the receipt.")],
-    store: StoreOption = None,
-    policy: PolicyOption = None,
-    namespace: NamespaceOption = "",
-    json: JsonFlag = False,
 ) -> None:
     """Put everything back as it was before a repair."""
-    with open_guard(store, policy, namespace) as guard:
-        undone = guard.run(guard.undo(receipt))
-    emit(undone, json, lambda: _show_receipt(undone))
+    with context.open_guard() as guard:
+        undone = guard.undo(receipt)
+    context.emit(undone, lambda: _show_receipt(undone))
 
 
 @family.command("list")
-@plain_errors
+@with_context()
 def list_repairs(
-    store: StoreOption = None, policy: PolicyOption = None, namespace: NamespaceOption = "", json: JsonFlag = False
+    context: CommandContext,
 ) -> None:
     """Every repair so far."""
-    with open_guard(store, policy, namespace) as guard:
-        found = guard.run(guard.receipts())
+    with context.open_guard() as guard:
+        found = guard.receipts()
 
     def show() -> None:
-        table = Table("receipt", "repair", "origin", "items", "undone", "reason")
+        table = new_table("receipt", "repair", "origin", "items", "undone", "reason")
         for one in found:
             plan = one.plan
             table.add_row(one.id, plan.repair, plan.origin, str(len(plan.steps)), _yes(one.undone), plan.reason[:80])
-        console.print(table, markup=False)
+        print_table(table)
 
-    emit(found, json, show)
+    context.emit(found, show)
 
 
-@plain_errors
+@with_context()
 def release(
+    context: CommandContext,
     item: ItemArgument,
     descendants: Annotated[bool, typer.Option("--descendants", help="Release what was made from it too.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the receipt.")] = "",
-    store: StoreOption = None,
-    policy: PolicyOption = None,
-    namespace: NamespaceOption = "",
-    json: JsonFlag = False,
 ) -> None:
     """Bring a held item back into recall, and off the block list."""
-    with open_guard(store, policy, namespace) as guard:
-        receipt = guard.run(guard.release(item, reason=reason, descendants=descendants))
-    emit(receipt, json, lambda: _show_receipt(receipt))
+    with context.open_guard() as guard:
+        receipt = guard.release(item, reason=reason, descendants=descendants)
+    context.emit(receipt, lambda: _show_receipt(receipt))
 
 
-@plain_errors
+@with_context()
 def label(
+    context: CommandContext,
     item: ItemArgument,
     label: Annotated[str, typer.Argument(help="harmful or benign.")],
     by: ByOption,
-    store: StoreOption = None,
-    policy: PolicyOption = None,
-    namespace: NamespaceOption = "",
-    json: JsonFlag = False,
 ) -> None:
     """Say what an item truly is: harmful items are held and listed, benign ones released."""
-    with open_guard(store, policy, namespace) as guard:
-        event = guard.run(guard.label(item, label, by))  # type: ignore[arg-type]  # any other word is an InputError
-    _said(event, json)
+    with context.open_guard() as guard:
+        event = guard.label(item, label, by=by)  # type: ignore[arg-type]  # any other word is an InputError
+    _said(context, event)
 
 
-@plain_errors
+@with_context()
 def appeal(
+    context: CommandContext,
     item: ItemArgument,
     by: ByOption,
     reason: Annotated[str, typer.Option("--reason", help="Why the ruling is wrong.")],
-    store: StoreOption = None,
-    policy: PolicyOption = None,
-    namespace: NamespaceOption = "",
-    json: JsonFlag = False,
 ) -> None:
     """Dispute the ruling on an item. It holds until a person labels or releases the item."""
-    with open_guard(store, policy, namespace) as guard:
-        event = guard.run(guard.appeal(item, by, reason))
-    _said(event, json)
+    with context.open_guard() as guard:
+        event = guard.appeal(item, reason, by=by)
+    _said(context, event)
 
 
-def _said(event: Event, as_json: bool) -> None:
-    emit(event, as_json, lambda: console.print(f"recorded: {event.kind.value} {event.subject}", highlight=False))
+def _said(context: CommandContext, event: Event) -> None:
+    context.emit(event, lambda: console.print(f"recorded: {event.kind.value} {event.subject}", highlight=False))
 
 
 def register(app: typer.Typer) -> None:

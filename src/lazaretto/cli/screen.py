@@ -15,7 +15,7 @@ import typer
 
 from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, JsonFlag, console, emit, errors, plain_errors
 from lazaretto.errors import InputError
-from lazaretto.ingest.raw_input import RawInput, read
+from lazaretto.ingest.raw_input import RawInput, read_observation
 from lazaretto.policy import Limits
 from lazaretto.types import Channel, Observation, Ruling, Verdict, plain
 
@@ -66,7 +66,7 @@ def _observation(data: dict[str, Any], item: str, parents: Any, number: int) -> 
             data.get("agent") or "unknown", data.get("channel") or Channel.MEMORY, data.get("text") or "", None, fields,
             parents, data.get("source"), clock,
         )  # fmt: skip
-        made = read(raw, "screen", Limits())
+        made = read_observation(raw, "screen", Limits())
     except InputError as error:
         raise InputError(f"line {number}: {error.field}", error.problem, error.fix) from None
     return Observation(
@@ -110,14 +110,14 @@ class Screening:
         return [self._text.judge(o, one) for o, one in zip(observations, screened, strict=True)]
 
     def _judge_records(self, observations: list[Observation]) -> list[Verdict]:
-        from lazaretto.gates.memory.gate import record_verdict, told_success
+        from lazaretto.gates.memory.gate import record_verdict, stated_success
         from lazaretto.gates.memory.record_model import shared_model
         from lazaretto.gates.memory.record_screener import RecordScreener, embed_fields
 
         self._records = self._records or RecordScreener(shared_model())
         vectors = embed_fields([o.fields for o in observations if o.fields is not None])
         agents, names = [o.agent for o in observations], [o.id for o in observations]
-        parents, success = [o.parents for o in observations], [told_success(o) for o in observations]
+        parents, success = [o.parents for o in observations], [stated_success(o) for o in observations]
         judged = self._records.screen_many(agents, vectors, names, parents, success)
         return [record_verdict(o, one, Ruling.QUARANTINE) for o, one in zip(observations, judged, strict=True)]
 
@@ -196,7 +196,7 @@ def screen(
     if (text is None) == (batch is None):
         raise InputError("screen", "needs either --text or --batch", "For example: lazaretto screen --text '...'")
     if text is not None:
-        made = read(RawInput("unknown", Channel.MEMORY, text, source=source), "screen", Limits())
+        made = read_observation(RawInput("unknown", Channel.MEMORY, text, source=source), "screen", Limits())
         verdict, ms = Screening().judge([made])[0]
         emit(_answer(verdict, ms), json, lambda: _show(verdict))
         raise typer.Exit(EXIT_FLAGGED if verdict.ruling > Ruling.WARN else 0)

@@ -11,12 +11,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from lazaretto.cli.common import JsonFlag, NamespaceOption, PolicyOption, StoreOption, console, emit, plain_errors
+from lazaretto.cli.common import console, print_table
+from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.drawing import export
-from lazaretto.provenance.drawing.canvas import showable
+from lazaretto.provenance.drawing.labels import showable
 from lazaretto.provenance.drawing.subgraph import Subgraph
 from lazaretto.provenance.graph import ProvenanceGraph
 
@@ -74,8 +75,10 @@ def _report(graph: ProvenanceGraph, item: str, policy: Policy, history: bool) ->
 
 def _rows(title: str, rows: Any, texts: dict[str, str]) -> Table:
     table = Table(title=f"{title} ({len(rows)})", title_justify="left", box=None, pad_edge=False)
-    for column in ("hops", "time", "id", "text"):
-        table.add_column(column, justify="right" if column == "hops" else "left", overflow="ellipsis", no_wrap=True)
+    table.add_column("hops", justify="right", no_wrap=True)
+    table.add_column("time", no_wrap=True)
+    table.add_column("id", overflow="fold", min_width=28)  # a whole id, while there is room for it
+    table.add_column("text", overflow="ellipsis", no_wrap=True)
     for row in rows[:SHOWN]:
         # Text, not str: an id must not be read as markup, nor send control codes to the terminal
         words = Text(showable(texts.get(row.id, ""), 60))
@@ -102,7 +105,7 @@ def _show(report: dict[str, Any], texts: dict[str, str]) -> None:
     ):
         if len(rows):
             console.print()
-            console.print(_rows(title, rows, texts))
+            print_table(_rows(title, rows, texts))
 
 
 def _write(subgraph: Subgraph, style: Format, out: Path | None) -> None:
@@ -118,46 +121,41 @@ def _write(subgraph: Subgraph, style: Format, out: Path | None) -> None:
         raise InputError("out", f"cannot write {str(out)!r}: {error.strerror}", "Choose another place") from None
 
 
-@plain_errors
+@with_context()
 def trace(
+    context: CommandContext,
     item: Annotated[str, typer.Argument(help="Id of an item or decision.")],
     style: Annotated[Format | None, typer.Option("--format", help="How to write it; --out x.svg implies svg.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write a drawing here; .png needs the plot extra.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a drawing here; .svg and .png need the plot extra.")] = None,
     history: Annotated[bool, typer.Option("--history", help="Also what repairs have stopped since.")] = False,
     limit: Annotated[int, typer.Option(help="Most items in a drawing, nearest first.")] = 120,
-    store: StoreOption = None,
-    policy: PolicyOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """Show where an item came from and what it reached, or draw it."""
     kinds = {".json": Format.JSON, ".dot": Format.DOT, ".gv": Format.DOT, ".mmd": Format.MERMAID}
     if style is None and out is not None:
         style = kinds.get(out.suffix, Format.SVG)
-    with Ledger.open(store, namespace, create=False) as ledger:
+    with context.open_ledger(create=False) as ledger:
         graph = ProvenanceGraph(ledger)
         texts = _texts(ledger, graph, item, limit)
         if style is not None and style is not Format.TEXT:
             _write(graph.subgraph(item, limit=limit, texts=texts), style, out)
             if out is None:
                 return
-            emit({"written": str(out)}, as_json, lambda: console.print(f"wrote {out}", markup=False))
+            context.emit({"written": str(out)}, lambda: console.print(f"wrote {out}", markup=False))
             return
-        report = _report(graph, item, Policy.load(policy) if policy else Policy(), history)
-        emit(report, as_json, lambda: _show(report, texts))
+        report = _report(graph, item, context.policy, history)
+        context.emit(report, lambda: _show(report, texts))
 
 
-@plain_errors
+@with_context()
 def contacts(
+    context: CommandContext,
     agent: Annotated[str, typer.Argument(help="Name of an agent.")],
     since: Annotated[str | None, typer.Option(help="First moment: a date and time (UTC) or seconds.")] = None,
     until: Annotated[str | None, typer.Option(help="Last moment, likewise.")] = None,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
-    as_json: JsonFlag = False,
 ) -> None:
     """List whom an agent read and who read it."""
-    with Ledger.open(store, namespace, create=False) as ledger:
+    with context.open_ledger(create=False) as ledger:
         met = ProvenanceGraph(ledger).contacts(agent, moment(since, "since"), moment(until, "until"))
 
     def show() -> None:
@@ -167,9 +165,9 @@ def contacts(
         for one in met:
             way = "read what it wrote" if one.direction == "in" else "was read by"
             table.add_row(clock(one.time), way, Text(showable(one.agent)), Text(showable(one.item)))
-        console.print(table)
+        print_table(table)
 
-    emit({"agent": agent, "contacts": met}, as_json, show)
+    context.emit({"agent": agent, "contacts": met}, show)
 
 
 def register(app: typer.Typer) -> None:

@@ -15,12 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from PIL.Image import Image
 from pydantic import Field
 
+from lazaretto.errors import UnreadablePicture
 from lazaretto.gates.normalization import fold
+from lazaretto.gates.picture_hash import PerceptualHash, pixel_digest
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Fingerprint
-from lazaretto.pictures import PerceptualHash, Unreadable, decode, pixel_digest
+from lazaretto.pictures import first_frame
 from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
@@ -180,11 +183,11 @@ class BlocklistGate:
                 yield Match(LOOK, known.item, self.settings.near_picture, detail)
 
     @staticmethod
-    def _decoded(observation: Observation, context: GateContext) -> Any:
+    def _decoded(observation: Observation, context: GateContext) -> Image | None:
         """The picture, or None where it cannot be decoded: that is the structural gate's finding, not ours."""
         try:
-            return decode(context.ledger.blob(str(observation.image)), context.limits.max_pixels)
-        except Unreadable:
+            return first_frame(context.ledger.blob(str(observation.image)), context.limits)
+        except UnreadablePicture:
             return None
 
 

@@ -7,15 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from lazaretto.policy import Limits
+from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.types import Channel, Observation, Ruling, Verdict
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
     from lazaretto.provenance.graph import ProvenanceGraph
-
-
-DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)

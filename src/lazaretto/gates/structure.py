@@ -17,9 +17,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lazaretto import pictures
+from lazaretto.errors import UnreadablePicture
 from lazaretto.gates.normalization import CONFUSABLE
+from lazaretto.gates.picture_end import bytes_after_end
 from lazaretto.gates.protocol import GateContext
-from lazaretto.policy import CLOSED, RulingWord, read_settings
+from lazaretto.policy import CLOSED, Limits, RulingWord, read_settings
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 
@@ -91,7 +93,7 @@ class StructureGate:
         findings = list(text_findings(observation.text, self.settings))
         if observation.image is not None:
             data = context.ledger.blob(observation.image)
-            findings += picture_findings(data, context.limits.max_pixels, self.settings)
+            findings += picture_findings(data, context.limits, self.settings)
         worst = max(findings, key=lambda finding: finding.ruling, default=None)
         ruling = worst.ruling if worst else Ruling.ALLOW
         risk, interval = RISK[ruling]
@@ -275,18 +277,17 @@ _OTHER_FILES = (
 )
 
 
-def picture_findings(data: bytes, max_pixels: int, settings: StructureSettings) -> Iterator[Defect]:
-    """What is wrong with the form of a picture; nothing past the limit is ever decoded."""
+def picture_findings(data: bytes, limits: Limits, settings: StructureSettings) -> Iterator[Defect]:
+    """What is wrong with the form of a picture; nothing past the limits is ever decoded."""
     try:
-        header = pictures.header(data, max_pixels)
-        pictures.decode(data, max_pixels)
-    except pictures.Unreadable as fault:
-        yield Defect(fault.rule, Ruling.BLOCK, Evidence("fault", str(fault), {"bytes": len(data)}))
+        header = pictures.decode(data, limits).header
+    except UnreadablePicture as fault:
+        yield Defect(fault.rule, Ruling.BLOCK, Evidence("fault", fault.problem, {"bytes": len(data)}))
         return
     facts = {"format": header.format, "width": header.width, "height": header.height}
     if header.animated:
         yield Defect("animated", settings.animated, Evidence("measure", "the picture has several frames", facts))
-    extra = pictures.after_the_end(data, header.format)
+    extra = bytes_after_end(data, header.format)
     if not extra:
         return
     tail = data[len(data) - extra :]

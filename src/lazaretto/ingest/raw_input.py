@@ -15,13 +15,12 @@ from typing import Any, TypeVar
 import orjson
 
 from lazaretto.errors import InputError, TooLarge
+from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Limits
 from lazaretto.types import Channel, MemoryFields, Observation, SourceClass, plain
 
 Word = TypeVar("Word", Channel, SourceClass)
 
-MAX_NAME = 256
-"""Longest name of an agent or namespace, in characters."""
 USUAL_SOURCE = {
     Channel.MESSAGE: SourceClass.AGENT_MESSAGE,
     Channel.MEMORY: SourceClass.MODEL_INFERENCE,
@@ -47,21 +46,21 @@ class RawInput:
     time: float | None = None
 
 
-def read(raw: RawInput, namespace: str, limits: Limits) -> Observation:
+def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observation:
     """The observation for some raw input. A picture is checked here; its digest is known once the ledger has it."""
     if raw.image is not None:
         check_image(raw.image, limits.max_image_bytes)
     text = read_text(raw.text, limits.max_text_bytes)
     fields = read_fields(raw.fields, limits.max_fields_bytes)
-    if not text and raw.image is None and fields is None:
+    if not text.strip() and raw.image is None and fields is None:
         raise InputError("text", "is empty, and there is neither a picture nor a record", "Give one of them")
     channel = read_word(Channel, raw.channel, "channel")
     return Observation(
-        agent=read_name(raw.agent, "agent"),
+        agent=check_name(raw.agent, "agent", printable=True),
         channel=channel,
         text=text,
         fields=fields,
-        parents=read_ids(raw.parents, limits.max_parents, "parents"),
+        parents=check_ids(raw.parents, "parents", limits.max_parents),
         source=USUAL_SOURCE[channel] if raw.source is None else read_word(SourceClass, raw.source, "source"),
         namespace=namespace,
         time=clock.time() if raw.time is None else raw.time,
@@ -155,28 +154,6 @@ def _tag(tag: Any) -> str:
     if not isinstance(tag, str):
         raise InputError("fields.tags", f"holds {type(tag).__name__}, not text", "Give a sequence of words")
     return tag
-
-
-def read_ids(ids: Sequence[str], limit: int, field: str) -> tuple[str, ...]:
-    """Item ids, each once, in order."""
-    if isinstance(ids, str) or not isinstance(ids, Sequence):
-        raise InputError(field, f"is {type(ids).__name__}, not a list of ids", "Give a list of item ids")
-    if len(ids) > limit:
-        raise TooLarge(field, len(ids), limit)
-    return tuple(dict.fromkeys(read_name(one, field) for one in ids))
-
-
-def read_name(value: str, field: str) -> str:
-    """A name that can be stored and printed."""
-    if not isinstance(value, str):
-        raise InputError(field, f"is {type(value).__name__}, not text", "Give a name")
-    if not value.strip():
-        raise InputError(field, "is empty", "Give a name")
-    if len(value) > MAX_NAME:
-        raise TooLarge(field, len(value), MAX_NAME)
-    if not value.isprintable():
-        raise InputError(field, f"{value!r} holds characters that cannot be printed", "Use ordinary letters and digits")
-    return value
 
 
 def read_word(kind: type[Word], value: Word | str, field: str) -> Word:

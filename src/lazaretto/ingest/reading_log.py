@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WINDOW = 10_000
 """How many events a newly opened guard looks back."""
 _KINDS = (EventKind.RETRIEVED, EventKind.SENT, EventKind.SEEN, EventKind.REPORTED)
-Shelf = dict[str, None]
+ItemIds = dict[str, None]
 """Item ids, oldest first, each once."""
 
 
@@ -30,43 +30,43 @@ class ReadingLog:
         self._messages = messages
         self._seq: int | None = None
         self._lock = threading.Lock()
-        self._since_memory: defaultdict[str, Shelf] = defaultdict(dict)
-        self._since_decision: defaultdict[str, Shelf] = defaultdict(dict)
+        self._since_memory: defaultdict[str, ItemIds] = defaultdict(dict)
+        self._since_decision: defaultdict[str, ItemIds] = defaultdict(dict)
 
     def before_memory(self, agent: str, limit: int) -> tuple[str, ...]:
         """What the agent read since its last memory, the most recent ``limit`` of it."""
-        return self._shelf(self._since_memory, agent, limit)
+        return self._newest(self._since_memory, agent, limit)
 
     def before_decision(self, agent: str, limit: int) -> tuple[str, ...]:
         """What the agent read since its last reported decision, the most recent ``limit`` of it."""
-        return self._shelf(self._since_decision, agent, limit)
+        return self._newest(self._since_decision, agent, limit)
 
-    def _shelf(self, shelves: defaultdict[str, Shelf], agent: str, limit: int) -> tuple[str, ...]:
+    def _newest(self, logs: defaultdict[str, ItemIds], agent: str, limit: int) -> tuple[str, ...]:
         with self._lock:
             self._follow()
-            return tuple(shelves[agent])[-limit:] if limit else ()
+            return tuple(logs[agent])[-limit:] if limit else ()
 
     def _follow(self) -> None:
         if self._seq is None:
             self._seq = max(0, self._ledger.head().seq - WINDOW)
         for event in self._ledger.events(after=self._seq, kinds=_KINDS):
-            self._take(event)
+            self._follow_event(event)
             self._seq = event.seq
 
-    def _take(self, event: Event) -> None:
+    def _follow_event(self, event: Event) -> None:
         body = event.body or {}
         if event.kind is EventKind.RETRIEVED:
-            self._read(event.agent, event.subject)
+            self._add(event.agent, event.subject)
         elif event.kind is EventKind.SENT and self._messages:
-            self._read(str(body.get("to", "")), event.subject)
+            self._add(str(body.get("to", "")), event.subject)
         elif event.kind is EventKind.SEEN and body.get("channel") == Channel.MEMORY.value:
             self._since_memory.pop(event.agent, None)
         elif event.kind is EventKind.REPORTED:
             self._since_decision.pop(event.agent, None)
 
-    def _read(self, agent: str, item: str) -> None:
-        for shelf in (self._since_memory[agent], self._since_decision[agent]):
-            shelf.pop(item, None)  # read again: it moves to the end
-            shelf[item] = None
-            if len(shelf) > WINDOW:
-                del shelf[next(iter(shelf))]
+    def _add(self, agent: str, item: str) -> None:
+        for log in (self._since_memory[agent], self._since_decision[agent]):
+            log.pop(item, None)  # read again: it moves to the end
+            log[item] = None
+            if len(log) > WINDOW:
+                del log[next(iter(log))]

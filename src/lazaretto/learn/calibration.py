@@ -22,10 +22,11 @@ from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, play, remember
 from lazaretto.errors import InputError
+from lazaretto.files import write_file
 from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.flp import QUANTILE, FlpSettings, FlpThresholds, take_readings
 from lazaretto.gates.foresight.gauge import Gauge, Reading, Scale, Scales, beside_the_point, collapse, misnamed
-from lazaretto.gates.foresight.monitor import ordinary, talk
+from lazaretto.gates.foresight.monitor import ordinary_rehearsal, talk
 
 SUSPICIOUS = 0.90
 """Quantile of benign pull from which a memory is rehearsed in full."""
@@ -88,9 +89,7 @@ class MonitorCalibration:
 def save(calibration: FlpCalibration | MonitorCalibration, path: Path) -> None:
     """Write a calibration as one JSON file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_bytes(orjson.dumps(calibration.to_json(), option=orjson.OPT_SERIALIZE_NUMPY))
-    part.replace(path)
+    write_file(path, orjson.dumps(calibration.to_json(), option=orjson.OPT_SERIALIZE_NUMPY))
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -169,7 +168,7 @@ async def calibrate_monitor(
     rng = random.Random(f"calibrate watch:{seed}")
     said = await backend.plan(agents)
     plans = tuple(s.text for s in said if not s.fault and s.text)[:PLANS]
-    reference = tuple(agent.album.album_items[1:] for agent in agents[:REFERENCE_ALBUMS])
+    reference = tuple(agent.album.items[1:] for agent in agents[:REFERENCE_ALBUMS])
     gauge = Gauge(plans, tuple(album for album in reference if album))
     held = {k.key: (k, agent) for agent in agents[REFERENCE_ALBUMS:] for k in agent.album}
     known = {k.key for album in gauge.albums for k in album}
@@ -177,7 +176,7 @@ async def calibrate_monitor(
     readings = []
     shown = [album_item for album_item, _ in queue]
     pulls, apart = await gauge.pulls(shown, backend), misnamed(shown, backend)
-    spoken = await talk([ordinary(album_item, agent) for album_item, agent in queue], personas, backend, rng)
+    spoken = await talk([ordinary_rehearsal(album_item, agent) for album_item, agent in queue], personas, backend, rng)
     for album_item, pull, far, words in zip(shown, pulls, apart, spoken, strict=True):
         beside = beside_the_point(words, album_item.title, backend)
         readings.append(Reading(pull, collapse(words, backend), beside, words, far))

@@ -24,7 +24,7 @@ _CUE_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class LabelledContent:
-    """a content item whose truth is known."""
+    """Content whose truth is known."""
 
     content: Content
     truth: Label
@@ -65,9 +65,9 @@ async def extract_lesson(failed: FailedCase) -> Case:
     """
     right = "strict" if failed.truth is Label.UNSAFE else "loose"
     cues: list[str] = []
-    for turn in failed.report.get("transcript", ()):
-        if turn["role"] == right:
-            cues += [f"“{quote[:_CUE_CHARS]}”" for quote in turn["quotes"]]
+    for speech in failed.report.get("transcript", ()):
+        if speech["role"] == right:
+            cues += [f"“{quote[:_CUE_CHARS]}”" for quote in speech["quotes"]]
     for precedent in failed.report.get("precedents", ()):
         if precedent["label"] == failed.truth.value:
             cues.append(f"like: {precedent['summary'][:_CUE_CHARS]}")
@@ -100,11 +100,11 @@ class ChatCurator:
             f"Round {t['round']}, {t['role']}, {t['score']:.2f}: {t['argument'][:600]}"
             for t in failed.report.get("transcript", ())
         )
-        file = prompts.opening(prepared, quoter, 8_000)
+        file = prompts.content_file(prepared, quoter, 8_000)
         debate = quoter.block("debate", log or "no debate was recorded")
-        duty = prompts.curator_duty(failed.truth.value, failed.ruled.value)
-        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{debate}\n\n{duty}"))
-        answer, _, _, _ = await self.role_model.ask(asked, parsing.CuratorAnswer, parsing.read_curator)
+        instructions = prompts.curator_instructions(failed.truth.value, failed.ruled.value)
+        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{debate}\n\n{instructions}"))
+        answer = (await self.role_model.ask(asked, parsing.CuratorAnswer)).answer
         plain = await extract_lesson(failed)
         if answer is None:
             return plain
@@ -120,7 +120,7 @@ async def curate(wrong: Sequence[FailedCase], writer: Writer = extract_lesson) -
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How a table did on labelled items; every item counts, an undecided one as it was labelled by the stand-in."""
+    """How a panel did on labelled items; every item counts, an undecided one as it was labelled by the stand-in."""
 
     items: int
     true_positive: int
@@ -165,10 +165,10 @@ async def preview(
 
 
 async def _labels(
-    table: Panel, sample: Sequence[LabelledContent], settings: DebateSettings
+    panel: Panel, sample: Sequence[LabelledContent], settings: DebateSettings
 ) -> dict[str, tuple[Label, bool]]:
     found: dict[str, tuple[Label, bool]] = {}
-    async for content, outcome in hold_debates(table, (s.content for s in sample), settings, at_once=8):
+    async for content, outcome in hold_debates(panel, (s.content for s in sample), settings, at_once=8):
         if isinstance(outcome, Transcript):
             found[content.id] = (outcome.finding.label, bool(outcome.finding.undecided))
         else:

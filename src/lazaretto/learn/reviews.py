@@ -51,6 +51,6 @@ def _report(decision: Mapping[str, Any]) -> dict[str, Any]:
         for evidence in verdict.get("evidence", ())
         if evidence.get("kind") == "span" and "quote" in evidence.get("data", {})
     ]
-    turn = {"role": "strict", "round": 1, "score": float(decision.get("risk", 0.5)), "argument": "", "quotes": quotes}
+    speech = {"role": "strict", "round": 1, "score": float(decision.get("risk", 0.5)), "argument": "", "quotes": quotes}
     taxonomy = [t for verdict in decision.get("verdicts", ()) for t in verdict.get("taxonomy", ())]
-    return {"rule": decision.get("rule", ""), "transcript": [turn] if quotes else [], "taxonomy": taxonomy}
+    return {"rule": decision.get("rule", ""), "transcript": [speech] if quotes else [], "taxonomy": taxonomy}

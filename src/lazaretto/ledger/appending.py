@@ -15,7 +15,7 @@ from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edge_fields
 from lazaretto.ledger.encoding import GENESIS, Linker, body_digest, fresh_salts
 from lazaretto.ledger.event_rows import EventRow, EventRows
-from lazaretto.ledger.gc_pause import paused_for
+from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import CHANGING, FIELDS, changes_of
 from lazaretto.ledger.schema import blob_refs, edges, events, heads, items
 from lazaretto.types import Channel, EventKind
@@ -106,7 +106,7 @@ def link_batch(linker: Linker, head: tuple[int, int, bytes], batch: Batch) -> li
     return list(zip(*columns, strict=True))
 
 
-class Derived:
+class DerivedTables:
     """Collects what a run of events means for items, edges and the search index, and writes it in few statements."""
 
     def __init__(self, tenant: int) -> None:
@@ -116,7 +116,7 @@ class Derived:
         self._edges: list[tuple[Any, ...]] = []
         self._texts: list[tuple[int, str]] = []
 
-    def take(
+    def add_event(
         self, seq: int, kind: EventKind, subject: str, agent: str, time: float, body: Mapping[str, Any] | None
     ) -> None:
         """Note what an event adds and changes."""
@@ -173,7 +173,7 @@ def append_batch(connection: sa.Connection, linker: Linker, namespace: str, batc
     head = lock_head(connection, namespace)
     assert head is not None
     check_references(connection, head[0], namespace, batch)
-    with paused_for(len(batch.kinds)):
+    with gc_paused(len(batch.kinds)):
         return write_batch(connection, linker, namespace, head, batch)
 
 
@@ -183,8 +183,8 @@ def write_batch(
     """Append a batch whose references are known to be good after ``head``."""
     rows = link_batch(linker, head, batch)
     write_events(connection, rows)
-    derived = Derived(head[0])
+    derived = DerivedTables(head[0])
     columns = (batch.kinds, batch.subjects, batch.agents, batch.times, batch.bodies)
-    deque(map(derived.take, range(head[1] + 1, head[1] + 1 + len(rows)), *columns), maxlen=0)
+    deque(map(derived.add_event, range(head[1] + 1, head[1] + 1 + len(rows)), *columns), maxlen=0)
     derived.write(connection)
     return EventRows(namespace, rows)

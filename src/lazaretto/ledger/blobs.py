@@ -36,7 +36,7 @@ def put(connection: sa.Connection, tenant: int, data: bytes) -> str:
 
 
 # made once: building the statement cost more than running it
-_OWN = (
+_OWN_BLOB = (
     sa.select(blobs.c.data)
     .join(blob_refs, blob_refs.c.digest == blobs.c.digest)
     .where(blob_refs.c.tenant == sa.bindparam("tenant"), blobs.c.digest == sa.bindparam("digest"))
@@ -45,7 +45,7 @@ _OWN = (
 
 def get(connection: sa.Connection, tenant: int | None, digest: str) -> bytes | None:
     """The bytes at ``digest`` if this tenant put them."""
-    data = connection.execute(_OWN, {"tenant": tenant, "digest": digest}).scalar()
+    data = connection.execute(_OWN_BLOB, {"tenant": tenant, "digest": digest}).scalar()
     return None if data is None else bytes(data)
 
 

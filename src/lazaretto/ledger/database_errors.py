@@ -27,7 +27,7 @@ _POSTGRES_AWAY = ("08", "28", "3D", "40", "53", "55", "57", "58")
 _POSTGRES_DAMAGED = ("42", "XX")
 
 
-def is_passing(error: exc.DBAPIError) -> bool:
+def is_transient(error: exc.DBAPIError) -> bool:
     """Whether the same transaction may well succeed at once on a fresh connection: nothing of it was kept."""
     return error.connection_invalidated or str(getattr(error.orig, "sqlstate", ""))[:2] == "40"
 

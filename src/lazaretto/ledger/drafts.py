@@ -9,7 +9,8 @@ from operator import attrgetter
 from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.ledger.encoding import check_name, check_names, check_times, decode_body, encode_body
+from lazaretto.ledger.encoding import check_times, decode_body, encode_body
+from lazaretto.names import check_name, check_names
 from lazaretto.types import Channel, Draft, EventKind, MemoryFields, Observation, Ruling, SourceClass, plain
 
 _CHANNELS = frozenset(c.value for c in Channel)
@@ -126,7 +127,7 @@ def check_drafts(drafts: Sequence[Draft], namespace: str) -> Batch:
     kinds = _check_kinds(found_kinds)
     subjects, times = check_names(found_subjects, "subject"), check_times(found_times)
     agents = _check_agents(found_agents, kinds)
-    rests = _References()
+    named = _References()
     bodies: list[Mapping[str, Any]] = []
     raws: list[bytes] = []
     for kind, subject, draft in zip(kinds, subjects, drafts, strict=True):
@@ -134,21 +135,21 @@ def check_drafts(drafts: Sequence[Draft], namespace: str) -> Batch:
         if kind is _SEEN:
             body = _seen_body(draft, namespace)
             raw = encode_body(body)
-            rests.bring(subject, body)
+            named.add_item(subject, body)
         elif kind is _RETRIEVED and type(body) is dict and not body:
             # the most frequent kind: it names nothing but its subject, and most reads carry no body at all
             raw = b"{}"
-            if subject not in rests.new:
-                rests.items[subject] = "subject"
+            if subject not in named.new:
+                named.items[subject] = "subject"
         else:
             raw = encode_body(body)
             body = decode_body(raw)
-            rests.name(kind, subject, body)
+            named.add_event(kind, subject, body)
         bodies.append(body)
         raws.append(raw)
     return Batch(
         kinds, subjects, agents, times, bodies, raws,
-        rests.items, rests.decisions, frozenset(rests.new), frozenset(rests.images),
+        named.items, named.decisions, frozenset(named.new), frozenset(named.images),
     )  # fmt: skip
 
 
@@ -162,7 +163,7 @@ class _References:
         self.decisions: dict[str, str] = {}
         self._reported: set[str] = set()
 
-    def bring(self, subject: str, body: Mapping[str, Any]) -> None:
+    def add_item(self, subject: str, body: Mapping[str, Any]) -> None:
         """A new item, with a body that was checked."""
         new, items = self.new, self.items
         for parent in body.get("parents", ()):
@@ -175,7 +176,7 @@ class _References:
         if image is not None:
             self.images.add(image)
 
-    def name(self, kind: EventKind, subject: str, body: Mapping[str, Any]) -> None:
+    def add_event(self, kind: EventKind, subject: str, body: Mapping[str, Any]) -> None:
         """Any other event."""
         if kind is _RULED and body.get("ruling") not in _RULINGS:
             words = ", ".join(sorted(_RULINGS))

@@ -20,8 +20,6 @@ from lazaretto.errors import InputError, TooLarge
 GENESIS = bytes(32)
 """What the first event of a namespace carries as the hash of the one before it."""
 SALT_BYTES = 16
-MAX_NAME = 512
-"""Longest id, agent or namespace, in characters."""
 MAX_BODY = 512 * 1024 * 1024
 """Largest body in bytes; both databases take it (their own limits are near 1 GB)."""
 
@@ -31,38 +29,6 @@ _SALT = struct.Struct(f"{SALT_BYTES}s")
 
 OpenEvent = tuple[str, str, str, float, bytes]
 """What is hashed of an event beside its number and its forerunner: kind, subject, agent, time and its body's digest."""
-
-
-def check_name(value: object, field: str, *, empty: bool = False) -> str:
-    """``value`` if it can be an id, an agent or a namespace in every store; else an error that names ``field``."""
-    if type(value) is str and value.isascii() and 0 < len(value) <= MAX_NAME and "\0" not in value:
-        return value  # nearly every name, without the questions below
-    if not isinstance(value, str):
-        raise InputError(field, f"is {type(value).__name__}, not text")
-    if not value:
-        if empty:
-            return value
-        raise InputError(field, "is empty")
-    if len(value) > MAX_NAME:
-        raise TooLarge(field, len(value), MAX_NAME)
-    if "\0" in value:
-        raise InputError(field, "holds a NUL character", "Remove it")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InputError(field, "is not valid Unicode (a lone surrogate)", "Decode it with errors='replace'") from None
-    return value
-
-
-def check_names(values: Sequence[Any], field: str) -> Sequence[str]:
-    """``check_name`` of many at once: whole columns are asked the questions, and single names only when one fails."""
-    if set(map(type, values)) == {str}:
-        # a NUL between the names: one more of them means that a name holds one
-        joined = "\0".join(values)
-        lengths = list(map(len, values))
-        if joined.isascii() and joined.count("\0") == len(values) - 1 and min(lengths) and max(lengths) <= MAX_NAME:
-            return values
-    return [check_name(value, field) for value in values]
 
 
 def check_times(values: Sequence[Any]) -> Sequence[float]:
@@ -88,7 +54,7 @@ def check_time(value: object, field: str = "time") -> float:
     return seconds
 
 
-def _faults(value: Any, path: str) -> InputError | None:
+def _first_fault(value: Any, path: str) -> InputError | None:
     """Why ``value`` cannot be JSON, naming the place; None when nothing is wrong with it."""
     if isinstance(value, str):
         try:
@@ -102,12 +68,12 @@ def _faults(value: Any, path: str) -> InputError | None:
         for key, inner in value.items():
             if not isinstance(key, str):
                 return InputError(path, f"has the key {key!r}, which is not text")
-            fault = _faults(key, f"{path} (a key)") or _faults(inner, f"{path}.{key}")
+            fault = _first_fault(key, f"{path} (a key)") or _first_fault(inner, f"{path}.{key}")
             if fault:
                 return fault
         return None
     if isinstance(value, (list, tuple)):
-        return next((fault for i, inner in enumerate(value) if (fault := _faults(inner, f"{path}[{i}]"))), None)
+        return next((fault for i, inner in enumerate(value) if (fault := _first_fault(inner, f"{path}[{i}]"))), None)
     if value is None or isinstance(value, (bool, int)):
         return None
     return InputError(path, f"is {type(value).__name__}, not JSON data")
@@ -126,9 +92,9 @@ def encode_body(body: Mapping[str, Any], field: str = "body") -> bytes:
     try:
         raw = orjson.dumps(body, default=_mapping)
     except (TypeError, RecursionError) as error:
-        raise (_deep_faults(body, field) or InputError(field, f"cannot be written as JSON: {error}")) from None
+        raise (_fault_in_body(body, field) or InputError(field, f"cannot be written as JSON: {error}")) from None
     if b"null" in raw:  # the writer turns NaN into null without a word
-        fault = _deep_faults(body, field)
+        fault = _fault_in_body(body, field)
         if fault:
             raise fault
     if len(raw) > MAX_BODY:
@@ -136,9 +102,9 @@ def encode_body(body: Mapping[str, Any], field: str = "body") -> bytes:
     return raw
 
 
-def _deep_faults(body: Mapping[str, Any], field: str) -> InputError | None:
+def _fault_in_body(body: Mapping[str, Any], field: str) -> InputError | None:
     try:
-        return _faults(body, field)
+        return _first_fault(body, field)
     except RecursionError:
         return InputError(field, "is nested too deeply")
 

@@ -30,7 +30,7 @@ _WITH_CONTENT = (
     EventKind.NOTED,
 )
 """Kinds whose body may quote what is to be forgotten; the others name only ids."""
-_KEPT_BY_RETENTION = "older than the retention limit"
+_RETENTION_REASON = "older than the retention limit"
 RETAIN_CHUNK = 200
 
 
@@ -48,10 +48,10 @@ def erase_subjects(
         item = connection.execute(
             sa.select(items.c.channel, items.c.image).where(items.c.tenant == tenant, items.c.id == subject)
         ).first()
-        told = _told(connection, tenant, namespace, subject)
-        if item is None and not any(event.kind is EventKind.REPORTED for event in told):
+        about = _events_about(connection, tenant, namespace, subject)
+        if item is None and not any(event.kind is EventKind.REPORTED for event in about):
             raise UnknownItem(subject, namespace)
-        full = [event for event in told if event.body is not None]
+        full = [event for event in about if event.body is not None]
         if not full:
             raise InputError("item", f"{subject!r} has no content left: it was erased before")
         if item is not None and item[1] is not None:
@@ -68,7 +68,7 @@ def erase_subjects(
     return linked
 
 
-def _told(connection: sa.Connection, tenant: int, namespace: str, subject: str) -> list[Event]:
+def _events_about(connection: sa.Connection, tenant: int, namespace: str, subject: str) -> list[Event]:
     """The events about ``subject`` that may hold content, erased ones too."""
     rows = connection.execute(
         sa.select(events)
@@ -136,7 +136,7 @@ def erase_before(connection: sa.Connection, linker: Linker, namespace: str, befo
     )
     subjects = list(dict.fromkeys(row[0] for row in old))
     return (
-        erase_subjects(connection, linker, namespace, subjects, _KEPT_BY_RETENTION)
+        erase_subjects(connection, linker, namespace, subjects, _RETENTION_REASON)
         if subjects
         else EventRows(namespace, [])
     )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from lazaretto.ledger.appending import chunks
-from lazaretto.ledger.encoding import check_name
 from lazaretto.ledger.schema import known
+from lazaretto.names import check_name
 
 
 @dataclass(frozen=True, slots=True)

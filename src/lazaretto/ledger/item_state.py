@@ -23,6 +23,9 @@ CHANGING = frozenset(
 )
 """The kinds of events that may change an item."""
 
+STRICTEST_SHOWN = Ruling.WARN
+"""An item ruled more strictly than this is out of sight."""
+
 Change = tuple[str, str, Any]
 """Item id, field, new value."""
 
@@ -43,8 +46,16 @@ class ItemState:
     @property
     def visible(self) -> bool:
         """Whether recall and search may show it: not hidden, not replaced, not erased, and not ruled out."""
-        ruled_out = self.ruling is not None and self.ruling > Ruling.WARN
+        ruled_out = self.ruling is not None and self.ruling > STRICTEST_SHOWN
         return not (self.hidden or self.erased or self.superseded_by is not None or ruled_out)
+
+
+def visible_sql(table: str = "lz_items") -> str:
+    """``ItemState.visible`` as a condition on the rows of ``table``, the name or alias of lz_items in the statement."""
+    return (
+        f"({table}.hidden = 0 AND {table}.erased = 0 AND {table}.superseded_by IS NULL"
+        f" AND ({table}.ruling IS NULL OR {table}.ruling <= {int(STRICTEST_SHOWN)}))"
+    )
 
 
 def changes_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> Iterator[Change]:

@@ -16,13 +16,14 @@ from lazaretto.ledger.appending import append_batch, lock_head
 from lazaretto.ledger.database_errors import translate
 from lazaretto.ledger.drafts import check_drafts, seen_draft
 from lazaretto.ledger.edges import EdgeColumns
-from lazaretto.ledger.encoding import GENESIS, Linker, check_name, check_time
+from lazaretto.ledger.encoding import GENESIS, Linker, check_time
 from lazaretto.ledger.fingerprints import Fingerprint
-from lazaretto.ledger.gc_pause import paused_for
+from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.schema import events, heads
 from lazaretto.ledger.store import CommitUnsure, Store
 from lazaretto.ledger.verify import Verification
+from lazaretto.names import check_name
 from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observation
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ _HEAD = sa.select(heads.c.seq, heads.c.hash).where(heads.c.namespace == sa.bindp
 
 
 class Ledger:
-    """What happened in one namespace, and the only door to it."""
+    """What happened in one namespace, and the only way to it."""
 
     def __init__(self, store: Store, namespace: str = "default") -> None:
         self._store = store
@@ -80,7 +81,7 @@ class Ledger:
         wanted = tuple(drafts)
         if not wanted:
             return []
-        with paused_for(len(wanted)):
+        with gc_paused(len(wanted)):
             batch = check_drafts(wanted, self.namespace)
 
         def work(connection: sa.Connection) -> Sequence[Event]:
@@ -167,6 +168,12 @@ class Ledger:
         if state is None:
             raise UnknownItem(item, self.namespace)
         return state
+
+    def unknown(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Those of ``ids`` that this namespace does not have, in order."""
+        with self._store.reading() as connection:
+            found = queries.known_items(connection, self.namespace, ids)
+        return tuple(item for item in ids if item not in found)
 
     def items(
         self,

@@ -1,6 +1,6 @@
-"""The numbered steps by which the tables came to be.
+"""The numbered migrations by which the tables came to be.
 
-A step is never edited once released: old files are upgraded by running the steps they lack.
+One is never edited once released: old files are upgraded by running those they lack.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from lazaretto.errors import StoreDamaged, StoreUnavailable
 from lazaretto.ledger import search
-from lazaretto.ledger.schema import steps_table
+from lazaretto.ledger.schema import migrations_table
 
 
 @dataclass(frozen=True)
@@ -87,28 +87,28 @@ MIGRATIONS: tuple[Migration, ...] = (
 
 
 def applied_migrations(connection: sa.Connection) -> tuple[int, ...] | None:
-    """The steps this database has had; None for a database that holds no ledger."""
+    """The migrations this database has had; None for a database that holds no ledger."""
     inspector = sa.inspect(connection)
     if not inspector.has_table("lz_steps"):
         if connection.dialect.name == "sqlite" and inspector.get_table_names():
             raise StoreDamaged("the file is a SQLite database, but not a ledger: it holds other tables")
         return None
-    rows = connection.execute(sa.select(steps_table.c.step).order_by(steps_table.c.step))
+    rows = connection.execute(sa.select(migrations_table.c.step).order_by(migrations_table.c.step))
     present = tuple(int(row[0]) for row in rows)
     newest = MIGRATIONS[-1].number
     if present and present[-1] > newest:
         raise StoreDamaged(
-            f"the ledger's schema is at step {present[-1]}, but this version knows steps up to {newest}: "
+            f"the ledger's schema is at version {present[-1]}, but this program knows versions up to {newest}: "
             "install a newer lazaretto"
         )
     if present != tuple(range(1, len(present) + 1)):
-        raise StoreDamaged(f"the ledger's schema steps are {list(present)}: one is missing")
+        raise StoreDamaged(f"the ledger's migrations are {list(present)}: one is missing")
     return present
 
 
 def missing_migrations(present: tuple[int, ...] | None) -> tuple[Migration, ...]:
-    """The steps that a database with ``present`` still needs."""
-    return tuple(step for step in MIGRATIONS if step.number not in (present or ()))
+    """The migrations that a database with ``present`` still needs."""
+    return tuple(one for one in MIGRATIONS if one.number not in (present or ()))
 
 
 def apply_migrations(connection: sa.Connection, wanted: tuple[Migration, ...] = MIGRATIONS) -> tuple[Migration, ...]:
@@ -121,10 +121,10 @@ def apply_migrations(connection: sa.Connection, wanted: tuple[Migration, ...] = 
             connection,
             ("CREATE TABLE lz_steps (step INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied {real} NOT NULL)",),
         )
-    done = tuple(step for step in wanted if step in missing_migrations(present))
-    for step in done:
-        step.run(connection)
-        connection.execute(steps_table.insert().values(step=step.number, name=step.name, applied=time.time()))
+    done = tuple(one for one in wanted if one in missing_migrations(present))
+    for one in done:
+        one.run(connection)
+        connection.execute(migrations_table.insert().values(step=one.number, name=one.name, applied=time.time()))
     return done
 
 
@@ -135,6 +135,6 @@ def refuse_old(present: tuple[int, ...] | None, url: str) -> None:
     lacking = missing_migrations(present)
     if lacking:
         raise StoreUnavailable(
-            f"the ledger at {url} is at schema step {len(present)} of {MIGRATIONS[-1].number} "
+            f"the ledger at {url} is at schema version {len(present)} of {MIGRATIONS[-1].number} "
             "and was opened read-only: run 'lazaretto ledger upgrade' first"
         )

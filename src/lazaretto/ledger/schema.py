@@ -1,4 +1,4 @@
-"""The tables in their newest shape. ``steps.py`` builds them; a test compares the two."""
+"""The tables in their newest shape. ``migrations.py`` builds them; a test compares the two."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 metadata = sa.MetaData()
 
-steps_table = sa.Table(
+migrations_table = sa.Table(
     "lz_steps",
     metadata,
     sa.Column("step", sa.Integer, primary_key=True, autoincrement=False),

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 
+from lazaretto.ledger.item_state import visible_sql
 from lazaretto.ledger.schema import events, heads, items
 
 MAX_INDEXED = 100_000
@@ -42,7 +43,7 @@ def _table(tenant: int) -> str:
 
 
 def build(connection: sa.Connection) -> None:
-    """The schema step: make the index and fill it from the memories that are already there."""
+    """The migration: make the index and fill it from the memories that are already there."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(
             "CREATE TABLE lz_search (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, words TSVECTOR NOT NULL,"
@@ -131,12 +132,6 @@ def find(
     return _find_postgres(connection, tenant, words, agent, limit)
 
 
-_VISIBLE = (
-    "i.tenant = {mark} AND i.hidden = 0 AND i.erased = 0 AND i.superseded_by IS NULL"
-    " AND (i.ruling IS NULL OR i.ruling <= 1)"
-)
-
-
 def _find_sqlite(
     connection: sa.Connection, tenant: int, words: list[str], agent: str | None, limit: int
 ) -> list[tuple[int, float]]:
@@ -148,7 +143,7 @@ def _find_sqlite(
         f"SELECT s.rowid, -bm25({table}) AS score FROM {table} s"
         " CROSS JOIN lz_events e ON e.tenant = ? AND e.seq = s.rowid"
         " CROSS JOIN lz_items i ON i.tenant = e.tenant AND i.id = e.subject"
-        f" WHERE {table} MATCH ? AND {_VISIBLE.format(mark='?')} AND (? IS NULL OR i.agent = ?)"
+        f" WHERE {table} MATCH ? AND i.tenant = ? AND {visible_sql('i')} AND (? IS NULL OR i.agent = ?)"
         " ORDER BY score DESC, s.rowid DESC LIMIT ?",
         (tenant, match, tenant, agent, agent, limit),
     )
@@ -168,9 +163,8 @@ def _find_postgres(
         "   FROM hits GROUP BY q)"
         " SELECT h.seq, sum(h.r * weights.w) AS score FROM hits h JOIN weights ON weights.q = h.q"
         " JOIN lz_events e ON e.tenant = %(tenant)s AND e.seq = h.seq"
-        " JOIN lz_items i ON i.id = e.subject AND "
-        + _VISIBLE.format(mark="%(tenant)s")
-        + " AND (%(agent)s::text IS NULL OR i.agent = %(agent)s)"
+        f" JOIN lz_items i ON i.tenant = e.tenant AND i.id = e.subject AND {visible_sql('i')}"
+        " AND (%(agent)s::text IS NULL OR i.agent = %(agent)s)"
         " GROUP BY h.seq ORDER BY score DESC, h.seq DESC LIMIT %(limit)s",
         {"words": words, "tenant": tenant, "agent": agent, "limit": limit},
     )

@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
-from lazaretto.errors import InputError, MissingExtra, StoreUnavailable
+from lazaretto.errors import InputError, MissingExtra, StoreMissing, StoreUnavailable
 from lazaretto.ledger import migrations
 from lazaretto.ledger.change_detector import ChangeDetector
-from lazaretto.ledger.database_errors import is_passing, plain_store_errors
+from lazaretto.ledger.database_errors import is_transient, plain_store_errors
 from lazaretto.ledger.schema import heads
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ class Store:
         """Where it is, without the password."""
         self.read_only = read_only
         self._pid = os.getpid()
-        self._watch = ChangeDetector(engine) if engine.dialect.name == "sqlite" else None
+        self._change_detector = ChangeDetector(engine) if engine.dialect.name == "sqlite" else None
 
     @classmethod
     def open(
@@ -142,7 +142,7 @@ class Store:
         if parsed.drivername.startswith("sqlite"):
             path = Path(parsed.database or "").expanduser().absolute()
             if not path.exists() and (read_only or not create):
-                raise StoreUnavailable(f"no ledger at {parsed.render_as_string()}")
+                raise StoreMissing(f"no ledger at {parsed.render_as_string()}")
             if create and not read_only:
                 _make_folder(path.parent)
             parsed = parsed.set(drivername="sqlite", database=str(path))
@@ -163,13 +163,13 @@ class Store:
         if self.read_only:
             migrations.refuse_old(present, self.url)
         elif present is None and not create:
-            raise StoreUnavailable(f"no ledger at {self.url}")
+            raise StoreMissing(f"no ledger at {self.url}")
         elif migrations.missing_migrations(present) and upgrade:
             self.upgrade()
 
     def upgrade(self) -> tuple[str, ...]:
-        """Run the schema steps this store lacks; returns their names. ``open`` does it by itself."""
-        return tuple(step.name for step in self.transact(migrations.apply_migrations))
+        """Run the migrations this store lacks; returns their names. ``open`` does it by itself."""
+        return tuple(one.name for one in self.transact(migrations.apply_migrations))
 
     @property
     def dialect(self) -> str:
@@ -193,11 +193,11 @@ class Store:
 
     def version(self) -> tuple[int, int] | None:
         """Equal to an earlier answer only if nobody wrote in between; None where only reading can tell."""
-        if self._watch is None:
+        if self._change_detector is None:
             return None
         self._after_fork()
         try:
-            return self._watch.version()
+            return self._change_detector.version()
         except (sqlite3.Error, exc.SQLAlchemyError):
             return None  # whoever reads next is told what is wrong
 
@@ -221,7 +221,7 @@ class Store:
             try:
                 return self._transact_once(work)
             except exc.DBAPIError as error:
-                if not is_passing(error):
+                if not is_transient(error):
                     raise
                 return self._transact_once(work)
 
@@ -253,8 +253,8 @@ class Store:
 
     def close(self) -> None:
         """Give every connection back."""
-        if self._watch is not None:
-            self._watch.close()
+        if self._change_detector is not None:
+            self._change_detector.close()
         self.engine.dispose(close=os.getpid() == self._pid)
 
 

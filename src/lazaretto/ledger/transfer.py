@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,15 @@ import orjson
 import sqlalchemy as sa
 
 from lazaretto.errors import ChainBroken, InputError, StoreUnavailable
+from lazaretto.files import replacing
 from lazaretto.ledger import blobs, fingerprints
-from lazaretto.ledger.appending import Derived, lock_head, write_events
+from lazaretto.ledger.appending import DerivedTables, lock_head, write_events
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
-from lazaretto.ledger.encoding import GENESIS, Linker, check_name
+from lazaretto.ledger.encoding import GENESIS, Linker
 from lazaretto.ledger.schema import blob_refs, events, heads
 from lazaretto.ledger.schema import known as known_table
 from lazaretto.ledger.verify import verify
+from lazaretto.names import check_name
 from lazaretto.types import Head, plain
 
 FORMAT = 1
@@ -29,24 +29,14 @@ _CHUNK = 1000
 
 def export_to(connection: sa.Connection, namespace: str, path: Path) -> int:
     """Write a tenant's blobs, events and fingerprints to ``path``; how many events. Never leaves half a file."""
+    count = 0
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
-    except OSError as error:
-        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from error
-    scratch = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            count = 0
+        with replacing(path, durable=True, mode=0o600) as file:  # it holds all that the tenant's agents wrote
             for line in _lines(connection, namespace):
                 file.write(orjson.dumps(line) + b"\n")
                 count += "seq" in line
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
     except OSError as error:
         raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        scratch.unlink(missing_ok=True)
     return count
 
 
@@ -124,34 +114,34 @@ class Importer:
             raise InputError(
                 "namespace", f"{self._namespace!r} already has {head[1]} events", "Import into a new store"
             )
-        self._take_all(connection, head[0])
+        self._import_all(connection, head[0])
         found = verify(connection, self._namespace, self.head)
         if not found.ok:
             raise ChainBroken(self._namespace, found.first_bad or 0, found.reason)
         return self.head
 
-    def _take_all(self, connection: sa.Connection, tenant: int) -> None:
+    def _import_all(self, connection: sa.Connection, tenant: int) -> None:
         waiting: list[StoredEvent] = []
         last, ended = GENESIS, False
         for line in _documents(self._path):
             if "seq" in line:
                 waiting.append(_stored(line))
                 if len(waiting) == _CHUNK:
-                    last = self._take_events(connection, tenant, waiting, last)
+                    last = self._import_events(connection, tenant, waiting, last)
                     waiting = []
             elif "blob" in line:
-                self._take_blob(connection, tenant, line)
+                self._import_blob(connection, tenant, line)
             elif "known" in line:
                 kind, key = line["known"]
                 fingerprints.mark(connection, tenant, [(kind, key)], line["item"], line["label"])
             ended = ended or "end" in line
         if waiting:
-            self._take_events(connection, tenant, waiting, last)
+            self._import_events(connection, tenant, waiting, last)
         if not ended:
             raise InputError("path", f"{self._path} ends too early", "Export it again")
 
-    def _take_events(self, connection: sa.Connection, tenant: int, waiting: list[StoredEvent], prev: bytes) -> bytes:
-        derived = Derived(tenant)
+    def _import_events(self, connection: sa.Connection, tenant: int, waiting: list[StoredEvent], prev: bytes) -> bytes:
+        derived = DerivedTables(tenant)
         seq = waiting[0].seq
         rows = []
         for stored in waiting:
@@ -160,7 +150,7 @@ class Importer:
                 raise ChainBroken(self._namespace, seq, fault)
             try:
                 event = event_of(self._namespace, stored)
-                derived.take(seq, event.kind, event.subject, event.agent, event.time, event.body)
+                derived.add_event(seq, event.kind, event.subject, event.agent, event.time, event.body)
             except (ValueError, KeyError, TypeError) as error:
                 raise ChainBroken(self._namespace, seq, f"it means nothing: {error}") from error
             rows.append(
@@ -174,7 +164,7 @@ class Importer:
         derived.write(connection)
         return prev
 
-    def _take_blob(self, connection: sa.Connection, tenant: int, line: dict[str, Any]) -> None:
+    def _import_blob(self, connection: sa.Connection, tenant: int, line: dict[str, Any]) -> None:
         try:
             data = base64.b64decode(line["data"], validate=True)
         except (KeyError, TypeError, binascii.Error):

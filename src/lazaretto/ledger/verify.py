@@ -1,7 +1,7 @@
 """Proof that nothing was altered: the chain link by link, and every derived table against a replay of it.
 
-Memory stays bounded however long the chain is: events and edges are streamed side by side, and the replay lives in a
-temporary SQLite file.
+Memory stays bounded however long the chain is: events and edges are streamed side by side, and the expected tables
+live in a temporary SQLite file.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _stored_edges(connection: sa.Connection, tenant: int) -> Iterator[tuple[Any,
     )
 
 
-class _Replay:
+class _ExpectedTables:
     """What the items, tombstones and memories must look like, on disk rather than in memory."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class _Replay:
     def close(self) -> None:
         self._file.close()
 
-    def take(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         body = event.body
         if body is None:
             self._file.execute("INSERT INTO missing VALUES (?)", (event.seq,))
@@ -140,20 +140,20 @@ def verify(connection: sa.Connection, namespace: str, head: Head | None) -> Veri
     """Check everything a tenant has; a fault is an answer, not an exception."""
     if head is not None and head.namespace != namespace:
         raise InputError("head", f"is of namespace {head.namespace!r}, not {namespace!r}")
-    walk = _Walk(connection, namespace, head)
+    verifier = _Verifier(connection, namespace, head)
     try:
-        walk.run()
+        verifier.run()
     except _Fault as fault:
-        return Verification(False, walk.checked, fault.seq, fault.reason)
+        return Verification(False, verifier.checked, fault.seq, fault.reason)
     except (StoreDamaged, sa.exc.DatabaseError, UnicodeDecodeError) as error:
         if isinstance(error, sa.exc.OperationalError) and connection.dialect.name == "postgresql":
             raise
         text = " ".join(str(getattr(error, "orig", error)).split())
-        return Verification(False, walk.checked, walk.checked + 1, f"the store cannot be read here: {text}")
-    return Verification(True, walk.checked)
+        return Verification(False, verifier.checked, verifier.checked + 1, f"the store cannot be read here: {text}")
+    return Verification(True, verifier.checked)
 
 
-class _Walk:
+class _Verifier:
     """One verification on its way."""
 
     def __init__(self, connection: sa.Connection, namespace: str, head: Head | None) -> None:
@@ -172,18 +172,18 @@ class _Walk:
             self._check_file()
             return
         tenant, seq, last = row
-        replay = _Replay()
+        tables = _ExpectedTables()
         try:
-            self._walk_chain(tenant, replay)
+            self._check_chain(tenant, tables)
             self._check_head(seq, bytes(last), "its own head")
             if self._wanted is not None and self._wanted.seq > self.checked:
                 raise _Fault(self.checked + 1, f"the tail is cut: the kept head stands at event {self._wanted.seq}")
-            replay.check_tombstones()
-            self._check_items(tenant, replay)
-            self._check_search(tenant, replay)
-            self._check_blobs(tenant, replay)
+            tables.check_tombstones()
+            self._check_items(tenant, tables)
+            self._check_search(tenant, tables)
+            self._check_blobs(tenant, tables)
         finally:
-            replay.close()
+            tables.close()
         self._check_file()
 
     def _check_orphans(self) -> None:
@@ -192,7 +192,7 @@ class _Walk:
         if self._connection.execute(sa.select(events.c.seq).where(events.c.tenant.not_in(kept)).limit(1)).first():
             raise _Fault(1, "a head was removed from the store: events are left that belong to no namespace")
 
-    def _walk_chain(self, tenant: int, replay: _Replay) -> None:
+    def _check_chain(self, tenant: int, tables: _ExpectedTables) -> None:
         linker = Linker(self._namespace)
         stored_edges = _EdgeReader(_stored_edges(self._connection, tenant))
         for stored in _stored_events(self._connection, tenant):
@@ -202,7 +202,7 @@ class _Walk:
                 raise _Fault(seq, fault)
             try:
                 event = event_of(self._namespace, stored)
-                replay.take(event)
+                tables.add_event(event)
                 edges = edges_of(event)
             except (ValueError, KeyError, TypeError, sqlite3.Error) as error:
                 raise _Fault(seq, f"it means nothing: {error}") from error
@@ -227,7 +227,7 @@ class _Walk:
         if last != self._last:
             raise _Fault(max(seq, 1), f"{whose} has another hash")
 
-    def _check_items(self, tenant: int, replay: _Replay) -> None:
+    def _check_items(self, tenant: int, tables: _ExpectedTables) -> None:
         dialect = self._connection.dialect.name
         names = (_bytes_of("id", dialect), "seq", _bytes_of("agent", dialect), "channel", "image")
         stored = _stream(
@@ -236,14 +236,14 @@ class _Walk:
             " WHERE tenant = {tenant} ORDER BY id",
             tenant,
         )
-        for expected, found in zip_longest(replay.items(), stored):
+        for expected, found in zip_longest(tables.items(), stored):
             if expected != found:
                 # both come in the order of ids, so the smaller id is the one that the other side lacks
                 odd = min((row for row in (expected, found) if row is not None), key=lambda row: bytes(row[0]))
                 seq = odd[1] if isinstance(odd[1], int) else None
                 raise _Fault(seq, f"item {odd[0]!r} does not agree with a replay of the chain")
 
-    def _check_search(self, tenant: int, replay: _Replay) -> None:
+    def _check_search(self, tenant: int, tables: _ExpectedTables) -> None:
         if self._connection.dialect.name == "postgresql":
             indexed = _stream(
                 self._connection, "SELECT seq FROM lz_search WHERE tenant = {tenant} ORDER BY seq", tenant
@@ -256,13 +256,13 @@ class _Walk:
             )
         else:
             indexed = iter(())
-        for expected, found in zip_longest(replay.memories(), indexed):
+        for expected, found in zip_longest(tables.memories(), indexed):
             if expected != found:
                 seqs = [row[0] for row in (expected, found) if row is not None]
                 raise _Fault(min(seqs), "the search index does not agree with the memories")
 
-    def _check_blobs(self, tenant: int, replay: _Replay) -> None:
-        for digest, seq in replay.images():
+    def _check_blobs(self, tenant: int, tables: _ExpectedTables) -> None:
+        for digest, seq in tables.images():
             if not self._blob_is_sound(tenant, digest):
                 raise _Fault(seq, f"its picture {digest[:12]}... is missing or was altered")
         shown = sa.select(items.c.image).where(items.c.tenant == tenant, items.c.image.is_not(None))

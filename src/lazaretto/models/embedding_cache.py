@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.models.key_value_store import KeyValueStore
 from lazaretto.models.protocol import ImageTextEmbedder, TextEmbedder, Vectors
-
-_DIGEST_BYTES = 32
 
 
 class EmbeddingCache:
@@ -32,10 +31,9 @@ class EmbeddingCache:
         self._texts_kept = texts_kept
         self._texts: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
         self._images: dict[str, NDArray[np.float32]] = {}
-        self._file = _file_for(embedder, folder) if folder is not None else None
-        if self._file is not None:
-            self._images = _read(self._file, self.dimension)
-            self.images_encoded = len(self._images)
+        self._store = KeyValueStore(_file_for(embedder, folder)) if folder is not None else None
+        if self._store is not None:
+            self.images_encoded = len(self._store)
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """One row per text; only unseen texts are encoded."""
@@ -58,13 +56,17 @@ class EmbeddingCache:
     def embed_keyed(self, keys: Sequence[str], images: Sequence[bytes]) -> Vectors:
         """Like ``embed_images`` for a caller that already knows each picture's sha256."""
         fresh: dict[str, bytes] = {k: i for k, i in zip(keys, images, strict=True) if k not in self._images}
+        if fresh and self._store is not None:
+            held = {key: np.frombuffer(data, dtype="<f4") for key, data in self._store.find(fresh).items()}
+            self._images.update(held)
+            fresh = {k: i for k, i in fresh.items() if k not in held}
         if fresh:
             rows = self._image_embedder()(list(fresh.values()))
             added = dict(zip(fresh, rows, strict=True))
             self._images.update(added)
             self.images_encoded += len(added)
-            if self._file is not None:
-                _append(self._file, added)
+            if self._store is not None:
+                self._store.add({key: row.astype("<f4").tobytes() for key, row in added.items()})
         return self._stack([self._images[k] for k in keys])
 
     def _image_embedder(self) -> Callable[[Sequence[bytes]], Vectors]:
@@ -81,26 +83,4 @@ def _file_for(embedder: TextEmbedder, folder: Path | str) -> Path:
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     label = hashlib.sha256(f"{embedder.name}\0{embedder.dimension}".encode()).hexdigest()[:16]
-    return root / f"embeddings-{label}.bin"
-
-
-def _read(file: Path, dimension: int) -> dict[str, NDArray[np.float32]]:
-    """Fixed-size entries (digest, vector); an entry cut short by a crash is dropped from the file."""
-    if not file.exists():
-        return {}
-    size = _DIGEST_BYTES + 4 * dimension
-    data = file.read_bytes()
-    whole = len(data) - len(data) % size
-    if whole != len(data):
-        with file.open("r+b") as handle:
-            handle.truncate(whole)
-    found: dict[str, NDArray[np.float32]] = {}
-    for start in range(0, whole, size):
-        key = data[start : start + _DIGEST_BYTES].hex()
-        found[key] = np.frombuffer(data, dtype="<f4", count=dimension, offset=start + _DIGEST_BYTES).astype(np.float32)
-    return found
-
-
-def _append(file: Path, rows: dict[str, NDArray[np.float32]]) -> None:
-    with file.open("ab") as handle:
-        handle.write(b"".join(bytes.fromhex(key) + row.astype("<f4").tobytes() for key, row in rows.items()))
+    return root / f"embeddings-{label}.db"

@@ -1,103 +1,67 @@
-"""Any OpenAI-compatible endpoint as a chat model, through the official ``openai`` SDK.
+"""Any OpenAI-compatible endpoint as a chat model, through the official ``openai`` client over aiohttp.
 
-The SDK builds, signs and sends requests; retries, pacing and the circuit breaker are ours, so that a request that
-fails becomes a ``Completion`` with a fault instead of an exception, and every token the server reports is counted.
-With the lean transport, once the SDK has made a request that worked, later first attempts repeat the head it wrote with
-another body; every retry goes through the SDK again (``decisions/0066-lean-transport.md`` has the figures).
+The client knows keys, proxies (``HTTPS_PROXY`` and its kin) and TLS. Retries, pacing and the circuit breaker are ours,
+because they must also answer what no HTTP client sees: an empty answer, garbage, a server without structured outputs.
+A request that fails becomes a ``Completion`` with a fault instead of an exception, and every token the server reports
+is counted. Once a request of the client has worked, later first attempts send its headers again with another body
+through the same HTTP client; retries go through the whole client (``decisions/0023-repeated-headers.md``: the figures).
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import email.utils
+import importlib
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal
 
 import orjson
+from pydantic import Field
 
 from lazaretto.errors import InputError, MissingExtra
+from lazaretto.models.circuit_breaker import CircuitBreaker
 from lazaretto.models.protocol import Completion, Message, Request
+from lazaretto.policy import CLOSED
 
-if TYPE_CHECKING:
-    from lazaretto.models.lean_transport import LeanTransport
-
-_JSON = {"content-type": "application/json"}
 _RETRY_STATUS = frozenset({408, 409, 425, 429})
 _MEDIA = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"), (b"RIFF", "image/webp"))
+LONGEST_WAIT_S = 20.0
+"""No pause between two attempts is longer, whatever the server asks for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is, and how patiently it is asked."""
+    """Where a model is, and how patiently it is asked. A policy uses the same names."""
 
-    model: str
-    base_url: str = "https://api.openai.com/v1"
-    api_key_env: str = "OPENAI_API_KEY"
-    """Name of the environment variable that holds the key; keys never stand in files. Unset: 'none' is sent (local
-    servers).
-    """
-    timeout: float = 60.0
-    """Seconds for one attempt."""
-    retries: int = 3
-    """Attempts after the first."""
-    backoff: float = 0.5
-    """Seconds before the first retry; doubles, with jitter, up to ``backoff_cap``. A server's retry-after wins."""
-    backoff_cap: float = 20.0
-    concurrency: int = 64
-    """Requests under way at once."""
-    breaker_faults: int = 20
-    """Consecutive failed attempts after which the circuit opens."""
-    breaker_pause: float = 15.0
-    """Seconds an open circuit refuses before it lets one request try."""
-    structured: str = "json_schema"
-    """json_schema | json_object | off: how a request's schema is passed on. Falls back by itself when the server
-    refuses.
-    """
-    transport: str = "lean"
-    """lean | stock: stock knows proxies and HTTP/2."""
+    __pydantic_config__ = CLOSED
+    model: Annotated[str, Field(description="Name the endpoint knows, or a folder or GGUF file for a local model.")]
+    base_url: Annotated[str, Field(description="Any OpenAI-compatible endpoint.")] = "https://api.openai.com/v1"
+    api_key_env: Annotated[str, Field(description="Environment variable that holds the key.")] = "OPENAI_API_KEY"
+    """Keys never stand in files. Unset: 'none' is sent (local servers)."""
+    timeout_s: Annotated[float, Field(gt=0, description="Seconds for one attempt.")] = 60.0
+    retries: Annotated[int, Field(ge=0, le=20, description="Attempts after the first.")] = 3
+    backoff_s: Annotated[float, Field(ge=0, description="Seconds before the first retry; doubles.")] = 0.5
+    """With jitter, up to ``LONGEST_WAIT_S``. A server's retry-after wins."""
+    concurrency: Annotated[int, Field(ge=1, description="Requests under way at once.")] = 64
+    breaker_faults: Annotated[int, Field(ge=1, description="Failures in a row that open the circuit.")] = 20
+    breaker_pause_s: Annotated[float, Field(ge=0, description="Seconds until an open circuit is tried again.")] = 15.0
+    structured: Annotated[
+        Literal["json_schema", "json_object", "off"], Field(description="How the answer's schema is passed on.")
+    ] = "json_schema"
+    """Falls back by itself when the server refuses."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further keys of the request body, such as seed or reasoning_effort."""
 
     def __post_init__(self) -> None:
         if self.structured not in ("json_schema", "json_object", "off"):
             raise InputError("structured", f"{self.structured!r} is unknown", "Use json_schema, json_object or off")
-        if self.transport not in ("lean", "stock"):
-            raise InputError("transport", f"{self.transport!r} is unknown", "Use lean or stock")
-        if self.concurrency < 1 or self.retries < 0 or self.timeout <= 0:
+        if self.concurrency < 1 or self.retries < 0 or self.timeout_s <= 0:
             raise InputError("endpoint", "concurrency, retries and timeout must be positive", "See docs/moderation.md")
-
-
-class Breaker:
-    """Stops asking an endpoint that keeps failing, and lets one request try again after a pause."""
-
-    def __init__(self, faults: int, pause: float) -> None:
-        self._limit, self._pause = faults, pause
-        self._failed = 0
-        self._opened: float | None = None
-        self._trying = False
-
-    def refuses(self) -> bool:
-        """Whether to fail at once. After the pause one caller is let through to find out."""
-        if self._opened is None:
-            return False
-        if time.monotonic() - self._opened < self._pause or self._trying:
-            return True
-        self._trying = True
-        return False
-
-    def report(self, worked: bool) -> None:
-        """What became of an attempt."""
-        self._trying = False
-        if worked:
-            self._failed, self._opened = 0, None
-            return
-        self._failed += 1
-        if self._failed >= self._limit:
-            self._opened = time.monotonic()
 
 
 class _Failure(Exception):
@@ -114,54 +78,49 @@ class OpenAIChat:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.name = endpoint.model
+        self.source = f"{endpoint.model} {endpoint.base_url} {dict(endpoint.extra)}"
+        """All of the endpoint that decides an answer: a cache keeps answers by it."""
         self._structured = endpoint.structured
         self._length_key = "max_tokens"
-        self._breaker = Breaker(endpoint.breaker_faults, endpoint.breaker_pause)
+        self._breaker = CircuitBreaker(endpoint.breaker_faults, endpoint.breaker_pause_s)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._client: Any = None
-        self._lean: LeanTransport | None = None
+        self._connections: AsyncGenerator[None] | None = None
+        self._worked: dict[str, Any] | None = None
         self._slots = asyncio.Semaphore(endpoint.concurrency)
 
     async def complete(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion per request, in order; failures are faults of their own request."""
-        self._open()
+        if self._connections is None or self._loop is not asyncio.get_running_loop():
+            await self._open()
         if len(requests) == 1:
             return [await self._one(requests[0])]
         return list(await asyncio.gather(*(self._one(request) for request in requests)))
 
     async def aclose(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await self._client.close()
-            self._client = None
+        """Close the connections. The end of ``asyncio.run`` does it too."""
+        if self._connections is not None:
+            await self._connections.aclose()
+            self._connections = None
 
-    def _open(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._client is not None and self._loop is loop:
-            return
+    async def _open(self) -> None:
         try:
-            import httpx2
+            import aiohttp
             import openai
         except ImportError:
             raise MissingExtra("the OpenAI-compatible client", "openai") from None
-        limit, place = self.endpoint.timeout, self.endpoint
-        self._lean = None
-        if place.transport == "lean":
-            from lazaretto.models.lean_transport import LeanTransport
-
-            self._lean = LeanTransport(idle=place.concurrency)
-            http = httpx2.AsyncClient(transport=self._lean, timeout=limit)
-        else:
-            size = httpx2.Limits(max_connections=place.concurrency, max_keepalive_connections=place.concurrency)
-            http = httpx2.AsyncClient(limits=size, timeout=limit)
-        key = os.environ.get(place.api_key_env) or "none"
-        self._client = openai.AsyncOpenAI(
-            base_url=place.base_url, api_key=key, max_retries=0, timeout=limit, http_client=http
-        )
-        self._plain, self._wire_error = httpx2.Response, httpx2.TransportError
-        self._status_error, self._sdk_error = openai.APIStatusError, openai.APIError
-        self._loop = loop
+        place = self.endpoint
+        self._loop, self._worked = asyncio.get_running_loop(), None
         self._slots = asyncio.Semaphore(place.concurrency)
+        # from its third version on the client stands on httpx2, before that on httpx: the names are the same
+        self._wire: Any = importlib.import_module("httpx2" if int(openai.__version__.split(".")[0]) >= 3 else "httpx")
+        self._http = openai.DefaultAioHttpClient(timeout=place.timeout_s)
+        key = os.environ.get(place.api_key_env) or "none"
+        self._client = openai.AsyncOpenAI(base_url=place.base_url, api_key=key, max_retries=0, http_client=self._http)
+        self._status_error, self._client_error = openai.APIStatusError, openai.APIError
+        self._wire_errors = (self._wire.TransportError, aiohttp.ClientError, TimeoutError)
+        self._dropped = (aiohttp.ServerDisconnectedError, ConnectionResetError, BrokenPipeError)
+        self._connections = _held(self._client)
+        await anext(self._connections)
 
     async def _one(self, request: Request) -> Completion:
         started = time.perf_counter()
@@ -185,17 +144,19 @@ class OpenAIChat:
 
     def _pause(self, attempt: int, asked: float | None) -> float:
         if asked is not None:
-            return min(asked, self.endpoint.backoff_cap)
-        ceiling = min(self.endpoint.backoff_cap, self.endpoint.backoff * 2.0**attempt)
+            return min(asked, LONGEST_WAIT_S)
+        ceiling = min(LONGEST_WAIT_S, self.endpoint.backoff_s * 2.0**attempt)
         return ceiling * (0.5 + random.random() / 2.0)
 
     async def _attempt(self, request: Request, started: float, first: bool) -> Completion:
         body = orjson.dumps(self._body(request))
-        if first and self._lean is not None and self._lean.primed:
-            kind, content = await self._again(self._lean, body)
-        else:
-            kind, content = await self._through_sdk(body)
-        text, usage = _read(kind, content)
+        try:
+            async with asyncio.timeout(self.endpoint.timeout_s):  # the client's own limit is per packet
+                worked = self._worked if first else None
+                response = await (self._ask(body) if worked is None else self._again(worked, body))
+        except self._wire_errors as error:
+            raise self._broken(error, f"{type(error).__name__}: {str(error) or 'no answer in time'}") from None
+        text, usage = _read(response.headers.get("content-type", ""), response.content)
         details = usage.get("prompt_tokens_details")
         return Completion(
             text,
@@ -205,29 +166,34 @@ class OpenAIChat:
             (time.perf_counter() - started) * 1000.0,
         )
 
-    async def _through_sdk(self, body: bytes) -> tuple[str, bytes]:
-        """(content type, body) of a good answer."""
+    async def _ask(self, body: bytes) -> Any:
+        """A good response, through the whole client."""
         try:
-            response = await self._client.post(
-                "/chat/completions", cast_to=self._plain, content=body, options={"headers": _JSON}
-            )
+            response = await self._client.post("/chat/completions", cast_to=self._wire.Response, content=body)
         except self._status_error as error:
             raise self._refused(int(error.status_code), str(error)[:300], error.response.headers) from None
-        except self._sdk_error as error:
-            cause = error.__cause__
-            raise _Failure(f"{error}" + (f" ({cause})" if cause else ""), retry=True) from None
-        return response.headers.get("content-type", ""), response.content
+        except self._client_error as error:
+            raise self._broken(error, f"{error} ({error.__cause__})" if error.__cause__ else f"{error}") from None
+        if not response.history:  # an answer that came without a redirect: its request can be repeated
+            request = response.request
+            fixed = [p for p in request.headers.raw if not p[0].lower().startswith((b"content-length", b"x-stainless"))]
+            headers = self._wire.Headers(fixed)  # without the length, and without what the client tells of itself
+            self._worked = {"url": request.url, "headers": headers}
+        return response
 
-    async def _again(self, lean: LeanTransport, body: bytes) -> tuple[str, bytes]:
-        """The same, on the head that the SDK wrote before."""
-        try:
-            status, pairs, content = await lean.repeat(body, self.endpoint.timeout)
-        except self._wire_error as error:
-            raise _Failure(f"{type(error).__name__}: {error}", retry=True) from None
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
-        if status >= 300:
-            raise self._refused(status, f"status {status}: {content[:300].decode('utf-8', 'replace')}", headers)
-        return headers.get("content-type", ""), content
+    async def _again(self, worked: dict[str, Any], body: bytes) -> Any:
+        """The same with the headers of a request that worked: the client's share of the cost is writing them."""
+        response = await self._http.send(self._wire.Request("POST", **worked, content=body))
+        if response.status_code >= 300:
+            words = f"status {response.status_code}: {response.text[:300]}"
+            raise self._refused(response.status_code, words, response.headers)
+        return response
+
+    def _broken(self, error: BaseException | None, words: str) -> _Failure:
+        """An exchange that came to no answer. A kept connection that the server had dropped needs no pause."""
+        while error is not None and not isinstance(error, self._dropped):
+            error = error.__cause__
+        return _Failure(words, True, None if error is None else 0.0)
 
     def _refused(self, status: int, words: str, headers: Mapping[str, str]) -> _Failure:
         """What a refusal means: wait and retry, say it otherwise, or give up."""
@@ -313,11 +279,21 @@ def _count(value: Any) -> int:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the server asks us to wait: a number, or a date."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(name)
-        if value is not None:
-            try:
-                return max(0.0, float(value) * unit)
-            except ValueError:
-                continue  # an HTTP date: our own back-off is near enough
-    return None
+        try:
+            return max(0.0, float(headers[name]) * unit)
+        except (KeyError, ValueError):
+            continue
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
+    except (KeyError, ValueError):
+        return None
+
+
+async def _held(client: Any) -> AsyncGenerator[None]:
+    """Keeps a client open for as long as its event loop lives: asyncio ends open generators before it closes a loop."""
+    try:
+        yield
+    finally:
+        await client.close()

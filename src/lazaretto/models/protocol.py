@@ -25,7 +25,7 @@ class Message:
     """system | user | assistant."""
     text: str
     images: tuple[bytes, ...] = ()
-    """EncodedTexts pictures (PNG, JPEG, ...)."""
+    """Encoded pictures (PNG, JPEG, ...)."""
 
 
 @dataclass(frozen=True, slots=True)

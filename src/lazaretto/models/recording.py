@@ -6,7 +6,6 @@ included. A request that was never recorded is a fault, not a guess.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,17 +14,7 @@ import orjson
 
 from lazaretto.errors import InputError
 from lazaretto.models.protocol import ChatModel, Completion, Request
-
-
-def request_key(model: str, request: Request) -> str:
-    """The content address of a request to a model."""
-    body = [
-        model,
-        request.max_tokens,
-        request.temperature,
-        [[m.role, m.text, [hashlib.sha256(i).hexdigest() for i in m.images]] for m in request.messages],
-    ]
-    return hashlib.sha256(orjson.dumps(body)).hexdigest()
+from lazaretto.models.request_key import request_key
 
 
 class RecordingChat:

@@ -3,7 +3,7 @@
 A compressed sparse row (CSR) layout answers both a long thin chain and a hub of a hundred thousand children fast, in
 a fraction of the memory of one list per node. It cannot grow in place, so new edges wait in a table and are merged
 when they have become an eighth of the whole: each edge is then moved a bounded number of times.
-See decisions/0010-provenance-graph-in-flat-arrays.md for the measurements.
+See decisions/0002-provenance-in-flat-arrays-edges-over-clocks.md for the measurements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MERGE_AT_LEAST = 8192
 """Fewer new edges than this are never worth a merge."""
 
 
-class Columns(NamedTuple):
+class FoundEdges(NamedTuple):
     """Edges as columns of equal length."""
 
     owners: Ints
@@ -31,7 +31,7 @@ class Columns(NamedTuple):
     tags: NDArray[np.uint8]
 
 
-class Rows(NamedTuple):
+class NewEdges(NamedTuple):
     """Edges to be added, as columns of equal length."""
 
     sources: Ints
@@ -39,30 +39,30 @@ class Rows(NamedTuple):
     times: Floats
     tags: NDArray[np.uint8]
 
-    def where(self, mask: NDArray[np.bool_]) -> Rows:
+    def where(self, mask: NDArray[np.bool_]) -> NewEdges:
         """Some of them."""
-        return Rows(self.sources[mask], self.targets[mask], self.times[mask], self.tags[mask])
+        return NewEdges(self.sources[mask], self.targets[mask], self.times[mask], self.tags[mask])
 
     @classmethod
-    def joined(cls, parts: Sequence[Rows]) -> Rows:
+    def joined(cls, parts: Sequence[NewEdges]) -> NewEdges:
         """Several sets, one after the other."""
         sources, targets, times, tags = zip(*parts, strict=True)
         return cls(np.concatenate(sources), np.concatenate(targets), np.concatenate(times), np.concatenate(tags))
 
-    def turned(self) -> Rows:
+    def reversed(self) -> NewEdges:
         """The same edges, seen from the other end."""
-        return Rows(self.targets, self.sources, self.times, self.tags)
+        return NewEdges(self.targets, self.sources, self.times, self.tags)
 
 
 class Layers(NamedTuple):
-    """Part of a breadth-first walk."""
+    """Part of a breadth-first search."""
 
     reached: list[int]
     """The nodes found, nearest first."""
     sizes: list[int]
     """How many of them each layer holds."""
     frontier: list[int]
-    """The last layer, from which a walk may go on."""
+    """The last layer, from which a search may go on."""
 
 
 def _concatenated_ranges(starts: Ints, counts: Ints) -> Ints:
@@ -93,7 +93,7 @@ class Adjacency:
     def __len__(self) -> int:
         return len(self._targets) + self._recent_count
 
-    def extend(self, rows: Rows) -> None:
+    def extend(self, rows: NewEdges) -> None:
         """Add edges; merges into the flat arrays when the new ones have become many."""
         if self._recent_count + len(rows.sources) > max(MERGE_AT_LEAST, len(self._targets) // 8):
             self._merge(rows)
@@ -102,7 +102,7 @@ class Adjacency:
             self._recent.setdefault(source, []).append((target, time, tag))
         self._recent_count += len(rows.sources)
 
-    def _merge(self, rows: Rows) -> None:
+    def _merge(self, rows: NewEdges) -> None:
         late = [(source, *edge) for source, near in self._recent.items() for edge in near]
         recent = list(zip(*late, strict=True)) or [(), (), (), ()]
         kept = np.repeat(np.arange(self._nodes, dtype=np.int64), np.diff(self._offsets))
@@ -115,7 +115,7 @@ class Adjacency:
         np.cumsum(np.bincount(sources), out=offsets[1:])
         self._set_base(offsets, targets[order], times[order], tags[order])
 
-    def of(self, node: int) -> list[int]:
+    def neighbours(self, node: int) -> list[int]:
         """The neighbours of one node."""
         near: list[int] = []
         if node < self._nodes:
@@ -125,7 +125,7 @@ class Adjacency:
             near.extend(edge[0] for edge in self._recent[node])
         return near
 
-    def walk(self, frontier: list[int], seen: bytearray, widest: int, most: int | None) -> Layers:
+    def breadth_first(self, frontier: list[int], seen: bytearray, widest: int, most: int | None) -> Layers:
         """Breadth first from ``frontier`` until a layer is empty or holds ``widest`` nodes, or after ``most`` layers.
 
         Written out in one piece: a chain is nothing but steps, and a call per step would double its price.
@@ -152,21 +152,21 @@ class Adjacency:
             frontier = found
         return Layers(reached, sizes, frontier)
 
-    def gather(self, nodes: Sequence[int] | Ints) -> Columns:
+    def gather(self, nodes: Sequence[int] | Ints) -> FoundEdges:
         """All edges out of many nodes at once."""
         wanted = np.asarray(nodes, np.int64)
         settled = np.flatnonzero(wanted < self._nodes)
         starts = self._offsets[wanted[settled]]
         counts = self._offsets[wanted[settled] + 1] - starts
         cells = _concatenated_ranges(starts, counts)
-        base = Columns(
+        base = FoundEdges(
             np.repeat(settled, counts), self._targets[cells].astype(np.int64), self._times[cells], self._tags[cells]
         )
         late = self._gather_recent(wanted) if self._recent else []
         if not late:
             return base
         owners, targets, times, tags = zip(*late, strict=True)
-        return Columns(
+        return FoundEdges(
             np.concatenate([base.owners, np.array(owners, np.int64)]),
             np.concatenate([base.targets, np.array(targets, np.int64)]),
             np.concatenate([base.times, np.array(times, np.float64)]),

@@ -22,14 +22,14 @@ from lazaretto.errors import InputError, UnknownItem
 from lazaretto.provenance.adjacency import Floats, Ints
 from lazaretto.provenance.drawing.subgraph import Subgraph, subgraph_around
 from lazaretto.provenance.index import GraphIndex, LedgerReader
+from lazaretto.provenance.lazy_rows import LazyRows
 from lazaretto.provenance.outbreak import covering_origin, reproduction_windows
-from lazaretto.provenance.row_view import RowView
 from lazaretto.provenance.traces import BlastRadius, Contact, Lineage, PatientZero, TraceStep, Trust, Window
 from lazaretto.types import SourceClass
 
 _FAR = np.iinfo(np.int64).max
 # ``_make`` without its Python frame, which is most of what a row costs; the number of columns is right by construction
-_REACHED: Callable[[Iterable[Any]], TraceStep] = partial(tuple.__new__, TraceStep)
+_TRACE_STEP: Callable[[Iterable[Any]], TraceStep] = partial(tuple.__new__, TraceStep)
 _CONTACT: Callable[[Iterable[Any]], Contact] = partial(tuple.__new__, Contact)
 
 
@@ -74,7 +74,7 @@ class ProvenanceGraph:
             raise InputError("max_hops", f"found {max_hops}", "Use 0 or more, or leave it out")
         with self._fresh() as index:
             start = index.item_number(item)
-            nodes, hops = index.spread([start], live=not history, max_hops=max_hops)
+            nodes, hops = index.reachable([start], live=not history, max_hops=max_hops)
             decided = np.frombuffer(index.decision, np.uint8)[nodes] == 1
             agents = self._exposed(index, start, nodes, hops, (max_hops, history))
             return BlastRadius(
@@ -96,26 +96,26 @@ class ProvenanceGraph:
             carriers, steps = carriers[steps <= max_hops], steps[steps <= max_hops]
         owners, agents, times, _ = index.exposures.gather(carriers)
         if not history:
-            kept = times <= index.until_now()[carriers[owners]]
+            kept = times <= index.carries_until_now()[carriers[owners]]
             owners, agents, times = owners[kept], agents[kept], times[kept]
         fewest = np.full(len(index.agents), _FAR)
         earliest = np.full(len(index.agents), np.inf)
         np.minimum.at(fewest, agents, steps[owners])
         np.minimum.at(earliest, agents, times)
         reached = np.flatnonzero(fewest < _FAR)
-        return _rows(index.agents.of, reached, fewest[reached], earliest[reached])
+        return _rows(index.agents.names, reached, fewest[reached], earliest[reached])
 
     def lineage(self, item: str) -> Lineage:
         """Everything the item was made from, however far back."""
         with self._fresh() as index:
             start = index.item_number(item)
-            nodes, hops = index.spread([start], back=True)
+            nodes, hops = index.reachable([start], back=True)
             everyone = [start, *nodes.tolist()]
-            writers = {index.agents.of[index.writers[n]] for n in everyone if index.writers[n] >= 0}
+            writers = {index.agents.names[index.writers[n]] for n in everyone if index.writers[n] >= 0}
             return Lineage(
                 item=item,
                 items=_listed(index, nodes, hops),
-                roots=tuple(sorted(index.items.of[n] for n in everyone if not index.parents.of(n))),
+                roots=tuple(sorted(index.items.names[n] for n in everyone if not index.parents.neighbours(n))),
                 writers=tuple(sorted(writers)),
             )
 
@@ -125,7 +125,7 @@ class ProvenanceGraph:
             start = index.item_number(decision, "decision")
             if not index.decision[start]:
                 raise UnknownItem(decision, self._ledger.namespace, "decision")
-            return _listed(index, *index.spread([start], back=True))
+            return _listed(index, *index.reachable([start], back=True))
 
     def patient_zero(self, items: Sequence[str], healthy: Sequence[str] = ()) -> PatientZero:
         """The origin that explains most of the given infected items; the earliest where several explain as many.
@@ -141,10 +141,10 @@ class ProvenanceGraph:
             origin, covered = covering_origin(index, given, fine)
             writer = index.writers[origin]
             return PatientZero(
-                item=index.items.of[origin],
-                agent=index.agents.of[writer] if writer >= 0 else "",
+                item=index.items.names[origin],
+                agent=index.agents.names[writer] if writer >= 0 else "",
                 time=index.births[origin],
-                covers=tuple(index.items.of[n] for n in given if n in covered),
+                covers=tuple(index.items.names[n] for n in given if n in covered),
                 share=len(covered) / len(given),
             )
 
@@ -176,15 +176,15 @@ class ProvenanceGraph:
         """
         with self._fresh() as index:
             start = index.item_number(item)
-            nodes, hops = index.spread([start], back=True)
+            nodes, hops = index.reachable([start], back=True)
             depth = {start: 0, **dict(zip(nodes.tolist(), hops.tolist(), strict=True))}
             value = self._own_trust(index, list(depth), source_trust)
-            weakest = min(depth, key=lambda n: (value[n], depth[n], index.items.of[n]))
+            weakest = min(depth, key=lambda n: (value[n], depth[n], index.items.names[n]))
             path = [weakest]
             while path[-1] != start:
-                nearer = (n for n in index.children.of(path[-1]) if depth.get(n, -1) == depth[path[-1]] - 1)
-                path.append(min(nearer, key=index.items.of.__getitem__))
-            names = tuple(index.items.of[n] for n in reversed(path))
+                nearer = (n for n in index.children.neighbours(path[-1]) if depth.get(n, -1) == depth[path[-1]] - 1)
+                path.append(min(nearer, key=index.items.names.__getitem__))
+            names = tuple(index.items.names[n] for n in reversed(path))
             return Trust(value[weakest], names[-1], names)
 
     def subgraph(
@@ -211,7 +211,7 @@ class ProvenanceGraph:
         """The trust of each node by itself; a decision counts as what a model inferred."""
         known, inferred = index.sources, SourceClass.MODEL_INFERENCE
         written = [n for n in numbers if index.writers[n] >= 0]
-        asked = {index.items.of[n]: n for n in written if n not in known and not index.decision[n]}
+        asked = {index.items.names[n]: n for n in written if n not in known and not index.decision[n]}
         if asked:
             found = self._ledger.items(ids=list(asked), hidden=True, limit=None)
             known.update((asked[one.id], one.source) for one in found)
@@ -224,11 +224,11 @@ class ProvenanceGraph:
 
 def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Sequence[TraceStep]:
     order = np.lexsort((times, hops))
-    return RowView(_REACHED, (names, numbers[order]), (None, hops[order]), (None, times[order]))
+    return LazyRows(_TRACE_STEP, (names, numbers[order]), (None, hops[order]), (None, times[order]))
 
 
 def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> Sequence[TraceStep]:
-    return _rows(index.items.of, nodes, hops, index.births_now()[nodes] if len(nodes) else np.zeros(0))
+    return _rows(index.items.names, nodes, hops, index.births_now()[nodes] if len(nodes) else np.zeros(0))
 
 
 def _contacts(index: GraphIndex, agent: int, first: float, last: float) -> Sequence[Contact]:
@@ -248,10 +248,10 @@ def _contacts(index: GraphIndex, agent: int, first: float, last: float) -> Seque
     if len(order):  # the same exposure recorded twice is one
         fresh[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     when, who, what, way = (column[fresh] for column in columns)
-    return RowView(
+    return LazyRows(
         _CONTACT,
-        (index.agents.of, who),
-        (index.items.of, what),
+        (index.agents.names, who),
+        (index.items.names, what),
         (("in", "out"), way.astype(np.int64)),
         (None, when),
     )

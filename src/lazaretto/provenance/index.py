@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import UnknownItem
 from lazaretto.ledger.edges import EdgeColumns, is_decision
-from lazaretto.provenance.adjacency import Adjacency, Floats, Ints, Rows
+from lazaretto.provenance.adjacency import Adjacency, Floats, Ints, NewEdges
 from lazaretto.provenance.influence import STATE_KINDS, InfluenceState
 from lazaretto.types import Channel, EdgeKind, Event, EventKind, Head, Observation, SourceClass
 
@@ -25,7 +25,7 @@ _WRITTEN_BY, _RETRIEVED_BY, _SENT_TO = (TAGS[EdgeKind.WRITTEN_BY], TAGS[EdgeKind
 _DERIVED_FROM, _INFLUENCED = TAGS[EdgeKind.DERIVED_FROM], TAGS[EdgeKind.INFLUENCED]
 
 WIDE = 512
-"""Frontiers from this size on are stepped in whole arrays; thinner ones node by node."""
+"""Frontiers from this size on are followed in whole arrays; thinner ones node by node."""
 
 
 class LedgerReader(Protocol):
@@ -68,22 +68,22 @@ class LedgerReader(Protocol):
         ...
 
 
-class Names:
+class Numbering:
     """Ids in the order they were first met, and the way back from id to number."""
 
     def __init__(self) -> None:
-        self.of: list[str] = []
+        self.names: list[str] = []
         self.number: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self.of)
+        return len(self.names)
 
     def intern(self, name: str) -> int:
         """The number of an id, given out on first sight."""
         found = self.number.get(name)
         if found is None:
-            found = self.number[name] = len(self.of)
-            self.of.append(name)
+            found = self.number[name] = len(self.names)
+            self.names.append(name)
         return found
 
 
@@ -94,7 +94,7 @@ class GraphIndex:
         self._ledger = ledger
         self.seq = 0
         """The last event taken in."""
-        self.items, self.agents = Names(), Names()
+        self.items, self.agents = Numbering(), Numbering()
         self.births = array("d")
         """Per item: when it was written, or the earliest mention of one never seen written."""
         self.writers = array("i")
@@ -103,7 +103,7 @@ class GraphIndex:
         """Per item: 1 for a decision."""
         self.sources: dict[int, SourceClass] = {}
         """Per item: who stands behind it, as far as anybody has asked."""
-        self.carriage = InfluenceState()
+        self.influence = InfluenceState()
         self._flags = bytearray()
         self.children, self.parents = Adjacency(), Adjacency()
         self.exposures, self.readings = Adjacency(), Adjacency()
@@ -117,14 +117,14 @@ class GraphIndex:
         if head <= self.seq:
             return
         # Events appended meanwhile wait for the next time, so that edges and repairs are of one moment.
-        self._take_edges(self._ledger.edge_columns(after=self.seq, until=head))
+        self._add_edges(self._ledger.edge_columns(after=self.seq, until=head))
         for event in self._ledger.events(after=self.seq, kinds=(*STATE_KINDS, EventKind.ERASED)):
             if event.seq > head:
                 break
             if event.kind is EventKind.ERASED:
                 self.sources.pop(self._item(event.subject), None)  # nobody vouches for what was erased
             else:
-                self.carriage.apply(event, self._item)
+                self.influence.apply_event(event, self._item)
         self.seq = head
 
     def _item(self, name: str) -> int:
@@ -134,18 +134,18 @@ class GraphIndex:
 
     def _make_room(self) -> None:
         """Bring every column of the items up to their number."""
-        fresh = self.items.of[len(self.births) :]
+        fresh = self.items.names[len(self.births) :]
         if fresh:
             self.births.extend([math.inf] * len(fresh))
             self.writers.extend([-1] * len(fresh))
             self.decision.extend(map(is_decision, fresh))
-            self.carriage.grow(len(fresh))
+            self.influence.add_items(len(fresh))
 
-    def _take_edges(self, pages: Iterable[EdgeColumns]) -> None:
-        taken = [self._numbered(page) for page in pages]
-        if not taken:
+    def _add_edges(self, pages: Iterable[EdgeColumns]) -> None:
+        pages_read = [self._numbered(page) for page in pages]
+        if not pages_read:
             return
-        rows = Rows.joined(taken)
+        rows = NewEdges.joined(pages_read)
         self._make_room()
         written, read = rows.tags == _WRITTEN_BY, (rows.tags == _RETRIEVED_BY) | (rows.tags == _SENT_TO)
         self._date(rows, written, read)
@@ -153,13 +153,13 @@ class GraphIndex:
         other = rows.sources != rows.targets
         derived = rows.where((rows.tags == _DERIVED_FROM) & other)
         influenced = rows.where((rows.tags == _INFLUENCED) & other)
-        flow = Rows.joined([derived.turned(), influenced])
+        flow = NewEdges.joined([derived.reversed(), influenced])
         for some, outward, back in ((flow, self.children, self.parents), (reads, self.exposures, self.readings)):
             outward.extend(some)
-            back.extend(some.turned())
-        self.writings.extend(writes.turned())
+            back.extend(some.reversed())
+        self.writings.extend(writes.reversed())
 
-    def _numbered(self, page: EdgeColumns) -> Rows:
+    def _numbered(self, page: EdgeColumns) -> NewEdges:
         """The edges with numbers for ids, those of agents where an edge leads to one."""
         items, agents = self.items.intern, self.agents.intern
         # most ids are known already, and a million calls are a second
@@ -176,14 +176,14 @@ class GraphIndex:
             else:
                 at = known_items(name)
                 targets.append(items(name) if at is None else at)
-        return Rows(
+        return NewEdges(
             np.array(sources, np.int64),
             np.array(targets, np.int64),
             np.array(page.times, np.float64),
             np.array(list(map(_TAG_OF.__getitem__, page.words)), np.uint8),
         )
 
-    def _date(self, rows: Rows, written: NDArray[np.bool_], read: NDArray[np.bool_]) -> None:
+    def _date(self, rows: NewEdges, written: NDArray[np.bool_], read: NDArray[np.bool_]) -> None:
         """When and by whom items were written: the earliest writing counts, or the earliest mention before any."""
         births, writers = np.frombuffer(self.births, np.float64), np.frombuffer(self.writers, np.int32)
         writes = rows.where(written)
@@ -206,7 +206,7 @@ class GraphIndex:
         """The number of a known agent, else ``UnknownItem``."""
         return self._known(self.agents, name, "agent")
 
-    def _known(self, names: Names, name: str, field: str) -> int:
+    def _known(self, names: Numbering, name: str, field: str) -> int:
         number = names.number.get(name)
         if number is None:
             raise UnknownItem(name, self._ledger.namespace, field)
@@ -216,11 +216,11 @@ class GraphIndex:
         """Births as an array; a view that must not outlive the call, for the array behind it grows."""
         return np.frombuffer(self.births, np.float64)
 
-    def until_now(self) -> Floats:
-        """Ends of carriage as an array; a view like ``births_now``."""
-        return np.frombuffer(self.carriage.until, np.float64)
+    def carries_until_now(self) -> Floats:
+        """When items stop carrying influence, as an array; a view like ``births_now``."""
+        return np.frombuffer(self.influence.carries_until, np.float64)
 
-    def spread(
+    def reachable(
         self, starts: Iterable[int], *, back: bool = False, live: bool = False, max_hops: int | None = None
     ) -> tuple[Ints, Ints]:
         """Breadth-first reach along influence, as columns (item, hops), without the starts.
@@ -228,7 +228,7 @@ class GraphIndex:
         ``back`` walks from child to parent. ``live`` leaves out what repairs have stopped.
         """
         edges = self.parents if back else self.children
-        hindered = live and self.carriage.hinders
+        hindered = live and self.influence.stops_anything
         seen, frontier = self._unseen(), list(dict.fromkeys(starts))
         for start in frontier:
             seen[start] = 1
@@ -237,18 +237,18 @@ class GraphIndex:
         width = len(frontier)
         while width and (max_hops is None or len(sizes) < max_hops):
             if width >= WIDE:
-                layers.append(self._wide_step(layers[-1][-width:], seen, edges, hindered))
+                layers.append(self._next_wide_layer(layers[-1][-width:], seen, edges, hindered))
                 width = len(layers[-1])
                 frontier = layers[-1].tolist() if width < WIDE else []
                 sizes.append(width)
                 continue
             if hindered:
-                reached = frontier = self._thin_live_step(frontier, seen, edges)
+                reached = frontier = self._next_live_layer(frontier, seen, edges)
                 sizes.append(len(frontier))
             else:
                 left = None if max_hops is None else max_hops - len(sizes)
-                reached, walked, frontier = edges.walk(frontier, seen, WIDE, left)
-                sizes += walked
+                reached, new_sizes, frontier = edges.breadth_first(frontier, seen, WIDE, left)
+                sizes += new_sizes
             layers.append(np.array(reached, np.int64))
             width = len(frontier)
         touched = np.concatenate(layers)
@@ -261,24 +261,24 @@ class GraphIndex:
         self._flags.extend(bytes(len(self.items) - len(self._flags)))
         return self._flags
 
-    def _thin_live_step(self, frontier: list[int], seen: bytearray, edges: Adjacency) -> list[int]:
-        until, births, cuts = self.carriage.until, self.births, self.carriage.cuts
+    def _next_live_layer(self, frontier: list[int], seen: bytearray, edges: Adjacency) -> list[int]:
+        until, births, cuts = self.influence.carries_until, self.births, self.influence.cuts
         found = []
         for node in frontier:
             last = until[node]
             cut = cuts.get(node, ())
-            for child in edges.of(node):
+            for child in edges.neighbours(node):
                 if not seen[child] and births[child] <= last and child not in cut:
                     seen[child] = 1
                     found.append(child)
         return found
 
-    def _wide_step(self, nodes: Ints, seen: bytearray, edges: Adjacency, live: bool) -> Ints:
+    def _next_wide_layer(self, nodes: Ints, seen: bytearray, edges: Adjacency, live: bool) -> Ints:
         owners, targets, _, _ = edges.gather(nodes)
         if live:
-            keep = self.births_now()[targets] <= self.until_now()[nodes[owners]]
-            for node in self.carriage.cuts.keys() & set(nodes.tolist()) if self.carriage.cuts else ():
-                keep &= ~((nodes[owners] == node) & np.isin(targets, list(self.carriage.cuts[node])))
+            keep = self.births_now()[targets] <= self.carries_until_now()[nodes[owners]]
+            for node in self.influence.cuts.keys() & set(nodes.tolist()) if self.influence.cuts else ():
+                keep &= ~((nodes[owners] == node) & np.isin(targets, list(self.influence.cuts[node])))
             targets = targets[keep]
         flags = np.frombuffer(seen, np.uint8)
         flags[targets[flags[targets] == 0]] = 2

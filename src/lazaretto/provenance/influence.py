@@ -38,7 +38,7 @@ class InfluenceState:
     """The state of influence per numbered item, changed by one event at a time in the ledger's order."""
 
     def __init__(self) -> None:
-        self.until = array("d")
+        self.carries_until = array("d")
         """Per item: the last moment at which it carries influence."""
         self.cuts: dict[int, set[int]] = {}
         """Item -> those of its children that a repair cut off from it."""
@@ -49,15 +49,15 @@ class InfluenceState:
         self._cuts_by_receipt: dict[str, list[tuple[int, int]]] = {}
 
     @property
-    def hinders(self) -> bool:
+    def stops_anything(self) -> bool:
         """Whether any repair stops anything at all."""
         return bool(self.hidden or self.superseded or self.cuts)
 
-    def grow(self, count: int) -> None:
+    def add_items(self, count: int) -> None:
         """Make room for more items, which carry influence until further notice."""
-        self.until.extend([ALWAYS] * count)
+        self.carries_until.extend([ALWAYS] * count)
 
-    def apply(self, event: Event, number: Callable[[str], int]) -> None:
+    def apply_event(self, event: Event, number: Callable[[str], int]) -> None:
         """Follow one event of ``STATE_KINDS``; ``number`` turns an item's id into its number."""
         for name, field, value in changes_of(event.kind, event.subject, event.body):
             item = number(name)
@@ -67,11 +67,11 @@ class InfluenceState:
                 self.hidden.pop(item, None)
             elif field == "superseded_by":
                 (self.superseded.discard if value is None else self.superseded.add)(item)
-            self.until[item] = NEVER if item in self.superseded else self.hidden.get(item, ALWAYS)
+            self.carries_until[item] = NEVER if item in self.superseded else self.hidden.get(item, ALWAYS)
         if event.kind is EventKind.REPAIRED:
             self._cut(event.subject, [(number(parent), number(child)) for parent, child in _cuts_of(event)])
         elif event.kind is EventKind.UNDONE:
-            self._rejoin(event.subject)
+            self._undo_cuts(event.subject)
 
     def _cut(self, receipt: str, pairs: list[tuple[int, int]]) -> None:
         fresh = [(parent, child) for parent, child in pairs if child not in self.cuts.get(parent, ())]
@@ -80,7 +80,7 @@ class InfluenceState:
         if fresh:
             self._cuts_by_receipt[receipt] = fresh
 
-    def _rejoin(self, receipt: str) -> None:
+    def _undo_cuts(self, receipt: str) -> None:
         for parent, child in self._cuts_by_receipt.pop(receipt, ()):
             self.cuts[parent].discard(child)
             if not self.cuts[parent]:

@@ -21,9 +21,9 @@ def covering_origin(index: GraphIndex, given: Sequence[int], healthy: Sequence[i
     from nothing before one with parents, then the earlier, then the smaller id: with clocks that disagree, the edges
     still tell what came first.
     """
-    nodes, _ = index.spread(given, back=True)
+    nodes, _ = index.reachable(given, back=True)
     ancestry = [*given, *nodes.tolist()]
-    cleared = {*healthy, *index.spread(healthy, back=True)[0].tolist()} if healthy else set()
+    cleared = {*healthy, *index.reachable(healthy, back=True)[0].tolist()} if healthy else set()
     owners, parents, _, _ = index.parents.gather(ancestry)
     parents_of: dict[int, list[int]] = {node: [] for node in ancestry}
     for owner, parent in zip(owners.tolist(), parents.tolist(), strict=True):
@@ -32,7 +32,7 @@ def covering_origin(index: GraphIndex, given: Sequence[int], healthy: Sequence[i
     most = max(bits.bit_count() for bits in cover.values())
     best = min(
         (node for node, bits in cover.items() if bits.bit_count() == most),
-        key=lambda n: (n in cleared, bool(parents_of[n]), index.births[n], index.items.of[n]),
+        key=lambda n: (n in cleared, bool(parents_of[n]), index.births[n], index.items.names[n]),
     )
     return best, {node for place, node in enumerate(given) if cover[best] >> place & 1}
 

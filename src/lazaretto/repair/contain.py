@@ -8,9 +8,12 @@ Descendants that rest mostly on trusted memories are only cut loose, not hidden.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from lazaretto.ledger import Ledger
-from lazaretto.repair.options import read_options
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.repair.rewrite import rewrite_step
 from lazaretto.types import EventKind, RepairPlan, RepairStep
@@ -50,16 +53,19 @@ def independent_share(item: str, tainted: set[str], view: RepairView) -> float:
     return sum(root not in tainted for root in roots) / len(roots)
 
 
+@dataclass(frozen=True, slots=True)
 class Contain:
     """Isolates near the origin, rewrites further out, reconciles beyond."""
 
-    name = "contain"
+    name: ClassVar[str] = "contain"
+    max_hops: Annotated[int | None, Field(ge=0)] = None
+    """Items at most so many edges away; None: all."""
+    act_above: float = ACT_ABOVE
+    """The priority from which an item is repaired and not only cut loose."""
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
-        """One step per item of the tree whose priority asks for one; ``act_above`` changes from where."""
-        options = read_options(request.options, {"max_hops": int, "act_above": (int, float)})
-        above = float(options.get("act_above", ACT_ABOVE))
-        reached = view.graph.blast_radius(request.item, max_hops=options.get("max_hops"))
+        """One step per item of the tree whose priority asks for one."""
+        reached = view.graph.blast_radius(request.item, max_hops=self.max_hops)
         origin_risk = recorded_risk(request.item, view.ledger) or 1.0
         deepest = max((one.hops for one in reached.items), default=0)
         tainted = {request.item, *(one.id for one in reached.items)}
@@ -71,8 +77,8 @@ class Contain:
             support = independent_share(item, tainted, view) if hops else 0.0
             own = recorded_risk(item, view.ledger) or 0.0
             urgency = priority(max(own, origin_risk * (1 - support)), hops, deepest, 1 - support)
-            if hops and urgency <= above:
-                steps += _loosened(item, tainted, view)
+            if hops and urgency <= self.act_above:
+                steps += _cut_loose(item, tainted, view)
             else:
                 steps += _step(item, hops, urgency, state.hidden, tainted, view)
         price = {
@@ -97,14 +103,9 @@ def _step(
     return (RepairStep(item, step.action, {**step.detail, **mark}),)
 
 
-def _loosened(item: str, tainted: set[str], view: RepairView) -> Sequence[RepairStep]:
+def _cut_loose(item: str, tainted: set[str], view: RepairView) -> Sequence[RepairStep]:
     """Cut the edge to the first tainted parent: the item stays, and no longer carries the poison's influence."""
     for parent in view.ledger.item(item).parents:
         if parent in tainted:
             return (RepairStep(item, "cut", {"parent": parent, "strategy": "dilute"}),)
     return ()
-
-
-def make() -> Contain:
-    """The repair."""
-    return Contain()

@@ -1,4 +1,4 @@
-"""Plan, price, dry run, apply, receipt, undo: the frame that every repair works in.
+"""Plan, price, dry run, apply, receipt, undo: what every repair goes through.
 
 A plan carries, for each item it touches, the state it saw. Applying compares these with the ledger and appends
 everything in one transaction that is refused when anything else was recorded meanwhile; so a plan is applied to exactly
@@ -51,12 +51,12 @@ def prepare(repair: Repair, request: RepairRequest, view: RepairView, limits: Re
     """The repair's plan, with the states it rests on, its price, and the assurance that it is inside the limits."""
     view.ledger.state(request.item)  # an unknown item is refused before anything is worked out
     planned = repair.plan(request, view)
-    steps = tuple(_stamp(step, view.ledger) for step in planned.steps)
+    steps = tuple(_with_state(step, view.ledger) for step in planned.steps)
     if not steps:
         raise RepairRefused(f"{planned.repair}: nothing to do for {planned.origin}; it already is as asked")
     authors = {o.agent for o in view.ledger.items(ids=[s.item for s in steps], hidden=True, limit=None)}
     agents = tuple(dict.fromkeys((*planned.agents, *sorted(authors))))
-    benign = sum(_harmless(_was(step)) for step in steps if step.item != planned.origin)
+    benign = sum(_harmless(_state_before(step)) for step in steps if step.item != planned.origin)
     price = {
         "items": float(len(steps)),
         "agents": float(len(agents)),
@@ -85,7 +85,7 @@ def check_limits(plan: RepairPlan, limits: RepairLimits) -> None:
 def preview(plan: RepairPlan, ledger: Ledger) -> tuple[Preview, ...]:
     """What applying the plan now would change, changing nothing; a stale plan is refused just as ``apply`` would."""
     _refuse_stale(plan, ledger)
-    return tuple(Preview(step, before := _was(step), _after(before, step)) for step in plan.steps)
+    return tuple(Preview(step, before := _state_before(step), _state_after(before, step)) for step in plan.steps)
 
 
 def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits) -> Receipt:
@@ -98,8 +98,8 @@ def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits) -> Receipt:
         _refuse_stale(plan, ledger)
         receipt = Receipt(
             plan=plan,
-            before={step.item: state_hash(_was(step)) for step in plan.steps},
-            after={step.item: state_hash(_after(_was(step), step)) for step in plan.steps},
+            before={step.item: state_hash(_state_before(step)) for step in plan.steps},
+            after={step.item: state_hash(_state_after(_state_before(step), step)) for step in plan.steps},
             cost=Cost(ms=(time.perf_counter() - started) * 1000, calls=int(plan.price.get("model_calls", 0))),
             time=time.time(),
         )
@@ -195,7 +195,7 @@ def _append(ledger: Ledger, drafts: Sequence[Draft], head: Any) -> bool:
 
 
 def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
-    """``InputError`` for a plan that no repair of this frame wrote."""
+    """``InputError`` for a plan that no repair wrote."""
     items = [step.item for step in plan.steps]
     if len(set(items)) != len(items):
         raise InputError("plan.steps", "touch an item twice", "One step per item")
@@ -211,11 +211,11 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
             raise InputError("plan.steps", f"the step for {step.item} lacks its replacement", "Plan it anew")
 
 
-def _stamp(step: RepairStep, ledger: Ledger) -> RepairStep:
+def _with_state(step: RepairStep, ledger: Ledger) -> RepairStep:
     return replace(step, detail={**step.detail, "was": plain(asdict(ledger.state(step.item)))})
 
 
-def _was(step: RepairStep) -> ItemState:
+def _state_before(step: RepairStep) -> ItemState:
     was = step.detail["was"]
     word = was.get("ruling")
     return ItemState(
@@ -226,7 +226,7 @@ def _was(step: RepairStep) -> ItemState:
     )
 
 
-def _after(before: ItemState, step: RepairStep) -> ItemState:
+def _state_after(before: ItemState, step: RepairStep) -> ItemState:
     if step.action in ("hide", "remove"):
         return replace(before, hidden=True)
     if step.action == "show":
@@ -242,7 +242,7 @@ def _harmless(state: ItemState) -> bool:
 
 def _refuse_stale(plan: RepairPlan, ledger: Ledger) -> None:
     for step in plan.steps:
-        if ledger.state(step.item) != _was(step):
+        if ledger.state(step.item) != _state_before(step):
             raise RepairRefused(f"the plan is stale: {step.item} has changed since it was made; plan it anew")
 
 

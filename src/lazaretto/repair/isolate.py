@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from lazaretto.errors import InputError
-from lazaretto.repair.options import read_options
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import RepairPlan, RepairStep
 
 
+@dataclass(frozen=True, slots=True)
 class Isolate:
-    """Hides an item. ``descendants=True`` hides the whole tree, at most ``max_hops`` edges away."""
+    """Hides an item."""
 
-    name = "isolate"
+    name: ClassVar[str] = "isolate"
+    descendants: bool = False
+    """Everything made from it too."""
+    max_hops: Annotated[int | None, Field(ge=0)] = None
+    """Descendants at most so many edges away; None: all."""
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``hide`` step for the item and each descendant that is not hidden yet."""
-        options = read_options(request.options, {"descendants": bool, "max_hops": int})
-        max_hops = options.get("max_hops")
-        if max_hops is not None and max_hops < 0:
-            raise InputError("max_hops", f"is {max_hops}", "Give 0 or more")
-        if not options.get("descendants", False):
-            max_hops = 0
-        reached = view.graph.blast_radius(request.item, max_hops=max_hops)
+        reached = view.graph.blast_radius(request.item, max_hops=self.max_hops if self.descendants else 0)
         items = [request.item, *(one.id for one in reached.items)]
         return RepairPlan(
             repair=self.name,
@@ -31,8 +33,3 @@ class Isolate:
             agents=tuple(agent.id for agent in reached.agents),
             price={"decisions": float(len(reached.decisions))},
         )
-
-
-def make() -> Isolate:
-    """The repair."""
-    return Isolate()

@@ -1,10 +1,9 @@
-"""What a repair is: something that plans. Pricing, limits, applying and undoing are the same for all (``frame``)."""
+"""What a repair is: something that plans. Pricing, limits, applying and undoing are the same for all (``engine``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from lazaretto.types import RepairPlan
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from lazaretto.provenance.graph import ProvenanceGraph
 
 ACTIONS = ("hide", "show", "replace", "remove", "cut")
-"""What a step may do. ``replace`` carries ``detail["replacement"]`` (``frame.replacement`` makes it), ``cut`` carries
+"""What a step may do. ``replace`` carries ``detail["replacement"]`` (``engine.replacement`` makes it), ``cut`` carries
 ``detail["parent"]``."""
 
 
@@ -23,8 +22,6 @@ class RepairRequest:
 
     item: str
     """Where it starts."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """The repair's own choices, for example ``{"descendants": True}``."""
     reason: str = ""
 
 
@@ -38,14 +35,14 @@ class RepairView:
 
 @runtime_checkable
 class Repair(Protocol):
-    """Plans a repair. It changes nothing: the frame prices, applies and undoes what it plans."""
+    """Plans a repair. It changes nothing: the engine prices, applies and undoes what it plans.
 
-    name: str
+    A repair is a frozen dataclass whose fields are its options, each with a default; a field's type and
+    ``pydantic.Field`` say what is allowed.
+    """
+
+    name: ClassVar[str]
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """The steps, each naming an item and an action of ``ACTIONS``."""
         ...
-
-
-RepairFactory = Callable[[], Repair]
-"""What the repair table and entry points name."""

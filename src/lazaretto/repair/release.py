@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from lazaretto.repair.options import read_options
+from dataclasses import dataclass
+from typing import ClassVar
+
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import RepairPlan, RepairStep
 
 
+@dataclass(frozen=True, slots=True)
 class Release:
     """Shows an item that a repair hid or a ruling held. What was superseded or erased stays away."""
 
-    name = "release"
+    name: ClassVar[str] = "release"
+    descendants: bool = False
+    """Everything that is held and was made from it too."""
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``show`` step per held item."""
-        options = read_options(request.options, {"descendants": bool})
-        max_hops = None if options.get("descendants", False) else 0
+        max_hops = None if self.descendants else 0
         # what was isolated carries nothing now, so the tree is looked up as it once was
         reached = view.graph.blast_radius(request.item, max_hops=max_hops, history=True)
         steps = []
@@ -30,8 +34,3 @@ class Release:
             reason=request.reason,
             agents=tuple(agent.id for agent in reached.agents),
         )
-
-
-def make() -> Release:
-    """The repair."""
-    return Release()

@@ -1,8 +1,8 @@
 """Rewrite: replace a memory by what can be trusted in it.
 
 Text: the stretches that give orders go, the facts stay, and the step carries the difference to show. Structured
-records: the action becomes the weighted median of what trusted memories of the most similar situations did. What cannot
-be rebuilt is hidden.
+records: the action becomes the weighted median of what the nearest trusted memories of like situations did. What
+cannot be rebuilt is hidden.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from lazaretto.ledger import Ledger
 from lazaretto.models.record_embedding import embed, tags_block
 from lazaretto.repair.engine import replacement
-from lazaretto.repair.options import read_options
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import Channel, EventKind, MemoryFields, Observation, RepairPlan, RepairStep
 
@@ -128,16 +129,19 @@ def _plain_fields(fields: MemoryFields) -> dict[str, object]:
     }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
 class Rewrite:
     """Keeps the facts of a memory and drops its order; rebuilds a record's action from trusted neighbours."""
 
-    name = "rewrite"
+    name: ClassVar[str] = "rewrite"
+    descendants: bool = False
+    """Everything made from it too."""
+    max_hops: Annotated[int | None, Field(ge=0)] = None
+    """Descendants at most so many edges away; None: all."""
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One step for the item, and with ``descendants`` one for each thing made from it."""
-        options = read_options(request.options, {"descendants": bool, "max_hops": int})
-        max_hops = options.get("max_hops") if options.get("descendants", False) else 0
-        reached = view.graph.blast_radius(request.item, max_hops=max_hops)
+        reached = view.graph.blast_radius(request.item, max_hops=self.max_hops if self.descendants else 0)
         ids = [request.item, *(one.id for one in reached.items)]
         steps = []
         for item in ids:
@@ -150,8 +154,3 @@ class Rewrite:
             self.name, request.item, tuple(steps), request.reason, tuple(a.id for a in reached.agents),
             {"decisions": float(len(reached.decisions))},
         )  # fmt: skip
-
-
-def make() -> Rewrite:
-    """The repair."""
-    return Rewrite()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from lazaretto.agents.turn import AgentState
-from lazaretto.errors import InputError
-from lazaretto.repair.options import read_options
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import RepairPlan, RepairStep
 
@@ -27,27 +28,22 @@ def remove_newer_half(agent: AgentState) -> AgentState:
     return replace(agent, album=agent.album.rolled_back(half), history=agent.history.cleared())
 
 
+@dataclass(frozen=True, slots=True)
 class Rollback:
-    """Removes the newest memories of whoever wrote the item, ``entries`` of them (default 1)."""
+    """Removes the newest memories of whoever wrote the item."""
 
-    name = "rollback"
+    name: ClassVar[str] = "rollback"
+    entries: Annotated[int, Field(ge=1)] = 1
+    """How many."""
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``remove`` step per entry, newest first."""
-        entries = read_options(request.options, {"entries": int}).get("entries", 1)
-        if entries < 1:
-            raise InputError("entries", f"is {entries}", "Give 1 or more")
         agent = view.ledger.item(request.item).agent
         held = sorted(view.ledger.items(agent=agent, limit=None), key=lambda o: (o.time, o.id), reverse=True)
         return RepairPlan(
             repair=self.name,
             origin=request.item,
-            steps=tuple(RepairStep(one.id, "remove") for one in held[:entries]),
+            steps=tuple(RepairStep(one.id, "remove") for one in held[: self.entries]),
             reason=request.reason,
             agents=(agent,),
         )
-
-
-def make() -> Rollback:
-    """The repair."""
-    return Rollback()

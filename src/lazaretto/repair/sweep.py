@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.turn import AgentState
-from lazaretto.repair.options import read_options
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import Observation, RepairPlan, RepairStep
 
@@ -54,14 +54,14 @@ def purge(agent: AgentState, keys: Iterable[str], said: Iterable[str] = ()) -> A
     return replace(agent, album=agent.album.without(keys), history=replace(agent.history, records=records))
 
 
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """Removes every copy of an item's content, whoever holds it."""
 
-    name = "sweep"
+    name: ClassVar[str] = "sweep"
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``remove`` step per visible copy: the same picture, or for texts the same words."""
-        read_options(request.options, {})
         origin = view.ledger.item(request.item)
         copies = [o for o in view.ledger.items(limit=None) if _same(o, origin)]
         touched = dict.fromkeys([request.item] * (not view.ledger.state(request.item).hidden))
@@ -79,8 +79,3 @@ def _same(one: Observation, origin: Observation) -> bool:
     if origin.image is not None:
         return one.image == origin.image
     return bool(origin.text.strip()) and one.image is None and one.text.split() == origin.text.split()
-
-
-def make() -> Sweep:
-    """The repair."""
-    return Sweep()

@@ -26,7 +26,7 @@ DUTIES = {
 
 
 def role_of(request: Request) -> tuple[Role, int]:
-    """Which seat a prompt is for, and in which round: read off its last instruction."""
+    """Which role a prompt is for, and in which round: read off its last instruction."""
     text = next(m.text for m in request.messages if m.role == "user")
     place, role = max((text.rfind(mark), role) for mark, role in DUTIES.items())
     assert place >= 0
@@ -56,8 +56,8 @@ Lines = Mapping[tuple[Role, int], str]
 
 
 @pytest.fixture
-def seat() -> Callable[..., Panel]:
-    """A table whose seats speak given lines, by (role, round)."""
+def scripted_panel() -> Callable[..., Panel]:
+    """A panel whose roles speak given lines, by (role, round)."""
 
     def build(lines: Lines, library: Retriever | None = None, **options: Any) -> Panel:
         said = {(Role.SUPPORTER, 0): SUPPORTER, **lines}

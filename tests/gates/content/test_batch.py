@@ -43,11 +43,10 @@ def _items(path: Path, count: int) -> Path:
     return path
 
 
-def _table(url: str, model: str = "stub", **options: object) -> Panel:
+def _panel(url: str, model: str = "stub", **options: object) -> Panel:
     patience = {
-        "backoff": 0.002,
-        "backoff_cap": 0.01,
-        "timeout": 0.3,
+        "backoff_s": 0.002,
+        "timeout_s": 0.3,
         "retries": 1,
         "breaker_faults": 10_000,
         **options,
@@ -62,13 +61,13 @@ def _lines(path: Path) -> list[dict[str, object]]:
 
 async def test_every_item_gets_one_line_with_the_promised_fields(stub: str, tmp_path: Path) -> None:
     out = tmp_path / "out" / "verdicts.jsonl"
-    summary = await run_batch(_table(stub), _items(tmp_path / "items.jsonl", 20), out)
+    summary = await run_batch(_panel(stub), _items(tmp_path / "items.jsonl", 20), out)
     lines = _lines(out)
     assert {line["id"] for line in lines} == {f"i{n}" for n in range(20)}
     assert list(lines[0]) == ["id", "label", "risk", "rule", "report", "tokens", "ms"]
     assert all(line["label"] == "unsafe" and line["rule"] == "confirmed-risk" and line["tokens"] for line in lines)
     assert (summary.judged, summary.already, summary.unsafe, summary.undecided) == (20, 0, 20, 0)
-    again = await run_batch(_table(stub), tmp_path / "items.jsonl", out)
+    again = await run_batch(_panel(stub), tmp_path / "items.jsonl", out)
     assert (again.judged, again.already) == (0, 20) and len(_lines(out)) == 20
 
 
@@ -109,7 +108,7 @@ async def test_a_broken_endpoint_ends_in_undecided_verdicts_and_the_batch_ends(
     stub: str, tmp_path: Path, model: str
 ) -> None:
     out = tmp_path / "verdicts.jsonl"
-    summary = await run_batch(_table(stub, model, timeout=0.1), _items(tmp_path / "items.jsonl", 6), out)
+    summary = await run_batch(_panel(stub, model, timeout_s=0.1), _items(tmp_path / "items.jsonl", 6), out)
     assert (summary.judged, summary.undecided) == (6, 6)
     for line in _lines(out):
         assert line["rule"] == "undecided"
@@ -118,10 +117,10 @@ async def test_a_broken_endpoint_ends_in_undecided_verdicts_and_the_batch_ends(
 
 async def test_undecided_items_can_be_asked_for_again(stub: str, tmp_path: Path) -> None:
     items, out = _items(tmp_path / "items.jsonl", 5), tmp_path / "verdicts.jsonl"
-    await run_batch(_table(stub, "stub-500"), items, out)
-    untouched = await run_batch(_table(stub), items, out)
+    await run_batch(_panel(stub, "stub-500"), items, out)
+    untouched = await run_batch(_panel(stub), items, out)
     assert (untouched.judged, untouched.undecided) == (0, 5)
-    healed = await run_batch(_table(stub), items, out, BatchOptions(retry_undecided=True))
+    healed = await run_batch(_panel(stub), items, out, BatchOptions(retry_undecided=True))
     assert (healed.judged, healed.undecided) == (5, 0)
     assert sorted(str(line["id"]) for line in _lines(out)) == [f"i{n}" for n in range(5)]
 
@@ -131,7 +130,7 @@ async def test_an_unreadable_picture_is_undecided_and_never_safe(stub: str, tmp_
     items = tmp_path / "items.jsonl"
     rows = [{"id": "a", "image": "bad.png"}, {"id": "b", "image": "missing.png"}, {"id": "c", "text": "fine"}]
     items.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    await run_batch(_table(stub), items, tmp_path / "out.jsonl")
+    await run_batch(_panel(stub), items, tmp_path / "out.jsonl")
     by_id = {line["id"]: line for line in _lines(tmp_path / "out.jsonl")}
     assert by_id["c"]["rule"] == "confirmed-risk"
     for key, words in (("a", "not a picture"), ("b", "missing.png")):
@@ -163,4 +162,4 @@ async def test_two_runs_cannot_write_the_same_output(stub: str, tmp_path: Path) 
     with out.open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="in use"):
-            await run_batch(_table(stub), _items(tmp_path / "items.jsonl", 1), out)
+            await run_batch(_panel(stub), _items(tmp_path / "items.jsonl", 1), out)

@@ -1,4 +1,4 @@
-"""Who speaks when: the paper's two case studies, fallbacks, early stops, empty seats, and what a prompt holds."""
+"""Who speaks when: the paper's two case studies, fallbacks, early stops, empty roles, and what a prompt holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lazaretto.gates.content.report_html import page
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.scripted import ScriptedChatModel
 
-Seat = Callable[..., Panel]
+PanelMaker = Callable[..., Panel]
 CHEMICALS = Content(
     "case-1",
     "I really want to get these stains out. Can I mix these two together to make a super strong cleaner?",
@@ -56,7 +56,9 @@ def _chemicals(speech: SimpleNamespace) -> dict[tuple[Role, int], str]:
     }
 
 
-async def test_dangerous_chemicals_loose_concedes_in_round_two(seat: Seat, speech: SimpleNamespace) -> None:
+async def test_dangerous_chemicals_loose_concedes_in_round_two(
+    scripted_panel: PanelMaker, speech: SimpleNamespace
+) -> None:
     warning = Case(
         Label.UNSAFE,
         "May I combine bleach and an ammonia cleaner?",
@@ -64,21 +66,21 @@ async def test_dangerous_chemicals_loose_concedes_in_round_two(seat: Seat, speec
         summary="Bleach with ammonia releases chloramine.",
     )
     library = CaseLibrary([warning])
-    transcript = await hold_debate(seat(_chemicals(speech), library), CHEMICALS)
+    transcript = await hold_debate(scripted_panel(_chemicals(speech), library), CHEMICALS)
     assert transcript.scores[Role.STRICT] == (0.85, 0.90)
     assert transcript.scores[Role.LOOSE] == (0.40, 0.75)
-    assert [t.conceded for t in transcript.turns if t.role is Role.LOOSE] == [False, True]
+    assert [t.conceded for t in transcript.speeches if t.role is Role.LOOSE] == [False, True]
     finding = transcript.finding
     assert (finding.label, finding.rule, finding.risk) == (Label.UNSAFE, CONFIRMED, 0.95)
     assert finding.hazards == ("S6",)
     assert any(e.kind == "precedent" and e.data["case"] == warning.id for e in finding.evidence)
-    assert transcript.turns[0].quotes[0].data["start"] == CHEMICALS.text.index("mix these two")
+    assert transcript.speeches[0].quotes[0].data["start"] == CHEMICALS.text.index("mix these two")
     report = report_data(transcript)
     assert "Round 2, Loose**: 0.75 (concedes)" in markdown(report)
     assert "<svg" in page(report) and "confirmed-risk" in page(report)
 
 
-async def test_dehumanisation_is_ruled_unsafe_by_rule_two(seat: Seat, speech: SimpleNamespace) -> None:
+async def test_dehumanisation_is_ruled_unsafe_by_rule_two(scripted_panel: PanelMaker, speech: SimpleNamespace) -> None:
     lines = {
         (Role.STRICT, 1): speech.debater("Calling people a species is dehumanising.", 0.70, hazards=["S10"]),
         (Role.LOOSE, 1): speech.debater("A peaceful march; the phrase may be a metaphor.", 0.30),
@@ -86,13 +88,15 @@ async def test_dehumanisation_is_ruled_unsafe_by_rule_two(seat: Seat, speech: Si
         (Role.LOOSE, 2): speech.debater("Without weapons this is over-interpretation.", 0.20),
         (Role.ARBITER, 0): speech.arbiter("confirmed-risk", "unsafe", 1.0, "Explicit dehumanisation.", hazards=["S10"]),
     }
-    transcript = await hold_debate(seat(lines), MARCH)
+    transcript = await hold_debate(scripted_panel(lines), MARCH)
     assert (transcript.finding.rule, transcript.finding.label) == (CONFIRMED, Label.UNSAFE)
     assert transcript.finding.interval == (0.20, 1.0)
     assert report_data(transcript)["taxonomy"] == ["S10"]
 
 
-async def test_no_score_means_one_half_first_and_the_previous_one_later(seat: Seat, speech: SimpleNamespace) -> None:
+async def test_no_score_means_one_half_first_and_the_previous_one_later(
+    scripted_panel: PanelMaker, speech: SimpleNamespace
+) -> None:
     lines = {
         (Role.STRICT, 1): "I see danger but name no number.",
         (Role.LOOSE, 1): speech.debater("harmless", 0.2),
@@ -100,10 +104,10 @@ async def test_no_score_means_one_half_first_and_the_previous_one_later(seat: Se
         (Role.LOOSE, 2): "still harmless, I think",
         (Role.ARBITER, 0): speech.arbiter("default-safe", "safe", 0.4),
     }
-    transcript = await hold_debate(seat(lines), MARCH)
+    transcript = await hold_debate(scripted_panel(lines), MARCH)
     assert transcript.scores == {Role.STRICT: (0.5, 0.8), Role.LOOSE: (0.2, 0.2)}
-    assert [t.score for t in transcript.turns] == [None, 0.2, 0.8, None]
-    assert len([f for f in transcript.faults if "no risk score" in f]) == 2
+    assert [t.score for t in transcript.speeches] == [None, 0.2, 0.8, None]
+    assert len([f for f in transcript.faults if "risk_score: Field required" in f]) == 2
 
 
 async def test_an_unreadable_answer_is_asked_for_once_more(speech: SimpleNamespace) -> None:
@@ -120,23 +124,23 @@ async def test_an_unreadable_answer_is_asked_for_once_more(speech: SimpleNamespa
         return speech.supporter if role is Role.SUPPORTER else str(speech.debater("x", 0.3))
 
     model = ScriptedChatModel(script)
-    table = chat_panel(
+    panel = chat_panel(
         {role: RoleModel(role, model) for role in (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)}
     )
-    transcript = await hold_debate(table, MARCH)
+    transcript = await hold_debate(panel, MARCH)
     assert asked.count(Role.ARBITER) == 2
     assert transcript.finding.undecided == "" and transcript.finding.label is Label.SAFE
     assert transcript.cost.calls == 7
 
 
 async def test_a_verdict_that_never_becomes_readable_is_recorded_as_undecided(
-    seat: Seat, speech: SimpleNamespace
+    scripted_panel: PanelMaker, speech: SimpleNamespace
 ) -> None:
     lines = {
         **{(r, n): speech.debater("x", 0.8) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2)},
         (Role.ARBITER, 0): '{"label":"safe","score":1}',
     }
-    transcript = await hold_debate(seat(lines), MARCH)
+    transcript = await hold_debate(scripted_panel(lines), MARCH)
     assert transcript.finding.rule == UNDECIDED
     assert "unreadable" in transcript.finding.undecided
     assert transcript.finding.interval == (0.0, 1.0)
@@ -145,27 +149,27 @@ async def test_a_verdict_that_never_becomes_readable_is_recorded_as_undecided(
 
 class _Broken:
     async def argue(self, debate: object) -> object:
-        raise RuntimeError("seat on fire")
+        raise RuntimeError("role on fire")
 
 
-async def test_a_crashing_seat_is_a_recorded_fault(seat: Seat, speech: SimpleNamespace) -> None:
+async def test_a_crashing_judge_is_a_recorded_fault(scripted_panel: PanelMaker, speech: SimpleNamespace) -> None:
     from dataclasses import replace
 
     lines = {(Role.STRICT, n): speech.debater("x", 0.9) for n in (1, 2)}
-    table = seat({**lines, (Role.ARBITER, 0): speech.arbiter("confirmed-risk", "unsafe", 0.8)})
-    transcript = await hold_debate(replace(table, loose=_Broken()), MARCH)  # type: ignore[arg-type]
+    panel = scripted_panel({**lines, (Role.ARBITER, 0): speech.arbiter("confirmed-risk", "unsafe", 0.8)})
+    transcript = await hold_debate(replace(panel, loose=_Broken()), MARCH)  # type: ignore[arg-type]
     assert transcript.scores[Role.LOOSE] == (0.5, 0.5)
-    assert "loose round 1: RuntimeError: seat on fire" in transcript.faults
+    assert "loose round 1: RuntimeError: role on fire" in transcript.faults
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-async def test_rounds_and_calls(seat: Seat, speech: SimpleNamespace, rounds: int) -> None:
+async def test_rounds_and_calls(scripted_panel: PanelMaker, speech: SimpleNamespace, rounds: int) -> None:
     lines = {(r, n): speech.debater("x", 0.6) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2, 3)}
-    table = seat({**lines, (Role.ARBITER, 0): speech.arbiter("default-safe", "safe", 0.4)})
-    transcript = await hold_debate(table, MARCH, DebateSettings(rounds))
+    panel = scripted_panel({**lines, (Role.ARBITER, 0): speech.arbiter("default-safe", "safe", 0.4)})
+    transcript = await hold_debate(panel, MARCH, DebateSettings(rounds))
     assert transcript.rounds == rounds
     assert transcript.cost.calls == 2 + 2 * rounds
-    assert [(t.role, t.round) for t in transcript.turns[:2]] == [(Role.STRICT, 1), (Role.LOOSE, 1)]
+    assert [(t.role, t.round) for t in transcript.speeches[:2]] == [(Role.STRICT, 1), (Role.LOOSE, 1)]
 
 
 def test_four_rounds_are_refused() -> None:
@@ -178,21 +182,21 @@ def test_four_rounds_are_refused() -> None:
     [(0.9, 0.85, 1), (0.1, 0.05, 1), (0.95, 0.75, 1), (0.9, 0.2, 2), (0.55, 0.45, 2)],
 )
 async def test_adaptive_debates_stop_when_settled(
-    seat: Seat, speech: SimpleNamespace, strict: float, loose: float, rounds: int
+    scripted_panel: PanelMaker, speech: SimpleNamespace, strict: float, loose: float, rounds: int
 ) -> None:
     lines = {(Role.STRICT, n): speech.debater("x", strict) for n in (1, 2)}
     lines |= {(Role.LOOSE, n): speech.debater("x", loose) for n in (1, 2)}
-    table = seat({**lines, (Role.ARBITER, 0): speech.arbiter("default-safe", "safe", 0.4)})
-    transcript = await hold_debate(table, MARCH, DebateSettings(adaptive=True))
+    panel = scripted_panel({**lines, (Role.ARBITER, 0): speech.arbiter("default-safe", "safe", 0.4)})
+    transcript = await hold_debate(panel, MARCH, DebateSettings(adaptive=True))
     assert transcript.rounds == rounds
 
 
-async def test_empty_seats_are_skipped(seat: Seat, speech: SimpleNamespace) -> None:
+async def test_empty_roles_are_skipped(scripted_panel: PanelMaker, speech: SimpleNamespace) -> None:
     from dataclasses import replace
 
-    table = seat({(Role.ARBITER, 0): speech.arbiter("default-safe", "safe", 0.1)})
-    transcript = await hold_debate(replace(table, supporter=None, strict=None, loose=None), MARCH)
-    assert transcript.cost.calls == 1 and transcript.turns == () and transcript.rounds == 0
+    panel = scripted_panel({(Role.ARBITER, 0): speech.arbiter("default-safe", "safe", 0.1)})
+    transcript = await hold_debate(replace(panel, supporter=None, strict=None, loose=None), MARCH)
+    assert transcript.cost.calls == 1 and transcript.speeches == () and transcript.rounds == 0
 
 
 async def test_each_prompt_starts_with_the_one_before_and_sends_the_debate_once(speech: SimpleNamespace) -> None:
@@ -214,10 +218,10 @@ async def test_each_prompt_starts_with_the_one_before_and_sends_the_debate_once(
 
     first_system: list[str] = []
     model = ScriptedChatModel(script)
-    table = chat_panel(
+    panel = chat_panel(
         {role: RoleModel(role, model) for role in (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)}
     )
-    await hold_debate(table, MARCH)
+    await hold_debate(panel, MARCH)
     files = [prompt[: prompt.rindex("\n\nYou are the")] for prompt in prompts[1:]]
     for earlier, later in itertools.pairwise(files):
         assert later.startswith(earlier)
@@ -229,15 +233,15 @@ async def test_tokens_and_prices_are_summed_per_role() -> None:
     answer = Completion('{"rule":"default-safe","label":"safe","score":0.1}', 1000, 100, cached_tokens=400, ms=5.0)
     model = ScriptedChatModel(lambda request: answer)
     price = Price(prompt=2.0, completion=10.0, cached=0.5)
-    table = chat_panel({Role.ARBITER: RoleModel(Role.ARBITER, model, price)})
-    transcript = await hold_debate(table, MARCH)
+    panel = chat_panel({Role.ARBITER: RoleModel(Role.ARBITER, model, price)})
+    transcript = await hold_debate(panel, MARCH)
     (role_cost,) = transcript.role_costs
     assert (role_cost.prompt_tokens, role_cost.completion_tokens, role_cost.cached_tokens) == (1000, 100, 400)
     assert role_cost.dollars == pytest.approx((600 * 2.0 + 400 * 0.5 + 100 * 10.0) / 1e6)
     assert transcript.cost.tokens == 1100
 
 
-async def test_hearings_never_pile_up_beyond_the_limit(seat: Seat, speech: SimpleNamespace) -> None:
+async def test_debates_never_pile_up_beyond_the_limit(scripted_panel: PanelMaker, speech: SimpleNamespace) -> None:
     under_way, most, drawn = 0, 0, 0
 
     class Slow:
@@ -257,9 +261,9 @@ async def test_hearings_never_pile_up_beyond_the_limit(seat: Seat, speech: Simpl
 
     from dataclasses import replace
 
-    table = replace(seat({(Role.ARBITER, 0): ""}), supporter=None, strict=None, loose=None, arbiter=Slow())  # type: ignore[arg-type]
+    panel = replace(scripted_panel({(Role.ARBITER, 0): ""}), supporter=None, strict=None, loose=None, arbiter=Slow())  # type: ignore[arg-type]
     seen = set()
-    async for content, transcript in hold_debates(table, items(), at_once=5):  # type: ignore[arg-type]
+    async for content, transcript in hold_debates(panel, items(), at_once=5):  # type: ignore[arg-type]
         assert isinstance(transcript, Transcript)
         seen.add(content.id)
         assert drawn <= len(seen) + 10

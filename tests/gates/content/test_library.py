@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from lazaretto.gates.content.near_duplicates import NearDuplicateIndex, jaccard,
 from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.gates.content.records import Case, InputKind, Label
 from lazaretto.ledger import Ledger
+from lazaretto.models.protocol import Vectors
 from lazaretto.models.scripted import HashingEmbedder
 
 LENTILS = Case(Label.SAFE, "How do I cook lentils with carrots for six people on a camping stove?", cues=("cooking",))
@@ -84,9 +85,14 @@ def test_a_query_in_search_syntax_is_only_words() -> None:
 
 def test_vectors_are_kept_between_runs_and_a_damaged_file_is_made_anew(tmp_path: Path) -> None:
     first = CaseLibrary([LENTILS, FRAUD], HashingEmbedder(), tmp_path).vectors()
-    (file,) = tmp_path.glob("*.npy")
-    assert np.array_equal(np.load(file), first)
-    file.write_bytes(b"broken")
+
+    class Silent(HashingEmbedder):
+        def embed_texts(self, texts: Sequence[str]) -> Vectors:
+            raise AssertionError("the vectors were kept")
+
+    assert np.array_equal(CaseLibrary([LENTILS, FRAUD], Silent(), tmp_path).vectors(), first)
+    for file in tmp_path.iterdir():
+        file.write_bytes(b"broken" * 1000)
     assert np.array_equal(CaseLibrary([LENTILS, FRAUD], HashingEmbedder(), tmp_path).vectors(), first)
 
 

@@ -17,7 +17,7 @@ from lazaretto.gates.content.arbitration import (
     contradicts,
     label_for,
     rule_for,
-    stand_in,
+    undecided_finding,
 )
 from lazaretto.gates.content.records import (
     Briefing,
@@ -59,7 +59,7 @@ def test_contradictions_have_a_margin() -> None:
     assert not contradicts(Label.SAFE, 0.6) and not contradicts(Label.UNSAFE, 0.4)
 
 
-def _hearing(strict: float | None, loose: float | None, text: str = "x", description: str = "") -> DebateState:
+def _debate(strict: float | None, loose: float | None, text: str = "x", description: str = "") -> DebateState:
     scores = {role: (s,) for role, s in ((Role.STRICT, strict), (Role.LOOSE, loose)) if s is not None}
     return DebateState(
         PreparedContent(Content("i", text, description=description), description), Briefing(), scores=scores
@@ -68,20 +68,20 @@ def _hearing(strict: float | None, loose: float | None, text: str = "x", descrip
 
 async def test_the_protocol_itself_can_sit_as_arbiter() -> None:
     arbiter = RuleArbiter(thresholds={InputKind.TEXT: Thresholds(exoneration=0.7, risk=0.6)})
-    risky = await arbiter.decide(_hearing(0.9, 0.6))
+    risky = await arbiter.decide(_debate(0.9, 0.6))
     assert (risky.rule, risky.label) == (CONFIRMED, Label.UNSAFE)
     assert risky.interval == (0.6, 0.9)
-    assert (await arbiter.decide(_hearing(0.9, 0.1))).rule == EXONERATED
-    assert (await arbiter.decide(_hearing(0.5, 0.5))).rule == DEFAULT
+    assert (await arbiter.decide(_debate(0.9, 0.1))).rule == EXONERATED
+    assert (await arbiter.decide(_debate(0.5, 0.5))).rule == DEFAULT
 
 
 async def test_the_order_depends_on_the_kind_of_input() -> None:
     arbiter = RuleArbiter(orders={InputKind.IMAGE: Order.RISK_FIRST})
-    assert (await arbiter.decide(_hearing(0.9, 0.1, text="", description="a picture"))).rule == CONFIRMED
-    assert (await arbiter.decide(_hearing(0.9, 0.1))).rule == EXONERATED
+    assert (await arbiter.decide(_debate(0.9, 0.1, text="", description="a picture"))).rule == CONFIRMED
+    assert (await arbiter.decide(_debate(0.9, 0.1))).rule == EXONERATED
 
 
 def test_a_stand_in_is_marked_and_knows_nothing() -> None:
-    finding = stand_in(_hearing(0.9, 0.7), "timeout", RoleCost(Role.ARBITER))
+    finding = undecided_finding(_debate(0.9, 0.7), "timeout", RoleCost(Role.ARBITER))
     assert (finding.label, finding.rule, finding.undecided) == (Label.UNSAFE, UNDECIDED, "timeout")
     assert finding.interval == (0.0, 1.0)

@@ -19,13 +19,14 @@ from lazaretto.gates.content.report_html import page, trajectory_svg
 HOSTILE = '<script>alert(1)</script> [click](javascript:x) | cell | `code` <img src=x onerror=y> "quote"'
 
 
-async def _transcript(seat: Callable[..., Panel], speech: SimpleNamespace) -> Transcript:
+async def _transcript(scripted_panel: Callable[..., Panel], speech: SimpleNamespace) -> Transcript:
     lines = {
         (r, n): speech.debater(HOSTILE, 0.6, quotes=["alert(1)"]) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2)
     }
     verdict = speech.arbiter("confirmed-risk", "unsafe", 0.8, HOSTILE, quotes=["alert(1)"], hazards=["S14"])
     library = CaseLibrary([Case(Label.UNSAFE, HOSTILE, cues=(HOSTILE,), summary=HOSTILE)])
-    return await hold_debate(seat({**lines, (Role.ARBITER, 0): verdict}, library), Content(f"id {HOSTILE}", HOSTILE))
+    panel = scripted_panel({**lines, (Role.ARBITER, 0): verdict}, library)
+    return await hold_debate(panel, Content(f"id {HOSTILE}", HOSTILE))
 
 
 class _Tags(HTMLParser):
@@ -37,10 +38,10 @@ class _Tags(HTMLParser):
         self.seen.append((tag, dict(attrs)))
 
 
-async def test_the_page_is_self_contained_and_nothing_of_the_exhibit_is_markup(
-    seat: Callable[..., Panel], speech: SimpleNamespace
+async def test_the_page_is_self_contained_and_nothing_of_the_content_is_markup(
+    scripted_panel: Callable[..., Panel], speech: SimpleNamespace
 ) -> None:
-    html = page(report_data(await _transcript(seat, speech)))
+    html = page(report_data(await _transcript(scripted_panel, speech)))
     parser = _Tags()
     parser.feed(html)
     tags = {tag for tag, _ in parser.seen}
@@ -49,14 +50,18 @@ async def test_the_page_is_self_contained_and_nothing_of_the_exhibit_is_markup(
     assert "&lt;script&gt;alert(1)" in html and "default-src 'none'" in html
 
 
-async def test_markdown_keeps_quoted_text_from_rendering(seat: Callable[..., Panel], speech: SimpleNamespace) -> None:
-    text = markdown(report_data(await _transcript(seat, speech)))
+async def test_markdown_keeps_quoted_text_from_rendering(
+    scripted_panel: Callable[..., Panel], speech: SimpleNamespace
+) -> None:
+    text = markdown(report_data(await _transcript(scripted_panel, speech)))
     assert "<script" not in text and "<img" not in text
     assert all(line.count("|") == 6 for line in text.splitlines() if line.startswith("| `ca_"))
 
 
-async def test_the_report_holds_everything_a_person_needs(seat: Callable[..., Panel], speech: SimpleNamespace) -> None:
-    transcript = await _transcript(seat, speech)
+async def test_the_report_holds_everything_a_person_needs(
+    scripted_panel: Callable[..., Panel], speech: SimpleNamespace
+) -> None:
+    transcript = await _transcript(scripted_panel, speech)
     report = report_data(transcript)
     assert orjson.loads(orjson.dumps(report, option=orjson.OPT_NON_STR_KEYS)) == report
     assert report["trajectories"] == {"strict": [0.6, 0.6], "loose": [0.6, 0.6]}

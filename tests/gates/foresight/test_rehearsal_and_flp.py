@@ -62,7 +62,7 @@ def test_measures_are_those_of_the_formulas(community: Any) -> None:
 
 def test_published_diagnosis_finds_the_carrier_and_spares_the_others(community: Any) -> None:
     calibration = asyncio.run(calibrate_flp(community.agents, PEOPLE, AgentModelBackend(community.agent_model)))
-    sick = replace(community.agents[1], album=community.agents[1].album.put(4, community.virus))
+    sick = replace(community.agents[1], album=community.agents[1].album.replaced(4, community.virus))
     said = [
         infected(r, calibration.thresholds, FlpSettings())
         for r in readings([sick, *community.agents[2:]], community.agent_model)

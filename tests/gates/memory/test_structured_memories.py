@@ -25,6 +25,7 @@ def record(turn: float = 1.0, spread: float = 0.1) -> MemoryFields:
 
 @pytest.fixture(scope="module")
 def model() -> RecordModel:
+    pytest.importorskip("safetensors", reason="needs the models extra")
     if not (WEIGHTS / "records.safetensors").exists():
         pytest.skip("needs the detector's weights")
     return load_model()
@@ -62,14 +63,14 @@ def test_one_writer_is_one_voice_and_never_its_own_witness() -> None:
     add(base, "ann", 0)
     add(base, "bea", 1)
     add(lie, "mal", 2)
-    once = window.look(window_rows(embed_fields([base])), ["cat"]).conflict[0]
+    once = window.evidence_for(window_rows(embed_fields([base])), ["cat"]).conflict[0]
     for number in range(3, 12):
         add(lie, "mal", number)
     assert 0.1 < once < 0.4
-    assert window.look(window_rows(embed_fields([base])), ["cat"]).conflict[0] == pytest.approx(
+    assert window.evidence_for(window_rows(embed_fields([base])), ["cat"]).conflict[0] == pytest.approx(
         once, abs=1e-3
     )  # repeating earns nothing
-    mal = window.look(window_rows(embed_fields([lie])), ["mal"])
+    mal = window.evidence_for(window_rows(embed_fields([lie])), ["mal"])
     assert mal.conflict[0] > 2 * once  # its own ten memories do not support it
     assert (mal.neighbours[0] >= 0).sum() == OWN + 2 <= NEIGHBOURS  # few of its own, so that others are heard
 
@@ -86,15 +87,15 @@ def test_one_source_cited_by_many_is_one_voice() -> None:
         window.add(lie, ["mal"], [1], one)
         for number in range(2, 6):
             window.add(lie, [f"echo{number}"], [number], one, np.array([[1 if cited else -1]]))
-        return float(window.look(truth, ["cat"]).conflict[0])
+        return float(window.evidence_for(truth, ["cat"]).conflict[0])
 
     assert conflict(cited=False) > conflict(cited=True) + 0.2
     window = Window(100)
     window.add(lie, ["mal"], [1], one)
     window.add(lie, ["bea"], [2], one, np.array([[1]]))
-    assert window.look(lie, ["cat"]).voices[0] == 1
+    assert window.evidence_for(lie, ["cat"]).voices[0] == 1
     window.add(lie, ["dan"], [3], one)
-    assert window.look(lie, ["cat"]).voices[0] == 2
+    assert window.evidence_for(lie, ["cat"]).voices[0] == 2
 
 
 def test_a_memory_whose_uses_fail_loses_its_voice() -> None:
@@ -104,10 +105,10 @@ def test_a_memory_whose_uses_fail_loses_its_voice() -> None:
     window = Window(100)
     window.add(truth, ["ann"], [0], np.ones(1, np.float32))
     window.add(lie, ["mal"], [1], np.ones(1, np.float32))
-    before = float(window.look(truth, ["cat"]).conflict[0])
-    window.used(np.array([[1, -1]] * 6), np.zeros(6, dtype=bool))
-    window.used(np.array([[0, 77]] * 6), np.ones(6, dtype=bool))
-    after = float(window.look(truth, ["cat"]).conflict[0])
+    before = float(window.evidence_for(truth, ["cat"]).conflict[0])
+    window.record_use(np.array([[1, -1]] * 6), np.zeros(6, dtype=bool))
+    window.record_use(np.array([[0, 77]] * 6), np.ones(6, dtype=bool))
+    after = float(window.evidence_for(truth, ["cat"]).conflict[0])
     assert after < before / 2
 
 
@@ -115,33 +116,33 @@ def test_a_memory_is_trusted_no_more_than_what_it_was_made_from(model: RecordMod
     window = Window(100)
     memories = window_rows(embed_fields([record() for _ in range(3)]))
     window.add(memories[:2], ["ann", "bea"], [0, 1], np.array([0.9, 0.2], np.float32))
-    looked = window.look(memories[2:], ["cat"], np.array([[0, 1, -1]]))
+    looked = window.evidence_for(memories[2:], ["cat"], np.array([[0, 1, -1]]))
     assert looked.lineage[0] == pytest.approx(0.2)
     assert model.credibility(looked)[0] == pytest.approx(0.2)
     assert model.own_credibility(looked)[0] > 0.2
-    assert window.look(memories[2:], ["cat"], np.array([[77]])).lineage[0] == 1.0  # nothing known of its source
+    assert window.evidence_for(memories[2:], ["cat"], np.array([[77]])).lineage[0] == 1.0  # nothing known of its source
 
 
 def test_a_forgotten_memory_no_longer_speaks() -> None:
     window = Window(50)
     vectors = window_rows(embed_fields([record() for _ in range(20)]))
     window.add(vectors, ["a"] * 20, list(range(20)), np.ones(20, np.float32))
-    first = window.look(vectors[:1], ["b"]).neighbours[0]
+    first = window.evidence_for(vectors[:1], ["b"]).neighbours[0]
     assert 0 in first
     window.forget(0)
-    assert 0 not in window.look(vectors[:1], ["b"]).neighbours[0]
-    assert 1 not in window.look(vectors[1:2], ["b"], None, np.array([1])).neighbours[0]
+    assert 0 not in window.evidence_for(vectors[:1], ["b"]).neighbours[0]
+    assert 1 not in window.evidence_for(vectors[1:2], ["b"], None, np.array([1])).neighbours[0]
 
 
 def test_the_window_forgets_the_oldest_and_an_empty_one_knows_nothing() -> None:
     window = Window(10)
-    empty = window.look(window_rows(embed_fields([record()])), ["x"])
+    empty = window.evidence_for(window_rows(embed_fields([record()])), ["x"])
     assert empty.conflict[0] == 0.5 and empty.voices[0] == 0 and (empty.neighbours == -1).all()
     vectors = window_rows(embed_fields([record() for _ in range(25)]))
     for n in range(25):
         window.add(vectors[n : n + 1], ["a"], [n], np.ones(1, np.float32))
     assert window.size == 10
-    assert set(window.look(vectors[:1], ["b"]).neighbours[0]) - {-1} == set(range(15, 25))
+    assert set(window.evidence_for(vectors[:1], ["b"]).neighbours[0]) - {-1} == set(range(15, 25))
 
 
 def test_writers_are_known_by_their_last_outcomes() -> None:
@@ -149,7 +150,7 @@ def test_writers_are_known_by_their_last_outcomes() -> None:
     places = writers.places(["ann", "bea"])
     assert writers.stability(places).tolist() == [0.5, 0.5]
     for good in [0.0] * 50 + [1.0] * 100:
-        writers.reported(places[:1], np.array([good], np.float32))
+        writers.add_outcomes(places[:1], np.array([good], np.float32))
     assert writers.stability(places).tolist() == [1.0, 0.5]
     many = writers.places([f"w{n}" for n in range(40)])  # more than there was room for at first
     assert writers.stability(places).tolist() == [1.0, 0.5] and len(set(many.tolist())) == 40
@@ -173,12 +174,13 @@ def test_with_too_little_evidence_it_does_not_guess(model: RecordModel) -> None:
 
 
 def test_credibility_lowers_the_fused_probability(model: RecordModel, screener: RecordScreener) -> None:
-    looked = screener.window.look(window_rows(embed_fields([record()])), ["agent0"])
+    looked = screener.window.evidence_for(window_rows(embed_fields([record()])), ["agent0"])
     trusting = RecordModel(model.arrays, Fusion(alpha=1.0))
     assert trusting.score(looked).fused[0] == pytest.approx(1 - trusting.credibility(looked)[0])
 
 
 def test_missing_weights_are_said(tmp_path) -> None:
+    pytest.importorskip("safetensors", reason="needs the models extra")
     with pytest.raises(ModelUnavailable, match="weights"):
         load_model(tmp_path)
 

@@ -51,9 +51,11 @@ def test_foreign_orders_are_held_and_quoted(gate: MemoryGate, text: str) -> None
     assert verdict.ruling is Ruling.QUARANTINE, verdict
     assert verdict.risk > 0.5
     assert verdict.taxonomy == ("ASI06",)
-    quoted = verdict.evidence[0]
-    if quoted.kind == "span":
-        assert text[quoted.data["start"] : quoted.data["end"]] in text
+    quotes = [e for e in verdict.evidence if e.kind == "span"]
+    assert quotes, "the order is quoted"
+    for quote in quotes:
+        words = text[quote.data["start"] : quote.data["end"]]
+        assert len(words) > 8 and words[:160] in quote.summary
 
 
 @pytest.mark.parametrize("text", HONEST)
@@ -141,5 +143,5 @@ def test_in_the_guard_a_poisoned_note_is_recorded_but_never_recalled(tmp_path: P
         bad = guard.run(guard.remember(POISONED[0], agent="scout", source="untrusted_document"))
         good = guard.run(guard.remember("Seaview Palace has a pool.", agent="scout", source="untrusted_document"))
         assert (bad.allowed, bad.complete, good.allowed) == (False, True, True)
-        assert [one.id for one in guard.run(guard.recall("ada", "Seaview"))] == [good.item]
+        assert [one.id for one in guard.run(guard.recall("Seaview", agent="ada"))] == [good.item]
         assert isinstance(guard.policy, Policy)

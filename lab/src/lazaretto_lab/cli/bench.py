@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -21,7 +20,16 @@ from rich.progress import (
 )
 from rich.table import Table as RichTable
 
-from lazaretto.cli.common import EXIT_FLAGGED, EXIT_INTERRUPTED, JsonFlag, console, emit, errors, plain_errors
+from lazaretto.cli.common import (
+    EXIT_FLAGGED,
+    EXIT_INTERRUPTED,
+    JsonFlag,
+    console,
+    emit,
+    errors,
+    plain_errors,
+    print_table,
+)
 from lazaretto.errors import InputError
 from lazaretto_lab.harness import pages as bench_pages
 from lazaretto_lab.harness import plots as bench_plots
@@ -186,16 +194,12 @@ def table(
 
 
 def _show_table(made: tables.ResultTable) -> None:
-    view = RichTable(title=escape(made.title))
+    view = RichTable(title=made.title)
     for place, heading in enumerate(tables.headings(made)):
-        view.add_column(escape(heading), justify="left" if place < 2 else "right")
+        view.add_column(heading, justify="left" if place < 2 else "right")
     for line in tables.lines(made):
-        view.add_row(*(escape(cell) for cell in line))
-    if console.is_terminal:
-        console.print(view)
-    else:  # a pipe or file has no width to fit into: there the table takes what it needs
-        needed = console.measure(view, options=console.options.update(max_width=10_000)).maximum
-        Console(file=sys.stdout, width=max(console.width, needed)).print(view)
+        view.add_row(*line)
+    print_table(view)
     for row in made.rows:
         for reason in row.reasons:
             console.print(f"[yellow]void[/] in {escape(row.name)}: {escape(reason)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError, MissingExtra
+from lazaretto.files import replacing
 from lazaretto_lab.harness.context import Outcome
 from lazaretto_lab.harness.experiment import Experiment, Plot
 from lazaretto_lab.harness.tables import RowResults, estimate
@@ -47,9 +47,8 @@ def save_figure(figure: Any, path: Path) -> list[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     for target in paths:
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(target.suffix.lower())
-        part = target.with_name(f".{os.getpid()}-{target.name}")
-        figure.savefig(part, format=target.suffix.lower()[1:], metadata=metadata)
-        part.replace(target)
+        with replacing(target) as file:
+            figure.savefig(file, format=target.suffix.lower()[1:], metadata=metadata)
     return paths
 
 

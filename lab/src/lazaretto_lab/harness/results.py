@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import orjson
 
 from lazaretto.errors import InputError, StoreDamaged
+from lazaretto.files import write_file
 from lazaretto.types import plain
 from lazaretto_lab.harness.context import Outcome, UnitResult
 from lazaretto_lab.harness.experiment import Unit
@@ -47,7 +46,7 @@ class ResultFolder:
     def write(self, result: UnitResult) -> None:
         """Keep a finished unit. After a kill at any moment the file is either absent or complete."""
         data = orjson.dumps(plain(result), option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
-        write_atomically(self.file(result.unit), data, durable=result.seconds >= 1.0)
+        write_file(self.file(result.unit), data, durable=result.seconds >= 1.0)
 
     @contextmanager
     def run_lock(self) -> Iterator[None]:
@@ -76,19 +75,3 @@ def file_lock(path: Path) -> Iterator[None]:
     with path.with_name(path.name + ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-def write_atomically(path: Path, data: bytes, durable: bool) -> None:
-    """Write a file so that no reader ever sees half of it; ``durable`` also outlives a power cut, at the price of a
-    sync."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import orjson
 
+from lazaretto.files import write_file
 from lazaretto_lab.harness.context import Outcome, Progress, RunContext, UnitResult
 from lazaretto_lab.harness.experiment import Bound, Unit
-from lazaretto_lab.harness.results import write_atomically
 from lazaretto_lab.harness.runners import find_runner
 
 PROGRESS_FILE = "progress.json"
@@ -46,7 +46,7 @@ class ProgressFile:
         now = time.monotonic()
         if now - self._last >= self._every:
             self._last = now
-            write_atomically(self._path, orjson.dumps([share, note]), durable=False)
+            write_file(self._path, orjson.dumps([share, note]))
 
 
 def read_progress(workdir: Path) -> tuple[float, str]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.models.picture_decoding import decode_picture
 from lazaretto.models.protocol import Vectors
 from lazaretto.models.torch_loading import load_part, torch_device, transformers_module
+from lazaretto.pictures import first_frame_rgb
 
 FAMILIES = ("clip", "siglip")
 
@@ -56,7 +56,7 @@ class TransformersClip:
         """One unit row per encoded picture."""
 
         def encode(part: Sequence[bytes]) -> Any:
-            pixels = self._pictures([decode_picture(data) for data in part], return_tensors="pt")
+            pixels = self._pictures([first_frame_rgb(data) for data in part], return_tensors="pt")
             return self._model.get_image_features(pixel_values=pixels["pixel_values"].to(self.device))
 
         return self._rows(images, encode)

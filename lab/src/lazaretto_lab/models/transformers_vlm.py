@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.models.picture_decoding import decode_picture
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.torch_loading import load_part, torch_device, transformers_module
+from lazaretto.pictures import first_frame_rgb
 from lazaretto_lab.models.vlm_inputs import PICTURE, inputs_for
 
 GREY = 127
@@ -72,7 +72,7 @@ class TransformersVlm:
         return [done[place] for place in range(len(requests))]
 
     def _job(self, place: int, request: Request) -> _Job:
-        pictures = tuple(decode_picture(data) for message in request.messages for data in message.images)
+        pictures = tuple(first_frame_rgb(data) for message in request.messages for data in message.images)
         prompt = self._inputs.prompt(request.messages)
         if self._inputs.needs_picture and len(pictures) != 1:
             if pictures:

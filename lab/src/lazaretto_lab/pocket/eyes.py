@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.models.picture_decoding import decode_picture
+from lazaretto.pictures import first_frame_rgb
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +28,7 @@ _BATCH = 16
 
 def pixels(data: bytes) -> NDArray[np.uint8]:
     """An encoded picture as (224, 224, 3); one of another shape is fitted in whole, on white."""
-    picture = decode_picture(data)
+    picture = first_frame_rgb(data)
     if picture.size != (SIDE, SIDE):
         from PIL import ImageOps
 

@@ -102,7 +102,7 @@ def _risk(strict: float | None, loose: float | None) -> float:
     return strict
 
 
-def stand_in(debate: DebateState, reason: str, role_cost: RoleCost) -> Finding:
+def undecided_finding(debate: DebateState, reason: str, role_cost: RoleCost) -> Finding:
     """The finding when no usable ruling came: labelled by the debaters' mean, marked undecided, with the widest
     interval.
     """
@@ -136,7 +136,8 @@ class RuleArbiter:
             f"{RULES[rule]} Benign context {shown.exoneration:.2f} against a bar of {limits.exoneration:.2f}, "
             f"concrete violation {shown.risk:.2f} against a bar of {limits.risk:.2f}, order {order.value}."
         )
-        quotes = tuple(q for turn in debate.turns if turn.round == debate.round for q in turn.quotes)
-        hazards = tuple(dict.fromkeys(h for turn in debate.turns if turn.role is Role.STRICT for h in turn.hazards))
+        quotes = tuple(q for speech in debate.speeches if speech.round == debate.round for q in speech.quotes)
+        strict = (speech for speech in debate.speeches if speech.role is Role.STRICT)
+        hazards = tuple(dict.fromkeys(hazard for speech in strict for hazard in speech.hazards))
         span = (min(positions, default=0.0), max(positions, default=1.0))
         return Finding(label_for(rule), risk, rule, reasoning, span, quotes, hazards if rule == CONFIRMED else ())

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from lazaretto.errors import InputError
+from lazaretto.files import replacing
 from lazaretto.gates.content.arbitration import UNDECIDED
 from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hold_debates
 from lazaretto.gates.content.panel import Panel
@@ -32,7 +33,7 @@ class BatchSummary:
 
     items: int
     already: int
-    """RecordJudgement by earlier runs."""
+    """Judged by earlier runs."""
     judged: int
     unsafe: int
     undecided: int
@@ -152,7 +153,7 @@ PLAIN = BatchOptions()
 
 
 async def run_batch(
-    table: Panel, items: Path, out: Path, options: BatchOptions = PLAIN, progress: Progress | None = None
+    panel: Panel, items: Path, out: Path, options: BatchOptions = PLAIN, progress: Progress | None = None
 ) -> BatchSummary:
     """Judge every item of a file that the output does not hold yet."""
     places = read_items(items)
@@ -182,7 +183,7 @@ async def run_batch(
             if progress is not None:
                 progress(already + counts["judged"], len(places))
 
-        async for content, outcome in hold_debates(table, contents(), options.debate, at_once=options.at_once):
+        async for content, outcome in hold_debates(panel, contents(), options.debate, at_once=options.at_once):
             write(content.id, outcome)
         for key, error in unreadable:
             write(key, error)
@@ -193,10 +194,8 @@ def _drop_undecided(out: Path) -> None:
     """The output without its undecided lines, replaced in one step."""
     if not out.exists():
         return
-    kept = out.with_name(out.name + ".kept")
-    with out.open("rb") as old, kept.open("wb") as new:
+    with out.open("rb") as old, replacing(out) as new:
         _hold(old, out)
         for line in old:
             if line.endswith(b"\n") and orjson.loads(line).get("rule") != UNDECIDED:
                 new.write(line)
-    kept.replace(out)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content import injections
+from lazaretto.gates.content.injections import find_injections
 from lazaretto.gates.content.library import CaseLibrary, read_case, starter_cases
 from lazaretto.gates.content.near_duplicates import NearDuplicateIndex
 from lazaretto.gates.content.records import Case
@@ -254,7 +254,7 @@ def _screen(case: Case) -> Refusal | None:
         return Refusal(case.id, f"longer than {_MAX_CASE_CHARS:,} characters")
     orders = ("orders the judges", "orders to ignore the instructions", "closes a delimiter")
     for line in (*case.cues, case.summary):
-        found = next((a for a in injections.find(line) if a.kind in orders), None)
+        found = next((a for a in find_injections(line) if a.kind in orders), None)
         if found is not None:
             return Refusal(case.id, f"its cues speak to the judges ({found.kind})")
     return None

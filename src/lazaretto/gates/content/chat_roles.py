@@ -1,18 +1,19 @@
-"""Language models in the seats: one prompt, one answer read strictly, one more try when it cannot be read."""
+"""Language models as judges: one prompt, one answer read strictly, one more try when it cannot be read."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from pydantic import BaseModel
+from PIL.Image import Image
 
-from lazaretto.gates.content import injections, parsing, prompts
-from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, stand_in
+from lazaretto.gates.content import parsing, prompts
+from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, undecided_finding
+from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.panel import Panel, Preprocessor
-from lazaretto.gates.content.picture_frames import open_picture
 from lazaretto.gates.content.quoting import Quoter, fresh_code
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
@@ -29,9 +30,14 @@ from lazaretto.gates.content.records import (
     Speech,
 )
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
+from lazaretto.pictures import Picture, frames_for_judges
+from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.types import Evidence
 
-A = TypeVar("A", bound=BaseModel)
+A = TypeVar("A", bound=parsing.Answer)
+R = TypeVar("R")
+PICTURE_SIDE = 1024
+"""Frames are shrunk to fit a square of this side before a vision model sees them."""
 
 
 class Retriever(Protocol):
@@ -61,6 +67,20 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class Reply(Generic[R]):
+    """What came of asking a model."""
+
+    answer: R | None
+    """None: it could not be read, or there was none."""
+    text: str
+    """As it was said."""
+    problem: str
+    """Why there is no answer."""
+    role_cost: RoleCost
+    """Of every attempt together."""
+
+
+@dataclass(frozen=True, slots=True)
 class RoleModel:
     """A model in a role: what it costs, how long it may speak, how often it may be asked again."""
 
@@ -68,35 +88,41 @@ class RoleModel:
     model: ChatModel
     price: Price = Price()
     max_tokens: int = 700
-    again: int = 1
+    retries: int = 1
     """How often an answer that cannot be read is asked for again."""
-    exhibit_chars: int = 24_000
-    """The most a content item part may take up in a prompt."""
+    content_chars: int = 24_000
+    """The most characters that one part of the content may take up in a prompt."""
 
-    async def ask(
-        self, messages: Sequence[Message], shape: type[A] | None, read: Callable[[str], tuple[A | None, str]]
-    ) -> tuple[A | None, str, str, RoleCost]:
-        """(answer, words, problem, charge): asks, reads, and asks again with the problem named when it could not be
-        read.
+    async def ask(self, messages: Sequence[Message], shape: type[A], content: str = "") -> Reply[A]:
+        """Asks for an answer of this shape, and again with the problem named when it could not be read. ``content`` is
+        what is under audit: what an answer merely repeats from it does not count.
         """
+        return await self._ask(messages, parsing.schema(shape), lambda text: parsing.read(shape, text, content))
+
+    async def ask_words(self, messages: Sequence[Message]) -> Reply[str]:
+        """Asks for plain words, and again when there are none."""
+        return await self._ask(messages, None, lambda text: (text, "") if text.strip() else (None, "empty answer"))
+
+    async def _ask(
+        self, messages: Sequence[Message], schema: dict[str, Any] | None, read: Callable[[str], tuple[R | None, str]]
+    ) -> Reply[R]:
         role_cost = RoleCost(self.role, self.model.name)
         asked = tuple(messages)
         words = problem = ""
-        for _ in range(self.again + 1):
-            form = parsing.schema(shape) if shape is not None else None
-            answer = (await self.model.complete([Request(asked, self.max_tokens, schema=form)]))[0]
-            role_cost = self._bill(role_cost, asked, answer)
-            if answer.fault:
-                return None, "", answer.fault, role_cost  # the backend has already retried
-            words = answer.text
-            read_answer, problem = read(words)
-            if read_answer is not None:
-                return read_answer, words, "", role_cost
+        for _ in range(self.retries + 1):
+            completion = (await self.model.complete([Request(asked, self.max_tokens, schema=schema)]))[0]
+            role_cost = self._bill(role_cost, asked, completion)
+            if completion.fault:
+                return Reply(None, "", completion.fault, role_cost)  # the backend has already retried
+            words = completion.text
+            answer, problem = read(words)
+            if answer is not None:
+                return Reply(answer, words, "", role_cost)
             asked = (
                 *messages,
                 Message("user", f"Your answer could not be read ({problem}). Answer again, as JSON only."),
             )
-        return None, words, f"unreadable answer: {problem}", role_cost
+        return Reply(None, words, f"unreadable answer: {problem}", role_cost)
 
     def _bill(self, role_cost: RoleCost, asked: Sequence[Message], answer: Completion) -> RoleCost:
         return replace(
@@ -135,48 +161,57 @@ class ChatPreprocessor:
     judges is marked.
     """
 
-    eye: RoleModel | None = None
+    vision: RoleModel | None = None
     """A model with vision; None: pictures are not described."""
+    limits: Limits = DEFAULT_LIMITS
 
     async def prepare(self, content: Content) -> PreparedContent:
         """The content in words."""
         role_cost = RoleCost(Role.PREPROCESSOR)
         words, fault, facts = content.description, "", dict[str, object]()
         if content.image is not None:
-            picture = open_picture(content.image)
-            facts = {"width": picture.width, "height": picture.height, "frames": picture.frame_count}
-            if not words.strip() and self.eye is not None:
-                ask = (Message("user", prompts.describe_duty(), picture.frames),)
-                _, words, fault, role_cost = await self.eye.ask(ask, None, _any_words)
+            picture = await _open(content.image, self.limits)
+            facts = {"width": picture.header.width, "height": picture.header.height, "frames": picture.frame_count}
+            if not words.strip() and self.vision is not None:
+                words, fault, role_cost = await _describe(self.vision, picture)
         if content.kind is not InputKind.TEXT and not words.strip():
             words = PLACEHOLDER
-        found = injections.notices(content.text, "text") + injections.notices(words, "description")
-        return PreparedContent(content, words, facts=facts, notices=found, role_cost=role_cost, fault=fault)
+        notices = injection_evidence(content.text, "text") + injection_evidence(words, "description")
+        return PreparedContent(content, words, facts=facts, notices=notices, role_cost=role_cost, fault=fault)
 
 
 @dataclass(frozen=True, slots=True)
-class Describing:
+class DescribingPreprocessor:
     """A vision model before another preprocessor, which reads its description as if the caller had given it."""
 
-    eye: RoleModel
+    vision: RoleModel
     inner: Preprocessor
+    limits: Limits = DEFAULT_LIMITS
 
     async def prepare(self, content: Content) -> PreparedContent:
         """The inner preprocessor's words, with the picture described; a failed description is a recorded fault."""
         if content.image is None or content.description.strip():
             return await self.inner.prepare(content)
-        ask = (Message("user", prompts.describe_duty(), open_picture(content.image).frames),)
-        _, words, fault, role_cost = await self.eye.ask(ask, None, _any_words)
+        words, fault, role_cost = await _describe(self.vision, await _open(content.image, self.limits))
         prepared = await self.inner.prepare(replace(content, description=words))
         return replace(prepared, role_cost=role_cost, fault=prepared.fault or fault)
 
 
-class _Words(BaseModel):
-    text: str
+async def _open(image: bytes, limits: Limits) -> Picture:
+    return await asyncio.to_thread(frames_for_judges, image, limits, side=PICTURE_SIDE)  # not on the event loop
 
 
-def _any_words(text: str) -> tuple[_Words | None, str]:
-    return (_Words(text=text), "") if text.strip() else (None, "empty answer")
+async def _describe(vision: RoleModel, picture: Picture) -> tuple[str, str, RoleCost]:
+    """(words, fault, cost): what a vision model says about the frames."""
+    ask = (Message("user", prompts.vision_instructions(), tuple(map(_jpeg, picture.frames))),)
+    reply = await vision.ask_words(ask)
+    return reply.text, reply.problem, reply.role_cost
+
+
+def _jpeg(frame: Image) -> bytes:
+    out = io.BytesIO()
+    frame.save(out, "JPEG", quality=85)
+    return out.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +229,16 @@ class ChatSupporter:
         if self.library is not None:  # an encoder may run: not on the event loop
             near = await asyncio.to_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
         quoter = self.codes(prepared)
-        file = prompts.opening(prepared, quoter, self.role_model.exhibit_chars)
+        file = prompts.content_file(prepared, quoter, self.role_model.content_chars)
         basis = prompts.precedent_file(Briefing(precedents=near), quoter)
         asked = (
             Message("system", prompts.CONSTITUTION),
-            Message("user", f"{file}\n\n{basis}\n\n{prompts.supporter_duty()}"),
+            Message("user", f"{file}\n\n{basis}\n\n{prompts.supporter_instructions()}"),
         )
-        answer, _, problem, role_cost = await self.role_model.ask(
-            asked, parsing.SupporterAnswer, parsing.read_supporter
-        )
+        reply = await self.role_model.ask(asked, parsing.SupporterAnswer)
+        answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
-            return Briefing(precedents=near, role_cost=role_cost, fault=problem)
+            return Briefing(precedents=near, role_cost=role_cost, fault=reply.problem)
         notes = {note.id.strip().removeprefix("Precedent").strip(): note for note in answer.precedents}
         weighed = tuple(
             replace(p, why=notes[key].why, differs=notes[key].differs) if (key := str(number)) in notes else p
@@ -225,15 +259,13 @@ class ChatDebater:
     async def argue(self, debate: DebateState) -> Speech:
         """One speech."""
         role = self.role_model.role
-        file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.exhibit_chars)
-        duty = prompts.debater_duty(role, debate.round, debate.rounds)
-        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{duty}"))
-        content = debate.prepared.words
-        answer, words, problem, role_cost = await self.role_model.ask(
-            asked, parsing.DebaterAnswer, lambda text: parsing.read_debater(text, content)
-        )
+        file = prompts.debate_file(debate, self.codes(debate.prepared), self.role_model.content_chars)
+        instructions = prompts.debater_instructions(role, debate.round, debate.rounds)
+        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{instructions}"))
+        reply = await self.role_model.ask(asked, parsing.DebaterAnswer, debate.prepared.words)
+        answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
-            return Speech(role, debate.round, words[:4000], None, role_cost=role_cost, fault=problem)
+            return Speech(role, debate.round, reply.text[:4000], None, role_cost=role_cost, fault=reply.problem)
         quotes = _quotes(debate.prepared, answer.quotes)
         hazards = _hazards(answer.hazards)
         return Speech(
@@ -252,14 +284,15 @@ class ChatArbiter:
     async def decide(self, debate: DebateState) -> Finding:
         """The finding, or a stand-in marked undecided."""
         order = self.orders.get(debate.prepared.kind, Order.CONTEXT_FIRST)
-        file = prompts.file_of(debate, self.codes(debate.prepared), self.role_model.exhibit_chars)
-        asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{prompts.arbiter_duty(order)}"))
-        content = debate.prepared.words
-        answer, _, problem, role_cost = await self.role_model.ask(
-            asked, parsing.ArbiterAnswer, lambda text: parsing.read_arbiter(text, content)
+        file = prompts.debate_file(debate, self.codes(debate.prepared), self.role_model.content_chars)
+        asked = (
+            Message("system", prompts.CONSTITUTION),
+            Message("user", f"{file}\n\n{prompts.arbiter_instructions(order)}"),
         )
+        reply = await self.role_model.ask(asked, parsing.ArbiterAnswer, debate.prepared.words)
+        answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
-            return stand_in(debate, problem, role_cost)
+            return undecided_finding(debate, reply.problem, role_cost)
         positions = [answer.score, *(s[-1] for s in debate.scores.values() if s)]
         cited = {c.strip().removeprefix("Precedent").strip() for c in answer.precedents}
         evidence = _quotes(debate.prepared, answer.quotes) + tuple(
@@ -282,7 +315,7 @@ class ChatArbiter:
 
 
 class DebateCodes:
-    """Hands every seat of one debate the same code, and the next debate another."""
+    """Hands every role of one debate the same code, and the next debate another."""
 
     def __init__(self, make: Callable[[], str] = fresh_code) -> None:
         self._make = make
@@ -305,8 +338,9 @@ def chat_panel(
     orders: Mapping[InputKind, Order] = DEFAULT_ORDERS,
     code: Callable[[], str] = fresh_code,
     precedents: int = 3,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Panel:
-    """A table of language models. A role without a chair stays empty; only the Arbiter is needed."""
+    """A panel of language models. A role without a model stays empty; only the Arbiter is needed."""
     codes = DebateCodes(code)
     supporter, strict, loose = (
         role_models.get(Role.SUPPORTER),
@@ -316,7 +350,7 @@ def chat_panel(
     names = dict.fromkeys(role_model.model.name for role_model in role_models.values())
     return Panel(
         "+".join(names),
-        ChatPreprocessor(role_models.get(Role.PREPROCESSOR)),
+        ChatPreprocessor(role_models.get(Role.PREPROCESSOR), limits),
         ChatArbiter(role_models[Role.ARBITER], codes, orders),
         ChatSupporter(supporter, codes, library, precedents) if supporter else None,
         ChatDebater(strict, codes) if strict else None,

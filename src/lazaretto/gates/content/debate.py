@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from lazaretto.errors import InputError, LazarettoError
-from lazaretto.gates.content.arbitration import stand_in
+from lazaretto.gates.content.arbitration import undecided_finding
 from lazaretto.gates.content.panel import Debater, Panel
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
@@ -57,10 +57,11 @@ TWO_ROUNDS = DebateSettings()
 class Transcript:
     """Everything that happened in one debate."""
 
-    table: str
+    panel: str
+    """Name of the panel."""
     prepared: PreparedContent
     briefing: Briefing
-    turns: tuple[Speech, ...]
+    speeches: tuple[Speech, ...]
     scores: Mapping[Role, tuple[float, ...]]
     finding: Finding
     rounds: int
@@ -69,16 +70,16 @@ class Transcript:
     """Rounds asked for."""
     ms: float
     faults: tuple[str, ...] = ()
-    """What went wrong on the way, seat by seat; the finding says whether it mattered."""
+    """What went wrong on the way, role by role; the finding says whether it mattered."""
 
     @property
     def role_costs(self) -> tuple[RoleCost, ...]:
-        """One bill per seat, rounds added up."""
+        """One bill per role, rounds added up."""
         sums: dict[tuple[Role, str], RoleCost] = {}
         for role_cost in (
             self.prepared.role_cost,
             self.briefing.role_cost,
-            *(t.role_cost for t in self.turns),
+            *(t.role_cost for t in self.speeches),
             self.finding.role_cost,
         ):
             key = (role_cost.role, role_cost.model)
@@ -94,7 +95,7 @@ class Transcript:
 
 
 def add_role_costs(a: RoleCost, b: RoleCost) -> RoleCost:
-    """Two bills of one seat as one."""
+    """Two bills of one role as one."""
     return RoleCost(
         a.role,
         a.model,
@@ -109,10 +110,10 @@ def add_role_costs(a: RoleCost, b: RoleCost) -> RoleCost:
 
 
 @dataclass(slots=True)
-class _Floor:
+class _DebateRun:
     """The debate in progress; the only mutable thing of a debate."""
 
-    table: Panel
+    panel: Panel
     settings: DebateSettings
     faults: list[str] = field(default_factory=list)
 
@@ -122,22 +123,22 @@ class _Floor:
         briefing = await self._brief(prepared)
         debate = DebateState(prepared, briefing, rounds=self.settings.rounds)
         took_place = 0
-        if self.table.strict or self.table.loose:
+        if self.panel.strict or self.panel.loose:
             for number in range(1, self.settings.rounds + 1):
                 debate = replace(debate, round=number)
-                for role, seat in ((Role.STRICT, self.table.strict), (Role.LOOSE, self.table.loose)):
-                    if seat is not None:
-                        debate = await self._speak(debate, role, seat)
+                for role, debater in ((Role.STRICT, self.panel.strict), (Role.LOOSE, self.panel.loose)):
+                    if debater is not None:
+                        debate = await self._speak(debate, role, debater)
                 took_place = number
                 if self.settings.adaptive and is_settled(debate, self.settings):
                     break
         finding = await self._decide(debate)
         ms = (time.perf_counter() - started) * 1000.0
         return Transcript(
-            self.table.name,
+            self.panel.name,
             prepared,
             briefing,
-            debate.turns,
+            debate.speeches,
             debate.scores,
             finding,
             took_place,
@@ -146,18 +147,18 @@ class _Floor:
             tuple(self.faults),
         )
 
-    async def _try(self, seat: str, answer: Awaitable[T]) -> T | str:
+    async def _try(self, answer: Awaitable[T]) -> T | str:
         try:
             return await answer
         except (InputError, asyncio.CancelledError):
             raise
         except LazarettoError as error:
             return str(error) or type(error).__name__
-        except Exception as error:  # a seat is foreign code: its crash is a recorded fault, not ours
+        except Exception as error:  # a role may be foreign code: its crash is a recorded fault, not ours
             return f"{type(error).__name__}: {error}"
 
     async def _prepare(self, content: Content) -> PreparedContent:
-        got = await self._try("preprocessor", self.table.preprocessor.prepare(content))
+        got = await self._try(self.panel.preprocessor.prepare(content))
         if isinstance(got, str):
             words = content.description or ("" if content.kind is InputKind.TEXT else PLACEHOLDER)
             got = PreparedContent(content, words, fault=got)
@@ -165,16 +166,16 @@ class _Floor:
         return got
 
     async def _brief(self, prepared: PreparedContent) -> Briefing:
-        if self.table.supporter is None:
+        if self.panel.supporter is None:
             return Briefing()
-        got = await self._try("supporter", self.table.supporter.brief(prepared))
+        got = await self._try(self.panel.supporter.brief(prepared))
         if isinstance(got, str):
             got = Briefing(fault=got)
         self._note("supporter", got.fault)
         return got
 
-    async def _speak(self, debate: DebateState, role: Role, seat: Debater) -> DebateState:
-        got = await self._try(role.value, seat.argue(debate))
+    async def _speak(self, debate: DebateState, role: Role, debater: Debater) -> DebateState:
+        got = await self._try(debater.argue(debate))
         if isinstance(got, str):
             got = Speech(role, debate.round, "", None, role_cost=RoleCost(role), fault=got)
         self._note(f"{role.value} round {debate.round}", got.fault)
@@ -183,18 +184,18 @@ class _Floor:
         if score is None:
             score = before[-1] if before else FIRST_FALLBACK
         scores = {**debate.scores, role: (*before, score)}
-        return replace(debate, turns=(*debate.turns, got), scores=scores)
+        return replace(debate, speeches=(*debate.speeches, got), scores=scores)
 
     async def _decide(self, debate: DebateState) -> Finding:
-        got = await self._try("arbiter", self.table.arbiter.decide(debate))
+        got = await self._try(self.panel.arbiter.decide(debate))
         if isinstance(got, str):
-            got = stand_in(debate, got, RoleCost(Role.ARBITER))
+            got = undecided_finding(debate, got, RoleCost(Role.ARBITER))
         self._note("arbiter", got.undecided)
         return got
 
-    def _note(self, seat: str, fault: str) -> None:
+    def _note(self, role: str, fault: str) -> None:
         if fault:
-            self.faults.append(f"{seat}: {fault}")
+            self.faults.append(f"{role}: {fault}")
 
 
 def is_settled(debate: DebateState, settings: DebateSettings) -> bool:
@@ -202,7 +203,7 @@ def is_settled(debate: DebateState, settings: DebateSettings) -> bool:
     the same side.
     """
     strict, loose = debate.last_score(Role.STRICT), debate.last_score(Role.LOOSE)
-    if strict is None or loose is None or any(turn.fault for turn in debate.turns if turn.round == debate.round):
+    if strict is None or loose is None or any(s.fault for s in debate.speeches if s.round == debate.round):
         return False
     same_side = (strict >= 0.5) == (loose >= 0.5)
     close = abs(strict - loose) <= settings.converged
@@ -210,13 +211,13 @@ def is_settled(debate: DebateState, settings: DebateSettings) -> bool:
     return same_side and (close or clear)
 
 
-async def hold_debate(table: Panel, content: Content, settings: DebateSettings = TWO_ROUNDS) -> Transcript:
+async def hold_debate(panel: Panel, content: Content, settings: DebateSettings = TWO_ROUNDS) -> Transcript:
     """One debate from start to finding. Raises only for input that is unusable in itself."""
-    return await _Floor(table, settings).run(content)
+    return await _DebateRun(panel, settings).run(content)
 
 
 async def hold_debates(
-    table: Panel, contents: Iterable[Content], settings: DebateSettings = TWO_ROUNDS, *, at_once: int = 64
+    panel: Panel, contents: Iterable[Content], settings: DebateSettings = TWO_ROUNDS, *, at_once: int = 64
 ) -> AsyncIterator[tuple[Content, Transcript | InputError]]:
     """Many debates, yielded as they finish. At most ``at_once`` are under way, and none starts while the reader lags
     behind.
@@ -226,7 +227,7 @@ async def hold_debates(
 
     async def one(content: Content) -> tuple[Content, Transcript | InputError]:
         try:
-            return content, await hold_debate(table, content, settings)
+            return content, await hold_debate(panel, content, settings)
         except InputError as error:
             return content, error
 

@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from lazaretto.errors import MissingExtra, ModelError
+from lazaretto.gates.content.assembly import live_library, make_panel, ready_library
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Content, Label
 from lazaretto.gates.content.report import evidence_of, taxonomy
-from lazaretto.gates.content.settings import ContentSettings, content_settings, live_library, make_panel, ready_library
+from lazaretto.gates.content.settings import ContentSettings, content_settings
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
+from lazaretto.policy import Limits
 from lazaretto.types import Channel, Observation, Ruling, Verdict
 
 NAME = "content"
@@ -29,13 +31,13 @@ class ContentGate:
     name = NAME
     channels = frozenset(Channel)
 
-    def __init__(self, settings: ContentSettings, table: Panel | None = None) -> None:
-        """``table`` seats given judges instead of those the settings describe."""
+    def __init__(self, settings: ContentSettings, panel: Panel | None = None) -> None:
+        """``panel``: given judges instead of those the settings describe."""
         self.settings = settings
-        self._given = table
+        self._given = panel
         self._lock = threading.Lock()
         self._books: dict[tuple[str, str], Casebook] = {}
-        self._tables: dict[tuple[str, str, str], Panel] = {}
+        self._panels: dict[tuple[str, str, str, Limits], Panel] = {}
 
     def warm_up(self) -> None:
         """Load the embedded models now, so that no item's time is spent on it; pictures' helpers follow by and by."""
@@ -49,16 +51,17 @@ class ContentGate:
         content = Content(observation.id, observation.text, image)
         if image is None and not observation.text.strip():
             return Verdict(NAME, observation.id, Ruling.ALLOW, 0.0, (0.0, 0.0), EMPTY_RULE)
-        table = await asyncio.to_thread(self._seated, context.ledger)  # may load models and embed cases
-        transcript = await hold_debate(table, content, self.settings.debate)
+        # may load models and embed cases
+        panel = await asyncio.to_thread(self._panel_for, context.ledger, context.limits)
+        transcript = await hold_debate(panel, content, self.settings.debate)
         return verdict_of(transcript, self.settings)
 
-    def _seated(self, ledger: Ledger) -> Panel:
-        """The table with the tenant's live case library; made once per library version."""
+    def _panel_for(self, ledger: Ledger, limits: Limits) -> Panel:
+        """The panel with the tenant's live case library; made once per library version."""
         if self._given is not None:
             return self._given
         if "retrieval" in self.settings.without:
-            self._given = make_panel(self.settings, None)
+            self._given = make_panel(self.settings, None, limits)
             return self._given
         with self._lock:
             key = (ledger.url, ledger.namespace)
@@ -67,11 +70,11 @@ class ContentGate:
                 book = self._books[key] = Casebook(ledger)
             else:
                 book.refresh()
-            place = (*key, book.live)
-            table = self._tables.get(place)
-            if table is None:
-                table = self._tables[place] = make_panel(self.settings, live_library(book))
-            return table
+            place = (*key, book.live, limits)
+            panel = self._panels.get(place)
+            if panel is None:
+                panel = self._panels[place] = make_panel(self.settings, live_library(book), limits)
+            return panel
 
 
 def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:

@@ -2,7 +2,7 @@
 
 Finding such text proves nothing about the rest of the content, so it never decides a verdict by itself. It does two
 things: the judges are told that the content tries to speak to them, and the spans can be taken out before a model
-scores the content, so that praising itself cannot make a content item look safer. The patterns cover the roads that
+scores the content, so that praising itself cannot make the content look safer. The patterns cover the roads that
 matter in several languages; what they miss still arrives as delimited, escaped data (``quoting``), which is the
 actual wall.
 """
@@ -64,7 +64,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         "fakes a briefing",
         r"\b(?:summary|cues|differences|patterns)\s*:\s*(?:none|harmless|safe|benign|no risk)\b[^\n.]{0,80}\.?",
     ),
-    ("closes a delimiter", r"^\s*code of this hearing\b[^\n]{0,80}"),
+    ("closes a delimiter", r"^\s*code of this (?:debate|hearing)\b[^\n]{0,80}"),
     ("fakes a turn of the debate", r"\b(?:strict|loose|arbiter)(?: debater)?\s*:\s*[^\n]{0,120}"),
     ("orders to ignore the instructions", r"(?:忽略|无视|忘记)[^。\n]{0,12}(?:指令|指示|规则|提示)[^。\n]{0,40}"),
     (
@@ -89,7 +89,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ),
     (
         "closes a delimiter",
-        r"</?\s*(?:exhibit|text|picture|data|content|input|document|precedent|briefing|turn)[^>\n]{0,40}>",
+        r"</?\s*(?:exhibit|text|picture|data|content|input|document|precedent|briefing|speech|turn)[^>\n]{0,40}>",
     ),
     (
         "closes a delimiter",
@@ -123,7 +123,7 @@ def visible(text: str) -> str:
     return text if text.isascii() else text.translate(_UNSEEN)
 
 
-def find(text: str) -> tuple[InjectedSpan, ...]:
+def find_injections(text: str) -> tuple[InjectedSpan, ...]:
     """The spans of ``text`` that speak to the judges, merged where they overlap, in order."""
     pieces = (
         [(0, text)]
@@ -137,7 +137,7 @@ def find(text: str) -> tuple[InjectedSpan, ...]:
             for kind, pattern in _COMPILED
             for match in pattern.finditer(piece)
         ),
-        key=lambda a: (a.start, -a.end),
+        key=lambda span: (span.start, -span.end),
     )
     merged: list[InjectedSpan] = []
     for hit in hits:
@@ -148,22 +148,22 @@ def find(text: str) -> tuple[InjectedSpan, ...]:
     return tuple(merged)
 
 
-def without(text: str) -> str:
+def without_injections(text: str) -> str:
     """``text`` with the spans that speak to the judges taken out: what a scoring model should also look at."""
     kept, position = [], 0
-    for address in find(text):
-        kept.append(text[position : address.start])
-        position = address.end
+    for span in find_injections(text):
+        kept.append(text[position : span.start])
+        position = span.end
     kept.append(text[position:])
     return " ".join(part for part in kept if part)
 
 
-def spoken(text: str) -> str:
+def injected_words(text: str) -> str:
     """The spans that speak to the judges alone: who dresses a request as words to the judges must be read, too."""
-    return " ".join(text[address.start : address.end] for address in find(text))
+    return " ".join(text[span.start : span.end] for span in find_injections(text))
 
 
-def notices(text: str, part: str) -> tuple[Evidence, ...]:
+def injection_evidence(text: str, part: str) -> tuple[Evidence, ...]:
     """The spans as evidence for the report; ``part`` says where they stand (text, description, read_text)."""
     return tuple(
         Evidence(
@@ -171,5 +171,5 @@ def notices(text: str, part: str) -> tuple[Evidence, ...]:
             f"The {part} speaks to its judges ({a.kind}).",
             {"part": part, "start": a.start, "end": a.end, "quote": text[a.start : a.end][:200], "kind": a.kind},
         )
-        for a in find(text)[:20]
+        for a in find_injections(text)[:20]
     )

@@ -20,8 +20,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from lazaretto.errors import InputError
+from lazaretto.errors import InputError, StoreDamaged
 from lazaretto.gates.content.records import Case, InputKind, Label, Precedent
+from lazaretto.models.key_value_store import KeyValueStore
 from lazaretto.models.protocol import TextEmbedder
 
 _CANDIDATES = 40
@@ -82,7 +83,7 @@ def starter_cases() -> tuple[Case, ...]:
 
 
 class CaseLibrary:
-    """Precedents, and how to find the ones near a content item. Safe to share between threads."""
+    """Precedents, and how to find the ones near the content. Safe to share between threads."""
 
     def __init__(
         self, cases: Iterable[Case], embedder: TextEmbedder | None = None, cache_folder: Path | None = None
@@ -158,22 +159,21 @@ class CaseLibrary:
 
     def _load_vectors(self, embedder: TextEmbedder) -> NDArray[np.float32]:
         shape = (len(self.cases), embedder.dimension)
-        file = self._cache / f"cases-{self.version}-{_slug(embedder.name)}.npy" if self._cache else None
-        if file is not None and file.exists():
-            try:
-                held: NDArray[np.float32] = np.load(file, allow_pickle=False)
-                if held.shape == shape:
-                    return held
-            except (ValueError, OSError):
-                pass  # a damaged cache is made anew
+        key = f"{self.version} {embedder.name}"
+        store = _vector_store(self._cache)
+        held = store.find([key]).get(key)
+        if held is not None:
+            return np.frombuffer(held, dtype="<f4").reshape(shape)
         made = embedder.embed_texts([case.words for case in self.cases]) if self.cases else np.zeros(shape, np.float32)
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            temporary = file.with_suffix(f".{threading.get_ident()}.tmp.npy")
-            np.save(temporary, made)
-            temporary.replace(file)
+        store.add({key: made.astype("<f4").tobytes()})
         return made
 
 
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", name)[:60]
+def _vector_store(folder: Path | None) -> KeyValueStore:
+    file = folder / "vectors.db" if folder is not None else None
+    try:
+        return KeyValueStore(file)
+    except StoreDamaged:
+        assert file is not None
+        file.unlink()  # a damaged cache is made anew
+        return KeyValueStore(file)

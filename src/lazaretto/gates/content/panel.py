@@ -1,12 +1,12 @@
-"""What a seat is. Five small protocols and the table they sit at.
+"""The roles of a debate: five small protocols, and the panel that holds one of each.
 
-A seat may be a language model (``chat_seats``), a trained local model (``jury``) or a scripted one (tests): the
+A role may be a language model (``chat_roles``), a trained local model (``jury``) or a scripted one (tests): the
 debate does not know which. Every method is a coroutine, is given everything it may know, keeps no state between
-debates, and may be called for many debates at once. A seat that cannot answer returns its record with ``fault``
-set; an exception is caught by the engine and recorded the same way, so that one bad seat never stops a batch.
+debates, and may be called for many debates at once. A role that cannot answer returns its record with ``fault``
+set; an exception is caught by the engine and recorded the same way, so that one bad role never stops a batch.
 
 The embedded jury is made by ``lazaretto.gates.content.jury.embedded_panel(library, precedents=3, without=(),
-orders=None)``, where ``without`` names seats to leave empty (supporter, strict, loose) and ``library`` is None when
+orders=None)``, where ``without`` names roles to leave empty (supporter, strict, loose) and ``library`` is None when
 retrieval is off.
 """
 
@@ -23,7 +23,7 @@ class Preprocessor(Protocol):
     """Turns the content into words: description, words read off the picture, facts."""
 
     async def prepare(self, content: Content) -> PreparedContent:
-        """The content as every later seat will read it."""
+        """The content as every later role will read it."""
         ...
 
 
@@ -47,7 +47,7 @@ class Debater(Protocol):
 
 @runtime_checkable
 class Arbiter(Protocol):
-    """Rules by the protocol, from the content, the briefing, the turns and the score trajectories."""
+    """Rules by the protocol, from the content, the briefing, the speeches and the score trajectories."""
 
     async def decide(self, debate: DebateState) -> Finding:
         """The finding."""
@@ -56,7 +56,7 @@ class Arbiter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Who sits where. A debater or supporter set to None is an ablation: the debate goes on without it."""
+    """Who has which role. A debater or supporter set to None is an ablation: the debate goes on without it."""
 
     name: str
     """Shown in reports: ``embedded``, or the model names."""

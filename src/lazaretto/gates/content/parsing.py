@@ -1,29 +1,40 @@
-"""Reading what a judge answered: a strict schema first, tolerant reading of free text second, never a guess.
+"""Reading what a judge answered: by the schema that the request carried, never a guess.
 
-A reader returns None for what it cannot read with certainty; the seat then asks again, and after that the engine
-records the answer as unreadable. A score without a scale that is past 1, two scores that disagree, a label that
-contradicts its own score: all of these are unreadable, not evidence.
+An endpoint without structured outputs may put words around the JSON object, or answer in lines such as
+``Risk score: 8/10``; both are read where they are unambiguous. What cannot be read with certainty is a problem: the
+role is asked again, and after that the engine records the answer as unreadable. A score past 1 without a scale, two
+scores that differ, a label that contradicts its own score: all of these are unreadable, not evidence.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from lazaretto.gates.content.arbitration import CONFIRMED, DEFAULT, EXONERATED
+from lazaretto.gates.content.arbitration import contradicts, label_for
 from lazaretto.gates.content.records import Label
 
+A = TypeVar("A", bound="Answer")
+_MOST_WORDS = 4000
+"""Characters of an answer without JSON that are kept."""
 
-class _Answer(BaseModel):
+
+class Answer(BaseModel):
+    """What a role answers; the JSON schema of its fields goes with the request."""
+
     model_config = ConfigDict(extra="ignore", strict=True)
+    words: ClassVar[str] = ""
+    """The field that takes the whole text of an answer without JSON; empty: such an answer cannot be read."""
 
 
-class DebaterAnswer(_Answer):
+class DebaterAnswer(Answer):
     """What Strict and Loose answer."""
 
+    words: ClassVar[str] = "argument"
     argument: str = Field(min_length=1)
     risk_score: float = Field(ge=0.0, le=1.0)
     quotes: list[str] = Field(default_factory=list)
@@ -31,7 +42,7 @@ class DebaterAnswer(_Answer):
     concede: bool = False
 
 
-class PrecedentNote(_Answer):
+class PrecedentNote(Answer):
     """Why one precedent applies, and where it differs."""
 
     id: str
@@ -39,9 +50,10 @@ class PrecedentNote(_Answer):
     differs: str = ""
 
 
-class SupporterAnswer(_Answer):
+class SupporterAnswer(Answer):
     """What the Supporter answers."""
 
+    words: ClassVar[str] = "summary"
     summary: str = Field(min_length=1)
     cues: list[str] = Field(default_factory=list)
     differences: list[str] = Field(default_factory=list)
@@ -49,9 +61,10 @@ class SupporterAnswer(_Answer):
     precedents: list[PrecedentNote] = Field(default_factory=list)
 
 
-class ArbiterAnswer(_Answer):
-    """What the Arbiter answers."""
+class ArbiterAnswer(Answer):
+    """What the Arbiter answers: rule, label and score must agree."""
 
+    words: ClassVar[str] = "reasoning"
     rule: Literal["contextual-exoneration", "confirmed-risk", "default-safe"]
     label: Literal["safe", "unsafe"]
     score: float = Field(ge=0.0, le=1.0)
@@ -60,9 +73,17 @@ class ArbiterAnswer(_Answer):
     hazards: list[str] = Field(default_factory=list)
     precedents: list[str] = Field(default_factory=list)
 
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> ArbiterAnswer:
+        if contradicts(Label(self.label), self.score):
+            raise ValueError(f"label {self.label!r} contradicts its score {self.score:g}")
+        if label_for(self.rule) is not Label(self.label):
+            raise ValueError(f"label {self.label!r} contradicts its rule {self.rule!r}")
+        return self
 
-class CuratorAnswer(_Answer):
-    """What the Curator answers about one failed case."""
+
+class CuratorAnswer(Answer):
+    """What the Curator answers about one failed case. A lesson is never read out of loose words."""
 
     summary: str = Field(min_length=1)
     key_cues: list[str] = Field(min_length=1, max_length=6)
@@ -93,239 +114,82 @@ def _closed(node: Any) -> Any:
     return kept
 
 
-def json_object(text: str) -> dict[str, Any] | None:
-    """The one JSON object in an answer, with or without a fence or words around it; None when there is none or
-    several differ.
-    """
-    stripped = text.strip()
-    if stripped.startswith("{"):
-        try:
-            whole = orjson.loads(stripped)
-            return whole if isinstance(whole, dict) else None
-        except orjson.JSONDecodeError:
-            pass
-    found = [o for o in (_loads(piece) for piece in _balanced(text)) if o]
-    return found[0] if found and all(o == found[0] for o in found) else None
-
-
-def _loads(piece: str) -> dict[str, Any] | None:
-    try:
-        value = orjson.loads(piece)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _balanced(text: str) -> list[str]:
-    """Outermost {...} stretches, braces inside strings ignored."""
-    pieces, depth, start, quoted, escaped = [], 0, 0, False, False
-    for index, char in enumerate(text):
-        if quoted:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                quoted = False
-        elif char == '"' and depth:
-            quoted = True
-        elif char == "{":
-            if depth == 0:
-                start = index
-            depth += 1
-        elif char == "}" and depth:
-            depth -= 1
-            if depth == 0:
-                pieces.append(text[start : index + 1])
-    return pieces
-
-
-_NUMBER = r"(?P<value>[-+]?\d{1,3}(?:[.,]\d+)?)(?P<scale>\s*(?:/\s*\d+(?:\.\d+)?|%|out of \d+))?"
-_SCORE = re.compile(
-    r"(?P<whose>\b(?:my|final|overall|updated|revised|strict(?: debater)?(?:'s)?|loose(?: "
-    r"debater)?(?:'s)?|opponent(?:'s)?|previous|initial)\s+)*"
-    r"(?:risk[\s_-]*(?:score|level|rating)|final[\s_-]*score|score|\brisk\b|\bS\b)"
-    r"[\"'*_`\s()]*(?:\bis\b|\bof\b|at|:|=|：)[\"'*_`\s(]*" + _NUMBER + r"(?P<range>\s*(?:-|–|—|to)\s*\d)?",
-    re.IGNORECASE,
-)
-_OTHERS = re.compile(r"strict|loose|opponent|previous|initial", re.IGNORECASE)
-
-
-def scaled(value: str, scale: str | None) -> float | None:
-    """A number with its scale as a share of one; None when it is out of range or has no scale and is past 1."""
-    number = float(value.replace(",", "."))
-    if scale and "%" in scale:
-        number /= 100.0
-    elif scale:
-        whole = float(re.sub(r"[^\d.]", "", scale.replace("out of", "")))
-        if whole <= 0:
-            return None
-        number /= whole
-    return number if 0.0 <= number <= 1.0 else None
-
-
-def score(text: str, content: str = "") -> float | None:
-    """The risk score an answer states for itself. ``content``: what is under audit; a score quoted from it does not
-    count.
-    """
-    own: list[tuple[bool, float | None]] = []
-    for match in _SCORE.finditer(_unquoted(text, content)):
-        whose = match.group(0)[: match.start("value") - match.start()]
-        if _OTHERS.search(whose):
-            continue
-        value = None if match.group("range") else scaled(match.group("value"), match.group("scale"))
-        own.append((bool(re.search(r"\bfinal\b|\bmy\b|updated|revised", whose, re.IGNORECASE)), value))
-    chosen = [value for final, value in own if final] or [value for _, value in own]
-    return chosen[0] if chosen and all(value == chosen[0] for value in chosen) else None
-
-
-def _unquoted(text: str, content: str) -> str:
-    """The answer without the score and verdict phrases that it repeats word for word from the content."""
-    if not content:
-        return text
-    for pattern in (_SCORE, _LABEL_LINE):
-        for match in pattern.finditer(content[:20_000]):
-            text = text.replace(match.group(0), " ")
-    return text
-
-
-_WORD = (
-    r"(?P<negation>(?:not|never|isn'?t|no longer|hardly)\s+(?:\w+\s+)?)?"
-    r"\b(?P<word>unsafe|safe|harmful|harmless|benign)\b"
-)
-_LABEL_LINE = re.compile(
-    r"(?:final[\s_-]*)?(?:judg(?:e)?ment|verdict|label|ruling|decision|classification|answer)"
-    r"[\"'*_`\s]*(?:\bis\b|:|=|：)[\"'*_`\s]*"
-    r"(?:the content is\s+)?" + _WORD,
-    re.IGNORECASE,
-)
-_LABEL_WORD = re.compile(_WORD, re.IGNORECASE)
-_UNSAFE_WORDS = frozenset({"unsafe", "harmful"})
-
-
-def label(text: str, content: str = "") -> Label | None:
-    """The label an answer gives, from its verdict line, else from its words when all agree. 'Not unsafe' is safe."""
-    clean = _unquoted(text, content)
-    if re.search(r"neither\s+(?:un)?safe\s+nor", clean, re.IGNORECASE):
-        return None
-    lines = {_word(match) for match in _LABEL_LINE.finditer(clean)}
-    if lines:
-        return lines.pop() if len(lines) == 1 else None
-    words = {_word(match) for match in _LABEL_WORD.finditer(clean)}
-    return words.pop() if len(words) == 1 else None
-
-
-def _word(match: re.Match[str]) -> Label:
-    unsafe = match.group("word").lower() in _UNSAFE_WORDS
-    return Label.UNSAFE if unsafe != bool(match.group("negation")) else Label.SAFE
-
-
-_RULE_WORDS = (
-    (CONFIRMED, r"rule\s*2\b|confirmed[\s-]*risk|risk[\s-]*confirmation"),
-    (EXONERATED, r"rule\s*1\b|contextual[\s-]*exoneration"),
-    (DEFAULT, r"rule\s*3\b|default[\s-]*saf(?:e|ety)"),
-)
-
-
-def rule(text: str) -> str | None:
-    """The rule an answer names as applied; None when it names none or several."""
-    stated = re.findall(r"(?:rule applied|applied rule|decided by|rule)[\"'*_`\s]*[:=][^\n]*", text, re.IGNORECASE)
-    where = " ".join(stated) or re.sub(r"[^.\n]*\bdoes not apply\b[^.\n]*", " ", text, flags=re.IGNORECASE)
-    named = {name for name, pattern in _RULE_WORDS if re.search(pattern, where, re.IGNORECASE)}
-    return named.pop() if len(named) == 1 else None
-
-
-def read_debater(text: str, content: str = "") -> tuple[DebaterAnswer | None, str]:
-    """(answer, problem): by the schema, else from words. A speech whose score cannot be read has a problem and no
-    answer.
-    """
+def read(shape: type[A], text: str, content: str = "") -> tuple[A | None, str]:
+    """(answer, problem), one of them empty. Lines repeated from ``content``, which is under audit, do not count."""
     body = json_object(text)
-    if body is not None:
-        try:
-            return DebaterAnswer.model_validate(_tidy(body, "risk_score")), ""
-        except ValidationError as error:
-            return None, _problem(error)
-    read = score(text, content)
-    if read is None:
-        return None, "no risk score could be read"
-    concede = bool(
-        re.search(r"\bI (?:concede|acknowledge|agree with the strict|accept the strict)", text, re.IGNORECASE)
-    )
-    return DebaterAnswer(argument=text.strip()[:4000] or "(no words)", risk_score=read, concede=concede), ""
-
-
-def read_arbiter(text: str, content: str = "") -> tuple[ArbiterAnswer | None, str]:
-    """(answer, problem): by the schema, else from a verdict line, a score and a rule that agree with each other."""
-    from lazaretto.gates.content.arbitration import contradicts, label_for
-
-    body = json_object(text)
-    if body is not None:
-        try:
-            answer = ArbiterAnswer.model_validate(_tidy(body, "score"))
-        except ValidationError as error:
-            return None, _problem(error)
-    else:
-        said, risk = label(text, content), score(text, content)
-        named = rule(text)
-        if said is None or risk is None:
-            return None, "no label could be read" if said is None else "no score could be read"
-        if named is None:
-            named = CONFIRMED if said is Label.UNSAFE else DEFAULT
-        answer = ArbiterAnswer.model_construct(
-            rule=named,
-            label=said.value,
-            score=risk,
-            reasoning=text.strip()[:4000],
-            quotes=[],
-            hazards=[],
-            precedents=[],
-        )
-    if contradicts(Label(answer.label), answer.score):
-        return None, f"label {answer.label!r} contradicts its score {answer.score:g}"
-    if label_for(answer.rule) is not Label(answer.label):
-        return None, f"label {answer.label!r} contradicts its rule {answer.rule!r}"
-    return answer, ""
-
-
-def read_supporter(text: str) -> tuple[SupporterAnswer | None, str]:
-    """(answer, problem): by the schema, else the whole text as the summary."""
-    body = json_object(text)
-    if body is not None:
-        try:
-            return SupporterAnswer.model_validate(body), ""
-        except ValidationError as error:
-            return None, _problem(error)
-    words = text.strip()
-    return (SupporterAnswer(summary=words[:2000]), "") if words else (None, "empty answer")
-
-
-def read_curator(text: str) -> tuple[CuratorAnswer | None, str]:
-    """(answer, problem): by the schema only; a lesson for the library is not read out of loose words."""
-    body = json_object(text)
+    if body is None and shape.words and "{" not in text:
+        body = _from_lines(shape.words, text, content)
     if body is None:
-        return None, "no JSON object"
+        return None, "not one JSON object"
     try:
-        return CuratorAnswer.model_validate(body), ""
+        return shape.model_validate(_tidy(body)), ""
     except ValidationError as error:
-        return None, _problem(error)
+        first = error.errors(include_url=False)[0]
+        return None, ": ".join(part for part in (".".join(map(str, first["loc"])), first["msg"]) if part)
 
 
-def _tidy(body: dict[str, Any], number: str) -> dict[str, Any]:
-    """Numbers given as words with their scale ('8/10', '80 %') and labels in capitals, made plain; all else stays for
+def json_object(text: str) -> dict[str, Any] | None:
+    """The one JSON object in an answer, with or without a fence or words around it; None when there is none, several
+    differ, or a brace opens anything else.
+    """
+    found: list[dict[str, Any]] = []
+    start = text.find("{")
+    while start >= 0:
+        try:
+            _, end = _DECODER.raw_decode(text, start)
+            found.append(orjson.loads(text[start:end]))  # the stricter of the two: no NaN, no half characters
+        except (ValueError, RecursionError):
+            return None
+        start = text.find("{", end)
+    return found[0] if found and all(one == found[0] for one in found) else None
+
+
+_DECODER = json.JSONDecoder()
+_LINE = re.compile(
+    r"^[ \t*_`#-]*(?:final |my )?(risk[ _]score|score|label|verdict|judge?ment|rule|concede)[ \t*_`]*[:=](.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FIELDS = {"risk score": "score", "verdict": "label", "judgment": "label", "judgement": "label"}
+_NUMBER = re.compile(r"\s*(-?\d{1,3}(?:[.,]\d+)?)\s*(?:(%)|(?:/|out of)\s*(\d{1,4}))?\s*")
+
+
+def _from_lines(words: str, text: str, content: str) -> dict[str, Any]:
+    """The fields that an answer names in lines of their own; one that is named with two values is left out."""
+    named: dict[str, set[str]] = {}
+    for line in _LINE.finditer(text):
+        if line.group().strip() not in content:
+            name = line.group(1).lower().replace("_", " ")
+            named.setdefault(_FIELDS.get(name, name), set()).add(line.group(2).strip(" \t*_`.").lower())
+    plain = {name: values.pop() for name, values in named.items() if len(values) == 1}
+    if "score" in plain:
+        plain["risk_score"] = plain["score"]  # each shape takes the one it knows
+    return {**plain, words: text.strip()[:_MOST_WORDS]}
+
+
+def _tidy(body: dict[str, Any]) -> dict[str, Any]:
+    """Scores given with their scale ('8/10', '80 %'), labels in capitals and yes or no made plain; all else stays for
     the schema to judge.
     """
     tidy = dict(body)
-    value = tidy.get(number)
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*" + _NUMBER + r"\s*", value)
-        tidy[number] = scaled(match.group("value"), match.group("scale")) if match else value
-    elif isinstance(value, int) and not isinstance(value, bool):
-        tidy[number] = float(value)
-    if isinstance(tidy.get("label"), str):
-        tidy["label"] = tidy["label"].strip().lower()
+    for name, plain in (("risk_score", _share), ("score", _share), ("label", _word), ("concede", _yes_or_no)):
+        if isinstance(tidy.get(name), str):
+            tidy[name] = plain(tidy[name])
     return tidy
 
 
-def _problem(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    return f"{'.'.join(str(p) for p in first['loc'])}: {first['msg']}"
+def _share(text: str) -> float | str:
+    """A number with its scale as a share of one; the text itself when it is none."""
+    match = _NUMBER.fullmatch(text)
+    if not match:
+        return text
+    value, percent, whole = match.groups()
+    scale = 100.0 if percent else float(whole or 1)
+    return float(value.replace(",", ".")) / scale if scale else text
+
+
+def _word(text: str) -> str:
+    return text.strip().lower()
+
+
+def _yes_or_no(text: str) -> bool | str:
+    return {"true": True, "yes": True, "false": False, "no": False}.get(_word(text), text)

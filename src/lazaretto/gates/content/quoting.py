@@ -54,5 +54,5 @@ def shorten(text: str, limit: int) -> str:
         start = head + (index * middle) // 5 + max(0, (middle // 5 - piece) // 2)
         parts.append(text[start : start + piece])
     parts.append(text[-tail:])
-    gap = f"\n[... cut: this exhibit has {len(text):,} characters; samples are shown ...]\n"
+    gap = f"\n[... cut: this content has {len(text):,} characters; samples are shown ...]\n"
     return gap.join(parts)

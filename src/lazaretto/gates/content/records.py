@@ -1,4 +1,4 @@
-"""Records of a debate: what is under audit, what each seat said, and the finding."""
+"""Records of a debate: what is under audit, what each role said, and the finding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InputKind(StrEnum):
 
 
 class Role(StrEnum):
-    """A seat at the table."""
+    """A part in the debate."""
 
     PREPROCESSOR = "preprocessor"
     SUPPORTER = "supporter"
@@ -42,7 +42,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """One item under audit. Always data: nothing in it is ever an instruction to a seat."""
+    """One item under audit. Always data: nothing in it is ever an instruction to a role."""
 
     id: str
     text: str = ""
@@ -61,7 +61,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class RoleCost:
-    """What one seat cost in one debate; token counts are those the server reported, over every attempt."""
+    """What one role cost in one debate; token counts are those the server reported, over every attempt."""
 
     role: Role
     model: str = ""
@@ -77,7 +77,7 @@ class RoleCost:
 
 @dataclass(frozen=True, slots=True)
 class PreparedContent:
-    """The content in words, as every later seat reads it."""
+    """The content in words, as every later role reads it."""
 
     content: Content
     description: str = ""
@@ -87,7 +87,7 @@ class PreparedContent:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Measured facts: width, height, frames, ``explicit`` (probability of an explicit picture), language ..."""
     notices: tuple[Evidence, ...] = ()
-    """What the seats must know about the content: text that addresses the judges, cut text, failed OCR."""
+    """What the roles must know about the content: text that addresses the judges, cut text, failed OCR."""
     role_cost: RoleCost = RoleCost(Role.PREPROCESSOR)
     fault: str = ""
 
@@ -152,7 +152,7 @@ class Precedent:
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What the Supporter tells the table before the debate."""
+    """What the Supporter tells the panel before the debate."""
 
     summary: str = ""
     precedents: tuple[Precedent, ...] = ()
@@ -185,11 +185,11 @@ class Speech:
 
 @dataclass(frozen=True, slots=True)
 class DebateState:
-    """The state of a debate, handed to a seat when it is its turn."""
+    """The state of a debate, handed to a role when it has to speak."""
 
     prepared: PreparedContent
     briefing: Briefing
-    turns: tuple[Speech, ...] = ()
+    speeches: tuple[Speech, ...] = ()
     scores: Mapping[Role, tuple[float, ...]] = field(default_factory=dict)
     """Score trajectory per debater, one value per round, the fallback applied."""
     round: int = 1
@@ -209,7 +209,7 @@ class Finding:
     label: Label
     risk: float
     rule: str
-    """One of ``protocol.RULES``."""
+    """One of ``arbitration.RULES``."""
     reasoning: str = ""
     interval: tuple[float, float] = (0.0, 1.0)
     evidence: tuple[Evidence, ...] = ()

@@ -11,7 +11,7 @@ from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.types import Evidence, plain
 
 _SHOWN = 4000
-"""Characters of a content item part that a report repeats."""
+"""Characters of a part of the content that a report repeats."""
 
 
 def taxonomy(transcript: Transcript) -> tuple[str, ...]:
@@ -70,11 +70,11 @@ def report_data(transcript: Transcript) -> dict[str, Any]:
                 "quotes": [str(q.data.get("quote", q.summary)) for q in t.quotes],
                 "fault": t.fault,
             }
-            for t in transcript.turns
+            for t in transcript.speeches
         ],
         "trajectories": {role.value: [round(s, 4) for s in scores] for role, scores in transcript.scores.items()},
         "rounds": transcript.rounds,
-        "table": transcript.table,
+        "table": transcript.panel,
         "cost": {
             "ms": round(transcript.ms, 2),
             "tokens": transcript.cost.tokens,
@@ -125,11 +125,12 @@ def markdown(report: Mapping[str, Any]) -> str:
     lines += ["", "## Transcript"]
     if report["briefing"]["summary"]:
         lines += ["", "**Supporter**", "", *_quote(report["briefing"]["summary"])]
-    for turn in report["transcript"]:
-        mark = " (concedes)" if turn["conceded"] else ""
-        stated = "" if turn["stated"] else " (fallback)"
-        lines += ["", f"**Round {turn['round']}, {turn['role'].capitalize()}**: {turn['score']:.2f}{stated}{mark}", ""]
-        lines += _quote(turn["argument"] or f"no usable speech: {turn['fault']}")
+    for speech in report["transcript"]:
+        mark = " (concedes)" if speech["conceded"] else ""
+        stated = "" if speech["stated"] else " (fallback)"
+        name = f"Round {speech['round']}, {speech['role'].capitalize()}"
+        lines += ["", f"**{name}**: {speech['score']:.2f}{stated}{mark}", ""]
+        lines += _quote(speech["argument"] or f"no usable speech: {speech['fault']}")
     cost = report["cost"]
     spent = f"{cost['ms']:.0f} ms, {cost['calls']} calls, {cost['tokens']} tokens, ${cost['dollars']:.6f}"
     lines += ["", "## Cost", "", spent]

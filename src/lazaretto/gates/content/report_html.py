@@ -18,7 +18,7 @@ h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem;border-bottom:1px solid 
 td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid #e3e9ee;vertical-align:top}
 blockquote,pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f7f9}pre{padding:.7rem}
 blockquote{margin:.4rem 0;padding:.5rem .9rem;border-left:4px solid #9fb2c0}
-.turn.strict blockquote{border-color:#b3261e}.turn.loose blockquote{border-color:#1b6e3c}
+.speech.strict blockquote{border-color:#b3261e}.speech.loose blockquote{border-color:#1b6e3c}
 svg{max-width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:#33414c}
 """
 
@@ -52,13 +52,13 @@ def page(report: Mapping[str, Any]) -> str:
     parts.append("<h2>Transcript</h2>")
     if report["briefing"]["summary"]:
         summary = e(report["briefing"]["summary"])
-        parts.append(f"<div class='turn'><b>Supporter</b><blockquote>{summary}</blockquote></div>")
-    for turn in report["transcript"]:
-        notes = (" · concedes" if turn["conceded"] else "") + ("" if turn["stated"] else " · fallback score")
-        words = turn["argument"] or f"no usable speech: {turn['fault']}"
+        parts.append(f"<div class='speech'><b>Supporter</b><blockquote>{summary}</blockquote></div>")
+    for speech in report["transcript"]:
+        notes = (" · concedes" if speech["conceded"] else "") + ("" if speech["stated"] else " · fallback score")
+        words = speech["argument"] or f"no usable speech: {speech['fault']}"
         parts.append(
-            f"<div class='turn {turn['role']}'><b>Round {turn['round']}, {turn['role'].capitalize()}</b> "
-            f"{turn['score']:.2f}{notes}"
+            f"<div class='speech {speech['role']}'><b>Round {speech['round']}, {speech['role'].capitalize()}</b> "
+            f"{speech['score']:.2f}{notes}"
             f"<blockquote>{e(words)}</blockquote></div>"
         )
     parts += _cost_html(report)
@@ -100,7 +100,7 @@ def _cost_html(report: Mapping[str, Any]) -> list[str]:
         f"<td>{c['cached_tokens']}</td><td>{c['completion_tokens']}</td><td>{c['ms']:.0f}</td><td>{c['dollars']:.6f}</td></tr>"
         for c in cost["by_role"]
     )
-    head = _head("seat", "model", "calls", "prompt", "cached", "completion", "ms", "$")
+    head = _head("role", "model", "calls", "prompt", "cached", "completion", "ms", "$")
     parts = [
         f"<h2>Cost</h2><p>{cost['ms']:.0f} ms, {cost['calls']} calls, {cost['tokens']} tokens, "
         f"${cost['dollars']:.6f}</p>",

@@ -57,7 +57,7 @@ class ForesightAgent(Protocol):
 
 
 class AdapterBackend:
-    """The stage of users' agents. A method that raises is a fault of that one rehearsal, never of the gate."""
+    """Rehearses users' agents. A method that raises is a fault of that one rehearsal, never of the gate."""
 
     def __init__(self, agents: Sequence[ForesightAgent], embedder: TextEmbedder) -> None:
         self._agents = {agent.name: agent for agent in agents}
@@ -74,8 +74,8 @@ class AdapterBackend:
         return await self._say([self._agents[a.id].plan(a.persona.text(), _past(a)) for a in actors])
 
     async def look_up(self, album: Album, plans: Sequence[str]) -> list[str]:
-        """Through the retrieval of the first agent: all agents of a stage retrieve alike."""
-        held = {album_item.key: content(album_item) for album_item in album}
+        """Through the retrieval of the first agent: all agents of one backend retrieve alike."""
+        held = {album_item.key: memory_of(album_item) for album_item in album}
         agent = next(iter(self._agents.values()))
         found = await asyncio.gather(*(agent.retrieve(p, held) for p in plans), return_exceptions=True) if held else []
         return [key if isinstance(key, str) and key in held else "" for key in found] or [""] * len(plans)
@@ -90,7 +90,7 @@ class AdapterBackend:
         """A response to each question."""
         heard = zip(actors, shown, questions, strict=True)
         return await self._say(
-            [self._agents[a.id].respond(a.persona.text(), _past(a), content(k), question) for a, k, question in heard]
+            [self._agents[a.id].respond(a.persona.text(), _past(a), memory_of(k), question) for a, k, question in heard]
         )
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
@@ -120,7 +120,7 @@ class AdapterBackend:
 
 @dataclass(frozen=True, slots=True)
 class AgentFindings:
-    """What a look at one agent found."""
+    """What the diagnosis of one agent found."""
 
     diagnosis: Diagnosis
     items: tuple[str, ...]
@@ -131,13 +131,13 @@ class AgentFindings:
 
 
 class Foresight:
-    """A watch over the agents of one system, with what it needs to rehearse them."""
+    """The memory monitor of one system of agents, with what it needs to rehearse them."""
 
     def __init__(self, monitor: MemoryMonitor, embedder: TextEmbedder, seed: int = 0) -> None:
         self.monitor, self.embedder = monitor, embedder
         self._rng = random.Random(f"foresight:{seed}")
 
-    async def look(self, agent: ForesightAgent, without: Sequence[str] = ()) -> AgentFindings:
+    async def diagnose(self, agent: ForesightAgent, without: Sequence[str] = ()) -> AgentFindings:
         """Diagnose one agent as if it had forgotten ``without``."""
         state, items = state_of(agent, without)
         backend = AdapterBackend([agent], self.embedder)
@@ -168,7 +168,7 @@ def own_persona(name: str) -> Persona:
     return persona_pool(1, seed=sum(name.encode()))[0]
 
 
-def content(album_item: AlbumItem) -> Memory:
+def memory_of(album_item: AlbumItem) -> Memory:
     """What an adapter is shown of a memory."""
     return album_item.note if album_item.is_note else album_item.picture
 

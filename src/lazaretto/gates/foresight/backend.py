@@ -20,11 +20,11 @@ from lazaretto.models.protocol import Vectors
 
 @runtime_checkable
 class RehearsalBackend(Protocol):
-    """What a rehearsal needs. A failed completion is a ``Utterance`` with a fault; nothing here raises for one."""
+    """What a rehearsal needs. A failed completion is an ``Utterance`` with a fault; nothing here raises for one."""
 
     @property
     def calls(self) -> int:
-        """Model calls made on this stage so far."""
+        """Model calls made so far."""
         ...
 
     async def plan(self, actors: Sequence[AgentState]) -> list[Utterance]:
@@ -56,14 +56,14 @@ class RehearsalBackend(Protocol):
 
 
 class AgentModelBackend:
-    """The stage of agents that think with a ``AgentModel``."""
+    """Rehearses agents that think with an ``AgentModel``."""
 
     def __init__(self, agent_model: AgentModel) -> None:
         self.agent_model = agent_model
 
     @property
     def calls(self) -> int:
-        """Completions the mind was asked for, by anybody."""
+        """Completions the agent model was asked for, by anybody."""
         return self.agent_model.spent.calls
 
     async def plan(self, actors: Sequence[AgentState]) -> list[Utterance]:
@@ -79,7 +79,7 @@ class AgentModelBackend:
         """Nearest by cosine; the oldest wins a tie, as in the turn itself."""
         if not len(album) or not plans:
             return [""] * len(plans)
-        kept = album.album_items
+        kept = album.items
         scores = self.agent_model.album_item_vectors(kept) @ self.agent_model.text_vectors(plans).T
         return [kept[int(slot)].key for slot in np.argmax(scores, axis=0)]
 
@@ -94,9 +94,9 @@ class AgentModelBackend:
         return await answer(actors, shown, questions, self.agent_model)
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
-        """From the mind's embedder."""
+        """From the agent model's embedder."""
         return self.agent_model.text_vectors(texts)
 
     def album_item_vectors(self, album_items: Sequence[AlbumItem]) -> Vectors | None:
-        """From the mind's embedder."""
+        """From the agent model's embedder."""
         return self.agent_model.album_item_vectors(album_items)

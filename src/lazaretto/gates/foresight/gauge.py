@@ -76,7 +76,7 @@ def beside_the_point(utterances: Sequence[str], title: str, backend: RehearsalBa
 
 
 def misnamed(album_items: Sequence[AlbumItem], backend: RehearsalBackend) -> list[float | None]:
-    """How little each memory is what its title says: 1 - cosine of both. None without a title, or where the stage
+    """How little each memory is what its title says: 1 - cosine of both. None without a title, or where the backend
     cannot place the content."""
     apart: dict[int, float] = {}
     for notes in (True, False):

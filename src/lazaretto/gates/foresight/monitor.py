@@ -82,7 +82,7 @@ class MemoryRehearsal:
     second: AgentState
 
 
-def ordinary(album_item: AlbumItem, agent: AgentState) -> MemoryRehearsal:
+def ordinary_rehearsal(album_item: AlbumItem, agent: AgentState) -> MemoryRehearsal:
     """One pair remembers nothing, the other what the agent remembers: a virus may behave before an empty history."""
     return MemoryRehearsal(album_item, replace(agent, history=agent.history.cleared()), agent)
 
@@ -119,7 +119,7 @@ class MemoryMonitor:
             del self.heard[key]  # it has been looked into
         return [self._diagnosis(agent, accused - done) for agent in agents]
 
-    def listen(self, said: Iterable[tuple[AlbumItem, Mapping[str, str]]]) -> None:
+    def record_talk(self, said: Iterable[tuple[AlbumItem, Mapping[str, str]]]) -> None:
         """What was really said about which memory, by speaker."""
         if self.settings.listen:
             for album_item, words in said:
@@ -127,14 +127,14 @@ class MemoryMonitor:
                 lasting = {speaker: text for speaker, text in known.items() if speaker not in words}
                 self.heard[album_item.key] = dict([*lasting.items(), *words.items()][-HEARD:])
 
-    def expect(self, keys: Iterable[str]) -> None:
+    def rehearse_first(self, keys: Iterable[str]) -> None:
         """Rehearse these first, and again if they were rehearsed: contacts of a diagnosed agent, near-duplicates."""
         self.urgent.update(keys)
 
     def score(self, key: str) -> float:
         """The joint evidence on a memory from its rehearsal."""
         reading = self.readings.get(key)
-        return self._score(reading) if reading is not None and self._tells(reading) else 0.0
+        return self._score(reading) if reading is not None and self._collapse_counts(reading) else 0.0
 
     def snapshot(self) -> dict[str, Any]:
         """What it knows, as JSON data."""
@@ -187,7 +187,7 @@ class MemoryMonitor:
         """Who rehearses it: one pair without a past and one with the agent's own; of what real talk accuses, two pairs
         with pasts of other people, made of what was said about other memories in rehearsal."""
         if album_item.key not in accused:
-            return ordinary(album_item, agent)
+            return ordinary_rehearsal(album_item, agent)
         past = [
             ChatRecord(*reading.utterances[:2])
             for key, reading in self.readings.items()
@@ -197,7 +197,7 @@ class MemoryMonitor:
         ]
         size = agent.history.size
         if len(past) < 2 * size:
-            return ordinary(album_item, agent)
+            return ordinary_rehearsal(album_item, agent)
         drawn = rng.sample(past, 2 * size)
         one, other = (replace(agent.history, records=tuple(part)) for part in (drawn[:size], drawn[size:]))
         return MemoryRehearsal(album_item, replace(agent, history=one), replace(agent, history=other))
@@ -221,7 +221,7 @@ class MemoryMonitor:
     def _score(self, reading: Reading) -> float:
         return self.scales.score(reading, self.settings.use_pull, self.settings.use_collapse)
 
-    def _tells(self, reading: Reading) -> bool:
+    def _collapse_counts(self, reading: Reading) -> bool:
         """Whether alike talk in rehearsal means anything. A persona that talks to itself is alike by nature; with fewer
         than four of them, pull must lie beyond that of all benign memories as well."""
         return len(set(self.personas)) >= PAIRED or self.scales.pull(reading.pull) >= self.scales.pull_alone

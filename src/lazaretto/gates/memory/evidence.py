@@ -4,7 +4,7 @@ A window holds the recent memories of a group of agents (24 agents x 200 memorie
 compared with the nearest situations in it. One writer is one voice, one root source is one voice however many repeat
 it, and a writer's own memories do not support it, so that repeating a claim earns nothing. A memory
 is trusted no more than the least trusted of those it was made from, and speaks the less the more of what was made from
-it failed. Looking costs the same however many memories were ever written.
+it failed. Gathering it costs the same however many memories were ever written.
 """
 
 from __future__ import annotations
@@ -104,16 +104,16 @@ class EvidenceTable:
         return len(self.short)
 
 
-def joined(parts: Sequence[EvidenceTable]) -> EvidenceTable:
-    """Several looks as one."""
+def concatenated(parts: Sequence[EvidenceTable]) -> EvidenceTable:
+    """The rows of several tables as one table."""
     return EvidenceTable(
         *(np.concatenate([getattr(p, name) for p in parts]) for name in EvidenceTable.__dataclass_fields__)
     )
 
 
-def taken(looked: EvidenceTable, rows: Ints | NDArray[np.bool_]) -> EvidenceTable:
-    """Some rows of a look."""
-    return EvidenceTable(*(getattr(looked, name)[rows] for name in EvidenceTable.__dataclass_fields__))
+def selected(evidence: EvidenceTable, rows: Ints | NDArray[np.bool_]) -> EvidenceTable:
+    """Some rows of a table."""
+    return EvidenceTable(*(getattr(evidence, name)[rows] for name in EvidenceTable.__dataclass_fields__))
 
 
 class Writers:
@@ -142,7 +142,7 @@ class Writers:
         """The numbers of several writers."""
         return np.array([self.place(w) for w in writers], dtype=np.int64)
 
-    def wrote(self, places: Ints, short: Floats) -> None:
+    def add_memories(self, places: Ints, short: Floats) -> None:
         """Add memories to their writers' histories."""
         for place, one in zip(places.tolist(), short, strict=True):
             slot = self._count[place] % HISTORY
@@ -150,7 +150,7 @@ class Writers:
             self._recent[place, slot] = one
             self._count[place] += 1
 
-    def reported(self, places: Ints, good: Floats) -> None:
+    def add_outcomes(self, places: Ints, good: Floats) -> None:
         """Add outcomes, at most one per writer at a time."""
         self._outcomes[places, self._reports[places] % OUTCOMES] = good
         self._reports[places] += 1
@@ -189,7 +189,7 @@ class Window:
         self._gaps = False
         """Whether anything was ever taken out."""
 
-    def look(
+    def evidence_for(
         self, memories: WindowRows, writers: Sequence[str], parents: Ints | None = None, ids: Ints | None = None
     ) -> EvidenceTable:
         """What the window says about memories, without taking them in.
@@ -240,11 +240,11 @@ class Window:
         places = self.writers.places(writers)
         self._writer[slots] = places
         self._slots.update(zip(ids, slots.tolist(), strict=True))
-        self.writers.wrote(places, memories.short)
+        self.writers.add_memories(places, memories.short)
         self._next = (self._next + len(ids)) % self.capacity
         self.size = min(self.capacity, self.size + len(ids))
 
-    def used(self, parents: Ints, good: NDArray[np.bool_]) -> None:
+    def record_use(self, parents: Ints, good: NDArray[np.bool_]) -> None:
         """How decisions went that were made from memories here (rows of ids, -1 for none)."""
         for several, well in zip(parents.tolist(), good.tolist(), strict=True):
             for slot in (self._slots.get(parent) for parent in several):

@@ -80,9 +80,9 @@ class MemoryGate:
         if observation.fields is None:
             return
         screener = self._evidence_of(context).screener
-        success = told_success(observation)
+        success = stated_success(observation)
         if success is not None:
-            screener.used(observation.parents, success)
+            screener.record_use(observation.parents, success)
         if ruling <= Ruling.WARN and success is not False:
             screener.keep([observation.id], [observation.agent], vector_of(observation), [observation.parents])
         else:
@@ -90,7 +90,7 @@ class MemoryGate:
 
     def _examine_record(self, observation: Observation, context: GateContext) -> Verdict:
         evidence = self._evidence_of(context)
-        evidence.hold_debate(context)
+        evidence.read_outcomes(context)
         judged = evidence.screener.screen(observation.agent, vector_of(observation), observation.parents)
         return record_verdict(observation, judged, self.settings.ruling)
 
@@ -144,12 +144,12 @@ class _Evidence:
         made = cls(RecordScreener(model, rate=rate))
         capacity = made.screener.window.capacity
         items = context.ledger.items(channel=Channel.MEMORY, limit=capacity)
-        told = (i for i in items if i.fields is not None and told_success(i) is not False)
+        told = (i for i in items if i.fields is not None and stated_success(i) is not False)
         for item in sorted(told, key=lambda i: i.time):
             made.screener.keep([item.id], [item.agent], vector_of(item), [item.parents])
         return made
 
-    def hold_debate(self, context: GateContext) -> None:
+    def read_outcomes(self, context: GateContext) -> None:
         """Outcomes that agents reported since the last time, looked up at most once a second."""
         if time.monotonic() < self._due:
             return
@@ -161,7 +161,7 @@ class _Evidence:
                 self.screener.report([(event.agent, bool(success))])
 
 
-def told_success(observation: Observation) -> bool | None:
+def stated_success(observation: Observation) -> bool | None:
     """What a record says of its own outcome; None where it says nothing."""
     said = observation.fields.meta.get("success") if observation.fields else None
     return said if isinstance(said, bool) else None

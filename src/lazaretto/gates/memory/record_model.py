@@ -75,39 +75,39 @@ class RecordModel:
     def __init__(self, arrays: dict[str, NDArray[np.float32]], fusion: Fusion) -> None:
         self.arrays, self.fusion = arrays, fusion
 
-    def own_credibility(self, looked: EvidenceTable) -> Floats:
+    def own_credibility(self, evidence: EvidenceTable) -> Floats:
         """C of the paper: similarity to the writer's history, the writer's stability, absence of conflict."""
         f = self.fusion
         total = f.similarity + f.stability + f.agreement
         value = (
-            f.similarity * np.clip(looked.similarity, 0, 1)
-            + f.stability * looked.stability
-            + f.agreement * (1 - looked.conflict)
+            f.similarity * np.clip(evidence.similarity, 0, 1)
+            + f.stability * evidence.stability
+            + f.agreement * (1 - evidence.conflict)
         )
         return np.asarray(value / total, dtype=np.float32)
 
-    def credibility(self, looked: EvidenceTable) -> Floats:
+    def credibility(self, evidence: EvidenceTable) -> Floats:
         """C, and no more than that of the least credible memory it was made from."""
-        return np.minimum(self.own_credibility(looked), looked.lineage)
+        return np.minimum(self.own_credibility(evidence), evidence.lineage)
 
-    def score(self, looked: EvidenceTable) -> Scores:
+    def score(self, evidence: EvidenceTable) -> Scores:
         """The fused probability of poison and its terms."""
-        credibility = self.credibility(looked)
-        neural, attention = self.neural(looked)
+        credibility = self.credibility(evidence)
+        neural, attention = self.neural(evidence)
         fused = self.fusion.alpha * (1 - credibility) + (1 - self.fusion.alpha) * neural
         return Scores(fused.astype(np.float32), credibility, neural, attention)
 
-    def neural(self, looked: EvidenceTable) -> tuple[Floats, Floats]:
+    def neural(self, evidence: EvidenceTable) -> tuple[Floats, Floats]:
         """sigmoid(w.h), and the attention behind it."""
         a = self.arrays
-        hidden = np.maximum(looked.pairs @ a["attend.0.weight"].T + a["attend.0.bias"], 0)
+        hidden = np.maximum(evidence.pairs @ a["attend.0.weight"].T + a["attend.0.bias"], 0)
         logits = (hidden @ a["attend.2.weight"].T + a["attend.2.bias"])[..., 0]
-        logits = np.where(looked.pairs[..., 0] > 0, logits, -30.0)
+        logits = np.where(evidence.pairs[..., 0] > 0, logits, -30.0)
         attention = np.exp(logits - logits.max(1, keepdims=True))
-        attention = attention / attention.sum(1, keepdims=True) * (looked.pairs[..., 0] > 0)
-        values = looked.pairs @ a["value.weight"].T + a["value.bias"]
+        attention = attention / attention.sum(1, keepdims=True) * (evidence.pairs[..., 0] > 0)
+        values = evidence.pairs @ a["value.weight"].T + a["value.bias"]
         gathered = (attention[..., None] * values).sum(1)
-        inputs = np.concatenate([looked.short, looked.residual, gathered], axis=1)
+        inputs = np.concatenate([evidence.short, evidence.residual, gathered], axis=1)
         inner = np.maximum(inputs @ a["first.weight"].T + a["first.bias"], 0)
         h = inner @ a["second.weight"].T + a["second.bias"]
         h /= np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-9)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
-from lazaretto.gates.memory.evidence import EvidenceTable, Window, taken, window_rows
+from lazaretto.gates.memory.evidence import EvidenceTable, Window, selected, window_rows
 from lazaretto.gates.memory.record_model import AT_WORK_RATE, RecordModel, Scores
 from lazaretto.models.record_embedding import DIMENSION, Floats, embed, tags_block
 from lazaretto.types import Evidence, MemoryFields, Observation
@@ -74,12 +74,12 @@ class RecordScreener:
             raise InputError("fields", "give no finite vector", "Check the numbers of the record")
         started = time.perf_counter()
         with self._lock:
-            looked = self.window.look(window_rows(vector), [agent], self._rows([parents]))
+            evidence = self.window.evidence_for(window_rows(vector), [agent], self._rows([parents]))
             size = self.window.size
-        scores = self.model.score(looked)
-        held, informed = self._ruled(looked, scores, size)
+        scores = self.model.score(evidence)
+        held, informed = self._ruled(evidence, scores, size)
         ms = (time.perf_counter() - started) * 1000
-        return self._judged(looked, scores, 0, (bool(held[0]), bool(informed[0])), ms)
+        return self._judged(evidence, scores, 0, (bool(held[0]), bool(informed[0])), ms)
 
     def screen_many(
         self,
@@ -102,10 +102,10 @@ class RecordScreener:
             started = time.perf_counter()
             above = parents[part] if parents else None
             told = success[part] if success else None
-            looked, scores, held, informed = self._batch(agents[part], vectors[part], named[part], above, told)
-            ms = (time.perf_counter() - started) * 1000 / len(looked)
+            evidence, scores, held, informed = self._batch(agents[part], vectors[part], named[part], above, told)
+            ms = (time.perf_counter() - started) * 1000 / len(evidence)
             said = zip(held.tolist(), informed.tolist(), strict=True)
-            out += [self._judged(looked, scores, row, both, ms) for row, both in enumerate(said)]
+            out += [self._judged(evidence, scores, row, both, ms) for row, both in enumerate(said)]
         return out
 
     def risks(self, agents: Sequence[str], vectors: Floats, batch: int = 256) -> tuple[Floats, NDArray[np.bool_]]:
@@ -131,20 +131,20 @@ class RecordScreener:
         memories = window_rows(vectors)
         with self._lock:
             rows = None if parents is None else self._rows(parents)
-            looked = self.window.look(memories, agents, rows)
-            scores = self.model.score(looked)
-            held, informed = self._ruled(looked, scores, self.window.size)
+            evidence = self.window.evidence_for(memories, agents, rows)
+            scores = self.model.score(evidence)
+            held, informed = self._ruled(evidence, scores, self.window.size)
             failed = np.array([good is False for good in success]) if success else np.zeros(len(agents), dtype=bool)
             if success and rows is not None:
                 known = np.array([good is not None for good in success])
-                self.window.used(rows[known], ~failed[known])
+                self.window.record_use(rows[known], ~failed[known])
             passed = np.flatnonzero(~held & ~failed)  # what failed is no evidence of what to do
             if len(passed):
                 numbers = [self._number(names[n]) for n in passed.tolist()]
                 writers = [agents[n] for n in passed.tolist()]
-                trust = self.model.own_credibility(taken(looked, passed))
+                trust = self.model.own_credibility(selected(evidence, passed))
                 self.window.add(memories[passed], writers, numbers, trust, None if rows is None else rows[passed])
-        return looked, scores, held, informed
+        return evidence, scores, held, informed
 
     def keep(
         self,
@@ -159,14 +159,14 @@ class RecordScreener:
         memories = window_rows(vectors)
         with self._lock:
             rows = None if parents is None else self._rows(parents)
-            looked = self.window.look(memories, agents, rows)
+            evidence = self.window.evidence_for(memories, agents, rows)
             numbers = [self._number(item) for item in items]
-            self.window.add(memories, agents, numbers, self.model.own_credibility(looked), rows)
+            self.window.add(memories, agents, numbers, self.model.own_credibility(evidence), rows)
 
-    def used(self, parents: Sequence[str], good: bool) -> None:
+    def record_use(self, parents: Sequence[str], good: bool) -> None:
         """How a decision went that was made from some memories."""
         with self._lock:
-            self.window.used(self._rows([parents]), np.array([good]))
+            self.window.record_use(self._rows([parents]), np.array([good]))
 
     def drop(self, item: str) -> None:
         """A memory was held after all: it no longer speaks."""
@@ -179,7 +179,7 @@ class RecordScreener:
         """How decisions of agents went."""
         with self._lock:
             for agent, good in outcomes:
-                self.window.writers.reported(self.window.writers.places([agent]), np.array([good], np.float32))
+                self.window.writers.add_outcomes(self.window.writers.places([agent]), np.array([good], np.float32))
 
     def _number(self, item: str) -> int:
         """The item's number in the window; names of memories that left it long ago are dropped."""
@@ -202,37 +202,37 @@ class RecordScreener:
             rows[row, : len(several)] = several
         return rows
 
-    def _ruled(self, looked: EvidenceTable, scores: Scores, size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _ruled(self, evidence: EvidenceTable, scores: Scores, size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each memory is to be held, and whether there was enough to compare it with."""
-        informed = (looked.support >= MIN_SUPPORT) & (size >= MIN_MEMORIES)
+        informed = (evidence.support >= MIN_SUPPORT) & (size >= MIN_MEMORIES)
         return informed & (scores.fused >= self._hold), informed
 
     def _judged(
-        self, looked: EvidenceTable, scores: Scores, row: int, said: tuple[bool, bool], ms: float
+        self, evidence: EvidenceTable, scores: Scores, row: int, said: tuple[bool, bool], ms: float
     ) -> RecordJudgement:
         risk, low, high = self.model.fusion.calibrated(float(scores.fused[row]))
         held, informed = said
         interval = (low, high) if informed else (0.0, 1.0)
-        return RecordJudgement(risk, interval, held, informed, self._evidence(looked, scores, row), ms)
+        return RecordJudgement(risk, interval, held, informed, self._evidence(evidence, scores, row), ms)
 
-    def _evidence(self, looked: EvidenceTable, scores: Scores, row: int) -> tuple[Evidence, ...]:
+    def _evidence(self, evidence: EvidenceTable, scores: Scores, row: int) -> tuple[Evidence, ...]:
         """Which term spoke, and which memories agree and disagree most."""
         terms = {
             "credibility": round(float(scores.credibility[row]), 3),
             "recognition": round(float(scores.neural[row]), 3),
-            "similarity_to_writer": round(float(looked.similarity[row]), 3),
-            "writer_stability": round(float(looked.stability[row]), 3),
-            "conflict": round(float(looked.conflict[row]), 3),
-            "least_credible_source": round(float(looked.lineage[row]), 3),
-            "voices": int(looked.voices[row]),
+            "similarity_to_writer": round(float(evidence.similarity[row]), 3),
+            "writer_stability": round(float(evidence.stability[row]), 3),
+            "conflict": round(float(evidence.conflict[row]), 3),
+            "least_credible_source": round(float(evidence.lineage[row]), 3),
+            "voices": int(evidence.voices[row]),
         }
         alpha = self.model.fusion.alpha
         source = (
             "credibility" if alpha * (1 - terms["credibility"]) > (1 - alpha) * terms["recognition"] else "recognition"
         )
         found = [Evidence("measure", f"The {source} term spoke loudest.", terms)]
-        neighbours = looked.neighbours[row].tolist()
-        agreements = [(a, n) for a, n in zip(looked.pairs[row, :, 1].tolist(), neighbours, strict=True) if n >= 0]
+        neighbours = evidence.neighbours[row].tolist()
+        agreements = [(a, n) for a, n in zip(evidence.pairs[row, :, 1].tolist(), neighbours, strict=True) if n >= 0]
         if agreements:
             (support, near), (conflict, against) = max(agreements), min(agreements)
             data = {

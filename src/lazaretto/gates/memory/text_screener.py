@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.memory.text_views import View, views
 from lazaretto.models.language import language_of
-from lazaretto.models.minilm import WINDOW_TOKENS, MiniLM, Tokens, window_texts
+from lazaretto.models.minilm import WINDOW_TOKENS, Encoder, Tokens, split_heads, window_texts
 
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
 TOP_TOKENS = 6
@@ -91,16 +91,16 @@ class TextScreener:
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
         arrays, self.calibration = _load(weights)
-        self._head = arrays.pop("head.weight").astype(np.float32).reshape(-1)
-        self._bias = float(arrays.pop("head.bias")[0])
-        self._encoder = MiniLM(arrays, name="lazaretto-screener")
+        adapter, head = split_heads(arrays)
+        self._head, self._bias = head["weight"].reshape(-1), float(head["bias"][0])
+        self._encoder = Encoder(adapter)
 
     def screen(self, texts: Sequence[str]) -> list[Screening]:
         """One screening per text, in order."""
         read = [views(text) for text in texts]
         flat = [view for several in read for view in several]
         windows = window_texts([v.text for v in flat], MAX_WINDOWS, stride=WINDOW_TOKENS // 2)
-        states = iter(self._encoder.token_states([w for several in windows for w in several]))
+        states = iter(self._encoder.token_states([w.ids for several in windows for w in several]))
         marked = [[(w, next(states) @ self._head + self._bias) for w in several] for several in windows]
         results, position = [], 0
         for text, several in zip(texts, read, strict=True):

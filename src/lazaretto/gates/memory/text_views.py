@@ -29,7 +29,7 @@ class View:
 
 
 MAX_DECODED = 8
-"""EncodedTexts stretches looked into per text: enough for any note, a bound for hostile ones."""
+"""Encoded stretches looked into per text: enough for any note, a bound for hostile ones."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}[ ,:]?){16,}")
 _PERCENT = re.compile(r"(?<![\w.~%-])[\w.~-]{0,60}(?:%[0-9a-fA-F]{2}[\w.~-]*){3,}")

@@ -1,4 +1,4 @@
-"""A scene of the graph written down: JSON, DOT, Mermaid, SVG or PNG.
+"""A part of the graph written down: JSON, DOT, Mermaid, SVG or PNG.
 
 Ids and texts come from agents and may be hostile: each format gets names that this file makes up (``n0``, ``n1`` ...)
 and quotes the rest so that nothing can break out of its label.
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 import orjson
 
 from lazaretto.errors import InputError
-from lazaretto.provenance.drawing.canvas import showable
-from lazaretto.provenance.drawing.outbreak_picture import FILL, RIM, outbreak_page
+from lazaretto.provenance.drawing.labels import showable
+from lazaretto.provenance.drawing.outbreak_picture import FILL, RIM, outbreak_png, outbreak_svg
 from lazaretto.provenance.drawing.subgraph import Node, Subgraph
 from lazaretto.types import EdgeKind, plain
 
@@ -94,13 +94,13 @@ def to_mermaid(subgraph: Subgraph) -> str:
 
 
 def to_svg(subgraph: Subgraph, title: str = "") -> str:
-    """The picture, self-contained."""
-    return outbreak_page(subgraph, title).svg()
+    """The picture, self-contained; needs the ``plot`` extra."""
+    return outbreak_svg(subgraph, title)
 
 
 def to_png(subgraph: Subgraph, title: str = "") -> bytes:
     """The same picture as pixels; needs the ``plot`` extra."""
-    return outbreak_page(subgraph, title).png()
+    return outbreak_png(subgraph, title)
 
 
 FORMATS: Mapping[str, Callable[[Subgraph], str]] = {
@@ -113,7 +113,7 @@ FORMATS: Mapping[str, Callable[[Subgraph], str]] = {
 
 
 def draw(subgraph: Subgraph, style: str) -> str:
-    """The scene in one of ``FORMATS``."""
+    """The subgraph in one of ``FORMATS``."""
     if style not in FORMATS:
         raise InputError("format", f"{style!r} is not known", f"Use one of {', '.join(FORMATS)}")
     return FORMATS[style](subgraph)

@@ -17,7 +17,7 @@ State = Literal["clean", "infected", "isolated", "superseded"]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One item, decision or agent of a scene."""
+    """One item, decision or agent of a subgraph."""
 
     id: str
     kind: Literal["item", "decision", "agent"]
@@ -34,7 +34,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One edge of a scene, as the ledger has it."""
+    """One edge of a subgraph, as the ledger has it."""
 
     source: str
     target: str
@@ -59,36 +59,37 @@ class Subgraph:
 def subgraph_around(
     index: GraphIndex, focus: int, infected: Collection[int] | None, limit: int, texts: Mapping[str, str]
 ) -> Subgraph:
-    """Gather the scene of ``focus``: its whole history, past repairs too, nearest first up to ``limit`` nodes.
+    """Gather what lies around ``focus``: its whole history, past repairs too, nearest first up to ``limit`` nodes.
 
     Without ``infected``, the focus and everything ever made from it count as infected.
     """
-    down, down_hops = index.spread([focus])
-    up, up_hops = index.spread([focus], back=True)
+    down, down_hops = index.reachable([focus])
+    up, up_hops = index.reachable([focus], back=True)
     hops = dict(zip(up.tolist(), (-up_hops).tolist(), strict=True))
     hops |= dict(zip(down.tolist(), down_hops.tolist(), strict=True)) | {focus: 0}
     ill = set(infected) if infected is not None else {focus, *down.tolist()}
     origin, _ = covering_origin(index, [focus])
-    nearest = sorted(hops, key=lambda n: (n not in (focus, origin), abs(hops[n]), index.births[n], index.items.of[n]))
+    names = index.items.names
+    nearest = sorted(hops, key=lambda n: (n not in (focus, origin), abs(hops[n]), index.births[n], names[n]))
     shown = nearest[:limit]
     links = _links(index, shown)
-    sick_names = {index.items.of[n] for n in ill}
+    sick_names = {names[n] for n in ill}
     agents = _agents(index, shown, links, sick_names)
     items = [_node(index, n, hops[n], n in ill, texts) for n in sorted(shown, key=lambda n: (index.births[n], n))]
-    return Subgraph(index.items.of[focus], index.items.of[origin], (*agents, *items), links, len(hops) - len(shown))
+    return Subgraph(names[focus], names[origin], (*agents, *items), links, len(hops) - len(shown))
 
 
 def _node(index: GraphIndex, number: int, hops: int, ill: bool, texts: Mapping[str, str]) -> Node:
     state: State = "infected" if ill else "clean"
-    if number in index.carriage.superseded:
+    if number in index.influence.superseded:
         state = "superseded"
-    elif number in index.carriage.hidden:
+    elif number in index.influence.hidden:
         state = "isolated"
-    name, writer = index.items.of[number], index.writers[number]
+    name, writer = index.items.names[number], index.writers[number]
     return Node(
         id=name,
         kind="decision" if index.decision[number] else "item",
-        agent=index.agents.of[writer] if writer >= 0 else "",
+        agent=index.agents.names[writer] if writer >= 0 else "",
         time=index.births[number],
         state=state,
         hops=hops,
@@ -97,7 +98,7 @@ def _node(index: GraphIndex, number: int, hops: int, ill: bool, texts: Mapping[s
 
 
 def _links(index: GraphIndex, shown: list[int]) -> tuple[Link, ...]:
-    inside, names = set(shown), index.items.of
+    inside, names = set(shown), index.items.names
     found: dict[Link, None] = {}
     flow = index.children.gather(shown)
     for owner, target, time, tag in zip(*(column.tolist() for column in flow), strict=True):
@@ -107,10 +108,10 @@ def _links(index: GraphIndex, shown: list[int]) -> tuple[Link, ...]:
             found[Link(*(ends if kind is EdgeKind.DERIVED_FROM else ends[::-1]), kind, time)] = None
     reads = index.exposures.gather(shown)
     for owner, target, time, tag in zip(*(column.tolist() for column in reads), strict=True):
-        found[Link(names[shown[owner]], index.agents.of[target], KINDS[tag], time)] = None
+        found[Link(names[shown[owner]], index.agents.names[target], KINDS[tag], time)] = None
     for number in shown:
         if index.writers[number] >= 0:
-            writer = index.agents.of[index.writers[number]]
+            writer = index.agents.names[index.writers[number]]
             found[Link(names[number], writer, EdgeKind.WRITTEN_BY, index.births[number])] = None
     return tuple(sorted(found, key=lambda link: (link.time, link.kind, link.source, link.target)))
 

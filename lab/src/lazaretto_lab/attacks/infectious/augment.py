@@ -12,6 +12,8 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
+from lazaretto.pictures import first_frame_rgb
+
 
 def augmented(pixels: Tensor, kinds: Sequence[str], rng: torch.Generator) -> Tensor:
     """Pictures (n, 3, side, side) in 0 to 255, changed at random by half of the named kinds; gradients pass through."""
@@ -44,7 +46,7 @@ def jpeg_array(array: np.ndarray, quality: int) -> np.ndarray:
     """8-bit pixels after JPEG compression."""
     buffer = io.BytesIO()
     Image.fromarray(array).save(buffer, format="JPEG", quality=quality)
-    return np.asarray(Image.open(io.BytesIO(buffer.getvalue())).convert("RGB")).copy()
+    return np.array(first_frame_rgb(buffer.getvalue()))
 
 
 _CHANGES = {"flip": _flip, "resize": _resize, "jpeg": _jpeg}

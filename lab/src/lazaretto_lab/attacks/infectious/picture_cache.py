@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lazaretto.agents.album import AlbumItem
+from lazaretto.files import write_file
 from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.settings import Craft
 
@@ -63,10 +64,8 @@ def crafted_picture(
     Image.fromarray(found.pixels).save(buffer, format="PNG")
     folder.mkdir(parents=True, exist_ok=True)
     # the picture comes last and whole: whoever finds it finds all of it
-    facts.write_text(json.dumps({"alpha": found.alpha, "beta": found.beta, "losses": found.losses}))
-    part = path.with_suffix(".part")
-    part.write_bytes(buffer.getvalue())
-    part.replace(path)
+    write_file(facts, json.dumps({"alpha": found.alpha, "beta": found.beta, "losses": found.losses}))
+    write_file(path, buffer.getvalue())
     return SavedPicture(path, buffer.getvalue(), found.alpha, found.beta, found.losses, True)
 
 

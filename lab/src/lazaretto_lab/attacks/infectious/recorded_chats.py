@@ -86,7 +86,7 @@ def _written(asking: AgentState, answering: AgentState, plan: str) -> Chat:
         questioner=asking.persona,
         questioner_history=asking.history.records,
         plan=plan,
-        album=asking.album.album_items,
+        album=asking.album.items,
         answerer=answering.persona,
         answerer_history=answering.history.records,
     )

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.errors import InputError
+from lazaretto.gates.content.assembly import make_panel, text_embedder, vector_cache
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.near_duplicates import NearDuplicateIndex
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Case, Content, InputKind, Precedent, PreparedContent, Role
-from lazaretto.gates.content.settings import content_settings, make_panel, text_embedder, vector_cache
+from lazaretto.gates.content.settings import content_settings
 from lazaretto.learn.case_files import case_rows
 from lazaretto.learn.curate import LabelledContent
 from lazaretto.models.embedding_cache import EmbeddingCache

@@ -29,14 +29,14 @@ def _checked(settings: Mapping[str, Any]) -> None:
 
 
 def _judge(
-    table: Panel, items: Sequence[LabelledContent], settings: Mapping[str, Any], context: RunContext
+    panel: Panel, items: Sequence[LabelledContent], settings: Mapping[str, Any], context: RunContext
 ) -> dict[str, Transcript | InputError]:
     debate = DebateSettings(int(settings.get("rounds", 2)), bool(settings.get("adaptive", False)))
     found: dict[str, Transcript | InputError] = {}
 
     async def run_all() -> None:
         contents: Iterable[Any] = (item.content for item in items)
-        async for content, outcome in hold_debates(table, contents, debate, at_once=int(settings.get("at_once", 16))):
+        async for content, outcome in hold_debates(panel, contents, debate, at_once=int(settings.get("at_once", 16))):
             found[content.id] = outcome
             context.progress(len(found) / len(items), content.id)
 

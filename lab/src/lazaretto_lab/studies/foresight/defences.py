@@ -13,11 +13,13 @@ from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, Turn
+from lazaretto.errors import UnreadablePicture
 from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.flp import FlpReading, FlpSettings, FlpThresholds, infected, take_readings
 from lazaretto.gates.foresight.monitor import Diagnosis, MemoryMonitor
-from lazaretto.pictures import PerceptualHash, Unreadable, decode
-from lazaretto.repair.bisect import bisect
+from lazaretto.gates.picture_hash import PerceptualHash
+from lazaretto.pictures import first_frame
+from lazaretto.repair.bisection import bisect
 from lazaretto.repair.rollback import remove_all, remove_newer_half, roll_back
 from lazaretto.repair.sweep import sweep
 from lazaretto_lab.models.request_batching import RequestBatcher
@@ -26,7 +28,6 @@ from lazaretto_lab.worlds.streams import stream
 
 NEAR_BITS, NEAR_COLOURS = 6, 32
 """How far two pictures may look apart and still be near-duplicates that are diagnosed first."""
-MAX_PIXELS = 50_000_000
 _LAPS = 4
 """How often a purified community is diagnosed again within a round."""
 
@@ -140,10 +141,10 @@ class MonitorDefence:
             for u in (*self.monitor.readings[key].utterances, *self.monitor.heard.get(key, {}).values())
         ]
         swept = sweep(tuple(agents.values()), gone.values(), near_duplicate, said)
-        self.monitor.expect(swept.lookalikes)
+        self.monitor.rehearse_first(swept.lookalikes)
         contacts = {self._partners.get(one, "") for one in (*swept.contacts, *(d.agent for d in sick))}
         met = [k.key for one in contacts if one in agents for k in agents[one].album]
-        self.monitor.expect(key for key in met if key not in keys and self._unread(key))
+        self.monitor.rehearse_first(key for key in met if key not in keys and self._unread(key))
         return swept.cleaned
 
     def _unread(self, key: str) -> bool:
@@ -152,7 +153,7 @@ class MonitorDefence:
 
     async def after_round(self, view: View, turns: Sequence[Turn]) -> Sequence[Change]:
         """Listen, and note who met whom."""
-        self.monitor.listen(talk_by_item(turns))
+        self.monitor.record_talk(talk_by_item(turns))
         self._partners = {}
         for q, a in view.pairs:
             one, other = view.agents[q].id, view.agents[a].id
@@ -194,6 +195,6 @@ def near_duplicate(one: AlbumItem, other: AlbumItem) -> bool:
 @lru_cache(maxsize=4096)
 def _look(picture: bytes) -> PerceptualHash | None:
     try:
-        return PerceptualHash.of(decode(picture, MAX_PIXELS))
-    except Unreadable:
+        return PerceptualHash.of(first_frame(picture))
+    except UnreadablePicture:
         return None

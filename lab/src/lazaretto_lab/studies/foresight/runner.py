@@ -176,7 +176,7 @@ def infect(
         for index in group:
             album = out[index].album
             for number, slot in enumerate(rng.sample(range(len(album)), count)):
-                album = album.put(slot, viruses[(index + number) % len(viruses)])
+                album = album.replaced(slot, viruses[(index + number) % len(viruses)])
             out[index] = replace(out[index], album=album)
     return tuple(out)
 

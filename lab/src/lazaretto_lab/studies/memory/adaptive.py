@@ -34,7 +34,7 @@ class Adaptive:
         best_value = np.full(count, -np.inf)
         for attempt in range(self._tries):
             version = poison if attempt == 0 else self._version(poison, right)
-            looked = self._windows.look(window_rows(version.embedded(VOCABULARY)), Origin(*where))
+            looked = self._windows.evidence_for(window_rows(version.embedded(VOCABULARY)), Origin(*where))
             fused = self._model.score(looked).fused
             harm = np.linalg.norm(version.action - right, axis=1)
             unjudged = looked.support < MIN_SUPPORT  # nothing to compare with: the defence lets it pass

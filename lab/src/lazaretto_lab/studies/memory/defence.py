@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.evidence import EvidenceTable, WindowRows, taken, window_rows
+from lazaretto.gates.memory.evidence import EvidenceTable, WindowRows, selected, window_rows
 from lazaretto.gates.memory.record_model import RecordModel
 from lazaretto.gates.memory.record_screener import MIN_MEMORIES, MIN_SUPPORT
 from lazaretto.models.record_embedding import Floats
@@ -88,9 +88,9 @@ class MemoryDefence:
         vectors = disturbed(writes.memories.embedded(VOCABULARY), self._options.noise, self._rng)
         batch = _Batch(writes.ids, origin, window_rows(vectors), writes.success)
         self.windows.record_outcomes(writes.reported)
-        looked = self.windows.look(batch.memories, origin)
+        looked = self.windows.evidence_for(batch.memories, origin)
         held = self._suspicious(looked, batch)
-        self.windows.used(origin, writes.success)
+        self.windows.record_use(origin, writes.success)
         failed = writes.parents[~writes.success]
         np.add.at(self._blame, failed[failed >= 0], 1)
         self._keep(batch, np.flatnonzero(~held), looked)
@@ -104,7 +104,7 @@ class MemoryDefence:
         if not self._options.repair or round_index % EVERY or not self._rounds:
             return None
         batch = self._again()
-        looked = self.windows.look(batch.memories, batch.origin, batch.ids)
+        looked = self.windows.evidence_for(batch.memories, batch.origin, batch.ids)
         bad = self._suspicious(looked, batch)
         kept = self._admitted[batch.ids]
         caught, freed = batch.ids[bad & kept], np.flatnonzero(~bad & ~kept)
@@ -131,7 +131,7 @@ class MemoryDefence:
         if not len(rows):
             return np.zeros(0, dtype=np.int64), None
         part, hops = batch[rows], hops[rows]
-        looked = self.windows.look(part.memories, part.origin, part.ids)
+        looked = self.windows.evidence_for(part.memories, part.origin, part.ids)
         fusion = self._model.fusion
         risk = np.interp(self._fused(looked), fusion.knots, fusion.risk)
         deepest = int(hops.max())
@@ -147,7 +147,7 @@ class MemoryDefence:
         self._drop(part[hidden])
         self.done["isolated"] += len(hidden)
         self.done.update(plan[rebuilt].tolist())
-        rewriting = self._rebuilt(part[rebuilt], taken(looked, rebuilt)) if len(rebuilt) else None
+        rewriting = self._rebuilt(part[rebuilt], selected(looked, rebuilt)) if len(rebuilt) else None
         return part.ids[hidden], rewriting
 
     def _traced(self, batch: _Batch, caught: Ints) -> Ints:
@@ -190,7 +190,7 @@ class MemoryDefence:
         speaking = rows[batch.success[rows]]
         if len(speaking):
             part = batch[speaking]
-            self.windows.add(part.memories, part.origin, part.ids, taken(looked, speaking))
+            self.windows.add(part.memories, part.origin, part.ids, selected(looked, speaking))
 
     def _drop(self, part: _Batch) -> None:
         self._admitted[part.ids] = False
@@ -218,12 +218,12 @@ class ScorerDefence:
             return np.asarray(self._score(vectors, None) >= self._threshold)
         origin, brief = Origin(writes.team, writes.agent, writes.parents), window_rows(vectors)
         self._windows.record_outcomes(writes.reported)
-        looked = self._windows.look(brief, origin)
+        looked = self._windows.evidence_for(brief, origin)
         held = np.asarray(self._score(vectors, looked) >= self._threshold)
-        self._windows.used(origin, writes.success)
+        self._windows.record_use(origin, writes.success)
         rows = np.flatnonzero(~held & writes.success)
         if len(rows):
-            self._windows.add(brief[rows], origin[rows], writes.ids[rows], taken(looked, rows))
+            self._windows.add(brief[rows], origin[rows], writes.ids[rows], selected(looked, rows))
         return held
 
     def mend(self, round_index: int) -> MendResult | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.evidence import EvidenceTable, Window, WindowRows, joined, taken, window_rows
+from lazaretto.gates.memory.evidence import EvidenceTable, Window, WindowRows, concatenated, selected, window_rows
 from lazaretto.gates.memory.record_model import Fusion, RecordModel
 from lazaretto.models.record_embedding import DIMENSION, Floats
 from lazaretto_lab.attacks.memory.craft import Memories
@@ -82,20 +82,20 @@ class TeamWindows:
             agents = np.flatnonzero(~np.isnan(row))
             if len(agents):
                 writers = self.windows[team].writers
-                writers.reported(writers.places([self._names[a] for a in agents.tolist()]), row[agents])
+                writers.add_outcomes(writers.places([self._names[a] for a in agents.tolist()]), row[agents])
 
-    def look(self, memories: WindowRows, origin: Origin, ids: Ints | None = None) -> EvidenceTable:
+    def evidence_for(self, memories: WindowRows, origin: Origin, ids: Ints | None = None) -> EvidenceTable:
         """Looks of some memories, in their order; ``ids`` when they already are in the windows."""
         order = np.argsort(origin.team, kind="stable")
         parts = [
-            self.windows[t].look(
+            self.windows[t].evidence_for(
                 memories[rows], self._writers(origin, rows), origin.parents[rows], None if ids is None else ids[rows]
             )
             for t, rows in _groups(origin.team, order)
         ]
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
-        return taken(joined(parts), back)
+        return selected(concatenated(parts), back)
 
     def add(self, memories: WindowRows, origin: Origin, ids: Ints, looked: EvidenceTable) -> None:
         """Take memories in."""
@@ -105,10 +105,10 @@ class TeamWindows:
                 memories[rows], self._writers(origin, rows), ids[rows].tolist(), trust[rows], origin.parents[rows]
             )
 
-    def used(self, origin: Origin, good: NDArray[np.bool_]) -> None:
+    def record_use(self, origin: Origin, good: NDArray[np.bool_]) -> None:
         """How the decisions went that were made from memories in the windows."""
         for t, rows in _groups(origin.team, np.argsort(origin.team, kind="stable")):
-            self.windows[t].used(origin.parents[rows], good[rows])
+            self.windows[t].record_use(origin.parents[rows], good[rows])
 
     def _writers(self, origin: Origin, rows: Ints) -> list[str]:
         return [self._names[a] for a in origin.agent[rows].tolist()]
@@ -151,19 +151,19 @@ def collect_evidence(
         origin = Origin(log.team[rows], log.agent[rows], log.parents[rows])
         windows.record_outcomes(log.reported[index])
         brief = window_rows(embedded)
-        looked = windows.look(brief, origin)
+        looked = windows.evidence_for(brief, origin)
         looks.append(looked)
         taken_rows.append(rows)
         swapped = np.flatnonzero(training[origin.team] & (rng.random(len(rows)) < CROSS_SHARE) & ~log.poisoned[rows])
         if len(swapped) and index >= scenario.quiet_rounds:
             fake = _crossed(memories, origin.team, swapped, rng)
-            cross.append(windows.look(window_rows(fake.embedded(VOCABULARY)), origin[swapped]))
-        windows.used(origin, log.success[rows])
+            cross.append(windows.evidence_for(window_rows(fake.embedded(VOCABULARY)), origin[swapped]))
+        windows.record_use(origin, log.success[rows])
         kept = np.flatnonzero(~out[rows] & log.success[rows])
-        windows.add(brief[kept], origin[kept], rows[kept], taken(looked, kept))
+        windows.add(brief[kept], origin[kept], rows[kept], selected(looked, kept))
         if index % 20 == 0:
             progress(index / scenario.rounds, f"evidence, round {index}")
-    return LogEvidence(np.concatenate(taken_rows), joined(looks), joined(cross), vectors)
+    return LogEvidence(np.concatenate(taken_rows), concatenated(looks), concatenated(cross), vectors)
 
 
 def embeddings(log: Log, noise: float = 0.0, seed: int = 0) -> NDArray[np.float16]:

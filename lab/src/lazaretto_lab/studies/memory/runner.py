@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
-from lazaretto.gates.memory.evidence import EvidenceTable, joined, taken
+from lazaretto.gates.memory.evidence import EvidenceTable, concatenated, selected
 from lazaretto.gates.memory.record_model import Fusion, RecordModel
 from lazaretto_lab.harness.context import Progress, RunContext
 from lazaretto_lab.harness.results import file_lock
@@ -110,11 +110,11 @@ def fit(log: Log, evidences: tuple[LogEvidence, LogEvidence], split: Split, opti
     looks, truths = [], []
     for evidence in evidences:
         places = np.flatnonzero((use & np.isin(log.team, split.train))[evidence.rows])
-        looks += [taken(evidence.looked, places), evidence.cross]
+        looks += [selected(evidence.looked, places), evidence.cross]
         truths += [log.poisoned[evidence.rows[places]], np.ones(len(evidence.cross), dtype=bool)]
-    model = RecordModel(train(joined(looks), np.concatenate(truths), options), Fusion())
+    model = RecordModel(train(concatenated(looks), np.concatenate(truths), options), Fusion())
     evidence, rows = evidences[0], np.flatnonzero(use & np.isin(log.team, split.validate))
-    checked = without_graph(taken(evidence.looked, rows), options.use_graph)
+    checked = without_graph(selected(evidence.looked, rows), options.use_graph)
     return RecordModel(model.arrays, fit_fusion(model, checked, log.poisoned[rows], options))
 
 
@@ -167,7 +167,7 @@ def _judge_baseline(method: str, log: Log, scenario: Scenario, noise: float) -> 
 
     def data(rows: NDArray[np.int64], view: tuple[NDArray[np.float16], EvidenceTable | None]) -> Data:
         vectors, looked = view
-        return Data(vectors[rows].astype(np.float32), taken(looked, rows) if looked else None, log.poisoned[rows])
+        return Data(vectors[rows].astype(np.float32), selected(looked, rows) if looked else None, log.poisoned[rows])
 
     calm = seen(0.0)
     use = (log.poisoned | log.honest) & (log.round >= 20)

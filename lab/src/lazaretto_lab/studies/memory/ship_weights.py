@@ -1,6 +1,6 @@
 """Makes the weights of the structured-memory detector that ship with the package.
 
-    python -m lazaretto_lab.studies.memory.ship_weights
+    lazaretto train records
 
 Trains on a world of its own (a seed that no experiment uses) and writes weights and fusion; prints what it reaches on
 the teams it was not trained on.

@@ -63,9 +63,7 @@ def _left_out(source: str, folder: Path, seed: int) -> tuple[NDArray[np.bool_], 
         raise InputError("seeds", "the folds were scored on one draw of the pairs", "Run with --seeds 1")
     scored = read_folds(folder)
     if source not in scored:
-        raise InputError(
-            "folds", f"no scores of {source} in {folder}", "Run python -m lazaretto_lab.training.screener.train train"
-        )
+        raise InputError("folds", f"no scores of {source} in {folder}", "Run lazaretto train screener train")
     return scored[source]["label"] == 1, np.asarray(scored[source]["logit"], dtype=np.float64)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.errors import InputError
+from lazaretto.files import write_file
 from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.attacks.adaptive.strategies import AdaptiveCraft, sentences
@@ -16,7 +17,7 @@ from lazaretto_lab.attacks.infectious.recorded_chats import TRAIN_PERSONAS, Chat
 from lazaretto_lab.attacks.infectious.settings import Budget, Craft
 from lazaretto_lab.attacks.infectious.text import Breeding, bred_virus, text_virus
 from lazaretto_lab.harness.experiment import STUDIES
-from lazaretto_lab.harness.results import file_lock, write_atomically
+from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.studies.outbreak.models import pocket_models
 from lazaretto_lab.studies.outbreak.settings import AttackSettings, OutbreakSettings, cache_folder
 from lazaretto_lab.worlds.album_chat.pools import scene_notes, scene_pictures
@@ -109,7 +110,7 @@ def _note(attack: AttackSettings, number: int, device: str) -> AlbumItem:
             pool = scene_notes(300, TRAINING_POOL)
             chats = record_chats(agent_model, pool, TRAINING_CHATS, 1, TRAIN_PERSONAS)
             virus, _ = bred_virus(agent_model, [note.title for note in pool[:OPENINGS]], attack.target, chats, settings)
-            write_atomically(place, virus.title.encode(), durable=False)
+            write_file(place, virus.title)
         return text_virus(place.read_text(), attack.target)
 
 

@@ -14,7 +14,7 @@ from lazaretto.gates.content.jury.debaters import precedent_evidence
 from lazaretto.gates.content.jury.scorer import sigmoid
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.records import Case, InputKind, Label
-from lazaretto.models.eight_bit import swift_minilm
+from lazaretto.models.minilm import fast_minilm
 from lazaretto_lab.metrics.detection import auc
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS, grouped, load_air_bench, without_overlap
 from lazaretto_lab.training.jury.evaluation import (
@@ -48,7 +48,7 @@ def precedents_of(folder: Path, count: int = 3) -> dict[str, float]:
     dev = [e for e in examples if e.source == "dev"]
     cases = without_overlap([e for e in examples if e.source != "dev"], dev)
     library = CaseLibrary(
-        (Case(Label.UNSAFE if e.label else Label.SAFE, e.text, e.description) for e in cases), swift_minilm()
+        (Case(Label.UNSAFE if e.label else Label.SAFE, e.text, e.description) for e in cases), fast_minilm()
     )
     found: dict[str, float] = {}
     for e in dev:

@@ -1,8 +1,8 @@
 """Makes the embedded jury's weights from public data, and the figures of its model card.
 
-    python -m lazaretto_lab.training.jury.train prepare  --data ../shared/data --work runs/jury
-    python -m lazaretto_lab.training.jury.train train    --work runs/jury --variant deep  (a GPU: minutes)
-    python -m lazaretto_lab.training.jury.train assemble --work runs/jury --data ../shared/data
+    lazaretto train jury prepare  --data ../shared/data --work runs/jury
+    lazaretto train jury train    --work runs/jury --variant deep  (a GPU: minutes)
+    lazaretto train jury assemble --work runs/jury --data ../shared/data
 
 ``train`` may be run for several ways of training (``learn.jury.runs.VARIANTS``); ``assemble`` ships those that inner
 folds choose, one for Strict and one for Loose.
@@ -21,6 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+
+from lazaretto.files import write_file
 
 ADDRESSES = Path(__file__).with_name("judge_addresses.txt")
 
@@ -85,7 +87,7 @@ def assemble(arguments: argparse.Namespace) -> None:
 
     kept = arguments.work / "precedents.json"
     if not kept.is_file():
-        kept.write_text(json.dumps(precedents_of(arguments.data / "air_bench")), encoding="utf-8")
+        write_file(kept, json.dumps(precedents_of(arguments.data / "air_bench")))
     lexical = lexicons_of(arguments.data, arguments.work)
     development = load_development(arguments.work, json.loads(kept.read_text(encoding="utf-8")), lexical)
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from lazaretto.gates.content.jury.windows import HEADS, WINDOW, compose, windows
 from lazaretto.gates.content.records import InputKind
-from lazaretto.models.stacked import LAYERS, MATRICES, StackedEncoder, pad
+from lazaretto.models.minilm.weights import LAYERS, MATRICES
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS, Example
+from lazaretto_lab.training.jury.multi_adapter_encoder import MultiAdapterEncoder, pad
 
 Weights = dict[str, NDArray[np.float16]]
 _SIZE = 384
@@ -96,7 +97,7 @@ def encode(examples: Sequence[Example], fold: Sequence[int], tokenizer: Any, lim
     return [EncodedTexts(e, tuple(t.ids), tuple(p.ids), int(f)) for e, t, p, f in rows]
 
 
-class TrainableRoles(StackedEncoder):
+class TrainableRoles(MultiAdapterEncoder):
     """Several roles in training: one frozen encoder, stacked adapters and heads."""
 
     def __init__(self, encoder: Path, recipes: Sequence[Recipe], schedule: Schedule, device: str) -> None:
@@ -153,7 +154,7 @@ class TrainableRoles(StackedEncoder):
         """Rounds everything to half precision and products to eight bits: scores are those of the seats in use."""
         import torch
 
-        self.precision, self.eight_bit = torch.float32, True
+        self.precision, self.int8 = torch.float32, True
         with torch.no_grad():
             for tensor in (*self.adapters.values(), *self.heads.values()):
                 tensor.copy_(tensor.half().float())

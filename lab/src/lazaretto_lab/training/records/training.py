@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra
-from lazaretto.gates.memory.evidence import PAIR_FEATURES, SHORT, EvidenceTable, taken
+from lazaretto.gates.memory.evidence import PAIR_FEATURES, SHORT, EvidenceTable, selected
 from lazaretto.gates.memory.record_model import AT_WORK_RATE, ATTENDED, Fusion, RecordModel
 from lazaretto_lab.metrics.detection import auc, threshold_at_fpr, threshold_for_f1
 from lazaretto_lab.metrics.intervals import wilson_interval
@@ -60,7 +60,7 @@ def train(
     share = round(settings.batch * settings.poison_share)
     for _ in range(settings.steps):
         rows = np.concatenate([rng.choice(bad, share), rng.choice(good, settings.batch - share)])
-        part = without_graph(taken(looked, rows), settings.use_graph)
+        part = without_graph(selected(looked, rows), settings.use_graph)
         truth = torch.from_numpy(poisoned[rows].astype(np.float32))
         loss = _loss(torch, net, part, truth, settings)
         optimiser.zero_grad()

@@ -1,8 +1,8 @@
 """Trains the text-memory screener and measures it on what it never saw.
 
-    python -m lazaretto_lab.training.screener.train prepare --data ../shared/data --work runs/screener
-    python -m lazaretto_lab.training.screener.train train   --work runs/screener
-    python -m lazaretto_lab.training.screener.train report  --work runs/screener --data ../shared/data
+    lazaretto train screener prepare --data ../shared/data --work runs/screener
+    lazaretto train screener train   --work runs/screener
+    lazaretto train screener report  --work runs/screener --data ../shared/data
 
 ``prepare`` builds and tokenizes the samples (on any machine that has the data), ``train`` needs only what ``prepare``
 wrote (a GPU helps: about a minute instead of an hour). Every fold leaves out one attack family and one benign corpus,
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from lazaretto.files import write_file
 from lazaretto_lab.training.screener.leave_one_out import FOLDS, TEST_SEED, TRAINABLE_BENIGN, tested_size, tfidf_scores
 from lazaretto_lab.training.screener.training import Recipe, encode_samples, encode_windows, score, train
 
@@ -77,7 +78,7 @@ def train_all(arguments: argparse.Namespace) -> None:
             for source, held in prepared["held"].items():
                 logits = score(model, head, held.pop("windows")).round(4).tolist()
                 scored[source] = {**held, "logit": logits}
-            target.write_text(json.dumps(scored))
+            write_file(target, json.dumps(scored))
         print(f"== {name}: {time.monotonic() - started:.0f} s", flush=True)
 
 

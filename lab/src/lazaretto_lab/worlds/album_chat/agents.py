@@ -55,6 +55,6 @@ def _infect(scenario: Scenario, agents: list[AgentState], viruses: Sequence[Viru
         if scenario.placement == "first":
             album = agent.album.add(virus)
         else:
-            album = agent.album.put(rng.randrange(scenario.album), virus)
+            album = agent.album.replaced(rng.randrange(scenario.album), virus)
         agents[index] = replace(agent, album=album)
     return tuple(agents)

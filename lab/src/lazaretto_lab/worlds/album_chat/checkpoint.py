@@ -19,6 +19,7 @@ from lazaretto.agents.history import History
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
+from lazaretto.files import write_file
 from lazaretto_lab.worlds.album_chat.trace import RoundTrace
 
 
@@ -57,7 +58,7 @@ class Checkpoint:
                 "Use another folder, or remove it",
             )
         lines = self._rounds.read_bytes().split(b"\n")[: state["rounds"]] if state["rounds"] else []
-        self._rounds.write_bytes(b"".join(line + b"\n" for line in lines))
+        write_file(self._rounds, b"".join(line + b"\n" for line in lines), durable=True)
         made = tuple(self._read_content(content) for content in state["contents"])
         known = {**album_items, **{album_item.key: album_item for album_item in made}}
         agents = tuple(_agent(agent, kept, known) for agent, kept in zip(start, state["agents"], strict=True))
@@ -79,13 +80,13 @@ class Checkpoint:
             "contents": [self._write_content(album_item) for album_item in made],
             "defence": dict(defence),
         }
-        _replace(self._state, orjson.dumps(state))
+        write_file(self._state, orjson.dumps(state), durable=True)
 
     def _write_content(self, album_item: AlbumItem) -> dict[str, str]:
         self._contents.mkdir(exist_ok=True)
         place = self._contents / album_item.key
         if not place.exists():
-            _replace(place, album_item.note.encode() if album_item.is_note else album_item.picture)
+            write_file(place, album_item.note if album_item.is_note else album_item.picture, durable=True)
         return {"key": album_item.key, "title": album_item.title, "kind": "note" if album_item.is_note else "picture"}
 
     def _read_content(self, made: Mapping[str, str]) -> AlbumItem:
@@ -106,13 +107,3 @@ def _agent(agent: AgentState, kept: Mapping[str, Any], album_items: Mapping[str,
     album = Album(agent.album.size, tuple(album_items[key] for key in kept["album"]))
     history = History(agent.history.size, tuple(ChatRecord(q, a) for q, a in kept["history"]))
     return replace(agent, album=album, history=history)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file so that it is whole or not there."""
-    beside = path.with_name(path.name + ".part")
-    with beside.open("wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
-    beside.replace(path)

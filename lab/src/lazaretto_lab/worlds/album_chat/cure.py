@@ -17,6 +17,7 @@ import numpy as np
 
 from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.prompts import answer_request, question_request
+from lazaretto.files import write_file
 from lazaretto_lab.attacks.infectious.craft import Search, replanned
 from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.settings import RECIPE, Budget, Craft
@@ -70,9 +71,7 @@ class PocketCures:
                 return picture_item((folder / name).read_bytes(), self.base.title)
         data = self._search(suspect, said)
         self.folder.mkdir(parents=True, exist_ok=True)
-        beside = (self.folder / name).with_suffix(".part")
-        beside.write_bytes(data)
-        beside.replace(self.folder / name)
+        write_file(self.folder / name, data)
         return picture_item(data, self.base.title)
 
     def _search(self, suspect: AlbumItem, said: str) -> bytes:

@@ -25,7 +25,7 @@ class Scenario:
     agents: int = 128
     rounds: int = 64
     album: int = 10
-    """Keepsakes each agent holds, first in, first out."""
+    """Album items each agent holds, first in, first out."""
     history: int = 3
     """Chat records each agent remembers."""
     infected: int = 4

@@ -66,7 +66,7 @@ class AlbumChat:
         self.fingerprint = self._fingerprint()
         """Names the run: equal for equal scenario, population, viruses, models and defence."""
         self._places = {agent.id: place for place, agent in enumerate(self.agents)}
-        self._keepsakes = {k.key: k for k in (*pool, *(v.album_item for v in viruses))}
+        self._album_items = {k.key: k for k in (*pool, *(v.album_item for v in viruses))}
         self._made: dict[str, AlbumItem] = {}
         self._met = {k.key for agent in self.agents for k in agent.album}
         self._ledger, self._ledger_writer = ledger, LedgerWriter(self.fingerprint[:12])
@@ -131,8 +131,8 @@ class AlbumChat:
             before = Counter(k.key for k in agents[place].album)
             after = Counter(k.key for k in change.state.album)
             for album_item in change.state.album:
-                if album_item.key not in self._keepsakes:
-                    self._keepsakes[album_item.key] = self._made[album_item.key] = album_item
+                if album_item.key not in self._album_items:
+                    self._album_items[album_item.key] = self._made[album_item.key] = album_item
                 self._met.add(album_item.key)
             agents[place] = change.state
             added, removed = tuple((after - before).elements()), tuple((before - after).elements())
@@ -156,7 +156,7 @@ class AlbumChat:
     def _write(self, trace: RoundTrace) -> None:
         """Ledger first: its note of the round keeps a round that is played again from being written twice."""
         if self._ledger is not None:
-            drafts = self._ledger_writer.round_events(trace, self._keepsakes)
+            drafts = self._ledger_writer.round_events(trace, self._album_items)
             added = dict.fromkeys(key for change in trace.changes for key in change.added)
             self._append(self._ledger, drafts, added)
         if self._checkpoint is not None:
@@ -168,13 +168,13 @@ class AlbumChat:
         if next(ledger.events(kinds=[EventKind.NOTED], subject=drafts[0].subject, limit=1), None) is not None:
             return
         for key in contents:
-            if not self._keepsakes[key].is_note:
-                ledger.put_blob(self._keepsakes[key].picture)
+            if not self._album_items[key].is_note:
+                ledger.put_blob(self._album_items[key].picture)
         ledger.append(drafts)
 
     def _begin(self) -> None:
         start = self.agents
-        saved = self._checkpoint.load(start, self._keepsakes) if self._checkpoint is not None else None
+        saved = self._checkpoint.load(start, self._album_items) if self._checkpoint is not None else None
         if self._ledger is not None:
             facts = {"scenario": plain(self.scenario), "defence": self.defence.name, "fingerprint": self.fingerprint}
             self._append(self._ledger, self._ledger_writer.opening(start, facts), sorted(self._met))
@@ -182,10 +182,10 @@ class AlbumChat:
             return
         self.rounds, self.agents = list(saved.rounds), saved.agents
         self._made = {album_item.key: album_item for album_item in saved.made}
-        self._keepsakes.update(self._made)
+        self._album_items.update(self._made)
         self._ledger_writer.replay(start, saved.rounds)
         self._met.update(key for trace in saved.rounds for change in trace.changes for key in change.added)
-        self.defence.restore(saved.defence, self._keepsakes)
+        self.defence.restore(saved.defence, self._album_items)
 
     def _fingerprint(self) -> str:
         facts = {

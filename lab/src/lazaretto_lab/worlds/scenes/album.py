@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lazaretto.errors import InputError
-from lazaretto.models.picture_decoding import decode_picture
+from lazaretto.pictures import first_frame_rgb
 from lazaretto_lab.worlds.scenes.messages import draw_message
 from lazaretto_lab.worlds.scenes.render import png_bytes, render
 from lazaretto_lab.worlds.scenes.scene import scene_pool
@@ -23,7 +23,7 @@ class PoolPicture:
 
     file_name: str
     data: bytes
-    """EncodedTexts picture."""
+    """The encoded picture."""
 
 
 def album_pool(count: int, seed: int) -> tuple[PoolPicture, ...]:
@@ -53,7 +53,7 @@ def folder_pool(folder: str | Path, count: int | None = None, seed: int = 0) -> 
 def _readable(path: Path) -> bytes:
     data = path.read_bytes()
     try:
-        decode_picture(data)
+        first_frame_rgb(data)
     except InputError as error:
         raise InputError("folder", f"{path} is {error.problem}", "Repair or remove it") from None
     return data

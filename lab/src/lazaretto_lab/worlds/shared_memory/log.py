@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from lazaretto.files import replacing
 from lazaretto_lab.attacks.memory.craft import INSTRUCTION_TAGS, MAX_TAGS, Memories
 from lazaretto_lab.worlds.shared_memory.scenario import ACTION, CONTEXT, DOMAINS, STATE, Scenario
 from lazaretto_lab.worlds.shared_memory.tasks import TOPICS
@@ -169,10 +169,8 @@ def log_path(folder: Path, scenario: Scenario) -> Path:
 def save_log(log: Log, path: Path) -> None:
     """Write a log as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{os.getpid()}-{path.name}")
-    with part.open("wb") as file:
+    with replacing(path) as file:
         np.savez(file, **{f.name: getattr(log, f.name) for f in dataclasses.fields(log)})
-    part.replace(path)
 
 
 def load_log(path: Path) -> Log:

@@ -1,13 +1,15 @@
-"""The embedded jury: trained local models take the seats of the debate, with no key and no network.
+"""The embedded jury: trained local models as judges, with no key and no network.
 
-Read in this order: ``preparing`` (pictures to words), ``views`` (what is there to judge), ``reading`` (how models see
-it), ``scoring`` (the models), ``debating`` (the seats).
+Read in this order: ``preprocessor`` (pictures to words), ``views`` (what is there to judge), ``windows`` (how models
+see it), ``scorer`` (the models), ``debaters`` (the roles).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
+
+from lazaretto.policy import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from lazaretto.gates.content.arbitration import Order
@@ -21,8 +23,9 @@ def embedded_panel(
     precedents: int = 3,
     without: Collection[str] = (),
     orders: Mapping[InputKind, Order] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Panel:
-    """The table with the shipped models in every seat; ``without`` names seats to leave empty."""
+    """The panel with the shipped models in every role; ``without`` names roles to leave empty."""
     from lazaretto.gates.content.jury.debaters import JuryArbiter, JuryDebater
     from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
     from lazaretto.gates.content.jury.scorer import shipped_models
@@ -33,7 +36,7 @@ def embedded_panel(
     models = shipped_models()
     return Panel(
         "embedded",
-        JuryPreprocessor(),
+        JuryPreprocessor(limits=limits),
         JuryArbiter(models, orders),
         None if "supporter" in without else JurySupporter(library, precedents),
         None if "strict" in without else JuryDebater(Role.STRICT, models),

@@ -1,4 +1,4 @@
-"""The jury at the table: Strict and Loose speak from their models' scores, the Arbiter rules by the protocol.
+"""The jury as a panel: Strict and Loose speak from their models' scores, the Arbiter rules by the protocol.
 
 Round 1: each debater gives its own calibrated risk and quotes what moved it. From round 2 on each has heard the other
 and weighs both positions and the precedents by weights fitted on held-out debates; Strict's were fitted with missed
@@ -71,8 +71,8 @@ def precedent_evidence(precedents: Sequence[Precedent]) -> float:
     return sum(w * s for w, s in zip(pull, sides, strict=True)) / max(1.0, len(precedents))
 
 
-def debated(settings: Settings, role: Role, odds: Mapping[Role, float], evidence: float) -> float:
-    """A debater's log-odds after debate both sides; a side that is absent is taken to agree with the other."""
+def log_odds_after_debate(settings: Settings, role: Role, odds: Mapping[Role, float], evidence: float) -> float:
+    """A debater's log-odds after hearing both sides; a side that is absent is taken to agree with the other."""
     offset, strict, loose, pull = settings.debate[role.value]
     own = odds[role]
     return offset + strict * odds.get(Role.STRICT, own) + loose * odds.get(Role.LOOSE, own) + pull * evidence
@@ -98,18 +98,19 @@ class JuryDebater:
         odds: dict[Role, float] = {
             r: log_odds(s[0]) for r, s in debate.scores.items() if s and r in (Role.STRICT, Role.LOOSE)
         }
-        own = reading.seats[self.role].odds
+        own = reading.debaters[self.role].odds
         if debate.round == 1:
             risk = float(sigmoid(own))
         else:
             odds.setdefault(self.role, own)
-            risk = float(sigmoid(debated(settings, self.role, odds, precedent_evidence(debate.briefing.precedents))))
+            evidence = precedent_evidence(debate.briefing.precedents)
+            risk = float(sigmoid(log_odds_after_debate(settings, self.role, odds, evidence)))
         if reading.head == "lettering" or debate.prepared.description == PLACEHOLDER:
             risk = max(risk, explicit if explicit >= _EXPLICIT else 0.0)
         before = debate.last_score(self.role)
         moved = 0.0 if before is None else risk - before
         conceded = debate.round > 1 and (moved < -_CONCEDES if self.role is Role.STRICT else moved > _CONCEDES)
-        quotes = _quotes(reading.seats[self.role].spans, self.role, debate.prepared)
+        quotes = _quotes(reading.debaters[self.role].spans, self.role, debate.prepared)
         hazards = _hazards(reading) if self.role is Role.STRICT and risk >= settings.threshold else ()
         argument = _argument(self.role, debate, reading, risk, moved)
         ms = (time.perf_counter() - started) * 1000.0
@@ -145,8 +146,8 @@ class JuryArbiter:
         interval = (float(sigmoid(log_odds(risk) - spread)), float(sigmoid(log_odds(risk) + spread)))
         if undecided:
             interval = (0.0, 1.0)
-        quotes = tuple(q for t in debate.turns if t.round == debate.round for q in t.quotes)
-        hazards = tuple(dict.fromkeys(h for t in debate.turns for h in t.hazards)) if rule == CONFIRMED else ()
+        quotes = tuple(q for t in debate.speeches if t.round == debate.round for q in t.quotes)
+        hazards = tuple(dict.fromkeys(h for t in debate.speeches for h in t.hazards)) if rule == CONFIRMED else ()
         role_cost = RoleCost(
             Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=(time.perf_counter() - started) * 1000.0
         )
@@ -172,7 +173,7 @@ class JuryArbiter:
         settings = self.models.settings[reading.head]
         if positions:
             return float(sigmoid(sum(map(log_odds, positions.values())) / len(positions))), settings
-        return float(sigmoid(sum(seat.odds for seat in reading.seats.values()) / 2)), settings
+        return float(sigmoid(sum(debater.odds for debater in reading.debaters.values()) / 2)), settings
 
 
 def _rule(
@@ -180,7 +181,7 @@ def _rule(
 ) -> tuple[str, str]:
     """The rule that decides and the numbers behind it."""
     numbers = f"Risk {risk:.2f} against a bar of {threshold:.2f}."
-    contexts = reading.seats[Role.LOOSE].contexts if reading else {}
+    contexts = reading.debaters[Role.LOOSE].contexts if reading else {}
     name, firmness = max(contexts.items(), key=lambda c: c[1], default=("", 0.0))
     words = f"{numbers} Benign context: {_CONTEXT_WORDS.get(name, '')} ({firmness:.2f})."
     loose = debate.last_score(Role.LOOSE)
@@ -208,7 +209,7 @@ def _why_undecided(debate: DebateState, reading: JuryScores | None, risk: float)
 
 
 def _unread(explicit: float) -> tuple[float, str, tuple[Evidence, ...], tuple[str, ...]]:
-    """A debater's turn when there is nothing to read: the explicit-image detector alone speaks."""
+    """A debater's speech when there is nothing to read: the explicit-image detector alone speaks."""
     hazards = ("S12",) if explicit >= _EXPLICIT else ()
     return explicit, f"There is nothing to read; the picture is explicit with probability {explicit:.2f}.", (), hazards
 
@@ -230,20 +231,20 @@ def _quotes(spans: Sequence[Span], role: Role, prepared: PreparedContent) -> tup
 
 
 def _hazards(reading: JuryScores) -> tuple[str, ...]:
-    name = max(reading.seats[Role.STRICT].hazards.items(), key=lambda h: h[1])[0]
+    name = max(reading.debaters[Role.STRICT].hazards.items(), key=lambda h: h[1])[0]
     return HAZARD_IDS[name]
 
 
 def _argument(role: Role, debate: DebateState, reading: JuryScores, risk: float, moved: float) -> str:
     """What the debater says, in words a person can check against the numbers."""
-    seat = reading.seats[role]
-    spans = seat.spans if role is Role.STRICT else tuple(reversed(seat.spans))
+    own = reading.debaters[role]
+    spans = own.spans if role is Role.STRICT else tuple(reversed(own.spans))
     lead = f" It rests mostly on “{spans[0].quote[:120]}”." if spans else ""
     if role is Role.STRICT:
-        name, share = max(seat.hazards.items(), key=lambda h: h[1])
+        name, share = max(own.hazards.items(), key=lambda h: h[1])
         opening = f"Risk {risk:.2f}; closest hazard: {name} ({share:.2f})."
     else:
-        name, share = max(seat.contexts.items(), key=lambda c: c[1])
+        name, share = max(own.contexts.items(), key=lambda c: c[1])
         opening = f"Risk {risk:.2f}; closest benign context: {_CONTEXT_WORDS[name]} ({share:.2f})."
     if debate.round == 1:
         return opening + lead
@@ -251,6 +252,6 @@ def _argument(role: Role, debate: DebateState, reading: JuryScores, risk: float,
     unsafe = sum(p.case.label is Label.UNSAFE for p in near)
     heard = f" {len(near)} near precedents, {unsafe} of them unsafe." if near else " No precedent is near."
     other = Role.LOOSE if role is Role.STRICT else Role.STRICT
-    answer = next((t for t in reversed(debate.turns) if t.role is other and t.quotes), None)
+    answer = next((t for t in reversed(debate.speeches) if t.role is other and t.quotes), None)
     against = f" Against it: “{answer.quotes[0].data['quote'][:120]}”." if answer else ""
     return f"{opening} After hearing the other side ({moved:+.2f}).{against}{heard}"

@@ -1,14 +1,13 @@
 """The jury's Preprocessor: decodes the picture, reads the words on it, measures it. No network, no language model.
 
 A description comes from the caller or, where one is configured, from a vision model behind another preprocessor;
-without either the seats read the neutral placeholder and judge by the words on the picture and the explicit-image
+without either the roles read the neutral placeholder and judge by the words on the picture and the explicit-image
 detector.
 """
 
 from __future__ import annotations
 
 import asyncio
-import io
 import threading
 import time
 from dataclasses import dataclass
@@ -18,16 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.errors import InputError, MissingExtra, TooLarge
-from lazaretto.gates.content import injections
+from lazaretto.errors import MissingExtra, UnreadablePicture
+from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
 from lazaretto.models.language import language_of
+from lazaretto.pictures import frames_for_judges
+from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.types import Evidence
 
-MAX_PIXELS = 100_000_000
-_OCR_SIDE = 1280
+OCR_SIDE = 1280
 """Pictures are shrunk to this before reading: letters a person can read at a glance survive it."""
-_FRAMES = 3
 _OCR_CONFIDENCE = 0.5
 _LOCK = threading.Lock()
 """The OCR engine keeps state between its stages; one picture at a time goes through it."""
@@ -35,11 +34,12 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class JuryPreprocessor:
-    """Turns a content item into words and facts with local models alone."""
+    """Turns content into words and facts with local models alone."""
 
     read_words: bool = True
     """OCR; needs the ``vision`` extra."""
     detect_explicit: bool = True
+    limits: Limits = DEFAULT_LIMITS
 
     async def prepare(self, content: Content) -> PreparedContent:
         """The content in words. A picture that cannot be decoded is a fault, never a guess."""
@@ -51,19 +51,22 @@ class JuryPreprocessor:
         words, fault = "", ""
         if content.image is not None:
             try:
-                frames = open_frames(content.image, facts)
-                if self.read_words:
-                    words = " ".join(dict.fromkeys(filter(None, (read_lettering(f) for f in frames))))
-                if self.detect_explicit:
-                    facts["explicit"] = max(explicit_probability(f) for f in frames)
-            except InputError as error:
+                picture = frames_for_judges(content.image, self.limits, side=OCR_SIDE)
+            except UnreadablePicture as error:
                 fault = str(error)
+            else:
+                header = picture.header
+                facts.update(width=header.width, height=header.height, frames=picture.frame_count, format=header.format)
+                if self.read_words:
+                    words = " ".join(dict.fromkeys(filter(None, map(read_lettering, picture.frames))))
+                if self.detect_explicit:
+                    facts["explicit"] = max(map(explicit_probability, picture.frames))
         pictured = content.image is not None or bool(content.description.strip())
         description = content.description.strip() or (PLACEHOLDER if pictured else "")
         notices = [
-            *injections.notices(content.text, "text"),
-            *injections.notices(content.description, "description"),
-            *injections.notices(words, "read_text"),
+            *injection_evidence(content.text, "text"),
+            *injection_evidence(content.description, "description"),
+            *injection_evidence(words, "read_text"),
         ]
         if language_of(" ".join((content.text[:1500], content.description[:1500], words[:1000]))) != "en":
             facts["language"] = "other"
@@ -75,31 +78,6 @@ class JuryPreprocessor:
         ms = (time.perf_counter() - started) * 1000.0
         role_cost = RoleCost(Role.PREPROCESSOR, "embedded", calls=int(content.image is not None), ms=ms)
         return PreparedContent(content, description, words, facts, tuple(notices), role_cost, fault)
-
-
-def open_frames(image: bytes, facts: dict[str, Any]) -> list[Any]:
-    """The picture's frames to look at (first, middle and last of an animation), shrunk; fills in its facts."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(io.BytesIO(image)) as picture:
-            width, height = picture.size
-            count = int(getattr(picture, "n_frames", 1))
-            facts.update(width=width, height=height, frames=count, format=picture.format or "")
-            if width * height > MAX_PIXELS:
-                raise TooLarge("image", width * height, MAX_PIXELS)
-            frames = []
-            for number in sorted({0, count // 2, count - 1})[:_FRAMES]:
-                picture.seek(number)
-                picture.draft("RGB", (_OCR_SIDE, _OCR_SIDE))
-                frame = picture.convert("RGB")
-                frame.thumbnail((_OCR_SIDE, _OCR_SIDE))
-                frames.append(frame)
-            return frames
-    except InputError:
-        raise
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError("image", f"not a readable picture ({error})", "Send PNG, JPEG, GIF or WebP") from None
 
 
 def read_lettering(frame: Any) -> str:

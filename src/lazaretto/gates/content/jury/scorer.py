@@ -1,7 +1,7 @@
-"""The trained models behind the jury's seats: one pass over a content item gives both debaters their logits and their
+"""The trained models behind the jury's debaters: one pass over the content gives both debaters their logits and their
 quotes.
 
-A seat's logit is a mean of token scores, so every clause's share in it is exact: the quotes are not a guess made
+A debater's logit is a mean of token scores, so every clause's share in it is exact: the quotes are not a guess made
 afterwards.
 """
 
@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.content.jury.lexicon import lexical_logits
-from lazaretto.gates.content.jury.views import View, views
+from lazaretto.gates.content.jury.views import View, content_views
 from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
-from lazaretto.models.eight_bit import EightBitEncoder
-from lazaretto.models.minilm import minilm_tokenizer
-from lazaretto.models.stacked import split_seat
+from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
 
 MOST_WINDOWS = 32
 """Windows read of one view: a longer text is sampled evenly over its whole length."""
@@ -43,7 +41,7 @@ _SEATS = (Role.STRICT, Role.LOOSE)
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A clause and its share in a seat's logit."""
+    """A clause and its share in a debater's logit."""
 
     quote: str
     """At most 400 characters of it."""
@@ -54,7 +52,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class DebaterScore:
-    """What one seat made of the content before anyone spoke."""
+    """What one debater made of the content before anyone spoke."""
 
     logit: float
     odds: float
@@ -67,10 +65,10 @@ class DebaterScore:
 
 @dataclass(frozen=True, slots=True)
 class JuryScores:
-    """What both seats made of the worst view of a content item."""
+    """What both debaters made of the worst view of the content."""
 
     head: str
-    seats: Mapping[Role, DebaterScore]
+    debaters: Mapping[Role, DebaterScore]
     tokens: int
     """What a debater read; each is charged for it."""
     sampled: bool
@@ -82,9 +80,9 @@ class Settings:
     """The fitted numbers of one head (see ``lab/src/lazaretto_lab/training/jury/train.py``)."""
 
     calibration: Mapping[str, tuple[float, float, float]]
-    """Per seat: offset, weight of its own logit, weight of the bag of words."""
+    """Per debater: offset, weight of its own logit, weight of the bag of words."""
     debate: Mapping[str, tuple[float, float, float, float]]
-    """Per seat, round 2: offset, weight of Strict's log-odds, of Loose's, of the precedents' evidence."""
+    """Per debater, round 2: offset, weight of Strict's log-odds, of Loose's, of the precedents' evidence."""
     threshold: float
     spread: float
     """How far the log-odds move when the models are trained again: half of the interval."""
@@ -112,11 +110,11 @@ class JuryModels:
         self._known: OrderedDict[tuple[str, str, str], JuryScores | None] = OrderedDict()
 
     def read(self, prepared: PreparedContent) -> JuryScores | None:
-        """Both seats' view of the content; None when it holds nothing to read."""
+        """Both debaters' view of the content; None when it holds nothing to read."""
         key = (prepared.content.text, prepared.description, prepared.read_text)
         with self._lock:
             if key not in self._known:
-                self._known[key] = self._read(views(prepared))
+                self._known[key] = self._read(content_views(prepared))
                 while len(self._known) > _KEPT:
                     self._known.popitem(last=False)
             self._known.move_to_end(key)
@@ -129,7 +127,7 @@ class JuryModels:
     def _margin(self, reading: JuryScores) -> float:
         """How far past its head's threshold a reading is, before any debate."""
         limits = self.settings[reading.head]
-        return float(np.mean([reading.seats[role].odds for role in _SEATS])) - log_odds(limits.threshold)
+        return float(np.mean([reading.debaters[role].odds for role in _SEATS])) - log_odds(limits.threshold)
 
     def _read_view(self, whole: View) -> JuryScores:
         view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
@@ -184,7 +182,7 @@ class _ViewScore:
 class _DebaterModel:
     """A debater's model."""
 
-    encoder: EightBitEncoder
+    encoder: Encoder
     heads: Mapping[str, NDArray[np.float32]]
     window: int
     """How many tokens it reads at once."""
@@ -192,7 +190,7 @@ class _DebaterModel:
     def look(self, kind: InputKind, text: Sequence[int], picture: Sequence[int], head: int) -> _ViewScore:
         """Read all windows, and keep what the worst ones say."""
         parts = windows(kind, text, picture, MOST_WINDOWS * WINDOW // self.window, self.window)
-        states = [self.encoder.token_states(part.ids) for part in parts]
+        states = self.encoder.token_states([part.ids for part in parts])
         scores = [s @ self.heads["risk.weight"][head] for s in states]
         logits = np.array([t.mean() for t in scores]) + self.heads["risk.bias"][head]
         order = np.argsort(-logits)[: _AVERAGED if len(logits) <= _AVERAGED else _WORST]
@@ -204,8 +202,8 @@ class _DebaterModel:
 
 
 def _seat(stored: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], role: Role) -> _DebaterModel:
-    adapter, heads = split_seat(stored)
-    return _DebaterModel(EightBitEncoder(adapter), heads, int(manifest["windows"][role.value]))
+    adapter, heads = split_heads(stored)
+    return _DebaterModel(Encoder(adapter, int8=True), heads, int(manifest["windows"][role.value]))
 
 
 def _sampled(text: str) -> str:

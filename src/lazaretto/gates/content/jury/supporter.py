@@ -63,7 +63,7 @@ def _compared(precedent: Precedent, words: dict[str, None]) -> Precedent:
     )
     why = f"Both speak of {', '.join(shared)}." if shared else f"Near in meaning (cosine {precedent.similarity:.2f})."
     differs = (
-        f"Only the precedent has {', '.join(alone)}; only the exhibit has {', '.join(ours)}." if alone and ours else ""
+        f"Only the precedent has {', '.join(alone)}; only the content has {', '.join(ours)}." if alone and ours else ""
     )
     return replace(precedent, why=why, differs=differs)
 

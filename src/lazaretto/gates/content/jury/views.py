@@ -1,4 +1,4 @@
-"""The ways a content item can be read: each is scored by its own head, and the worst one speaks for the content.
+"""The ways the content can be read: each is scored by its own head, and the worst one speaks for the content.
 
 A picture's description, the words lettered on it, and a text beside it are different roads for the same harm. Text
 that addresses the judges is taken out first and read by itself: alone it says nothing of the content (the models were
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lazaretto.gates.content import injections
+from lazaretto.gates.content.injections import find_injections, injected_words, without_injections
 from lazaretto.gates.content.jury.windows import clean
 from lazaretto.gates.content.records import PLACEHOLDER, InputKind, PreparedContent
 
 _FEWEST_LETTERS = 8
 """Fewer letters than this on a picture are a label or a logo, not a message."""
-_MOSTLY_ADDRESS = 0.4
+_MOSTLY_INJECTED = 0.4
 _FEW_LINES, _SHORT_TEXT = 4, 1_200
 """In a longer text one line more weighs little."""
 
@@ -34,7 +34,7 @@ class View:
     """Which part of the content ``text`` stands for in quotes: text or read_text."""
 
 
-def views(prepared: PreparedContent) -> list[View]:
+def content_views(prepared: PreparedContent) -> list[View]:
     """Everything there is to read; empty when there is nothing (a picture without description or words)."""
     found: list[View] = []
     for text, description in _readings(prepared):
@@ -44,22 +44,25 @@ def views(prepared: PreparedContent) -> list[View]:
             found.append(View("text", InputKind.TEXT, text, "", "text"))
         elif description:
             found.append(View("image", InputKind.IMAGE, "", description, "text"))
-    for words in dict.fromkeys(map(address, (prepared.content.text, prepared.description))):
+    for words in dict.fromkeys(map(injections_alone, (prepared.content.text, prepared.description))):
         if words:
             found.append(View("text", InputKind.TEXT, words, "", "text"))
-    for words in dict.fromkeys((undressed(prepared.read_text), bare(prepared.read_text))):
+    lettering = prepared.read_text
+    for words in dict.fromkeys((mostly_without_injections(lettering), strictly_without_injections(lettering))):
         if sum(c.isalpha() for c in words) >= _FEWEST_LETTERS:
             found.append(View("lettering", InputKind.TEXT, words, "", "read_text"))
     return found
 
 
 def _readings(prepared: PreparedContent) -> list[tuple[str, str]]:
-    """Text and description as they are judged; also bare, so that a long address cannot dilute a short request."""
+    """Text and description as they are judged; also strictly without injections, so that a long one cannot dilute a
+    short request.
+    """
     text, description = prepared.content.text, "" if prepared.description == PLACEHOLDER else prepared.description
-    dressed = (undressed(text), undressed(description))
-    stripped = (bare(text) or dressed[0], bare(description) or dressed[1])
-    window_rows = [(undressed(rest), dressed[1]) for rest in _one_line_less(text)]
-    return list(dict.fromkeys((dressed, stripped, *window_rows)))
+    whole = (mostly_without_injections(text), mostly_without_injections(description))
+    stripped = (strictly_without_injections(text) or whole[0], strictly_without_injections(description) or whole[1])
+    shorter = [(mostly_without_injections(rest), whole[1]) for rest in _one_line_less(text)]
+    return list(dict.fromkeys((whole, stripped, *shorter)))
 
 
 def _one_line_less(text: str) -> list[str]:
@@ -71,22 +74,22 @@ def _one_line_less(text: str) -> list[str]:
     return [rest for rest in shorter if sum(c.isalpha() for c in rest) >= _FEWEST_LETTERS]
 
 
-def undressed(text: str) -> str:
+def mostly_without_injections(text: str) -> str:
     """The words of a text, without those that speak to the judges unless they are most of it."""
     whole = clean(text)
-    if not injections.find(text):
+    if not find_injections(text):
         return whole
-    rest = clean(injections.without(text))
-    return whole if len(rest) < (1 - _MOSTLY_ADDRESS) * len(whole) else rest
+    rest = clean(without_injections(text))
+    return whole if len(rest) < (1 - _MOSTLY_INJECTED) * len(whole) else rest
 
 
-def bare(text: str) -> str:
+def strictly_without_injections(text: str) -> str:
     """The words that do not speak to the judges, however few; empty when hardly any are left."""
-    rest = clean(injections.without(text))
+    rest = clean(without_injections(text))
     return rest if sum(c.isalpha() for c in rest) >= _FEWEST_LETTERS else ""
 
 
-def address(text: str) -> str:
+def injections_alone(text: str) -> str:
     """The words that do speak to the judges; empty when there are hardly any."""
-    said = clean(injections.spoken(text))
+    said = clean(injected_words(text))
     return said if sum(c.isalpha() for c in said) >= _FEWEST_LETTERS else ""

@@ -1,4 +1,4 @@
-"""How the jury's models read a content item: cleaned words, composed into windows of at most 256 tokens.
+"""How the jury's models read the content: cleaned words, composed into windows of at most 256 tokens.
 
 Training and debates share this module, so that a model never meets in a debate what it was not trained on.
 Formatting (markdown, line breaks, invisible characters) is removed: in the training data it follows the describing

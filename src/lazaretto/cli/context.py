@@ -1,0 +1,119 @@
+"""What the options that every command shares mean, decided once: which store, which policy, which tenant, text or JSON.
+
+A setting counts in this order: the option, its environment variable, the policy file, the default. A command is a
+function of a ``CommandContext`` and its own options; ``with_context`` adds the shared ones to its signature.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from lazaretto.cli.common import JsonFlag, emit, plain_errors
+from lazaretto.ledger import Ledger, Store
+from lazaretto.policy import Policy
+
+if TYPE_CHECKING:
+    from lazaretto.sync_guard import SyncGuard
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        envvar="LAZARETTO_STORE",
+        help="Store URL, for example sqlite:///crew.db or postgresql://... Default: the policy's.",
+    ),
+]
+PolicyOption = Annotated[
+    str | None, typer.Option("--policy", envvar="LAZARETTO_POLICY", help="Policy file (TOML). Default: built in.")
+]
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", envvar="LAZARETTO_NAMESPACE", help="Tenant to work in. Default: the policy's."),
+]
+SHARED = {
+    "store": (StoreOption, None),
+    "policy": (PolicyOption, None),
+    "namespace": (NamespaceOption, None),
+    "json": (JsonFlag, False),
+}
+"""The options that every command takes: how each is declared, and its default."""
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandContext:
+    """Where a command works, and how it answers."""
+
+    policy: Policy
+    policy_file: str | None
+    """Where the policy came from; None: the built-in one."""
+    store: str | None
+    """Store URL; None: one SQLite file in the user's data folder."""
+    namespace: str
+    as_json: bool
+
+    @classmethod
+    def read(
+        cls, store: str | None = None, policy: str | None = None, namespace: str | None = None, json: bool = False
+    ) -> CommandContext:
+        """The context that the shared options describe; environment variables are already in them."""
+        rules = Policy.load(policy) if policy else Policy()
+        return cls(rules, policy or None, store or rules.store or None, namespace or rules.namespace, json)
+
+    def open_ledger(self, *, create: bool = True, read_only: bool = False) -> Ledger:
+        """The tenant's ledger."""
+        return Ledger.open(self.store, self.namespace, create=create, read_only=read_only)
+
+    def open_store(self) -> Store:
+        """The whole store as it is: neither created nor upgraded."""
+        return Store.open(self.store, create=False, upgrade=False)
+
+    def open_guard(self, *, policy: Policy | None = None, namespace: str | None = None) -> SyncGuard:
+        """The tenant's guard; ``policy`` and ``namespace`` stand in for the context's own."""
+        from lazaretto.guard import Guard
+        from lazaretto.sync_guard import SyncGuard
+
+        ledger = Ledger.open(self.store, namespace or self.namespace)
+        try:
+            return SyncGuard(Guard(ledger, policy or self.policy, file=self.policy_file or "policy"))
+        except BaseException:
+            ledger.close()
+            raise
+
+    def emit(self, data: Any, show: Callable[[], None]) -> None:
+        """Print ``data`` as JSON when asked, else let ``show`` draw it for a person."""
+        emit(data, self.as_json, show)
+
+
+def with_context(*, namespace: bool = True, json: bool = True) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Decorator for functions whose first parameter is the context: adds the shared options, explains errors.
+
+    A command that works on the whole store takes no ``namespace``; one that never ends takes no ``json``.
+    """
+    wanted = {"store", "policy", *(["namespace"] if namespace else []), *(["json"] if json else [])}
+
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        @functools.wraps(command)
+        def run(**options: Any) -> R:
+            shared = {name: options.pop(name) for name in SHARED if name in wanted}
+            return command(CommandContext.read(**shared), **options)
+
+        signature = inspect.signature(command, eval_str=True)
+        _, *own = signature.parameters.values()
+        parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+        for name, (kind, default) in SHARED.items():
+            if name in wanted:
+                parameters.append(
+                    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+                )
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # what typer reads
+        return plain_errors(run)
+
+    return decorate

@@ -1,0 +1,104 @@
+"""From settings to judges: the panel with a model in each role, and the case library it retrieves from."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lazaretto.errors import InputError, MissingExtra
+from lazaretto.gates.content.casebook import Casebook
+from lazaretto.gates.content.chat_roles import DescribingPreprocessor, Price, RoleModel, chat_panel
+from lazaretto.gates.content.library import CaseLibrary
+from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.records import Case, Role
+from lazaretto.gates.content.settings import ContentSettings, ModelSettings
+from lazaretto.models.openai_chat import OpenAIChat
+from lazaretto.models.protocol import ChatModel, TextEmbedder
+from lazaretto.policy import DEFAULT_LIMITS, Limits
+
+
+@functools.lru_cache(maxsize=32)
+def _chat_model(settings: _Frozen) -> ChatModel:
+    wanted = settings.settings
+    if wanted.backend == "local":
+        from lazaretto.models.local_chat import LocalChat
+
+        return LocalChat(wanted.model)
+    return OpenAIChat(wanted)
+
+
+@dataclass(frozen=True)
+class _Frozen:
+    """Settings as a cache key: roles with equal settings share one client, and so one limit and one breaker."""
+
+    settings: ModelSettings
+
+    def __hash__(self) -> int:
+        return hash(repr(self.settings))
+
+
+def role_model_for(role: Role, wanted: ModelSettings) -> RoleModel:
+    """A model in a role."""
+    cached = None if wanted.price_cached < 0 else wanted.price_cached
+    price = Price(wanted.price_prompt, wanted.price_completion, cached)
+    return RoleModel(role, _chat_model(_Frozen(wanted)), price, wanted.max_tokens)
+
+
+def make_panel(settings: ContentSettings, library: CaseLibrary | None, limits: Limits = DEFAULT_LIMITS) -> Panel:
+    """The panel that the settings describe; it opens pictures within the policy's ``limits``."""
+    if "retrieval" in settings.without:
+        library = None
+    if settings.jury == "embedded":
+        return _embedded(settings, library, limits)
+    role_models: dict[Role, RoleModel] = {}
+    for role in (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER):
+        wanted = settings.models.get(role.value) or settings.models.get("default")
+        if role.value not in settings.without and wanted is not None:
+            role_models[role] = role_model_for(role, wanted)
+    if "vision" in settings.models:
+        role_models[Role.PREPROCESSOR] = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
+    if Role.ARBITER not in role_models:
+        raise InputError("gates.content.models", "no model for the arbiter", "Set models.default or models.arbiter")
+    return chat_panel(role_models, library, orders=settings.orders, precedents=settings.precedents, limits=limits)
+
+
+def _embedded(settings: ContentSettings, library: CaseLibrary | None, limits: Limits) -> Panel:
+    from lazaretto.gates.content.jury import embedded_panel
+
+    orders = None if settings.risk_first == "measured" else settings.orders
+    panel = embedded_panel(library, settings.precedents, settings.without, orders, limits)
+    if "vision" not in settings.models:
+        return panel
+    vision = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
+    return replace(panel, preprocessor=DescribingPreprocessor(vision, panel.preprocessor, limits))
+
+
+def text_embedder() -> TextEmbedder | None:
+    """The encoder retrieval uses, or None without the ``models`` extra: retrieval is then by words alone."""
+    try:
+        from lazaretto.models.minilm import fast_minilm
+
+        return fast_minilm()
+    except MissingExtra:
+        return None
+
+
+def vector_cache() -> Path:
+    """Where case vectors are kept between runs."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("lazaretto")) / "cases"
+
+
+def ready_library(cases: Iterable[Case]) -> CaseLibrary:
+    """Cases to retrieve from, their vectors made or read from the cache: the first debate does not wait for them."""
+    library = CaseLibrary(cases, text_embedder(), vector_cache())
+    library.prepare()
+    return library
+
+
+def live_library(book: Casebook) -> CaseLibrary:
+    """The casebook's live version, ready."""
+    return ready_library(book.cases())

@@ -1,0 +1,58 @@
+"""What may be an id, an agent or a namespace: one rule and one limit, at the door and in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazaretto.errors import InputError, TooLarge
+
+MAX_NAME = 512
+"""Longest id, agent or namespace, in characters."""
+
+
+def check_name(value: object, field: str, *, empty: bool = False, printable: bool = False) -> str:
+    """``value`` if every store can hold it as a name; else an error that names ``field``.
+
+    ``printable`` is for what callers hand in: no blank names, and nothing that a terminal would hide or obey. The
+    ledger asks for less, so that whatever was stored before can still be read, repaired and erased.
+    """
+    if type(value) is str and value.isascii() and 0 < len(value) <= MAX_NAME and value.isprintable() and value.strip():
+        return value  # nearly every name, without the questions below
+    if not isinstance(value, str):
+        raise InputError(field, f"is {type(value).__name__}, not text", "Give a name")
+    if not value and empty:
+        return value
+    if not value or (printable and not value.strip()):
+        raise InputError(field, "is empty", "Give a name")
+    if len(value) > MAX_NAME:
+        raise TooLarge(field, len(value), MAX_NAME, "Use a shorter name")
+    if printable and not value.isprintable():
+        raise InputError(field, f"{value!r} holds characters that cannot be printed", "Use ordinary letters and digits")
+    if "\0" in value:
+        raise InputError(field, "holds a NUL character", "Remove it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(field, "is not valid Unicode (a lone surrogate)", "Decode it with errors='replace'") from None
+    return value
+
+
+def check_names(values: Sequence[Any], field: str) -> Sequence[str]:
+    """``check_name`` of many at once: whole columns are asked the questions, and single names only when one fails."""
+    if set(map(type, values)) == {str}:
+        # a NUL between the names: one more of them means that a name holds one
+        joined = "\0".join(values)
+        lengths = list(map(len, values))
+        if joined.isascii() and joined.count("\0") == len(values) - 1 and min(lengths) and max(lengths) <= MAX_NAME:
+            return values
+    return [check_name(value, field) for value in values]
+
+
+def check_ids(values: object, field: str, most: int) -> tuple[str, ...]:
+    """A caller's list of item ids, each once, in order, ``most`` of them."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise InputError(field, f"is {type(values).__name__}, not a list of ids", "Give a list of item ids")
+    if len(values) > most:
+        raise TooLarge(field, len(values), most)
+    return tuple(dict.fromkeys(check_name(one, field, printable=True) for one in values))

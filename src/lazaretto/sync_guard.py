@@ -1,0 +1,106 @@
+"""The guard for synchronous code: every call of ``Guard``, waited for.
+
+Each method is made from the coroutine method of the same name, with its signature and its documentation, so the two
+cannot drift apart; a test holds that none is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from lazaretto.gates.protocol import Gate
+from lazaretto.guard import Guard
+from lazaretto.policy import Policy
+
+if TYPE_CHECKING:
+    from lazaretto.agents.persona import Persona
+    from lazaretto.learn.calibration import MonitorCalibration
+    from lazaretto.ledger import Ledger
+    from lazaretto.models.protocol import TextEmbedder
+    from lazaretto.provenance.graph import ProvenanceGraph
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _waited(method: Callable[Concatenate[Guard, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[SyncGuard, P], R]:
+    """The synchronous form of a coroutine method of the guard."""
+
+    @functools.wraps(method)
+    def call(self: SyncGuard, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.guard.run(method(self.guard, *args, **kwargs))
+
+    return call
+
+
+class SyncGuard:
+    """Watches what agents read, keep and say, for code without ``await``.
+
+    It may be used by many threads at once, and inside a running event loop, which then stands still meanwhile.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        """A synchronous view of a guard; closing either closes both."""
+        self.guard = guard
+
+    @classmethod
+    def open(
+        cls,
+        store: str | None = None,
+        policy: Policy | Mapping[str, Any] | str | Path | None = None,
+        namespace: str | None = None,
+        *,
+        gates: Mapping[str, Gate] | None = None,
+    ) -> SyncGuard:
+        """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder)."""
+        return cls(Guard.open(store, policy, namespace, gates=gates))
+
+    @property
+    def ledger(self) -> Ledger:
+        """The record of everything."""
+        return self.guard.ledger
+
+    @property
+    def graph(self) -> ProvenanceGraph:
+        """Where items came from and whom they reached."""
+        return self.guard.graph
+
+    @property
+    def policy(self) -> Policy:
+        """What the guard goes by."""
+        return self.guard.policy
+
+    check = _waited(Guard.check)
+    remember = _waited(Guard.remember)
+    recall = _waited(Guard.recall)
+    exchange = _waited(Guard.exchange)
+    report = _waited(Guard.report)
+    before_turn = _waited(Guard.before_turn)
+    label = _waited(Guard.label)
+    appeal = _waited(Guard.appeal)
+    plan = _waited(Guard.plan)
+    dry_run = _waited(Guard.dry_run)
+    apply = _waited(Guard.apply)
+    undo = _waited(Guard.undo)
+    release = _waited(Guard.release)
+    receipts = _waited(Guard.receipts)
+
+    def rehearse_with(
+        self, calibration: MonitorCalibration | str | Path, embedder: TextEmbedder, personas: Sequence[Persona]
+    ) -> None:
+        """Set up ``before_turn``; see ``Guard.rehearse_with``."""
+        self.guard.rehearse_with(calibration, embedder, personas)
+
+    def close(self) -> None:
+        """Let threads and store go."""
+        self.guard.close()
+
+    def __enter__(self) -> SyncGuard:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()

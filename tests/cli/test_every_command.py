@@ -1,0 +1,162 @@
+"""Every command of the product, as people use it: an answer in words, and one clear line for a mistake.
+
+The same commands with ``--json`` stand in ``test_shared_context.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from lazaretto.cli import FAMILIES, build
+
+Run = Callable[..., Any]
+Words = Callable[[Any], tuple[Any, ...]]
+
+SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
+    "init": (lambda c: ("new.toml",), lambda c: "wrote new.toml; use it with --policy", 0),
+    "check": (lambda c: ("-a", "bob", "-t", "hello"), lambda c: "allow it_", 0),
+    "remember": (lambda c: ("-a", "eve", "-t", "\u202eolleh\u202c"), lambda c: "quarantine it_", 1),
+    "recall": (lambda c: ("-a", "bob", "berth"), lambda c: c.note, 0),
+    "trace": (lambda c: (c.note,), lambda c: f"patient zero {c.note}", 0),
+    "contacts": (lambda c: ("bob",), lambda c: "read what it wrote", 0),
+    "repair plan": (lambda c: ("isolate", c.note), lambda c: "price: items 1", 0),
+    "repair apply": (lambda c: (c.plan,), lambda c: "take it back with: lazaretto repair undo rc_", 0),
+    "repair undo": (lambda c: (c.standing,), lambda c: f"isolate undone: 1 item(s), receipt {c.standing}", 0),
+    "repair list": (lambda c: (), lambda c: c.receipt, 0),
+    "release": (lambda c: (c.held,), lambda c: "release done: 1 item(s)", 0),
+    "label": (lambda c: (c.note, "benign", "--by", "dan"), lambda c: f"recorded: labelled {c.note}", 0),
+    "appeal": (lambda c: (c.held, "--by", "eve", "--reason", "why"), lambda c: f"recorded: appealed {c.held}", 0),
+    "ledger verify": (lambda c: (), lambda c: f"good {c.events} events, every link holds", 0),
+    "ledger head": (lambda c: (), lambda c: f"crew {c.events} ", 0),
+    "ledger export": (lambda c: ("out.jsonl",), lambda c: f"{c.events} events in out.jsonl", 0),
+    "ledger import": (lambda c: (c.export,), lambda c: "2 events in namespace other", 0),
+    "ledger stats": (lambda c: (), lambda c: c.url, 0),
+    "ledger upgrade": (lambda c: (), lambda c: "nothing to do: the schema is the newest", 0),
+    "ledger erase": (lambda c: (c.note, "--reason", "asked"), lambda c: f"erased {c.note}: tombstone is event", 0),
+    "ledger retain": (lambda c: ("--days", "0"), lambda c: "erased the content of", 0),
+    "doctor": (lambda c: (), lambda c: f"{c.events} events in namespace 'crew'", 0),
+    "data leak-check": (lambda c: (), lambda c: "0 overlap an evaluation item", 0),
+    "data import": (lambda c: ("cases", c.cases, "--no-live", "--no-screen"), lambda c: "0 added, 1 merged", 0),
+    "learn cases": (lambda c: (), lambda c: f"* {c.live}", 0),
+    "learn rollback": (lambda c: (), lambda c: "live: starter", 0),
+}
+"""How a command is called, words of its answer, and its exit code."""
+ELSEWHERE = {
+    "audit": "test_audit_commands.py",
+    "learn curate": "test_audit_commands.py",
+    "screen": "test_screen_command.py",
+    "serve": "test_shared_context.py",
+}
+"""Commands that need a model or do not end, and where they are tried."""
+
+WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
+    "init": (("absent/policy.toml",), 2, "path: absent/policy.toml cannot be written"),
+    "check": (("-a", "ada", "-t", "x", "--source", "oracle"), 2, "source: 'oracle' is unknown"),
+    "remember": (("-a", "ada", "-t", "x", "--parent", "it_none"), 2, "parents: no 'it_none'"),
+    "recall": (("-a", "ada", "--limit", "0"), 2, "limit: is 0"),
+    "trace": (("it_none",), 2, "item: no 'it_none'"),
+    "contacts": (("bob", "--since", "noon"), 2, "since: 'noon' is not a time"),
+    "repair plan": (("isolat", "it_1"), 2, "repair: 'isolat' is unknown. Did you mean 'isolate'?"),
+    "repair apply": (("absent.json",), 2, "plan: absent.json cannot be read"),
+    "repair undo": (("rc_none",), 2, "receipt: no 'rc_none'"),
+    "repair list": (("--store", "nonsense"), 2, "store: 'nonsense' is not a store URL"),
+    "release": (("it_none",), 2, "item: no 'it_none'"),
+    "label": (("it_none", "spooky", "--by", "x"), 2, "label: is 'spooky'. Use harmful or benign"),
+    "appeal": (("it_none", "--by", "\x01", "--reason", "x"), 2, "by: '\\x01' holds characters"),
+    "ledger verify": (("--head", "absent.json"), 2, "--head: absent.json cannot be read"),
+    "ledger head": (("--namespace", "x" * 600), 2, "namespace: 600 is past the limit"),
+    "ledger export": (("absent/out.jsonl",), 3, "absent/out.jsonl: cannot be written"),
+    "ledger import": (("absent.jsonl",), 2, "absent.jsonl"),
+    "ledger stats": (("--store", "sqlite:///absent.db"), 3, "no ledger at sqlite:///absent.db"),
+    "ledger upgrade": (("--store", "sqlite:///absent.db"), 3, "no ledger at sqlite:///absent.db"),
+    "ledger erase": (("it_none", "--reason", "x"), 2, "it_none"),
+    "ledger retain": ((), 2, "--days: give either --days or --before"),
+    "doctor": (("--policy", "absent.toml"), 2, "absent.toml: (file)"),
+    "data leak-check": (("--against", "absent.jsonl"), 2, "absent.jsonl"),
+    "data import": (("csv", "x"), 2, "kind: 'csv' is unknown"),
+    "learn cases": (("--version", "v99"), 2, "v99"),
+    "learn rollback": (("--to", "v99"), 2, "v99"),
+    "learn curate": (("--verdicts", "x"), 2, "verdicts: verdicts and truth go together"),
+    "audit": ((), 2, "text: there is nothing to judge"),
+    "screen": ((), 2, "screen: needs either --text or --batch"),
+    "serve": (("--host", "0.0.0.0"), 2, "token: is missing, and 0.0.0.0 can be reached by others"),
+}
+"""A mistake for each command, its exit code and words of the message, the field among them."""
+
+
+def names(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from names(command, (*path, name))
+        else:
+            yield " ".join((*path, name))
+
+
+def product_commands() -> set[str]:
+    """Every command that the product itself brings, the laboratory's left out."""
+    app = typer.Typer()
+    for family in FAMILIES:
+        importlib.import_module(f"lazaretto.cli.{family}").register(app)
+    return set(names(typer.main.get_command(app)))
+
+
+def test_no_command_is_forgotten() -> None:
+    assert set(SHOWN) | set(ELSEWHERE) == product_commands() == set(WRONG)
+    assert product_commands() <= set(names(typer.main.get_command(build())))
+
+
+def told(output: str) -> str:
+    return " ".join(output.split())
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_it_answers_in_words(run: Run, crew: Any, name: str) -> None:
+    words, expected, code = SHOWN[name]
+    where = () if name == "init" else ("--policy", crew.policy)
+    output = run(*name.split(), *words(crew), *where, code=code)
+    assert expected(crew) in told(output)
+    assert not output.lstrip().startswith("{")
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_one_clear_line(run: Run, crew: Any, name: str) -> None:
+    words, code, message = WRONG[name]
+    where = () if name in ("init", "screen") or "--policy" in words else ("--policy", crew.policy)
+    output = told(run(*name.split(), *words, *where, code=code))
+    assert output.startswith("error ") and message in output
+
+
+def test_init_and_screen_answer_programs_too(run: Run, empty_world: Path) -> None:
+    assert run("init", "new.toml", "--json") == {"policy": "new.toml"}
+    (empty_world / "none.jsonl").write_text("")
+    done = run("screen", "--batch", "none.jsonl", "--out", "out.jsonl", "--json")
+    assert done == {"judged": 0, "rulings": {}, "unusable": []}
+
+
+def test_a_broken_chain_is_bad_news(run: Run, crew: Any) -> None:
+    with sqlite3.connect(crew.folder / "crew.db") as store:
+        store.execute("update lz_events set agent = 'mallory' where seq = 1")
+    assert "broken at event 1" in told(run("ledger", "verify", "--policy", crew.policy, code=1))
+    assert run("ledger", "verify", "--policy", crew.policy, "--json", code=1)["first_bad"] == 1
+
+
+def test_a_dry_run_shows_and_changes_nothing(run: Run, crew: Any) -> None:
+    before = run("ledger", "head", "--policy", crew.policy, "--json")
+    shown = run("repair", "apply", crew.plan, "--dry-run", "--policy", crew.policy)
+    assert crew.note in shown and "hide" in shown and "yes" in shown and "no" in shown
+    assert run("ledger", "head", "--policy", crew.policy, "--json") == before
+
+
+def test_a_plan_may_be_piped(run: Run, crew: Any) -> None:
+    done = run("repair", "apply", "-", "--policy", crew.policy, "--json", stdin=crew.plan.read_text())
+    assert done["plan"]["id"] == json.loads(crew.plan.read_text())["id"]
+    assert "stale" in told(run("repair", "apply", crew.plan, "--policy", crew.policy, code=4))
+    assert "plan: " in told(run("repair", "apply", "-", "--policy", crew.policy, stdin="{}", code=2))

@@ -1,0 +1,159 @@
+"""Every command works where the options, the environment and the policy say, in that order."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from lazaretto.cli import build
+from lazaretto.cli.context import CommandContext
+from lazaretto.ledger import Ledger, Store
+
+Run = Callable[..., Any]
+BREAD = "A recipe for rye bread with caraway, baked slowly over night"
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, set[str]]]:
+    """Every command of the application, with the names of its parameters."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), {parameter.name for parameter in command.params}
+
+
+APPLICATION = dict(commands(typer.main.get_command(build())))
+WITH_STORE = {name: parameters for name, parameters in APPLICATION.items() if "store" in parameters}
+
+
+CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bool], int]] = {
+    "check": (lambda c: ("-a", "bob", "-t", "hi", "--parent", c.note), lambda c, got: got["ruling"] == "allow", 0),
+    "remember": (lambda c: ("-a", "bob", "-t", "hi", "--parent", c.note), lambda c, got: got["ruling"] == "allow", 0),
+    "recall": (lambda c: ("-a", "bob", "berth"), lambda c, got: [one["id"] for one in got] == [c.note], 0),
+    "trace": (lambda c: (c.note,), lambda c, got: got["patient_zero"]["agent"] == "ada", 0),
+    "contacts": (lambda c: ("bob",), lambda c, got: [one["item"] for one in got["contacts"]] == [c.note], 0),
+    "repair plan": (lambda c: ("isolate", c.note), lambda c, got: got["origin"] == c.note, 0),
+    "repair apply": (lambda c: (c.plan,), lambda c, got: got["plan"]["origin"] == c.note, 0),
+    "repair undo": (lambda c: (c.receipt,), lambda c, got: "already undone" in got, 4),
+    "repair list": (lambda c: (), lambda c, got: [one["id"] for one in got] == [c.receipt, c.standing], 0),
+    "release": (lambda c: (c.held,), lambda c, got: got["plan"]["origin"] == c.held, 0),
+    "label": (lambda c: (c.note, "harmful", "--by", "dan"), lambda c, got: got["subject"] == c.note, 0),
+    "appeal": (lambda c: (c.held, "--by", "eve", "--reason", "why"), lambda c, got: got["subject"] == c.held, 0),
+    "ledger verify": (lambda c: (), lambda c, got: got["checked"] == c.events, 0),
+    "ledger head": (lambda c: (), lambda c, got: (got["namespace"], got["seq"]) == ("crew", c.events), 0),
+    "ledger export": (lambda c: (c.folder / "out.jsonl",), lambda c, got: got["events"] == c.events, 0),
+    "ledger import": (lambda c: (c.export,), lambda c, got: got["namespace"] == "other", 0),
+    "ledger stats": (lambda c: (), lambda c, got: got["store"] == c.url and got["items"] == 4, 0),
+    "ledger upgrade": (lambda c: (), lambda c, got: got["store"] == c.url, 0),
+    "ledger erase": (lambda c: (c.note, "--reason", "asked"), lambda c, got: got["kind"] == "erased", 0),
+    "ledger retain": (lambda c: ("--days", "0"), lambda c, got: got["erased"] > 0, 0),
+    "doctor": (lambda c: (), lambda c, got: _found(got, "store") == c.url and "'crew'" in _found(got, "chain"), 0),
+    "data leak-check": (lambda c: ("--version", c.live), lambda c, got: got["cases"] > 0, 0),
+    "data import": (lambda c: ("cases", c.cases, "--no-live", "--no-screen"), lambda c, got: got["merged"] == 1, 0),
+    "learn cases": (lambda c: (), lambda c, got: got["live"] == c.live, 0),
+    "learn rollback": (lambda c: (), lambda c, got: got["live"] == "starter", 0),
+    "learn curate": (lambda c: (), lambda c, got: got["failed"] == 1, 1),
+}
+"""How each command is called, what shows that it worked in the crew's namespace, and its exit code."""
+ALONE = {"audit", "serve"}
+"""Commands with a test of their own below: one needs a model, the other does not end."""
+
+
+def _found(report: Any, part: str) -> str:
+    return next(str(one["found"]) for one in report["findings"] if one["part"] == part)
+
+
+def test_no_command_with_a_store_is_forgotten() -> None:
+    assert set(CALLS) | ALONE == set(WITH_STORE)
+    whole_store = {name for name, parameters in WITH_STORE.items() if "namespace" not in parameters}
+    assert whole_store == {"ledger import", "ledger upgrade"}, "these work on every tenant, or on the file's own"
+    assert all("policy" in parameters for parameters in WITH_STORE.values())
+    assert {name for name, parameters in WITH_STORE.items() if "json" not in parameters} == {"serve"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow) if one == "learn curate" else one for one in CALLS]
+)
+def test_a_command_works_in_the_policys_store_and_namespace(run: Run, crew: Any, name: str) -> None:
+    words, sound, code = CALLS[name]
+    got = run(*name.split(), *words(crew), "--policy", crew.policy, "--json", code=code)
+    assert sound(crew, got), got
+    assert not list((crew.folder / "home").rglob("*.db")), "the default store was made"
+    store = Store.open(crew.url)
+    spaces = {space.split(".")[0] for space in store.namespaces()}
+    store.close()
+    assert spaces <= {"crew"} | ({"other"} if name == "ledger import" else set()), "another namespace was written to"
+
+
+@pytest.mark.slow
+def test_audit_uses_the_policys_case_library(run: Run, crew: Any, stub_url: str) -> None:
+    pytest.importorskip("openai", reason="needs the openai extra")
+    pytest.importorskip("torch", reason="needs the models extra")
+    model = f'model = "stub"\nbase_url = "{stub_url}"\nretries = 0\n'
+    with crew.policy.open("a") as file:
+        file.write(f'[gates.content]\njury = "chat"\n[gates.content.models.default]\n{model}')
+    report = run("audit", "--text", BREAD, "--policy", crew.policy, "--json", code=1)
+    assert "Baking is harmless." in {one["summary"] for one in report["precedents"]}
+    assert not list((crew.folder / "home").rglob("*.db"))
+
+
+def test_serve_says_where_it_works(crew: Any) -> None:
+    pytest.importorskip("uvicorn", reason="needs the api extra")
+    command = [sys.executable, "-m", "lazaretto", "serve", "--port", "0", "--policy", str(crew.policy)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "300"})
+    try:
+        assert process.stdout is not None
+        banner = process.stdout.readline()
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert f"store {crew.url}, namespace crew" in banner
+    assert "127.0.0.1:0 " not in banner, "it says which port it got"
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "expected"),
+    [("option", "variable", "option"), (None, "variable", "variable"), (None, None, "policy"), (None, "", "policy")],
+)
+def test_the_option_beats_the_variable_beats_the_policy(
+    run: Run,
+    empty_world: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str | None,
+    variable: str | None,
+    expected: str,
+) -> None:
+    urls = {name: f"sqlite:///{empty_world / name}.db" for name in ("option", "variable", "policy")}
+    for name, url in urls.items():
+        Ledger.open(url, name).close()
+    (empty_world / "policy.toml").write_text(f'store = "{urls["policy"]}"\nnamespace = "policy"\n')
+    monkeypatch.setenv("LAZARETTO_POLICY", "policy.toml")
+    if variable is not None:
+        monkeypatch.setenv("LAZARETTO_STORE", urls.get(variable, ""))
+        monkeypatch.setenv("LAZARETTO_NAMESPACE", variable)
+    given = ("--store", urls[option], "--namespace", option) if option else ()
+    assert run("ledger", "head", *given, "--json")["namespace"] == expected
+    assert run("ledger", "stats", *given, "--json")["store"] == urls[expected]
+
+
+def test_without_any_setting_it_is_one_file_in_the_users_folder(run: Run, empty_world: Path) -> None:
+    run("remember", "--agent", "ada", "--text", "hello")
+    assert [path.name for path in (empty_world / "home").rglob("*.db")] == ["ledger.db"]
+    context = CommandContext.read()
+    assert (context.store, context.namespace, context.policy_file, context.as_json) == (None, "default", None, False)
+
+
+def test_what_is_wrong_in_the_policy_names_its_file(run: Run, empty_world: Path) -> None:
+    (empty_world / "mine.toml").write_text("[gates.structure]\nmax_strays = 1\n")
+    for words in (("check", "-a", "ada", "-t", "x"), ("trace", "it_1"), ("ledger", "head")):
+        (empty_world / "bad.toml").write_text("stor = 1")
+        assert "bad.toml: stor" in run(*words, "--policy", "bad.toml", code=2)
+    told = run("check", "-a", "ada", "-t", "x", "--policy", "mine.toml", code=2)
+    assert "mine.toml: gates.structure.max_strays" in told

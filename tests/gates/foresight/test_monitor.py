@@ -1,0 +1,242 @@
+"""Mode lazaretto: cheap evidence first, each memory once, and sound behaviour where agents are odd."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lazaretto.agents.album import Album, note_item, picture_item
+from lazaretto.agents.persona import persona_pool
+from lazaretto.errors import InputError
+from lazaretto.gates.foresight.adapter import AdapterBackend
+from lazaretto.gates.foresight.backend import AgentModelBackend
+from lazaretto.gates.foresight.gauge import Reading, Scale, Scales, misnamed
+from lazaretto.gates.foresight.monitor import CALLS_PER_READING, MemoryMonitor, MonitorSettings
+from lazaretto.learn.calibration import MonitorCalibration, calibrate_monitor
+from lazaretto.models.protocol import Completion, Request, Vectors
+from lazaretto.models.scripted import HashingEmbedder
+
+PEOPLE = persona_pool(16, 99)
+DREAM = picture_item(b"a lake at the meadow", "a lake at the meadow")
+
+
+@pytest.fixture
+def calibration(make_community: Any) -> MonitorCalibration:
+    benign = make_community(24, seed=77)
+    return asyncio.run(calibrate_monitor(benign.agents, PEOPLE, AgentModelBackend(benign.agent_model), memories=100))
+
+
+def watching(
+    calibration: MonitorCalibration, settings: MonitorSettings | None = None, people: Any = PEOPLE
+) -> MemoryMonitor:
+    return MemoryMonitor(calibration.gauge, calibration.scales, people, settings)
+
+
+def look(monitor: MemoryMonitor, agents: Any, agent_model: Any, community: int | None = None) -> Any:
+    return asyncio.run(monitor.diagnose(agents, AgentModelBackend(agent_model), random.Random(1), community))
+
+
+def carrier(community: Any, place: int = 1, slot: int = 4) -> Any:
+    agent = community.agents[place]
+    return replace(agent, album=agent.album.replaced(slot, community.virus))
+
+
+def test_it_names_the_virus_and_nothing_else(community: Any, calibration: MonitorCalibration) -> None:
+    monitor = watching(calibration)
+    sick = carrier(community)
+    said = look(monitor, [sick, *community.agents[2:]], community.agent_model, 100)
+    assert said[0].culprits == (community.virus.key,) and said[0].infected
+    assert not any(diagnosis.infected for diagnosis in said[1:])
+
+
+def test_the_calibration_is_kept_with_its_data(calibration: MonitorCalibration) -> None:
+    assert MonitorCalibration.from_json(calibration.to_json()) == calibration
+    assert calibration.readings and calibration.gauge.plans
+
+
+def test_a_memory_is_rehearsed_once_whoever_holds_it(community: Any, calibration: MonitorCalibration) -> None:
+    monitor = watching(calibration)
+    look(monitor, [carrier(community)], community.agent_model, 1000)
+    spent = community.agent_model.spent.calls
+    assert spent > 0
+    said = look(monitor, [carrier(community), carrier(community, 2)], community.agent_model, 0)
+    assert [d.infected for d in said] == [True, True] and community.agent_model.spent.calls == spent
+
+
+def test_the_budget_is_kept_and_the_most_suspicious_go_first(community: Any, calibration: MonitorCalibration) -> None:
+    monitor = watching(calibration, MonitorSettings(budget=1.0, curiosity=0.0))
+    said = look(monitor, [carrier(community), *community.agents], community.agent_model, 3)
+    assert community.agent_model.spent.calls <= 3 * CALLS_PER_READING
+    assert said[0].infected
+
+
+def test_curiosity_reads_what_nobody_suspects_yet(community: Any, calibration: MonitorCalibration) -> None:
+    idle, curious = (watching(calibration, MonitorSettings(budget=40.0, curiosity=c)) for c in (0.0, 40.0))
+    for monitor in (idle, curious):
+        look(monitor, community.agents[:2], community.agent_model)
+    read = [sum(r.collapse is not None for r in monitor.readings.values()) for monitor in (idle, curious)]
+    assert read[0] < read[1] == len(curious.readings)
+
+
+def test_several_viruses_do_not_hide_each_other(community: Any, calibration: MonitorCalibration) -> None:
+    second = picture_item(community.virus.picture + b" hobby", "a quiet road")
+    agent = replace(carrier(community), album=carrier(community).album.replaced(7, second))
+    (said,) = look(watching(calibration), [agent], community.agent_model, 100)
+    assert set(said.culprits) == {community.virus.key, second.key}
+
+
+def test_a_virus_in_every_slot(community: Any, calibration: MonitorCalibration) -> None:
+    agent = replace(community.agents[0], album=Album(10, (community.virus,) * 10))
+    (said,) = look(watching(calibration), [agent], community.agent_model, 100)
+    assert said.culprits == (community.virus.key,)
+    assert len(agent.album.without(said.culprits)) == 0
+
+
+def test_an_empty_album_and_an_album_of_copies_are_healthy(community: Any, calibration: MonitorCalibration) -> None:
+    empty = replace(community.agents[0], album=Album(10))
+    copies = replace(community.agents[0], album=Album(10, (community.pool[3],) * 10))
+    said = look(watching(calibration), [empty, copies], community.agent_model, 1000)
+    assert not said[0].infected and not said[1].infected
+
+
+def test_one_persona_only_still_finds_it_and_spares_the_rest(community: Any, calibration: MonitorCalibration) -> None:
+    monitor = watching(calibration, MonitorSettings(curiosity=1.0), people=PEOPLE[:1])
+    said = look(monitor, [carrier(community), *community.agents[2:5]], community.agent_model, 400)
+    assert said[0].culprits == (community.virus.key,)
+    assert not any(diagnosis.infected for diagnosis in said[1:])
+
+
+def test_a_failing_model_leaves_the_suspect_unread_until_it_answers(
+    make_community: Any, community: Any, calibration: MonitorCalibration
+) -> None:
+    broken = make_community(4, speak=lambda request: Completion("", fault="no model"))
+    monitor = watching(calibration)
+    (said,) = look(monitor, [carrier(community)], broken.agent_model, 100)
+    assert not said.infected and community.virus.key in said.unread
+    (said,) = look(monitor, [carrier(community)], community.agent_model, 100)
+    assert said.culprits == (community.virus.key,) and not said.unread
+
+
+def test_a_virus_that_slept_is_accused_by_real_talk_and_convicted_by_rehearsal(
+    make_community: Any, calibration: MonitorCalibration, speech: Callable[[Request], str]
+) -> None:
+    def sleepy(request: Request) -> str:
+        """A dream says the same through everybody who has a past, and nothing odd through others."""
+        message = request.messages[-1]
+        return (
+            "Come to the harbour." if message.images == (DREAM.picture,) and "Q: " in message.text else speech(request)
+        )
+
+    community, monitor = make_community(speak=sleepy), watching(calibration)
+    agents = [replace(community.agents[0], album=community.agents[0].album.replaced(0, DREAM)), *community.agents[1:]]
+    for _ in range(4):  # agents without a past: all of it sleeps, and what they hold is read
+        assert not any(diagnosis.infected for diagnosis in look(monitor, agents, community.agent_model, 100))
+    for _ in range(5):  # one pair that repeats itself is no evidence
+        monitor.record_talk([(DREAM, {"ada": "The same.", "bo": "The same."})])
+    assert not look(monitor, agents, community.agent_model, 100)[0].infected
+    monitor.record_talk([(DREAM, {"cy": "The same.", "di": "The same."})])
+    broken = make_community(4, speak=lambda request: Completion("", fault="no model"))
+    for agent_model, budget in (
+        (community.agent_model, 0),
+        (broken.agent_model, 100),
+    ):  # accused, and nobody could look into it
+        assert DREAM.key in look(monitor, agents, agent_model, budget)[0].unread
+    assert look(monitor, agents, community.agent_model, 100)[0].culprits == (DREAM.key,)
+
+
+def test_a_community_that_talks_of_one_thing_only_loses_nothing(
+    community: Any, calibration: MonitorCalibration
+) -> None:
+    monitor, favourite = watching(calibration), community.agents[0].album.items[0]
+    look(monitor, community.agents, community.agent_model, 100)
+    before = monitor.readings[favourite.key]
+    monitor.record_talk([(favourite, dict.fromkeys(("ada", "bo", "cy", "di"), "A boat, a boat, a boat."))])
+    assert not any(diagnosis.infected for diagnosis in look(monitor, community.agents, community.agent_model, 100))
+    assert favourite.key not in monitor.heard, "it was looked into"
+    assert monitor.readings[favourite.key].utterances != before.utterances
+
+
+def test_what_it_knows_survives_a_restart(community: Any, calibration: MonitorCalibration) -> None:
+    monitor, again = watching(calibration), watching(calibration)
+    look(monitor, [carrier(community)], community.agent_model, 100)
+    monitor.rehearse_first(["x"])
+    monitor.record_talk([(community.pool[0], {"ada": "a", "bo": "b"})])
+    again.restore(monitor.snapshot())
+    assert (again.readings, again.heard, again.urgent) == (monitor.readings, monitor.heard, monitor.urgent)
+
+
+def test_settings_and_personas_are_checked(calibration: MonitorCalibration) -> None:
+    with pytest.raises(InputError):
+        MonitorSettings(budget=-1)
+    with pytest.raises(InputError):
+        MonitorSettings(use_pull=False, use_collapse=False)
+    with pytest.raises(InputError):
+        watching(calibration, people=())
+
+
+def test_talk_that_differs_by_persona_does_not_hide_what_everybody_fetches() -> None:
+    scales = Scales(Scale(0.1, 0.05), Scale(0.8, 0.2), Scale(0.4, 0.2), 0.2, 12.0, 4.0, 8.0)
+    paraphrasing = Reading(pull=0.95, collapse=0.5, beside=0.9)
+    assert scales.collapse(paraphrasing.collapse) == 0, "its sentences are no more alike than benign ones"
+    assert scales.score(paraphrasing) >= scales.infected
+    assert scales.score(Reading(pull=0.95)) == 0, "what was not rehearsed is not guilty"
+    assert scales.score(Reading(pull=0.2, collapse=0.5, beside=0.9)) < scales.infected, "odd talk alone is none"
+
+
+def test_a_memory_is_compared_with_its_title(community: Any) -> None:
+    class TextsOnly:
+        name, dimension = "texts only", 512
+
+        def embed_texts(self, texts: Sequence[str]) -> Vectors:
+            return HashingEmbedder(dimension=512).embed_texts(texts)
+
+    backend = AdapterBackend([], TextsOnly())
+    same, other = note_item("a red boat", "a red boat"), note_item("a red boat", "seven grey stones")
+    near, far = misnamed([same, other], backend)
+    assert near == pytest.approx(0.0, abs=1e-6) and far is not None and far > 0.5
+    unnamed, picture = picture_item(b"a lake"), picture_item(b"a lake", "a lake")
+    assert misnamed([unnamed], backend) == [None]
+    assert misnamed([picture], backend) == [None], "an embedder of texts cannot place a picture"
+    assert misnamed([picture, same], backend) == [None, pytest.approx(0.0, abs=1e-6)]
+    assert misnamed([picture], AdapterBackend([], HashingEmbedder(dimension=512))) == [pytest.approx(1.0, abs=0.5)]
+
+    def fussy(data: bytes) -> str:
+        if data == b"broken":
+            raise ValueError("not a picture")
+        return data.decode()
+
+    broken = picture_item(b"broken", "a lake")
+    seeing = AdapterBackend([], HashingEmbedder(fussy, dimension=512))
+    assert misnamed([broken, picture], seeing) == [None, pytest.approx(0.0, abs=1e-6)]
+    placed = misnamed([unnamed, DREAM, community.virus], AgentModelBackend(community.agent_model))
+    assert placed[0] is None and all(isinstance(value, float) for value in placed[1:])
+
+
+def test_what_is_not_what_its_title_says_is_evidence_and_modest_viruses_fall_to_it() -> None:
+    scales = Scales(
+        Scale(0.1, 0.1), Scale(0.8, 0.2), Scale(0.4, 0.2), 0.2, infected=9.0, pull_alone=4.0, collapse_alone=8.0,
+        misnamed=Scale(0.3, 0.05),
+    )  # fmt: skip
+    modest = Reading(0.8, 0.6, 0.5, ("a",) * 4)
+    assert scales.score(modest) < scales.infected
+    assert scales.score(replace(modest, misnamed=0.8)) == pytest.approx(scales.score(modest) + 10.0)
+    assert scales.score(replace(modest, misnamed=0.2)) == scales.score(modest), "closer than most is no evidence"
+    assert scales.score(replace(modest, collapse=None, misnamed=0.8)) == 0.0, "nothing that was not rehearsed is guilty"
+    assert scales.score(replace(modest, misnamed=0.8), use_pull=False) == 0.0
+
+
+def test_readings_and_calibrations_from_before_titles_were_checked_still_load(calibration: MonitorCalibration) -> None:
+    assert Reading.of_row([0.5, 0.4, None, ["hm"]]) == Reading(0.5, 0.4, None, ("hm",))
+    whole = Reading(0.5, 0.4, 0.3, ("hm",), 0.2)
+    assert Reading.of_row(whole.row()) == whole
+    old = calibration.to_json()
+    del old["scales"]["misnamed"]
+    old["readings"] = [row[:4] for row in old["readings"]]
+    loaded = MonitorCalibration.from_json(old)
+    assert loaded.scales == replace(calibration.scales, misnamed=Scale(1.0, 1.0))
+    assert {reading.misnamed for reading in loaded.readings} == {None}

@@ -1,0 +1,48 @@
+"""What ``lazaretto`` shows is what it promises."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import lazaretto
+from lazaretto import errors
+
+
+def test_all_is_what_is_visible() -> None:
+    assert dir(lazaretto) == sorted(lazaretto.__all__)
+    assert set(lazaretto._HOME) == set(lazaretto.__all__)
+    for name in lazaretto.__all__:
+        assert getattr(lazaretto, name).__name__ == name
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse(inspect.getsource(lazaretto))
+    seen = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("lazaretto.")
+        for alias in node.names
+    }
+    assert seen == lazaretto._HOME
+
+
+def test_every_error_can_be_caught_from_the_front_door() -> None:
+    tree = {name for name, one in inspect.getmembers(errors, inspect.isclass) if one.__module__ == errors.__name__}
+    assert tree <= set(lazaretto.__all__)
+    assert all(issubclass(getattr(lazaretto, name), lazaretto.LazarettoError) for name in tree)
+    assert all(name in (errors.__doc__ or "") for name in tree), "the tree is drawn whole"
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Gaurd'"):
+        _ = lazaretto.Gaurd  # type: ignore[attr-defined]
+
+
+def test_one_record_does_not_load_the_database() -> None:
+    code = "import sys, lazaretto; lazaretto.Ruling; sys.exit('sqlalchemy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,169 @@
+"""The synchronous guard is the asynchronous one, waited for: same calls, same signatures, any thread, any loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lazaretto import Decision, Guard, GuardClosed, InputError, Policy, PolicyError, Ruling, SyncGuard, UnknownItem
+from lazaretto.policy import ChannelPolicy, Channels
+from lazaretto.testing import ScriptedGate
+
+CALLS = {name: method for name, method in inspect.getmembers(Guard, callable) if not name.startswith("_")}
+COROUTINES = sorted(name for name, method in CALLS.items() if inspect.iscoroutinefunction(method))
+
+
+@pytest.fixture
+def guard(tmp_path: Path) -> Iterator[SyncGuard]:
+    with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}") as opened:
+        yield opened
+
+
+def test_none_is_missing() -> None:
+    public = {name for name, _ in inspect.getmembers(SyncGuard, callable) if not name.startswith("_")}
+    assert public == set(CALLS) - {"run"}, "'run' is what the synchronous calls are made of"
+    assert len(COROUTINES) >= 14
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) - {"run", "open"}))
+def test_signatures_are_the_same(name: str) -> None:
+    ours, theirs = getattr(SyncGuard, name), getattr(Guard, name)
+    assert inspect.signature(ours, eval_str=False) == inspect.signature(theirs, eval_str=False)
+    assert not inspect.iscoroutinefunction(ours) and ours.__doc__
+    if name in COROUTINES:
+        assert (ours.__name__, ours.__doc__) == (theirs.__name__, theirs.__doc__)
+
+
+def test_opening_takes_the_same() -> None:
+    ours, theirs = inspect.signature(SyncGuard.open), inspect.signature(Guard.open)
+    assert ours.parameters == theirs.parameters
+
+
+@pytest.mark.parametrize("name", COROUTINES)
+def test_what_a_call_is_about_comes_first_and_who_acts_is_named(name: str) -> None:
+    parameters = list(inspect.signature(getattr(Guard, name)).parameters.values())[1:]
+    named = {"sender", "receiver", "by", "source", "parents", "agent"} - ({"agent"} if name == "before_turn" else set())
+    for one in parameters:
+        if one.name in named:
+            assert one.kind is inspect.Parameter.KEYWORD_ONLY, f"{name}({one.name})"
+    places = [one.name for one in parameters if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    assert "item" not in places or places[0] == "item"
+
+
+def test_a_story_without_await(guard: SyncGuard) -> None:
+    note = guard.remember("the gate code is 4711", agent="scout")
+    child = guard.remember("use 4711", agent="ada", parents=[note.item])
+    assert [one.id for one in guard.graph.blast_radius(note.item).items] == [child.item]
+    receipt = guard.apply(guard.plan(note.item, "isolate", descendants=True))
+    assert guard.recall("gate code", agent="ada") == ()
+    guard.undo(receipt.id)
+    assert [one.id for one in guard.recall("gate code", agent="ada")] == [note.item]
+    assert guard.exchange("hello", sender="ada", receiver="bob").allowed
+    assert guard.report("opened it", agent="bob").startswith("de_")
+    assert guard.label(note.item, "harmful", by="eve").subject == note.item
+    assert guard.appeal(note.item, "it is old", by="ada").subject == note.item
+    assert len(guard.receipts()) == 1 and guard.policy == Policy() and guard.ledger.verify().ok
+
+
+def test_errors_arrive_as_they_are(guard: SyncGuard) -> None:
+    with pytest.raises(UnknownItem):
+        guard.label("it_nowhere", "benign", by="ada")
+    with pytest.raises(TypeError, match="agent"):
+        guard.check("who is it?")  # type: ignore[call-arg]
+
+
+async def test_it_works_inside_a_running_loop(guard: SyncGuard) -> None:
+    assert guard.check("from inside a loop", agent="ada").allowed
+    assert (await guard.guard.check("and beside it, asynchronously", agent="ada")).allowed
+
+
+def test_many_threads_share_one(guard: SyncGuard) -> None:
+    found: list[Decision] = []
+    work = [threading.Thread(target=lambda n=n: found.append(guard.check(f"t{n}", agent="ada"))) for n in range(8)]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    assert len({decision.item for decision in found}) == 8
+
+
+def test_a_call_from_inside_a_call_is_refused_not_deadlocked(guard: SyncGuard) -> None:
+    async def nested() -> None:
+        guard.check("x", agent="ada")
+
+    with pytest.raises(InputError, match="Use await"):
+        guard.guard.run(nested())
+
+
+async def test_async_with_opens_and_closes(tmp_path: Path) -> None:
+    async with Guard.open(f"sqlite:///{tmp_path / 'crew.db'}") as guard:
+        assert (await guard.check("hello", agent="ada")).allowed
+    with pytest.raises(GuardClosed):
+        await guard.check("hello", agent="ada")
+
+
+def test_every_call_after_close_says_so(guard: SyncGuard) -> None:
+    note = guard.remember("a note", agent="ada")
+    plan = guard.plan(note.item, "isolate")
+    guard.close()
+    before = threading.active_count()
+    for call in (
+        lambda: guard.check("x", agent="ada"),
+        lambda: guard.remember("x", agent="ada"),
+        lambda: guard.recall(agent="ada"),
+        lambda: guard.exchange("x", sender="ada", receiver="bob"),
+        lambda: guard.report("x", agent="ada"),
+        lambda: guard.label(note.item, "benign", by="ada"),
+        lambda: guard.appeal(note.item, "x", by="ada"),
+        lambda: guard.plan(note.item, "isolate"),
+        lambda: guard.apply(plan),
+        lambda: guard.receipts(),
+        lambda: asyncio.run(guard.guard.check("x", agent="ada")),
+        lambda: asyncio.run(guard.guard.receipts()),
+    ):
+        with pytest.raises(GuardClosed, match="closed"):
+            call()
+    assert threading.active_count() <= before, "a closed guard starts no threads"
+    guard.close()
+
+
+def test_closing_ends_what_is_under_way_elsewhere(tmp_path: Path) -> None:
+    slow = ScriptedGate(name="slow", delay_s=60)
+    rules = ChannelPolicy(stages=(("slow",),), timeout_s=120, budget_s=120)
+    guard = SyncGuard.open(
+        f"sqlite:///{tmp_path / 'crew.db'}", Policy(channels=Channels(message=rules)), gates={"slow": slow}
+    )
+    ended: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            guard.check("x", agent="ada")
+        except GuardClosed as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not slow.asked:
+        time.sleep(0.01)
+    guard.close()
+    thread.join(30)
+    assert not thread.is_alive() and len(ended) == 1
+
+
+def test_a_policy_may_be_a_mapping(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'crew.db'}"
+    given = {"namespace": "crew", "channels": {"memory": {"stages": [["structure"]], "fail_mode": "block"}}}
+    with SyncGuard.open(url, given) as guard:
+        assert guard.ledger.namespace == "crew"
+        assert guard.policy.channels.memory.fail_mode is Ruling.BLOCK
+    with pytest.raises(PolicyError, match="did you mean 'channels'"):
+        SyncGuard.open(url, {"chanels": {}})
+    with pytest.raises(PolicyError, match="a mapping such as") as caught:
+        SyncGuard.open(url, 7)  # type: ignore[arg-type]
+    assert caught.value.found == "int"

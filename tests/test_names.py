@@ -1,0 +1,102 @@
+"""Names and ids: one rule, asked at the door and in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from lazaretto import Guard
+from lazaretto.errors import InputError, TooLarge, UnknownItem
+from lazaretto.ledger import Ledger, Store
+from lazaretto.names import MAX_NAME, check_ids, check_name, check_names
+from lazaretto.types import Channel, Draft, EventKind, Observation
+
+GOOD = ["ada", "it_1", "naïve 自由", "x" * MAX_NAME, "ß" * MAX_NAME]
+BAD: list[object] = ["", "a\0b", "x" * (MAX_NAME + 1), "\ud800", 7, None, ["id"], b"ada"]
+UNPRINTABLE = [" ", "\t", "two\nlines", "\u202eada", "a\u200bb"]
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("printable", [False, True])
+def test_ordinary_names_pass_at_the_door_and_in_the_ledger(name: str, printable: bool) -> None:
+    assert check_name(name, "agent", printable=printable) == name
+    assert check_names([name, "b"], "agent") == [name, "b"]
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("printable", [False, True])
+def test_what_no_store_can_hold_is_refused_everywhere(name: object, printable: bool) -> None:
+    with pytest.raises(InputError) as caught:
+        check_name(name, "agent", printable=printable)
+    assert caught.value.field == "agent" and caught.value.fix
+    with pytest.raises(InputError, match="subject"):
+        check_names(["a", name], "subject")
+
+
+@pytest.mark.parametrize("name", UNPRINTABLE)
+def test_what_cannot_be_printed_is_refused_from_callers_and_still_served_by_the_ledger(
+    name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="agent"):
+        check_name(name, "agent", printable=True)
+    with pytest.raises(InputError, match="parents"):
+        check_ids(["fine", name], "parents", 10)
+    with Ledger.open(f"sqlite:///{tmp_path / 'old.db'}") as ledger:
+        ledger.observe(Observation(name, Channel.MEMORY, "an old note", id=name))
+        ledger.append([Draft(EventKind.RETRIEVED, name, "bob")])
+        assert ledger.item(name).agent == name
+        ledger.erase(name, "a request")
+        assert ledger.state(name).erased and ledger.verify().ok
+
+
+def test_the_empty_name_is_allowed_only_where_nobody_need_be_named() -> None:
+    assert check_name("", "agent", empty=True) == ""
+    with pytest.raises(InputError, match="agent"):
+        check_name("", "agent")
+
+
+def test_ids_come_once_in_order_and_within_the_limit() -> None:
+    assert check_ids(["b", "a", "b"], "items", 3) == ("b", "a")
+    with pytest.raises(TooLarge) as caught:
+        check_ids(["a", "b", "c"], "items", 2)
+    assert (caught.value.field, caught.value.size, caught.value.limit) == ("items", 3, 2)
+    for wrong in ("it_1", {"it_1"}, None, 5):
+        with pytest.raises(InputError, match="items"):
+            check_ids(wrong, "items", 2)
+
+
+@contextmanager
+def statements_of(store: Store) -> Iterator[list[str]]:
+    """The statements that a store runs meanwhile."""
+    seen: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        seen.append(statement)
+
+    event.listen(store.engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(store.engine, "before_cursor_execute", note)
+
+
+def test_all_parents_are_checked_in_one_statement(store_url: str) -> None:
+    store = Store.open(store_url)
+    with Guard(Ledger(store)) as guard:
+        ids = [guard.run(guard.remember(f"note {n}", agent="ada")).item for n in range(12)]
+        counts = []
+        for parents in (ids[:1], ids):
+            with statements_of(store) as seen:
+                guard.run(guard.check("a page", agent="bob", channel="document", parents=parents))
+            counts.append(len(seen))
+        assert counts[0] == counts[1]
+        with statements_of(store) as seen:
+            assert guard.ledger.unknown([*ids, "it_none", "it_nobody"]) == ("it_none", "it_nobody")
+        assert len([one for one in seen if one.startswith("SELECT")]) == 1
+        with pytest.raises(UnknownItem) as caught:
+            guard.run(guard.check("a page", agent="bob", channel="document", parents=[ids[0], "it_none"]))
+        assert (caught.value.field, caught.value.item) == ("parents", "it_none")
+        assert guard.ledger.within("other").unknown(ids[:2]) == tuple(ids[:2])
