@@ -32,7 +32,7 @@ def _juries(rows: Mapping[str, RowResults]) -> list[list[str]]:
     return lines
 
 
-def _seats(rows: Mapping[str, RowResults]) -> list[list[str]]:
+def _roles(rows: Mapping[str, RowResults]) -> list[list[str]]:
     names = {
         "full": "full",
         "no retrieval, or no Supporter": "no retrieval",
@@ -74,6 +74,6 @@ TABLES: dict[str, PageTable] = {
     "jury": WeightsTable(("F1 (AUC)", *KINDS, "all"), _card),
     "debate/table2": ExperimentTable("debate/table2", ("`debate/table2`: F1 [95 % interval]", *KINDS), _juries),
     "debate/table3": ExperimentTable(
-        "debate/table3", ("`debate/table3`: F1 without a seat (public cases imported)", *KINDS), _seats
+        "debate/table3", ("`debate/table3`: F1 without a role (public cases imported)", *KINDS), _roles
     ),
 }
