@@ -21,7 +21,7 @@ from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto_lab.harness.experiment import available, experiment_folder, load_experiment
 from lazaretto_lab.studies.foresight.calibration import FlpOptions, MonitorOptions, read_options
 from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence, near_duplicate
-from lazaretto_lab.studies.foresight.trials import TrialSettings, infect
+from lazaretto_lab.studies.foresight.runner import TrialSettings, infect
 from lazaretto_lab.studies.outbreak.settings import read_settings
 from lazaretto_lab.worlds.album_chat.defence import Defence
 from lazaretto_lab.worlds.album_chat.measures import measure_spread

@@ -60,7 +60,7 @@ def test_the_defence_holds_poison_and_stops_it_from_spreading(log: Log, model: R
 
 
 @pytest.mark.slow
-def test_a_played_defence_is_one_that_reads_what_was_written(log: Log, model: RecordModel) -> None:
+def test_a_replayed_defence_is_one_that_reads_what_was_written(log: Log, model: RecordModel) -> None:
     teams = split_teams(SMALL).validate
     careful = replay_defence(MemoryDefence(model, SMALL, 0.95), log, SMALL, teams)
     watchful = replay_defence(MemoryDefence(model, SMALL, 0.3), log, SMALL, teams)
@@ -127,7 +127,15 @@ def test_a_run_becomes_a_ledger_that_tools_open(tmp_path, log: Log) -> None:
 @pytest.mark.parametrize("method", ["ours", "statistical residual"])
 def test_a_unit_measures_before_and_after(tmp_path, monkeypatch, method: str) -> None:
     monkeypatch.setenv("LAZARETTO_WORLDS", str(tmp_path / "worlds"))
-    settings = {"rounds": 60, "per_domain": 3, "ratio": 0.08, "method": method, "steps": 40, "adaptive": 2}
+    settings = {
+        "rounds": 40,
+        "quiet_rounds": 15,
+        "per_domain": 3,
+        "ratio": 0.08,
+        "method": method,
+        "steps": 20,
+        "adaptive": 2,
+    }
     found = run(settings, 5, RunContext(tmp_path))
     assert 0.4 < found["auc"] <= 1 and found["auc_low"] <= found["auc"] <= found["auc_high"]
     assert len(found["roc"]) == 101 and all(np.diff(found["roc"]) >= 0)
@@ -164,7 +172,7 @@ def test_training_tells_poison_from_honest_memories(log: Log) -> None:
     split = split_teams(SMALL)
     evidences = (collect_evidence(log, SMALL), collect_evidence(log, SMALL, screened=True))
     assert set(log.team[evidences[1].rows]) == set(split.train)
-    model = fit(log, evidences, split, TrainingSettings(seed=1, steps=60))
+    model = fit(log, evidences, split, TrainingSettings(seed=1, steps=30))
     use = np.isin(log.team, split.test) & (log.round >= 30)
     fused = model.score(evidences[0].looked).fused
     assert fused[use & log.poisoned].mean() > fused[use & log.honest].mean() + 0.2

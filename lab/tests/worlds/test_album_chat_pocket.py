@@ -18,7 +18,7 @@ from lazaretto_lab.worlds.album_chat.scenario import Scenario
 from lazaretto_lab.worlds.album_chat.world import AlbumChat, Outcome
 
 pytest.importorskip("torch")
-SMALL = Scenario(agents=10, rounds=3, album=5, infected=0, seed=4)
+SMALL = Scenario(agents=6, rounds=2, album=5, infected=0, seed=4)
 
 
 @cache
@@ -41,10 +41,10 @@ def test_agents_speak_of_what_they_see_and_a_resumed_run_says_the_same(tmp_path:
     whole = asyncio.run(world().run())
     titles = {k.key: k.title for k in scene_pictures(24, 5)}
     spoken = [t for trace in whole.rounds for t in trace.turns]
-    assert len(spoken) == 15 and not any(t.fault for t in spoken)
+    assert len(spoken) == 6 and not any(t.fault for t in spoken)
     about = [bool(set(titles[t.key].split()[1:3]) & set(t.question.replace(",", "").split())) for t in spoken]
-    assert sum(about) >= 10  # colour or noun of the picture is in the question
-    assert len({t.plan for t in spoken}) >= 6
+    assert sum(about) >= 4  # colour or noun of the picture is in the question
+    assert len({t.plan for t in spoken}) >= 4
     assert whole.pictures_encoded <= 24
 
     first = world(tmp_path)
@@ -62,7 +62,7 @@ def test_agents_talk_about_notes(tmp_path: Path) -> None:
     about = [
         bool(set(notes[t.key].rstrip(".").split()[3:5]) & set(t.question.replace(",", "").split())) for t in spoken
     ]
-    assert sum(about) >= 10
+    assert sum(about) >= 4
     assert outcome.pictures_encoded == 0
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from lazaretto.errors import InputError
 from lazaretto_lab.harness.cells import CellText
@@ -25,9 +26,22 @@ Body = Callable[[Mapping[str, RowResults]], list[list[str]]]
 """The lines of a table from the rows of its experiment, by name."""
 
 
+class PageTable(Protocol):
+    """A table as it is published."""
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """What stands in its first line."""
+        ...
+
+    def markdown(self, results: Path) -> str:
+        """The table, from the results in a folder where it needs them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class PageTable:
-    """A table as it is published: from which experiment, under which headings."""
+class ExperimentTable:
+    """A table from the results of an experiment."""
 
     experiment: str
     headings: tuple[str, ...]
@@ -42,9 +56,25 @@ class PageTable:
         pending = [f"{name} ({row.pending})" for name, row in rows.items() if row.pending]
         if pending:
             raise InputError("results", f"{self.experiment} is not finished: {', '.join(pending)}")
-        rule = "|---|" + ("---:|" if self.right else "---|") * (len(self.headings) - 1)
-        lines = [_line(self.headings), rule, *(_line(line) for line in self.body(rows))]
-        return "\n".join(lines) + "\n"
+        return markdown_table(self.headings, self.body(rows), self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsTable:
+    """A table from figures that training wrote beside the weights it made."""
+
+    headings: tuple[str, ...]
+    lines: Callable[[], list[list[str]]]
+
+    def markdown(self, results: Path) -> str:
+        """The table; results are not needed."""
+        return markdown_table(self.headings, self.lines())
+
+
+def markdown_table(headings: Sequence[str], lines: Sequence[Sequence[str]], right: bool = False) -> str:
+    """A table as Markdown, figures set to the right or not."""
+    rule = "|---|" + ("---:|" if right else "---|") * (len(headings) - 1)
+    return "\n".join([_line(headings), rule, *(_line(line) for line in lines)]) + "\n"
 
 
 def by_row(
@@ -53,13 +83,13 @@ def by_row(
     columns: Mapping[str, CellText],
     label: Callable[[str], str] = str,
     right: bool = False,
-) -> PageTable:
+) -> ExperimentTable:
     """A table with a line per row of the experiment; ``columns`` says what stands under each heading."""
 
     def body(rows: Mapping[str, RowResults]) -> list[list[str]]:
         return [[label(name), *(cell(row) for cell in columns.values())] for name, row in rows.items()]
 
-    return PageTable(experiment, (first, *columns), body, right)
+    return ExperimentTable(experiment, (first, *columns), body, right)
 
 
 def rewrite(text: str, tables: Mapping[str, PageTable], results: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lazaretto_lab.harness.cells import CellText, before_after, bracketed, fall, seeds
-from lazaretto_lab.harness.pages import PageTable, by_row
+from lazaretto_lab.harness.pages import ExperimentTable, PageTable, by_row
 from lazaretto_lab.harness.tables import RowResults
 
 COLUMNS: dict[str, CellText] = {
@@ -87,14 +87,14 @@ def _caught(row: RowResults) -> str:
     return " / ".join(f"{row.values(m)[0]:.1%}" for m in ("recall", "fpr") if row.values(m))
 
 
-TABLES = {
+TABLES: dict[str, PageTable] = {
     "memory/main": by_row("memory/main", "method", COLUMNS),
     "memory/methods": by_row("memory/methods", "method", COLUMNS),
     "memory/axes": by_row("memory/axes", "attack", COLUMNS),
-    "memory/ratios": PageTable("memory/ratios", RATIO_HEADINGS, _ratios),
+    "memory/ratios": ExperimentTable("memory/ratios", RATIO_HEADINGS, _ratios),
     "memory/ablations": by_row("memory/ablations", "row", COLUMNS),
     "memory/disturbances": by_row("memory/disturbances", "row", COLUMNS),
-    "memory/texts": PageTable(
+    "memory/texts": ExperimentTable(
         "memory/texts",
         (
             "left out",

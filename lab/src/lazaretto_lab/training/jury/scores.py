@@ -21,7 +21,7 @@ from lazaretto_lab.training.jury.evaluation import SEATS, Floats, Scores, item_l
 from lazaretto_lab.training.jury.runs import FOLDS, load_prepared
 from lazaretto_lab.training.jury.training import EncodedTexts
 
-_TRAIN_FIRST = "Run lab/src/lazaretto_lab/training/jury/train.py and name its work folder in LAZARETTO_JURY_WORK"
+_TRAIN_FIRST = "Run lazaretto train jury and name its work folder in LAZARETTO_JURY_WORK"
 Pair = tuple[str, str]
 """The ways in which Strict and Loose were trained."""
 

@@ -28,9 +28,7 @@ def read_folds(folder: Path) -> dict[str, dict[str, NDArray[Any]]]:
         for source, rows in json.loads(path.read_text(encoding="utf-8")).items():
             scored[source] = {"label": np.array(rows["label"]), "logit": np.array(rows["logit"])}
     if not scored:
-        raise InputError(
-            "folder", f"no fold_*.json in {folder}", "Run lab/src/lazaretto_lab/training/screener/train.py train first"
-        )
+        raise InputError("folder", f"no fold_*.json in {folder}", "First: lazaretto train screener train")
     return scored
 
 
