@@ -43,10 +43,10 @@ COLUMNS: dict[Room, float] = {
     ("lazaretto_lab", "metrics"): 5.0,
     ("lazaretto_lab", "models"): 3.9,
     ("lazaretto_lab", "pocket"): 5.9,
-    ("lazaretto_lab", "harness"): 4.7,
+    ("lazaretto_lab", "harness"): 4.4,
     ("lazaretto_lab", "attacks"): 5.9,
-    ("lazaretto_lab", "worlds"): 5.3,
-    ("lazaretto_lab", "training"): 5.5,
+    ("lazaretto_lab", "worlds"): 5.5,
+    ("lazaretto_lab", "training"): 5.7,
     ("lazaretto_lab", "studies"): 4.9,
     ("lazaretto_lab", "cli"): 4.9,
 }
