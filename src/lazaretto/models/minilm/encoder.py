@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.models.minilm.int8 import int8_is_exact, int8_linear
+from lazaretto.models.minilm.int8 import int8_linear
 from lazaretto.models.minilm.weights import DIMENSION, HEADS, LAYERS, Adapter, EncoderWeights
 from lazaretto.models.torch_loading import torch_device
 
@@ -26,12 +26,12 @@ class Encoder:
     """all-MiniLM-L6-v2, plain or with an adapter merged in. Safe to share between threads."""
 
     def __init__(self, adapter: Adapter | None = None, *, int8: bool = False, device: str = "cpu") -> None:
-        """``int8``: products in eight bits, on a processor that can (elsewhere in full precision). Windows are then
-        read one by one, so that what a window scores never depends on what was read beside it."""
+        """``int8``: products of numbers rounded to eight bits. Windows are then read one by one, so that what a window
+        scores never depends on what was read beside it."""
         self.device = torch_device(device)
         weights = EncoderWeights(adapter)
         self._one_by_one = int8
-        self._make_linear = int8_linear if int8 and int8_is_exact() else _linear
+        self._make_linear = int8_linear if int8 else _linear
         self._tables = [weights.tensor(f"embeddings.{table}.weight").to(self.device) for table in _TABLES]
         self._start = self._norm(weights, "embeddings.LayerNorm")
         self._layers = [self._layer(weights, f"encoder.layer.{index}.") for index in range(LAYERS)]
