@@ -85,7 +85,7 @@ def test_a_command_works_in_the_policys_store_and_namespace(run: Run, crew: Any,
     words, sound, code = CALLS[name]
     got = run(*name.split(), *words(crew), "--policy", crew.policy, "--json", code=code)
     assert sound(crew, got), got
-    assert not list((crew.folder / "home").rglob("*.db")), "the default store was made"
+    assert not list((crew.folder / "home").rglob("ledger.db")), "the default store was made"
     store = Store.open(crew.url)
     spaces = {space.split(".")[0] for space in store.namespaces()}
     store.close()
@@ -101,7 +101,7 @@ def test_audit_uses_the_policys_case_library(run: Run, crew: Any, stub_url: str)
         file.write(f'[gates.content]\njury = "chat"\n[gates.content.models.default]\n{model}')
     report = run("audit", "--text", BREAD, "--policy", crew.policy, "--json", code=1)
     assert "Baking is harmless." in {one["summary"] for one in report["precedents"]}
-    assert not list((crew.folder / "home").rglob("*.db"))
+    assert not list((crew.folder / "home").rglob("ledger.db"))
 
 
 def test_serve_says_where_it_works(crew: Any) -> None:

@@ -121,7 +121,7 @@ def test_pictures_of_other_shapes_are_fitted_in_whole() -> None:
     assert (pixels(png_bytes(drawn)) == np.asarray(drawn)).all()
     clear = Image.new("RGBA", (224, 224), (255, 0, 0, 0))
     assert tuple(pixels(png_bytes(clear))[0, 0]) == (255, 255, 255)
-    with pytest.raises(InputError, match="not a readable picture"):
+    with pytest.raises(InputError, match="not a picture"):
         pixels(b"nonsense")
 
 

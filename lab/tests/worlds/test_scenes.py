@@ -89,7 +89,7 @@ def test_wrong_folder_and_corrupt_picture_are_named(tmp_path: Path) -> None:
         folder_pool(tmp_path)
     whole = png_bytes(render(scene_pool(1, 0)[0]))
     (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"cut\.png is not a readable picture"):
+    with pytest.raises(InputError, match=r"cut\.png: the picture is cut off or damaged"):
         folder_pool(tmp_path)
 
 

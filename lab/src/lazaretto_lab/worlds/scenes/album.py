@@ -55,5 +55,5 @@ def _readable(path: Path) -> bytes:
     try:
         first_frame_rgb(data)
     except InputError as error:
-        raise InputError("folder", f"{path} is {error.problem}", "Repair or remove it") from None
+        raise InputError("folder", f"{path}: {error.problem}", "Repair or remove it") from None
     return data
