@@ -72,8 +72,9 @@ def draw(experiment: Experiment, plot: Plot, results: Sequence[RowResults], path
                 axes.set_xlabel(plot.x_label or plot.x or "round")
             if plot.x_range:
                 axes.set_xlim(*plot.x_range)
-            if plot.y_range:
-                axes.set_ylim(plot.y_range[0], plot.y_range[1] + 0.02 * (plot.y_range[1] - plot.y_range[0]))
+            if plot.y_range:  # with room at both ends: a curve that stays at the bottom must not vanish in the axis
+                room = 0.02 * (plot.y_range[1] - plot.y_range[0])
+                axes.set_ylim(plot.y_range[0] - room, plot.y_range[1] + room)
         _legend(figure, panels[0])
         if plot.title:
             figure.suptitle(plot.title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
@@ -90,7 +91,7 @@ def _legend(figure: Any, panels: Sequence[Any]) -> None:
 
 
 def _curves(experiment: Experiment, plot: Plot, results: Sequence[RowResults], measure: str, axes: Any) -> None:
-    """A list measure over its index: the mean line and a band; a single seed is dashed and has none."""
+    """A list measure over its index: the mean line and a band; a single seed has none."""
     colours = _colours(experiment, results)
     drawn = False
     for result, colour in zip(results, colours, strict=True):
@@ -100,9 +101,7 @@ def _curves(experiment: Experiment, plot: Plot, results: Sequence[RowResults], m
         drawn = True
         rounds = np.arange(table.shape[1])
         middle, low, high = curve_band(table, plot.spread)
-        axes.plot(
-            rounds, middle, color=colour, label=result.row.name, linestyle="-" if len(table) > 1 else (0, (2.2, 1.4))
-        )
+        axes.plot(rounds, middle, color=colour, label=result.row.name)
         if len(table) > 1:
             axes.fill_between(rounds, low, high, color=colour, alpha=0.16, linewidth=0)
     if not drawn:
