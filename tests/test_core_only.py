@@ -48,7 +48,12 @@ def test_a_module_imports_without_any_extra(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("command", "more"),
-    [("bench", ("run", "outbreak/undefended", "--workers", "2")), ("epidemic", ("--help",)), ("attack", ())],
+    [
+        ("bench", ("run", "outbreak/undefended", "--workers", "2")),
+        ("epidemic", ("--help",)),
+        ("attack", ()),
+        ("train", ("jury", "--help")),
+    ],
 )
 def test_a_command_of_the_laboratory_says_how_to_install_it(shell, command: str, more: tuple[str, ...]) -> None:
     done = shell(command, *more)
