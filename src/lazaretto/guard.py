@@ -333,7 +333,8 @@ class Guard:
         return await self._in_store_thread(engine.preview, plan, self.ledger)
 
     async def apply(self, plan: RepairPlan) -> Receipt:
-        """Do what a plan says, as a whole, if nothing it rests on has changed."""
+        """Do what a plan says, as a whole, if nothing it rests on has changed. New texts pass the gates."""
+        await self._judge_replacements(plan)
 
         def work() -> Receipt:
             receipt = engine.apply(plan, self.ledger, self.policy.repair)
@@ -343,6 +344,23 @@ class Guard:
             return receipt
 
         return await self._in_store_thread(work)
+
+    async def _judge_replacements(self, plan: RepairPlan) -> None:
+        """``RepairRefused`` for a plan that would bring in a text which no agent could have brought in."""
+        await self._in_store_thread(engine.check_plan, plan, self.ledger)
+        for step in plan.steps:
+            if step.action != "replace":
+                continue
+            old, new = await self._in_store_thread(self.ledger.item, step.item), step.detail["replacement"]
+            raw = RawInput(old.agent, old.channel, new["text"], None, new.get("fields", old.fields), (), old.source)
+            observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
+            rules = self.policy.channels[observation.channel]
+            examined = await run_stages(self._slots, rules, observation, self._contexts)
+            decision = decide(observation.id, examined, rules.fail_mode, 0.0)
+            if not decision.allowed:
+                raise RepairRefused(
+                    f"the new text for {step.item} is itself ruled {decision.ruling.label} ({decision.rule})"
+                )
 
     async def undo(self, receipt_id: str) -> Receipt:
         """Put everything back as it was before a repair."""
@@ -485,6 +503,8 @@ class Guard:
 
     def _label(self, item: str, label: str, by: str) -> Event:
         ruling, state = LABELS[label], self.ledger.state(check_name(item, "item", printable=True))
+        if ruling is Ruling.ALLOW and by == self.ledger.item(item).agent:
+            raise InputError("by", f"{by!r} wrote {item} and cannot clear it", "Let somebody else look at it")
         drafts = [Draft(EventKind.LABELLED, item, body={"label": label, "by": by})]
         if ruling is Ruling.BLOCK:
             decision = Decision(item, ruling, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")

@@ -23,7 +23,7 @@ from lazaretto.cli import build as build_cli
 @pytest.fixture
 async def client(guard: Guard) -> AsyncIterator[Any]:
     transport = httpx.ASGITransport(app=build(guard))
-    async with httpx.AsyncClient(transport=transport, base_url="http://guard") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
 
 
@@ -96,7 +96,7 @@ async def test_bad_input_names_the_field(client: Any, call: str, body: Any, stat
 
 async def test_without_the_token_nothing_but_health_answers(guard: Guard) -> None:
     transport = httpx.ASGITransport(app=build(guard, token="s3cret"))
-    async with httpx.AsyncClient(transport=transport, base_url="http://guard") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert (await client.get("/healthz")).json()["ok"] is True
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Bearer "}):
             assert (await client.get("/v1/repairs", headers=headers)).status_code == 401

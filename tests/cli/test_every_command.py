@@ -47,6 +47,8 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
     "data import": (lambda c: ("cases", c.cases, "--no-live", "--no-screen"), lambda c: "0 added, 1 merged", 0),
     "learn cases": (lambda c: (), lambda c: f"* {c.live}", 0),
     "learn rollback": (lambda c: (), lambda c: "live: starter", 0),
+    "keys add": (lambda c: ("ada", "--file", "keys.json"), lambda c: "Kept as a hash in keys.json", 0),
+    "keys list": (lambda c: ("--file", "keys.json"), lambda c: "namespace", 0),
 }
 """How a command is called, words of its answer, and its exit code."""
 ELSEWHERE = {
@@ -54,6 +56,7 @@ ELSEWHERE = {
     "learn curate": "test_audit_commands.py",
     "screen": "test_screen_command.py",
     "serve": "test_shared_context.py",
+    "keys revoke": "test_access.py",
 }
 """Commands that need a model or do not end, and where they are tried."""
 
@@ -87,9 +90,16 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "learn curate": (("--verdicts", "x"), 2, "verdicts: verdicts and truth go together"),
     "audit": ((), 2, "text: there is nothing to judge"),
     "screen": ((), 2, "screen: needs either --text or --batch"),
+    "keys add": (("ada", "--file", "plan.json"), 2, "keys: plan.json"),
+    "keys list": (("--file", "."), 2, "keys: . cannot be read"),
+    "keys revoke": (("ada", "--file", "absent.json"), 2, "name: no key is named 'ada'"),
     "serve": (("--host", "0.0.0.0"), 2, "token: is missing, and 0.0.0.0 can be reached by others"),
 }
 """A mistake for each command, its exit code and words of the message, the field among them."""
+
+
+NO_POLICY = {"init", "screen", "keys add", "keys list", "keys revoke"}
+"""Commands that follow no policy."""
 
 
 def names(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
@@ -120,7 +130,7 @@ def told(output: str) -> str:
 @pytest.mark.parametrize("name", SHOWN)
 def test_it_answers_in_words(run: Run, crew: Any, name: str) -> None:
     words, expected, code = SHOWN[name]
-    where = () if name == "init" else ("--policy", crew.policy)
+    where = () if name in NO_POLICY else ("--policy", crew.policy)
     output = run(*name.split(), *words(crew), *where, code=code)
     assert expected(crew) in told(output)
     assert not output.lstrip().startswith("{")
@@ -129,7 +139,7 @@ def test_it_answers_in_words(run: Run, crew: Any, name: str) -> None:
 @pytest.mark.parametrize("name", WRONG)
 def test_a_mistake_is_one_clear_line(run: Run, crew: Any, name: str) -> None:
     words, code, message = WRONG[name]
-    where = () if name in ("init", "screen") or "--policy" in words else ("--policy", crew.policy)
+    where = () if name in NO_POLICY or "--policy" in words else ("--policy", crew.policy)
     output = told(run(*name.split(), *words, *where, code=code))
     assert output.startswith("error ") and message in output
 

@@ -1,19 +1,21 @@
 """The HTTP application: every call of the guard as one route, errors as JSON that names the field and the fix.
 
-A server speaks for one namespace. Whoever may reach it may use it, unless a token is set; ``lazaretto serve`` refuses
-to listen beyond this machine without one.
+A server speaks for one namespace. Who may call what is decided by keys (``access``); what is too large, too slow or
+sent to another host never gets here (``border``).
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-from collections.abc import Awaitable, Callable
-from typing import Any
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import orjson
 
+from lazaretto.api.access import Caller, Door, Forbidden, Key, Role
 from lazaretto.api.bodies import CheckBody, ExchangeBody, LabelBody, PlanBody, RecallBody, RememberBody, ReportBody
+from lazaretto.api.border import Border
 from lazaretto.errors import (
     GuardClosed,
     InputError,
@@ -26,17 +28,18 @@ from lazaretto.errors import (
 )
 from lazaretto.guard import Guard
 from lazaretto.repair.options import make_repair
-from lazaretto.types import Decision, RepairPlan, plain
+from lazaretto.types import Decision, Draft, EventKind, RepairPlan, plain
 
 try:
-    from fastapi import FastAPI, Request, Response
+    from fastapi import Depends, FastAPI, Request, Response
     from fastapi.exceptions import RequestValidationError
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
-OPEN_PATHS = ("/healthz",)
-"""What needs no token: a load balancer has none."""
+PLANNED = "plan_sha256"
+"""What the ledger keeps of a plan that was handed out: nothing but what it must be when it comes back."""
 _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
+    (Forbidden, 403),
     (UnknownItem, 404),
     (TooLarge, 413),
     (InputError, 422),
@@ -57,15 +60,34 @@ def ruled(decision: Decision) -> Response:
     return answer({**plain(decision), **words, "reasons": list(decision.reasons)})
 
 
-def build(guard: Guard, token: str | None = None) -> FastAPI:
-    """The application over a guard; the caller closes the guard."""
+def build(guard: Guard, token: str | None = None, *, keys: Sequence[Key] = (), hosts: Sequence[str] = ()) -> FastAPI:
+    """The application over a guard; the caller closes the guard.
+
+    ``token`` is an admin's key; ``keys`` have roles. ``hosts``: names the server answers to.
+    """
     app = FastAPI(title="Lazaretto", description="An immune system for multi-agent AI.", version="1")
+    door = Door(guard.ledger.namespace, token, keys)
+    app.add_middleware(Border, door=door, limits=guard.policy.limits, hosts=tuple(hosts))
     _add_errors(app)
-    _add_token(app, token)
     _add_watching(app, guard)
     _add_tracing(app, guard)
     _add_repairs(app, guard)
     return app
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.scope["state"]["caller"]
+    return caller
+
+
+def _reviewer(request: Request) -> Caller:
+    caller = _caller(request)
+    caller.require(Role.REVIEWER)
+    return caller
+
+
+Anyone = Annotated[Caller, Depends(_caller)]
+Reviewer = Annotated[Caller, Depends(_reviewer)]
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -85,19 +107,6 @@ def _add_errors(app: FastAPI) -> None:
         return answer(body, 422)
 
 
-def _add_token(app: FastAPI, token: str | None) -> None:
-    if token is None:
-        return
-
-    @app.middleware("http")
-    async def authorise(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-        sent = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if request.scope["path"] not in OPEN_PATHS and not hmac.compare_digest(sent.encode(), token.encode()):
-            message = "authorization: missing or wrong. Send 'Authorization: Bearer TOKEN'"
-            return answer({"error": "Unauthorized", "message": message, "field": "authorization"}, 401)
-        return await go_on(request)
-
-
 def _add_watching(app: FastAPI, guard: Guard) -> None:
     @app.get("/healthz")
     async def health() -> Response:
@@ -106,79 +115,103 @@ def _add_watching(app: FastAPI, guard: Guard) -> None:
         return answer({"ok": True, "events": head.seq})
 
     @app.post("/v1/check")
-    async def check(body: CheckBody) -> Response:
+    async def check(body: CheckBody, caller: Anyone) -> Response:
         """Judge something an agent is about to read or say."""
+        caller.speak_as(body.agent, body.source)
         asked = {"agent": body.agent, "channel": body.channel, "source": body.source, "parents": body.parents}
         return ruled(await guard.check(body.text, image=body.picture(), **asked))  # type: ignore[arg-type]
 
     @app.post("/v1/remember")
-    async def remember(body: RememberBody) -> Response:
+    async def remember(body: RememberBody, caller: Anyone) -> Response:
         """Judge and keep a memory."""
+        caller.speak_as(body.agent, body.source)
         asked = {"agent": body.agent, "source": body.source, "parents": body.parents}
         return ruled(await guard.remember(body.text, image=body.picture(), **asked))  # type: ignore[arg-type]
 
     @app.post("/v1/recall")
-    async def recall(body: RecallBody) -> Response:
+    async def recall(body: RecallBody, caller: Anyone) -> Response:
         """Memories an agent may use; the reading is recorded."""
+        caller.speak_as(body.agent)
         return answer(await guard.recall(body.query, agent=body.agent, items=body.items, limit=body.limit))
 
     @app.post("/v1/exchange")
-    async def exchange(body: ExchangeBody) -> Response:
+    async def exchange(body: ExchangeBody, caller: Anyone) -> Response:
         """Judge a message or picture from one agent to another."""
+        caller.speak_as(body.sender, body.source)
         sent = {"sender": body.sender, "receiver": body.receiver, "source": body.source, "parents": body.parents}
         return ruled(await guard.exchange(body.text, image=body.picture(), **sent))  # type: ignore[arg-type]
 
     @app.post("/v1/report")
-    async def report(body: ReportBody) -> Response:
+    async def report(body: ReportBody, caller: Anyone) -> Response:
         """Record a decision of an agent and how it went."""
+        caller.speak_as(body.agent)
         told = {"agent": body.agent, "success": body.success, "rests_on": body.rests_on}
         return answer({"decision": await guard.report(body.what, **told)})  # type: ignore[arg-type]
 
     @app.post("/v1/items/{item}/label")
-    async def label(item: str, body: LabelBody) -> Response:
-        """A person's word on an item: harmful or benign."""
-        return answer(await guard.label(item, body.label, by=body.by))  # type: ignore[arg-type]
+    async def label(item: str, body: LabelBody, caller: Reviewer) -> Response:
+        """A person's word on an item: harmful or benign. Whoever has a key of their own signs with its name."""
+        by = body.by if caller.role is Role.ADMIN else caller.name
+        return answer(await guard.label(item, body.label, by=by))  # type: ignore[arg-type]
 
 
 def _add_tracing(app: FastAPI, guard: Guard) -> None:
     @app.get("/v1/items/{item}/blast-radius")
-    async def blast_radius(item: str, history: bool = False) -> Response:
+    async def blast_radius(item: str, _: Reviewer, history: bool = False) -> Response:
         """What the item reached: items, agents and decisions."""
         return answer(await asyncio.to_thread(lambda: guard.graph.blast_radius(item, history=history)))
 
     @app.get("/v1/items/{item}/lineage")
-    async def lineage(item: str) -> Response:
+    async def lineage(item: str, _: Reviewer) -> Response:
         """What the item came from."""
         return answer(await asyncio.to_thread(guard.graph.lineage, item))
 
     @app.get("/v1/agents/{agent}/contacts")
-    async def contacts(agent: str, since: float | None = None, until: float | None = None) -> Response:
+    async def contacts(agent: str, _: Reviewer, since: float | None = None, until: float | None = None) -> Response:
         """Whom an agent read and who read it."""
         return answer(await asyncio.to_thread(guard.graph.contacts, agent, since, until))
 
     @app.get("/v1/ledger/verify")
-    async def verify() -> Response:
+    async def verify(_: Reviewer) -> Response:
         """Whether the chain holds."""
         return answer(await asyncio.to_thread(guard.ledger.verify))
 
 
 def _add_repairs(app: FastAPI, guard: Guard) -> None:
     @app.post("/v1/repairs/plan")
-    async def plan(body: PlanBody) -> Response:
+    async def plan(body: PlanBody, caller: Reviewer) -> Response:
         """What a repair would do and cost; nothing is changed."""
-        return answer(await guard.plan(body.item, make_repair(body.repair, body.options), reason=body.reason))
+        made = await guard.plan(body.item, make_repair(body.repair, body.options), reason=body.reason)
+        noted = {PLANNED: plan_digest(made), "by": caller.name}
+        await asyncio.to_thread(guard.ledger.append, [Draft(EventKind.NOTED, made.id, body=noted)])
+        return answer(made)
 
     @app.post("/v1/repairs/apply")
-    async def apply(body: RepairPlan) -> Response:
-        """Do what a plan says, as a whole."""
+    async def apply(body: RepairPlan, _: Reviewer) -> Response:
+        """Do what a plan says, as a whole; it must be one that this server made, unaltered."""
+        await asyncio.to_thread(_require_own, body, guard)
         return answer(await guard.apply(body))
 
     @app.post("/v1/repairs/{receipt}/undo")
-    async def undo(receipt: str) -> Response:
+    async def undo(receipt: str, _: Reviewer) -> Response:
         """Put everything back as it was before a repair."""
         return answer(await guard.undo(receipt))
 
     @app.get("/v1/repairs")
-    async def receipts() -> Response:
+    async def receipts(_: Reviewer) -> Response:
         """Every repair, oldest first."""
         return answer(await guard.receipts())
+
+
+def plan_digest(plan: RepairPlan) -> str:
+    """What two plans share only when they are the same, word for word."""
+    return hashlib.sha256(orjson.dumps(plain(plan), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)).hexdigest()
+
+
+def _require_own(plan: RepairPlan, guard: Guard) -> None:
+    """``RepairRefused`` for a plan that this store did not hand out, or that was altered since."""
+    digest = plan_digest(plan)
+    for event in guard.ledger.events(subject=plan.id, kinds=(EventKind.NOTED,)):
+        if (event.body or {}).get(PLANNED) == digest:
+            return
+    raise RepairRefused(f"no plan {plan.id!r} like this was made here; ask for one with POST /v1/repairs/plan")

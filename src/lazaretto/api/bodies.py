@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,7 +31,7 @@ class Content(Body):
             return None
         try:
             return base64.b64decode(self.image, validate=True)
-        except binascii.Error:
+        except ValueError:  # not base64, or not even ASCII
             raise InputError("image", "is not base64", "Send the picture's bytes in base64") from None
 
 
@@ -79,7 +78,7 @@ class LabelBody(Body):
     """``POST /v1/items/{item}/label``."""
 
     label: str
-    by: str
+    by: Annotated[str, Field(description="Who says so; a reviewer's key signs with its own name.")] = ""
 
 
 class PlanBody(Body):

@@ -17,6 +17,7 @@ FAMILIES: tuple[str, ...] = (
     "ledger",
     "doctor",
     "serve",
+    "keys",
     "audit",
     "data",
     "learn",

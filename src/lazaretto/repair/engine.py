@@ -8,6 +8,7 @@ what it was made for, as a whole or not at all. The same holds for undoing.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -197,6 +198,10 @@ def _append(ledger: Ledger, drafts: Sequence[Draft], head: Any) -> bool:
 def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
     """``InputError`` for a plan that no repair wrote."""
     items = [step.item for step in plan.steps]
+    if not items:
+        raise InputError("plan.steps", "are none", "Plan a repair that has something to do")
+    if not all(math.isfinite(cost) for cost in plan.price.values()):
+        raise InputError("plan.price", "holds a number that is not finite", "Plan it anew")
     if len(set(items)) != len(items):
         raise InputError("plan.steps", "touch an item twice", "One step per item")
     for step in plan.steps:
@@ -204,11 +209,25 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
             raise InputError("plan.steps", f"unknown action {step.action!r}", f"Use {', '.join(ACTIONS)}")
         if not isinstance(step.detail.get("was"), Mapping):
             raise InputError("plan.steps", f"the step for {step.item} lacks the state it was made for", "Plan it anew")
+        try:
+            _state_before(step)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InputError(
+                "plan.steps", f"the state of {step.item} cannot be read ({error})", "Plan it anew"
+            ) from None
         if step.action == "cut":
             ledger.state(str(step.detail.get("parent", "")))
         new = step.detail.get("replacement", {})
         if step.action == "replace" and not (isinstance(new, Mapping) and {"id", "text", "agent"} <= set(new)):
             raise InputError("plan.steps", f"the step for {step.item} lacks its replacement", "Plan it anew")
+        if step.action == "replace" and new["agent"] != ledger.item(step.item).agent:
+            raise InputError("plan.steps", f"the replacement of {step.item} has another author", "Plan it anew")
+        if step.action == "replace" and "fields" in new:
+            try:
+                _FIELDS.validate_python(new["fields"])
+            except ValidationError as error:
+                problem = f"the new record of {step.item}: {error.errors()[0]['msg']}"
+                raise InputError("plan.steps", problem, "Plan it anew") from None
 
 
 def _with_state(step: RepairStep, ledger: Ledger) -> RepairStep:

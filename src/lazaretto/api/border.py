@@ -1,0 +1,127 @@
+"""The border of the server: what is refused before a request is read, let alone understood.
+
+Plain ASGI. A body is read here, in whole, never past its limit, never longer than its time, and never more of all
+requests together than the server may hold; only then does the application see the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any
+
+import orjson
+
+from lazaretto.api.access import Door
+from lazaretto.policy import Limits
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN_PATHS = ("/healthz",)
+"""What needs no key: a load balancer has none."""
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+BODY_SECONDS = 20.0
+"""How long a caller may take to send its request."""
+BODIES_AT_ONCE = 4
+"""Of the largest size; smaller ones share the same room."""
+
+
+def largest_body(limits: Limits) -> int:
+    """The longest request that can carry what the policy allows: a picture in base64, a text as JSON escapes it."""
+    return limits.max_image_bytes * 4 // 3 + limits.max_text_bytes * 6 + limits.max_fields_bytes + 64_000
+
+
+class Border:
+    """Hosts, keys and bodies, in this order."""
+
+    def __init__(
+        self, app: Application, door: Door, limits: Limits, *, hosts: Sequence[str] = (), body_s: float = BODY_SECONDS
+    ) -> None:
+        """``hosts``: names the server answers to; none: any. An open server answers to this machine's alone, because a
+        web page may send a browser there under a name of its own."""
+        self._app, self._door, self._body_s = app, door, body_s
+        self._hosts = frozenset(hosts) or (frozenset(LOCAL_HOSTS) if door.open else frozenset())
+        self._largest = largest_body(limits)
+        self._room = self._largest * BODIES_AT_ONCE
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await _answer(send, *refusal)
+            return
+        taken = 0
+        try:
+            body = bytearray()
+            deadline = time.monotonic() + self._body_s
+            while True:
+                message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
+                if message["type"] == "http.disconnect":
+                    return
+                part = message.get("body", b"")
+                taken += len(part)
+                self._held += len(part)
+                if taken > self._largest:
+                    await _answer(send, 413, "TooLarge", f"the body is past {self._largest:,} bytes", "body")
+                    return
+                if self._held > self._room:
+                    await _answer(send, 503, "Busy", "too many large requests at once; try again", "body")
+                    return
+                body += part
+                if not message.get("more_body", False):
+                    break
+            await self._app(scope, _replayed(bytes(body), receive), send)
+        except TimeoutError:
+            await _answer(send, 408, "TooSlow", f"the body took longer than {self._body_s:g} s", "body")
+        finally:
+            self._held -= taken
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str, str] | None:
+        host = _host(headers.get(b"host", b"").decode("latin-1"))
+        if self._hosts and host not in self._hosts:
+            return 421, "WrongHost", f"host: this server does not answer to {host!r}", "host"
+        caller = self._door.caller(headers.get(b"authorization", b"").decode("latin-1"))
+        if caller is None and scope["path"] not in OPEN_PATHS:
+            message = "authorization: missing or wrong. Send 'Authorization: Bearer KEY'"
+            return 401, "Unauthorized", message, "authorization"
+        scope.setdefault("state", {})["caller"] = caller
+        declared = headers.get(b"content-length", b"0")
+        if not declared.isdigit():
+            return 400, "InputError", "content-length: is not a number", "content-length"
+        if int(declared) > self._largest:
+            return 413, "TooLarge", f"the body is past {self._largest:,} bytes", "body"
+        return None
+
+
+def _host(header: str) -> str:
+    """The name in a Host header, without the port."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.rpartition(":")[0] if header.count(":") == 1 else header
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body as one message, then whatever comes after it."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def take() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return take
+
+
+async def _answer(send: Send, status: int, error: str, message: str, field: str) -> None:
+    body = orjson.dumps({"error": error, "message": message, "field": field})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]})
+    await send({"type": "http.response.body", "body": body})
