@@ -466,10 +466,10 @@ class Guard:
         rules = self.policy.channels[observation.channel]
         started = time.perf_counter()
         examined = await run_stages(self._slots, rules, observation, self._contexts)
-        decision = decide(observation.id, examined, rules.fail_mode, (time.perf_counter() - started) * 1000)
+        decision = decide(observation.id, examined, rules, (time.perf_counter() - started) * 1000)
         ruled = Draft(EventKind.RULED, observation.id, body=plain(decision))
         await self._in_store_thread(
-            self._record, observation, [ruled, *follow_ups(observation.id, decision)], examined.verdicts
+            self._record, observation, [ruled, *follow_ups(observation.id, decision)], decision.standing
         )
         return decision
 
@@ -527,7 +527,8 @@ class Guard:
         """After a release was undone: what was ruled on the item holds again."""
         rulings = list(self.ledger.events(subject=item, kinds=(EventKind.RULED,)))
         body = (rulings[-1].body or {}) if rulings else {}
-        verdicts = tuple(_recorded_verdict(one) for one in body.get("verdicts", ()))
+        recorded = (_recorded_verdict(one) for one in body.get("verdicts", ()))
+        verdicts = tuple(v for v in recorded if f"{v.gate}:{v.rule}" not in body.get("settled", ()))
         if verdicts:
             self._tell_learners(self.ledger.item(item), max(v.ruling for v in verdicts), verdicts)
         elif body.get("rule", "").startswith(BY_PERSON):

@@ -18,7 +18,16 @@ from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import orjson
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 
 from lazaretto.errors import PolicyError
@@ -37,10 +46,67 @@ RulingWord = Annotated[Ruling, BeforeValidator(_ruling)]
 Share = Annotated[float, Field(ge=0, le=1)]
 """A number from 0 to 1."""
 
+
+def _ordered(band: tuple[float, float]) -> tuple[float, float]:
+    if band[0] > band[1]:
+        raise ValueError("two numbers from 0 to 1, the smaller one first")
+    return band
+
+
+Band = Annotated[tuple[Share, Share], AfterValidator(_ordered)]
+"""From one number to another, both from 0 to 1."""
+
+_TABLE, _PLAIN = "(table)", "(plain)"
+"""How pydantic marks which form of a setting it read; never part of a key that people see."""
+
+
+def _form(value: Any) -> str:
+    return _TABLE if isinstance(value, Mapping) or dataclasses.is_dataclass(value) else _PLAIN
+
+
 BEFORE_TURN = frozenset({"foresight"})
 """Gates that look at agents before they speak; they have settings, but stand in no channel's stages."""
 
 Settings = TypeVar("Settings")
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Which items a stage is for; everything that is given must hold."""
+
+    __pydantic_config__ = CLOSED
+    gray: bool = False
+    """Only what the gates so far leave gray: see ``ChannelPolicy.gray``."""
+    risk: Band | None = None
+    """Only what the gates so far give a highest risk inside this band."""
+    sources: tuple[SourceClass, ...] = ()
+    """Only items of these source classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Gates that run at the same time, and which items they are for. A plain list of gates is for all items."""
+
+    __pydantic_config__ = CLOSED
+    gates: Annotated[tuple[str, ...], Field(min_length=1)]
+    when: Annotated[
+        Annotated[Literal["always", "gray"], Tag(_PLAIN)] | Annotated[When, Tag(_TABLE)], Discriminator(_form)
+    ] = "always"
+    clears: bool = True
+    """Whether these gates, asked because an item was gray, may clear it by all finding nothing."""
+
+    @classmethod
+    def of(cls, given: Stage | tuple[str, ...]) -> Stage:
+        """The stage that a policy means."""
+        return given if isinstance(given, Stage) else cls(given)
+
+    @property
+    def condition(self) -> When:
+        """``when``, spelled out."""
+        return self.when if isinstance(self.when, When) else When(gray=self.when == "gray")
+
+
+AnyStage = Annotated[Annotated[Stage, Tag(_TABLE)] | Annotated[tuple[str, ...], Tag(_PLAIN)], Discriminator(_form)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +115,15 @@ class ChannelPolicy:
 
     __pydantic_config__ = CLOSED
     stages: Annotated[
-        tuple[tuple[str, ...], ...],
-        Field(description="Gates in order. A stage is a list of gates that run at the same time."),
+        tuple[AnyStage, ...],
+        Field(
+            description="Gates in order. A stage is a list of gates that run at the same time, or a table with "
+            "`gates`, `when` and `clears`."
+        ),
     ] = (("structure",), ("blocklist",))
+    gray: Annotated[
+        Band, Field(description="Risk of an allowed item that is gray all the same; `review` and `warn` always are.")
+    ] = (0.3, 0.7)
     run_all: Annotated[bool, Field(description="Run later stages even when an earlier one has already blocked.")] = (
         False
     )
@@ -187,7 +259,7 @@ class Policy:
         """Every gate a stage names, with the key that names it."""
         for channel in Channel:
             for number, stage in enumerate(self.channels[channel].stages):
-                for name in stage:
+                for name in Stage.of(stage).gates:
                     yield name, f"channels.{channel.value}.stages[{number}]"
 
     def require_gates(self, known: Iterable[str], file: str = "policy") -> None:
@@ -220,7 +292,7 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 
 def _policy_error(model: type, table: Mapping[str, Any], error: ValidationError, key: str, file: str) -> PolicyError:
     first = error.errors(include_url=False)[0]
-    path, found = first["loc"], first["input"]
+    path, found = tuple(part for part in first["loc"] if part not in (_TABLE, _PLAIN)), first["input"]
     dotted = ".".join([key] * bool(key) + [str(part) for part in path]).replace(".[", "[")
     if first["type"] == "unexpected_keyword_argument":
         names = [f.name for f in dataclasses.fields(_owner(model, path[:-1]))]
@@ -232,10 +304,12 @@ def _policy_error(model: type, table: Mapping[str, Any], error: ValidationError,
     return PolicyError(dotted or "(file)", original, allowed, file)
 
 
-def _owner(model: type, path: tuple[int | str, ...]) -> Any:
+def _owner(model: Any, path: tuple[int | str, ...]) -> Any:
     """The dataclass that a path leads to."""
     for part in path:
-        model = get_type_hints(model)[str(part)]
+        model = get_type_hints(model)[part] if isinstance(part, str) else get_args(model)[0]
+        if get_origin(model) in (Union, UnionType):  # of the forms a setting may have, the table has keys
+            model = next(form for form in get_args(model) if dataclasses.is_dataclass(form))
     return model
 
 

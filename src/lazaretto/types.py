@@ -188,7 +188,7 @@ class RunStatus(StrEnum):
     """What became of a gate that the policy asked for."""
 
     RAN = "ran"
-    SKIPPED = "skipped"  # an earlier gate had already settled the matter
+    SKIPPED = "skipped"  # what earlier gates said made it needless, or its stage is not for such items
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     OVER_BUDGET = "over_budget"
@@ -220,6 +220,8 @@ class Decision:
     runs: tuple[GateRun, ...] = ()
     cost: Cost = Cost()
     replacement: str | None = None
+    settled: tuple[str, ...] = ()
+    """``gate:rule`` of the gray verdicts that a later stage was asked about and cleared, by the decision's rule."""
 
     @property
     def allowed(self) -> bool:
@@ -230,6 +232,11 @@ class Decision:
     def complete(self) -> bool:
         """Whether every gate the policy required really ran (or was rightly skipped)."""
         return all(r.status in (RunStatus.RAN, RunStatus.SKIPPED) for r in self.runs)
+
+    @property
+    def standing(self) -> tuple[Verdict, ...]:
+        """The verdicts that count: all but those that a later stage cleared."""
+        return tuple(v for v in self.verdicts if f"{v.gate}:{v.rule}" not in self.settled)
 
     @property
     def reasons(self) -> tuple[str, ...]:

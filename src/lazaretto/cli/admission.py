@@ -15,7 +15,7 @@ from lazaretto.cli.context import CommandContext
 from lazaretto.gates.content.casebook import Admit
 from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.records import Case
-from lazaretto.policy import Policy
+from lazaretto.policy import Policy, Stage
 from lazaretto.types import Channel, Ruling, SourceClass
 
 CURATOR = "case-curator"
@@ -47,7 +47,8 @@ def guard_admission(context: CommandContext, *, enabled: bool = True) -> Iterato
 def with_memory_gate(policy: Policy) -> Policy:
     """The policy with the memory gate on the memory channel, and time to load it."""
     memory = policy.channels.memory
-    stages = memory.stages if any("memory" in stage for stage in memory.stages) else (*memory.stages, ("memory",))
+    named = any("memory" in Stage.of(stage).gates for stage in memory.stages)
+    stages = memory.stages if named else (*memory.stages, ("memory",))
     memory = replace(
         memory, stages=stages, timeout_s=max(memory.timeout_s, LOADING_S), budget_s=max(memory.budget_s, LOADING_S)
     )

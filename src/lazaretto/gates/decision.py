@@ -1,26 +1,31 @@
-"""From what the gates said to what to do: the strictest ruling wins, and a gate that did not answer counts."""
+"""From what the gates said to what to do: the strictest ruling wins, and a gate that did not answer counts.
+
+What a cheap gate left gray, a later one that was asked about it may clear; the decision says which rule cleared it.
+"""
 
 from __future__ import annotations
 
+from lazaretto.gates.cascade import ANSWERED, cleared
 from lazaretto.gates.runner import Examination
-from lazaretto.types import Cost, Decision, Ruling, RunStatus
+from lazaretto.policy import ChannelPolicy
+from lazaretto.types import Cost, Decision, Ruling
 
-_ANSWERED = (RunStatus.RAN, RunStatus.SKIPPED)
 
-
-def decide(item: str, examined: Examination, fail_mode: Ruling, ms: float) -> Decision:
+def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -> Decision:
     """The decision about one item. The time is what passed on the clock, because gates run side by side."""
-    verdicts, runs = examined.verdicts, examined.runs
-    unanswered = [run for run in runs if run.status not in _ANSWERED]
-    strictest = max(verdicts, key=lambda v: (v.ruling, v.risk), default=None)
+    runs = examined.runs
+    settled = cleared(examined.verdicts, runs, examined.settling, policy)
+    verdicts = tuple(v for v in examined.verdicts if v not in settled)
+    unanswered = [run for run in runs if run.status not in ANSWERED]
+    strictest = max(verdicts, key=lambda v: (v.ruling, v.gate in examined.settling, v.risk), default=None)
     ruling = strictest.ruling if strictest else Ruling.ALLOW
     rule = f"{strictest.gate}:{strictest.rule}" if strictest else "policy:no_gates"
     low = max((v.interval[0] for v in verdicts), default=0.0)
     high = max((v.interval[1] for v in verdicts), default=1.0)
     if unanswered:
         high = 1.0  # nobody knows what the missing gate would have found
-        if fail_mode > ruling or strictest is None:
-            ruling = max(ruling, fail_mode)
+        if policy.fail_mode > ruling or strictest is None:
+            ruling = max(ruling, policy.fail_mode)
             rule = f"fail:{unanswered[0].gate}:{unanswered[0].status.value}"
     return Decision(
         item=item,
@@ -28,8 +33,9 @@ def decide(item: str, examined: Examination, fail_mode: Ruling, ms: float) -> De
         risk=max((v.risk for v in verdicts), default=0.5),
         interval=(low, high),
         rule=rule,
-        verdicts=verdicts,
+        verdicts=examined.verdicts,
         runs=runs,
-        cost=Cost(ms, sum(v.cost.tokens for v in verdicts), sum(v.cost.calls for v in verdicts)),
+        cost=Cost(ms, sum(v.cost.tokens for v in examined.verdicts), sum(v.cost.calls for v in examined.verdicts)),
         replacement=next((v.replacement for v in verdicts if v.ruling is ruling and v.replacement is not None), None),
+        settled=tuple(f"{v.gate}:{v.rule}" for v in settled),
     )

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 
 import orjson
 
+from lazaretto.gates.cascade import settles, why_not_needed
 from lazaretto.gates.protocol import Budget, Gate, GateContext
-from lazaretto.policy import ChannelPolicy
+from lazaretto.policy import ChannelPolicy, Stage
 from lazaretto.types import Channel, Cost, Evidence, GateRun, Observation, Ruling, RunStatus, Verdict, plain
 
 MAX_STUCK_THREADS = 4
@@ -108,6 +109,8 @@ class Examination:
 
     verdicts: tuple[Verdict, ...]
     runs: tuple[GateRun, ...]
+    settling: frozenset[str] = frozenset()
+    """Gates that were asked because others left the item gray, and may clear it."""
 
 
 async def run_stages(
@@ -117,15 +120,19 @@ async def run_stages(
     deadline = time.monotonic() + policy.budget_s
     verdicts: list[Verdict] = []
     runs: list[GateRun] = []
-    for stage in policy.stages:
-        settled = any(v.ruling is Ruling.BLOCK for v in verdicts) and not policy.run_all
+    settling: set[str] = set()
+    for stage in map(Stage.of, policy.stages):
         spent = sum(v.cost.tokens for v in verdicts)
         tokens = policy.budget_tokens - spent if policy.budget_tokens else None
-        if settled:
-            runs += [GateRun(name, RunStatus.SKIPPED, detail="an earlier gate blocked") for name in stage]
+        spared = why_not_needed(stage, policy, observation, verdicts, runs)
+        if spared:
+            runs += [GateRun(name, RunStatus.SKIPPED, detail=spared) for name in stage.gates]
             continue
+        if settles(stage):
+            settling.update(stage.gates)
         if time.monotonic() >= deadline or (tokens is not None and tokens <= 0):
-            runs += [GateRun(name, RunStatus.OVER_BUDGET, detail="the decision's budget is spent") for name in stage]
+            spent_up = "the decision's budget is spent"
+            runs += [GateRun(name, RunStatus.OVER_BUDGET, detail=spent_up) for name in stage.gates]
             continue
         earlier = tuple(verdicts)
         answers = await asyncio.gather(
@@ -136,12 +143,12 @@ async def run_stages(
                     replace(contexts[name], earlier=earlier, budget=Budget(deadline, tokens)),
                     policy.timeout_s,
                 )
-                for name in stage
+                for name in stage.gates
             )
         )
         verdicts += [verdict for verdict, _ in answers if verdict is not None]
         runs += [run for _, run in answers]
-    return Examination(tuple(verdicts), tuple(runs))
+    return Examination(tuple(verdicts), tuple(runs), frozenset(settling))
 
 
 async def _run_gate(

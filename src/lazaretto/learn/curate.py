@@ -36,7 +36,8 @@ class FailedCase:
 
     content: Content
     truth: Label
-    ruled: Label
+    ruled: str
+    """safe, unsafe or undecided."""
     report: Mapping[str, Any]
     source: str = "curated"
     """``curated`` from a labelled batch, ``appeal`` or ``review`` from a person."""
@@ -53,8 +54,8 @@ def failures(reports: Iterable[Mapping[str, Any]], truths: Mapping[str, Labelled
         known = truths.get(str(line["id"]))
         if known is None:
             continue
-        ruled = Label(line["label"])
-        if ruled is not known.truth or line.get("rule") == "undecided":
+        ruled = "undecided" if line.get("rule") == "undecided" else Label(line["label"]).value
+        if ruled != known.truth.value:
             wrong.append(FailedCase(known.content, known.truth, ruled, line.get("report") or {}))
     return wrong
 
@@ -73,7 +74,7 @@ async def extract_lesson(failed: FailedCase) -> Case:
             cues.append(f"like: {precedent['summary'][:_CUE_CHARS]}")
     opening = " ".join((failed.content.text or failed.content.description).split())[:_CUE_CHARS]
     rule = failed.report.get("rule", "nobody")
-    summary = f"Ruled {failed.ruled.value} by {rule}, but {failed.truth.value}: {opening}"
+    summary = f"Ruled {failed.ruled} by {rule}, but {failed.truth.value}: {opening}"
     hazards = tuple(h for h in failed.report.get("taxonomy", ()) if h in prompts.HAZARDS)
     return Case(
         failed.truth,
@@ -102,7 +103,7 @@ class ChatCurator:
         )
         file = prompts.content_file(prepared, quoter, 8_000)
         debate = quoter.block("debate", log or "no debate was recorded")
-        instructions = prompts.curator_instructions(failed.truth.value, failed.ruled.value)
+        instructions = prompts.curator_instructions(failed.truth.value, failed.ruled)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{debate}\n\n{instructions}"))
         answer = (await self.role_model.ask(asked, parsing.CuratorAnswer)).answer
         plain = await extract_lesson(failed)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 
 import orjson
+import pytest
+import typer
+from typer.testing import CliRunner
 
+from lazaretto.cli import audit
+from lazaretto.gates.content.batch import verdict_line
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.panel import Panel
@@ -69,6 +76,31 @@ async def test_the_report_holds_everything_a_person_needs(
     assert report["cost"]["calls"] == 6 and {c["role"] for c in report["cost"]["by_role"]} >= {"strict", "arbiter"}
     kinds = {e.kind for e in evidence_of(transcript)}
     assert {"measure", "span", "precedent"} <= kinds
+
+
+async def test_what_nobody_decided_is_never_called_safe(
+    scripted_panel: Callable[..., Panel], speech: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = {
+        **{(r, n): speech.debater("x", 0.1) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2)},
+        (Role.ARBITER, 0): "mumbling",
+    }
+    panel = scripted_panel(lines)
+    transcript = await hold_debate(panel, Content("item", "x"))
+    assert transcript.finding.label is Label.SAFE, "the stand-in, which nobody may see"
+    report = report_data(transcript)
+    assert (report["label"], verdict_line("item", transcript)["label"]) == ("undecided", "undecided")
+    badge = re.search(r"class='badge (\w+)'>(\w+)<", page(report))
+    assert badge is not None and badge.groups() == ("undecided", "undecided")
+    assert markdown(report).startswith("# Audit of `item`: UNDECIDED")
+    monkeypatch.setattr(audit, "_panel", lambda *_: panel)
+    application = typer.Typer()
+    audit.register(application)
+    store = ["--text", "x", "--store", f"sqlite:///{tmp_path / 'store.db'}"]
+    shown = await asyncio.to_thread(CliRunner().invoke, application, store)
+    assert (shown.exit_code, shown.stdout.split()[0]) == (1, "UNDECIDED")
+    told = await asyncio.to_thread(CliRunner().invoke, application, [*store, "--json"])
+    assert (told.exit_code, orjson.loads(told.stdout)["label"]) == (1, "undecided")
 
 
 def test_trajectories_are_drawn_where_the_scores_are() -> None:

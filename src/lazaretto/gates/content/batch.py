@@ -124,7 +124,7 @@ def _hold(file: BinaryIO, path: Path) -> None:
 def verdict_line(item: str, outcome: Transcript | InputError) -> dict[str, Any]:
     """One output line. What cannot even be read is undecided, and never called safe."""
     if isinstance(outcome, InputError):
-        body: dict[str, Any] = {"id": item, "label": Label.UNSAFE.value, "risk": 0.5, "rule": UNDECIDED}
+        body: dict[str, Any] = {"id": item, "label": UNDECIDED, "risk": 0.5, "rule": UNDECIDED}
         return {**body, "report": {"undecided": str(outcome), "faults": [str(outcome)]}, "tokens": 0, "ms": 0.0}
     report = report_data(outcome)
     return {

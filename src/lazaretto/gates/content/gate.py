@@ -83,7 +83,8 @@ def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
     if finding.undecided:
         ruling = settings.undecided
     elif finding.label is Label.UNSAFE:
-        ruling = settings.unsafe
+        near = finding.risk < settings.review_below  # too near to the bar to block on it
+        ruling = min(settings.unsafe, Ruling.REVIEW) if near else settings.unsafe
     else:
         ruling = Ruling.WARN if finding.risk >= settings.warn_above else Ruling.ALLOW
     return Verdict(

@@ -27,7 +27,7 @@ def page(report: Mapping[str, Any]) -> str:
     """The report as one HTML file: no script, no outside resource, everything from the content escaped."""
     e = html.escape
     low, high = report["interval"]
-    badge = "undecided" if report["undecided"] else report["label"]
+    badge = report["label"]
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
         "content='width=device-width'>",

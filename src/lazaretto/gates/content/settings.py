@@ -43,6 +43,9 @@ class ContentSettings:
     adaptive: Annotated[bool, Field(description="Stop early when nothing can change any more.")] = False
     precedents: Annotated[int, Field(ge=0, le=20, description="Cases the Supporter brings.")] = 3
     unsafe: Annotated[RulingWord, Field(description="Ruling for what is found unsafe.")] = Ruling.BLOCK
+    review_below: Annotated[Share, Field(description="Risk below which an unsafe finding goes to review instead.")] = (
+        0.7
+    )
     undecided: Annotated[RulingWord, Field(description="Ruling when no usable verdict came.")] = Ruling.REVIEW
     warn_above: Annotated[Share, Field(description="Risk from which a safe finding still warns.")] = 0.4
     risk_first: Annotated[

@@ -1,0 +1,39 @@
+"""Write the generated tables of docs/policy.md anew: ``python tools/policy_tables.py`` after changing a setting."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from lazaretto.gates.blocklist import BlocklistSettings
+from lazaretto.gates.content.settings import ContentSettings
+from lazaretto.gates.memory.gate import MemorySettings
+from lazaretto.gates.structure import StructureSettings
+from lazaretto.policy import Policy, markdown_table
+
+PAGE = Path(__file__).parents[1] / "docs" / "policy.md"
+TABLE = re.compile(r"\| key \| default \|.*?\n(?:\|.*\n)+")
+MODELS: dict[str, type] = {
+    "": Policy,
+    "gates.structure.": StructureSettings,
+    "gates.blocklist.": BlocklistSettings,
+    "gates.memory.": MemorySettings,
+    "gates.content.": ContentSettings,
+}
+
+
+def main() -> None:
+    """Each table is known by the key in its first row."""
+    tables = [markdown_table(model, prefix) for prefix, model in MODELS.items()]
+    by_opening = {_opening(table): table for table in tables}
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(TABLE.sub(lambda m: by_opening.get(_opening(m[0]), m[0]), page), encoding="utf-8")
+
+
+def _opening(table: str) -> str:
+    key = table.splitlines()[2].split("`")[1]
+    return key.rpartition(".")[0] if key.startswith("gates.") else ""
+
+
+if __name__ == "__main__":
+    main()
