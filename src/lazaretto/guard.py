@@ -27,6 +27,7 @@ from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
 from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
 from lazaretto.ingest.reading_log import ReadingLog
+from lazaretto.learn.lessons import LABELS, SCREENED, ContactQueue, Lessons
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Policy, read_settings
@@ -62,7 +63,6 @@ T = TypeVar("T")
 BY_PERSON = "person:"
 """How the rule of a ruling begins that a person made."""
 MAX_REASON = 10_000
-LABELS = {"harmful": Ruling.BLOCK, "benign": Ruling.ALLOW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,8 @@ class Guard:
         }
         gates_by_name: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
         self._learners = {name: gate for name, gate in gates_by_name.items() if isinstance(gate, Learner)}
+        self._lessons = Lessons(ledger, self._tell_learners)
+        self._contacts = ContactQueue(ledger, self._readers)
         self._reading_log = ReadingLog(ledger, messages=self.policy.influence.messages)
         self._store_threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
         self._sync_worker: Worker | None = None
@@ -338,9 +340,7 @@ class Guard:
 
         def work() -> Receipt:
             receipt = engine.apply(plan, self.ledger, self.policy.repair)
-            for step in plan.steps:
-                if step.action == "show":
-                    self._tell_learners(self.ledger.item(step.item), Ruling.ALLOW)
+            self._lessons.catch_up()
             return receipt
 
         return await self._in_store_thread(work)
@@ -367,9 +367,7 @@ class Guard:
 
         def work() -> Receipt:
             receipt = engine.undo(check_name(receipt_id, "receipt", printable=True), self.ledger)
-            for step in receipt.plan.steps:
-                if step.action == "show":
-                    self._restore_lesson(step.item)
+            self._lessons.catch_up()
             return receipt
 
         return await self._in_store_thread(work)
@@ -381,6 +379,19 @@ class Guard:
     async def receipts(self) -> tuple[Receipt, ...]:
         """Every repair of this namespace, oldest first."""
         return await self._in_store_thread(engine.receipts, self.ledger)
+
+    # who should be looked at first
+
+    async def contacts_to_screen(self) -> tuple[str, ...]:
+        """Agents that held or read what was found since they were last screened, the newest exposure first."""
+        return await self._in_store_thread(self._contacts.due)
+
+    async def note_screened(self, agents: Sequence[str]) -> None:
+        """Record that agents were looked at: they leave the queue until they meet something that is found."""
+        names = [check_name(agent, "agents", printable=True) for agent in agents]
+        if names:
+            body = {"what": SCREENED, "agents": names}
+            await self._in_store_thread(self.ledger.append, [Draft(EventKind.NOTED, SCREENED, body=body)])
 
     # waiting for a call, and closing
 
@@ -458,6 +469,8 @@ class Guard:
         """
         self._require_open()  # before the gates are troubled
         observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
+        if not self._lessons.current:
+            await self._in_store_thread(self._lessons.catch_up)
         if observation.parents:
             await self._in_store_thread(self._require_known, observation.parents, "parents")
         if raw.image is not None:
@@ -512,8 +525,13 @@ class Guard:
         elif not (state.visible or state.erased or state.superseded_by):
             drafts.append(Draft(EventKind.RELEASED, item, body={"by": by}))
         event = self.ledger.append(drafts)[0]
-        self._tell_learners(self.ledger.item(item), ruling)
+        self._lessons.catch_up()
         return event
+
+    def _readers(self, item: str) -> tuple[str, ...]:
+        """Who wrote an item, and who read it or something made from it."""
+        reached = self.graph.blast_radius(item, history=True).agents
+        return tuple(dict.fromkeys((self.ledger.item(item).agent, *(one.id for one in reached))))
 
     def _tell_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
         """Tell the gates that learn what became of an item. One that fails at it is logged, no more."""
@@ -523,27 +541,9 @@ class Guard:
             except Exception:
                 log.exception("gate %r failed to learn about %s", name, observation.id)
 
-    def _restore_lesson(self, item: str) -> None:
-        """After a release was undone: what was ruled on the item holds again."""
-        rulings = list(self.ledger.events(subject=item, kinds=(EventKind.RULED,)))
-        body = (rulings[-1].body or {}) if rulings else {}
-        recorded = (_recorded_verdict(one) for one in body.get("verdicts", ()))
-        verdicts = tuple(v for v in recorded if f"{v.gate}:{v.rule}" not in body.get("settled", ()))
-        if verdicts:
-            self._tell_learners(self.ledger.item(item), max(v.ruling for v in verdicts), verdicts)
-        elif body.get("rule", "").startswith(BY_PERSON):
-            self._tell_learners(self.ledger.item(item), Ruling.from_label(body["ruling"]))
-
 
 def _channel_for(text: str | bytes, image: bytes | None) -> Channel:
     return Channel.IMAGE if image is not None and not text else Channel.MESSAGE
-
-
-def _recorded_verdict(body: Mapping[str, Any]) -> Verdict:
-    """As much of a recorded verdict as learners look at."""
-    low, high = body["interval"]
-    ruling = Ruling.from_label(body["ruling"])
-    return Verdict(body["gate"], body["subject"], ruling, body["risk"], (low, high), body["rule"])
 
 
 def _make_slot(name: str, ready: Mapping[str, Gate], policy: Policy, file: str) -> GateSlot:

@@ -88,6 +88,8 @@ class SyncGuard:
     undo = _waited(Guard.undo)
     release = _waited(Guard.release)
     receipts = _waited(Guard.receipts)
+    contacts_to_screen = _waited(Guard.contacts_to_screen)
+    note_screened = _waited(Guard.note_screened)
 
     def rehearse_with(
         self, calibration: MonitorCalibration | str | Path, embedder: TextEmbedder, personas: Sequence[Persona]

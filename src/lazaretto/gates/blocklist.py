@@ -1,7 +1,8 @@
 """The block list: what was once ruled harmful is caught again at once, also when re-encoded or trivially edited.
 
 An item is known by up to five fingerprints, each one indexed look-up in the ledger, so the price does not grow with
-the list. It is fed by the guard's rulings and by people's labels; a benign label or a release takes an item off.
+the list. It is fed by the guard's rulings, by repairs and by people's labels; a benign label, a release or an undone
+repair takes an item off.
 
 Whole texts are compared, never parts of them: a context from which the poison was removed is another text, and passes.
 """
@@ -12,7 +13,7 @@ import hashlib
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from PIL.Image import Image
@@ -21,7 +22,7 @@ from pydantic import Field
 from lazaretto.errors import UnreadablePicture
 from lazaretto.gates.normalization import fold
 from lazaretto.gates.picture_hash import PerceptualHash, pixel_digest
-from lazaretto.gates.protocol import GateContext
+from lazaretto.gates.protocol import REPAIR, UNDONE, GateContext
 from lazaretto.ledger import Fingerprint
 from lazaretto.pictures import first_frame
 from lazaretto.policy import CLOSED, RulingWord, read_settings
@@ -32,6 +33,8 @@ KIND = "blocklist"
 EXACT, FOLDED, FILE, PIXELS, LOOK = "text", "text_folded", "file", "pixels", "look"
 CLEARED = Ruling.ALLOW.label
 """Mark of what a person released: it stops the search, so that a mere likeness does not flag it again."""
+SWEEP = "sweep"
+"""The repair that takes a picture out wherever it stands."""
 SLICES = 6
 KEPT = 2
 Key = tuple[str, str]
@@ -59,6 +62,14 @@ class BlocklistSettings:
     colour_gap: Annotated[
         int, Field(ge=0, le=255, description="Largest difference in a 4 x 4 grid of mean colours, on a scale to 255.")
     ] = 20
+    min_made: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Shortest folded text by which something a repair took out only because of what it was made "
+            "from is known again; shorter ones are said by anybody.",
+        ),
+    ] = 40
     form_gates: Annotated[
         tuple[str, ...],
         Field(description="Gates that judge form: what only they condemned is listed by its exact bytes alone."),
@@ -107,7 +118,11 @@ class BlocklistGate:
         )
 
     def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
-        """List what was quarantined or blocked; clear what a person released or called benign."""
+        """List what was quarantined, blocked or repaired; clear what a person released or called benign."""
+        repair = next((v for v in context.earlier if v.gate == REPAIR), None)
+        if repair is not None:
+            self._learn_repair(observation, repair, context)
+            return
         news = bool(context.earlier)  # a ruling on a fresh item, not a person's word about an old one
         if ruling <= Ruling.WARN:
             if not news:
@@ -121,6 +136,21 @@ class BlocklistGate:
         if condemning and condemning <= {*self.settings.form_gates, self.name}:
             keys = [key for key in keys if key[0] in (EXACT, FILE)]
         self._mark(keys, observation.id, ruling, context)
+
+    def _learn_repair(self, observation: Observation, repair: Verdict, context: GateContext) -> None:
+        """List what a repair took out, for the ruling it carries; forget it when the repair was undone."""
+        if repair.rule == UNDONE:
+            context.ledger.forget_known(observation.id)
+            return
+        made = repair.ruling < Ruling.QUARANTINE
+        if made and observation.image is None and len(fold(observation.text)) < self.settings.min_made:
+            return
+        keys = self._keys(observation, context)
+        if repair.rule == SWEEP and observation.image and observation.text:
+            keys += self._keys(
+                replace(observation, text=""), context
+            )  # it takes the picture, whatever stands beside it
+        self._mark(keys, observation.id, repair.ruling, context)
 
     def _keys(self, observation: Observation, context: GateContext) -> list[Key]:
         """What an item is listed under: text and picture of one item as a pair, for either may be harmless."""

@@ -58,12 +58,21 @@ class Gate(Protocol):
         ...
 
 
+REPAIR = "repair"
+"""The gate's name in the one verdict a learner gets when a repair, not a gate, found an item; its rule names which."""
+UNDONE = "undone"
+"""The rule of that verdict when the repair was taken back: forget what it taught."""
+
+
 @runtime_checkable
 class Learner(Protocol):
-    """A gate that wants to hear what became of an item: rulings, people's labels, releases."""
+    """A gate that wants to hear what became of an item: rulings, people's labels, repairs, releases."""
 
     def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
-        """``ruling`` is final for now: the guard's decision, or a person's."""
+        """``ruling`` is final for now: the guard's decision, a repair's or a person's.
+
+        ``context.earlier`` says who found it: the gates' verdicts, one of ``REPAIR``, or none when a person spoke.
+        """
         ...
 
 

@@ -1,0 +1,159 @@
+"""What people and repairs decided reaches the gates that learn, whatever happens in between.
+
+Lessons are read from the ledger, in order, and how far they were read is kept beside the fingerprints they made: a
+process that dies between a repair and its lesson leaves the lesson to whoever opens the store next. Learning the same
+lesson twice does no harm.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lazaretto.gates.protocol import REPAIR, UNDONE
+from lazaretto.ledger import Ledger
+from lazaretto.types import Event, EventKind, Observation, Ruling, Verdict
+
+LABELS = {"harmful": Ruling.BLOCK, "benign": Ruling.ALLOW}
+"""What a person's label means as a ruling."""
+UNDIRECTED = frozenset({"rollback"})
+"""Repairs that take away what is new, not what was found: they say nothing about an item."""
+Tell = Callable[[Observation, Ruling, tuple[Verdict, ...]], None]
+"""Tells every gate that learns what became of an item; verdicts say who found it."""
+_KINDS = (EventKind.LABELLED, EventKind.REPAIRED, EventKind.UNDONE)
+_READ, _BOOK = ("lessons", "read"), "lessons"
+_RENEW_AFTER = 1_000
+"""Events past the last lesson after which the place is noted anew, so that opening a long ledger stays quick."""
+
+
+class Lessons:
+    """Follows one ledger and tells the learners. Safe to share between threads and processes."""
+
+    def __init__(self, ledger: Ledger, tell: Tell) -> None:
+        self._ledger, self._tell = ledger, tell
+        self._lock = threading.Lock()
+        self.current = False
+        """Whether what other processes left untold was told; later ones tell what they decide themselves."""
+
+    def catch_up(self) -> None:
+        """Tell everything that was decided since lessons were last told."""
+        with self._lock:
+            kept = self._ledger.find_known(_READ[0], [_READ[1]])
+            start = int(kept[0].label) if kept else 0
+            end = self._ledger.head().seq
+            told = start
+            for event in self._ledger.events(after=start, kinds=_KINDS):
+                self._teach(event)
+                told = event.seq
+            if told > start or end > start + _RENEW_AFTER:
+                self._ledger.mark_known([_READ], _BOOK, str(max(told, end)))
+            self.current = True
+
+    def _teach(self, event: Event) -> None:
+        body = event.body
+        if body is None:  # erased: there is nothing left to teach
+            return
+        if event.kind is EventKind.LABELLED:
+            ruling = LABELS.get(str(body.get("label")))
+            if ruling is not None:
+                self._tell(self._ledger.item(event.subject), ruling, ())
+        elif event.kind is EventKind.REPAIRED:
+            for item, ruling, why in repair_lessons(body):
+                self._tell(self._ledger.item(item), ruling, why)
+        else:
+            self._take_back(event.subject)
+
+    def _take_back(self, receipt: str) -> None:
+        """A repair was undone: what it taught is forgotten, and what was ruled before holds again."""
+        for event in self._ledger.events(subject=receipt, kinds=(EventKind.REPAIRED,)):
+            for item, _, _ in repair_lessons(event.body or {}):
+                observation = self._ledger.item(item)
+                self._tell(observation, Ruling.ALLOW, (repair_verdict(item, Ruling.ALLOW, UNDONE),))
+                self._restore(observation)
+
+    def _restore(self, observation: Observation) -> None:
+        rulings = list(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,)))
+        body = (rulings[-1].body or {}) if rulings else {}
+        recorded = (recorded_verdict(one) for one in body.get("verdicts", ()))
+        verdicts = tuple(v for v in recorded if f"{v.gate}:{v.rule}" not in body.get("settled", ()))
+        if verdicts:
+            self._tell(observation, max(v.ruling for v in verdicts), verdicts)
+        elif body and Ruling.from_label(body["ruling"]) is Ruling.BLOCK:  # a person's word has no verdicts
+            self._tell(observation, Ruling.BLOCK, ())
+
+
+def repair_lessons(receipt: Mapping[str, Any]) -> Iterator[tuple[str, Ruling, tuple[Verdict, ...]]]:
+    """What a receipt says about the items it touched.
+
+    What it started from and removed copies are condemned; what was only made from it is to be looked at when it comes
+    again; what was shown is cleared.
+    """
+    plan = receipt.get("plan") or {}
+    repair, origin = str(plan.get("repair", "")), plan.get("origin")
+    for step in plan.get("steps") or ():
+        item, action = str(step["item"]), step["action"]
+        if action == "show":
+            yield item, Ruling.ALLOW, ()
+        elif action in ("hide", "remove", "replace") and repair not in UNDIRECTED:
+            found = item == origin or action == "remove"
+            ruling = Ruling.QUARANTINE if found else Ruling.REVIEW
+            yield item, ruling, (repair_verdict(item, ruling, repair),)
+
+
+def repair_verdict(item: str, ruling: Ruling, rule: str) -> Verdict:
+    """How a repair speaks to the gates that learn: as a verdict of its own."""
+    return Verdict(REPAIR, item, ruling, 1.0 if ruling > Ruling.WARN else 0.0, (0.0, 1.0), rule)
+
+
+def recorded_verdict(body: Mapping[str, Any]) -> Verdict:
+    """As much of a recorded verdict as learners look at."""
+    low, high = body["interval"]
+    ruling = Ruling.from_label(body["ruling"])
+    return Verdict(body["gate"], body["subject"], ruling, body["risk"], (low, high), body["rule"])
+
+
+class ContactQueue:
+    """Agents that held or read what was found since they were last screened, the newest exposure first."""
+
+    def __init__(self, ledger: Ledger, readers: Callable[[str], tuple[str, ...]]) -> None:
+        """``readers`` names the agents that wrote or read an item or something made from it."""
+        self._ledger, self._readers = ledger, readers
+        self._seq: int | None = None
+        self._due: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def due(self) -> tuple[str, ...]:
+        """Whom to look at first."""
+        with self._lock:
+            if self._seq is None:
+                self._seq = max(0, self._ledger.head().seq - WINDOW)
+            for event in self._ledger.events(after=self._seq, kinds=(*_KINDS, EventKind.NOTED)):
+                self._follow(event)
+                self._seq = event.seq
+            return tuple(sorted(self._due, key=lambda agent: (-self._due[agent], agent)))
+
+    def _follow(self, event: Event) -> None:
+        body = event.body or {}
+        found: list[str] = []
+        agents: dict[str, None] = {}
+        if event.kind is EventKind.NOTED:
+            for agent in body.get("agents", ()) if body.get("what") == SCREENED else ():
+                self._due.pop(agent, None)
+        elif event.kind is EventKind.LABELLED and body.get("label") == "harmful":
+            found = [event.subject]
+        elif event.kind is EventKind.REPAIRED:
+            lessons = list(repair_lessons(body))
+            found = [item for item, ruling, _ in lessons if ruling >= Ruling.QUARANTINE]
+            if any(ruling > Ruling.WARN for _, ruling, _ in lessons):
+                agents = dict.fromkeys((body.get("plan") or {}).get("agents") or ())
+        for item in found:
+            agents.update(dict.fromkeys(self._readers(item)))
+        for agent in agents:
+            self._due[agent] = event.seq
+
+
+WINDOW = 10_000
+"""How many events a newly opened guard looks back for contacts."""
+SCREENED = "screened"
+"""What a NOTED event says that takes agents out of the queue."""
