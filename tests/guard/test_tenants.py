@@ -106,6 +106,8 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
         "undo": [*(lambda i=i: guard.undo(i) for i in ids)],
         "release": [*(lambda i=i: guard.release(i) for i in ids)],
         "receipts": [guard.receipts],
+        "contacts_to_screen": [guard.contacts_to_screen],
+        "note_screened": [lambda: guard.note_screened(["mallory"])],
     }
 
 
@@ -121,6 +123,7 @@ def test_every_public_call_is_tried(open_guard: Callable[..., Guard]) -> None:
 CALLS = (
     "check", "remember", "recall", "exchange", "report", "label", "appeal",
     "plan", "dry_run", "apply", "undo", "release", "receipts", "before_turn",
+    "contacts_to_screen", "note_screened",
 )  # fmt: skip
 
 
