@@ -40,3 +40,12 @@ def test_a_case_whose_advice_gives_orders_is_refused(run: Run, crew: Any) -> Non
     assert done["added"] == 1 and len(done["refused"]) == 1
     assert "memory:" in done["refused"][0]["reason"], "though the policy names no memory gate"
     assert run(*words, "--no-screen")["added"] == 2, "unless nobody wants it asked"
+
+
+def test_a_case_that_nobody_could_read_is_not_let_in(run: Run, crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lazaretto import plugins
+
+    monkeypatch.setitem(plugins.GATES.built_in, "memory", "lazaretto.absent:make")
+    crew.cases.write_text(json.dumps({"label": "safe", "text": "How do I prune a pear tree?", "summary": "Gardening."}))
+    done = run("data", "import", "cases", crew.cases, "--no-live", "--policy", crew.policy, "--json")
+    assert done["added"] == 0 and "nobody could read its advice: missing" in done["refused"][0]["reason"]

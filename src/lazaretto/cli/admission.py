@@ -16,9 +16,10 @@ from lazaretto.gates.content.casebook import Admit
 from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.records import Case
 from lazaretto.policy import Policy, Stage
-from lazaretto.types import Channel, Ruling, SourceClass
+from lazaretto.types import Channel, Ruling, RunStatus, SourceClass
 
 CURATOR = "case-curator"
+GATE = "memory"
 LOADING_S = 120.0
 """The first case waits until the gate's weights are loaded."""
 
@@ -37,9 +38,12 @@ def guard_admission(context: CommandContext, *, enabled: bool = True) -> Iterato
             if not advice or case in shipped:
                 return ""
             decision = guard.check(advice, agent=CURATOR, channel=Channel.MEMORY, source=SourceClass.UNTRUSTED_DOCUMENT)
-            if decision.ruling < Ruling.QUARANTINE:
-                return ""
-            return f"{decision.ruling.label} by {decision.rule}"
+            if decision.ruling >= Ruling.QUARANTINE:
+                return f"{decision.ruling.label} by {decision.rule}"
+            run = next(run for run in decision.runs if run.gate == GATE)
+            if run.status is not RunStatus.RAN:  # what was not judged is not let in
+                return f"nobody could read its advice: {run.status.value} {run.detail}".strip()
+            return ""
 
         yield admit
 
@@ -47,8 +51,8 @@ def guard_admission(context: CommandContext, *, enabled: bool = True) -> Iterato
 def with_memory_gate(policy: Policy) -> Policy:
     """The policy with the memory gate on the memory channel, and time to load it."""
     memory = policy.channels.memory
-    named = any("memory" in Stage.of(stage).gates for stage in memory.stages)
-    stages = memory.stages if named else (*memory.stages, ("memory",))
+    named = any(GATE in Stage.of(stage).gates for stage in memory.stages)
+    stages = memory.stages if named else (*memory.stages, (GATE,))
     memory = replace(
         memory, stages=stages, timeout_s=max(memory.timeout_s, LOADING_S), budget_s=max(memory.budget_s, LOADING_S)
     )

@@ -18,7 +18,7 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.gates.content.assembly import make_panel, role_model_for, text_embedder, vector_cache
 from lazaretto.gates.content.casebook import Casebook, Intake
-from lazaretto.gates.content.records import Role
+from lazaretto.gates.content.records import Label, Role
 from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.learn.case_files import labelled_rows
 from lazaretto.learn.curate import (
@@ -32,7 +32,7 @@ from lazaretto.learn.curate import (
     failures,
     preview,
 )
-from lazaretto.learn.reviews import reviewed_failures
+from lazaretto.learn.reviews import reviewed
 from lazaretto.ledger import Ledger
 
 learn = typer.Typer(help="Learn from mistakes: curate cases, list versions, roll back.", no_args_is_help=True)
@@ -52,11 +52,11 @@ def _writer(settings: ContentSettings) -> Writer:
 
 
 def _wrong(ledger: Ledger, verdicts: Path | None, truth: Path | None) -> list[FailedCase]:
-    """Failed items of a labelled batch, or those people have labelled and appealed in the ledger."""
+    """Failed items of a labelled batch, or what people overturned or confirmed as harmful in the ledger."""
     if (verdicts is None) != (truth is None):
         raise InputError("verdicts", "verdicts and truth go together", "Give --verdicts and --truth, or neither")
     if verdicts is None or truth is None:
-        return reviewed_failures(ledger)
+        return [case for case in reviewed(ledger) if case.ruled is not case.truth or case.truth is Label.UNSAFE]
     known = {item.content.id: item for item in labelled_rows(truth)}
     return failures(_verdicts(verdicts), known)
 
@@ -83,7 +83,8 @@ def curate_command(
 ) -> None:
     """Turn mistakes into cases; they go live when a preview on held-out items is no worse.
 
-    Without --verdicts and --truth, what people labelled and appealed in the ledger is learnt.
+    Without --verdicts and --truth, what people overturned or confirmed as harmful in the ledger is learnt. Every case
+    passes the memory gate.
     """
     settings = content_policy(context)
     with context.open_ledger() as ledger:
@@ -91,13 +92,13 @@ def curate_command(
         wrong = _wrong(ledger, verdicts, truth)
         lessons = asyncio.run(curate(wrong, _writer(settings)))
         with guard_admission(context) as admit:
-            intake = book.offer(lessons, f"curated from {len(wrong)} failed items", admit)
+            intake = book.offer(lessons, f"curated from {len(wrong)} reviewed items", admit)
         rows = _sample(held_out, sample, wrong)
         seen = _preview(settings, book, intake, rows) if rows and (intake.added or intake.merged) else None
         live = bool(intake.added or intake.merged) and (force or (seen is not None and not seen.worse))
         if live:
             book.go_live(intake.version, by="curator", preview=asdict(seen) if seen else None)
-    body = _body(intake, len(wrong), seen, live)
+    body = _body(intake, wrong, seen, live)
     context.emit(body, lambda: _show(body))
     if wrong and not live:
         raise typer.Exit(EXIT_FLAGGED)
@@ -110,11 +111,12 @@ def _preview(settings: ContentSettings, book: Casebook, intake: Intake, rows: li
     return asyncio.run(preview(old, new, rows, settings.debate))
 
 
-def _body(intake: Intake, wrong: int, seen: Preview | None, live: bool) -> dict[str, Any]:
+def _body(intake: Intake, learnt: list[FailedCase], seen: Preview | None, live: bool) -> dict[str, Any]:
     shown = {**asdict(seen), "f1_before": seen.before.f1, "f1_after": seen.after.f1} if seen else None
     refused = [{"case": r.case, "reason": r.reason, "item": r.item} for r in intake.refused]
     return {
-        "failed": wrong,
+        "failed": sum(case.ruled is not case.truth for case in learnt),
+        "confirmed": sum(case.ruled is case.truth for case in learnt),
         "version": intake.version,
         "added": len(intake.added),
         "merged": len(intake.merged),
@@ -126,7 +128,8 @@ def _body(intake: Intake, wrong: int, seen: Preview | None, live: bool) -> dict[
 
 def _show(body: dict[str, Any]) -> None:
     counts = f"{body['added']} new cases, {body['merged']} merged, {len(body['refused'])} refused"
-    console.print(f"{body['failed']} failed items: {counts}", highlight=False)
+    read = f"{body['failed']} failed items, {body['confirmed']} confirmed"
+    console.print(f"{read}: {counts}", highlight=False)
     if body["preview"]:
         seen = body["preview"]
         console.print(
@@ -137,7 +140,7 @@ def _show(body: dict[str, Any]) -> None:
         )
     if body["live"]:
         console.print(f"live: {body['version']}", highlight=False)
-    elif body["failed"]:
+    elif body["failed"] or body["confirmed"]:
         console.print(f"not live: {body['version']} (give --held-out, or --force to go live anyway)", highlight=False)
 
 

@@ -64,17 +64,20 @@ async def extract_lesson(failed: FailedCase) -> Case:
     """The lesson without a language model: what the side that was right quoted, and what the nearest right precedent
     says.
     """
-    right = "strict" if failed.truth is Label.UNSAFE else "loose"
-    cues: list[str] = []
+    right, wrong = ("strict", "loose") if failed.truth is Label.UNSAFE else ("loose", "strict")
+    said: dict[str, list[str]] = {right: [], wrong: []}
     for speech in failed.report.get("transcript", ()):
-        if speech["role"] == right:
-            cues += [f"“{quote[:_CUE_CHARS]}”" for quote in speech["quotes"]]
+        said.setdefault(speech["role"], []).extend(f"“{quote[:_CUE_CHARS]}”" for quote in speech["quotes"])
+    cues = said[right]
+    if not cues and failed.truth is Label.SAFE:  # nobody spoke for it: what it was condemned for is what to remember
+        cues = [f"harmless here: {quote}" for quote in said[wrong]]
     for precedent in failed.report.get("precedents", ()):
         if precedent["label"] == failed.truth.value:
             cues.append(f"like: {precedent['summary'][:_CUE_CHARS]}")
     opening = " ".join((failed.content.text or failed.content.description).split())[:_CUE_CHARS]
     rule = failed.report.get("rule", "nobody")
-    summary = f"Ruled {failed.ruled} by {rule}, but {failed.truth.value}: {opening}"
+    turn = "and" if failed.ruled is failed.truth else "but"
+    summary = f"Ruled {failed.ruled.value} by {rule}, {turn} {failed.truth.value}: {opening}"
     hazards = tuple(h for h in failed.report.get("taxonomy", ()) if h in prompts.HAZARDS)
     return Case(
         failed.truth,

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lazaretto.gates.content.records import Content, Label
+from lazaretto.gates.content.report import DEBATE
 from lazaretto.learn.curate import FailedCase
 from lazaretto.ledger import Ledger
-from lazaretto.types import EventKind, Ruling
+from lazaretto.types import EventKind, Observation, Ruling
 
 _TRUTH = {"harmful": Label.UNSAFE, "benign": Label.SAFE}
 
 
 def reviewed_failures(ledger: Ledger) -> list[FailedCase]:
     """Items whose last ruling a person's label contradicts. An appeal without a label is open and teaches nothing."""
+    return [case for case in reviewed(ledger) if case.ruled is not case.truth]
+
+
+def reviewed(ledger: Ledger) -> list[FailedCase]:
+    """Every item that a person labelled and the gates ruled on, confirmed or overturned, with its recorded debate.
+
+    A picture speaks by what the debate's vision model and OCR wrote of it; one without any words cannot be a precedent.
+    """
     ruled: dict[str, Mapping[str, Any]] = {}
     labels: dict[str, str] = {}
     appealed: set[str] = set()
@@ -22,35 +31,54 @@ def reviewed_failures(ledger: Ledger) -> list[FailedCase]:
         if event.body is None:
             continue
         if event.kind is EventKind.RULED:
-            if not str(event.body.get("rule", "")).startswith("person:"):  # a label is recorded as a ruling, too
+            # a label is recorded as a ruling, too; and a gate that could not answer has no opinion to correct
+            if not str(event.body.get("rule", "")).startswith(("person:", "fail:")):
                 ruled[event.subject] = event.body
         elif event.kind is EventKind.LABELLED:
             labels[event.subject] = str(event.body.get("label"))
         else:
             appealed.add(event.subject)
-    wrong = []
+    found = []
     for item, word in labels.items():
         truth, decision = _TRUTH.get(word), ruled.get(item)
         if truth is None or decision is None:
             continue
         held = Ruling.from_label(str(decision["ruling"])) > Ruling.WARN
-        said = Label.UNSAFE if held else Label.SAFE
         observation = ledger.item(item)
-        if said is truth or not observation.text.strip():
+        debate = _debate(decision)
+        content = Content(item, observation.text, description=_description(debate))
+        if not (content.text.strip() or content.description.strip()):
             continue
-        source = "appeal" if item in appealed else "review"
-        wrong.append(FailedCase(Content(item, observation.text), truth, said, _report(decision), source))
-    return wrong
+        report = debate or _quoted(decision, observation)
+        said = Label.UNSAFE if held else Label.SAFE
+        found.append(FailedCase(content, truth, said, report, "appeal" if item in appealed else "review"))
+    return found
 
 
-def _report(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """What the Curator can use of a recorded decision: its rule, and the quotes that stood against the truth's side."""
-    quotes = [
-        str(evidence["data"]["quote"])
-        for verdict in decision.get("verdicts", ())
-        for evidence in verdict.get("evidence", ())
-        if evidence.get("kind") == "span" and "quote" in evidence.get("data", {})
-    ]
-    speech = {"role": "strict", "round": 1, "score": float(decision.get("risk", 0.5)), "argument": "", "quotes": quotes}
+def _evidence(decision: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for verdict in decision.get("verdicts", ()):
+        yield from verdict.get("evidence", ())
+
+
+def _debate(decision: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The transcript that the ruling was recorded with; empty where no debate was held."""
+    return next((e["data"] for e in _evidence(decision) if e.get("kind") == DEBATE), {})
+
+
+def _description(debate: Mapping[str, Any]) -> str:
+    return "\n".join(part for key in ("description", "read_text") if (part := str(debate.get(key) or "").strip()))
+
+
+def _quoted(decision: Mapping[str, Any], observation: Observation) -> dict[str, Any]:
+    """Without a debate: what the gates quoted. Gates quote what speaks against an item, so it is the strict side."""
+    quotes = []
+    for evidence in _evidence(decision):
+        data = evidence.get("data", {})
+        if evidence.get("kind") == "span":
+            span = observation.text[data["start"] : data["end"]] if data.get("view") == "plain" else ""
+            quotes.append(str(data.get("quote") or span))
+    risk = float(decision.get("risk", 0.5))
+    speech = {"role": "strict", "round": 1, "score": risk, "argument": "", "quotes": [q for q in quotes if q.strip()]}
     taxonomy = [t for verdict in decision.get("verdicts", ()) for t in verdict.get("taxonomy", ())]
-    return {"rule": decision.get("rule", ""), "transcript": [speech] if quotes else [], "taxonomy": taxonomy}
+    transcript = [speech] if speech["quotes"] else []
+    return {"rule": decision.get("rule", ""), "transcript": transcript, "taxonomy": taxonomy}

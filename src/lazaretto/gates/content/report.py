@@ -8,10 +8,15 @@ from typing import Any
 from lazaretto.gates.content.arbitration import RULES, UNDECIDED
 from lazaretto.gates.content.debate import Transcript
 from lazaretto.gates.content.prompts import HAZARDS
+from lazaretto.gates.content.records import PLACEHOLDER
 from lazaretto.types import Evidence, plain
 
 _SHOWN = 4000
 """Characters of a part of the content that a report repeats."""
+_KEPT = 2000
+"""Characters of a speech that are kept with the ruling."""
+DEBATE = "debate"
+"""The kind of evidence that holds a transcript."""
 
 
 def taxonomy(transcript: Transcript) -> tuple[str, ...]:
@@ -171,4 +176,25 @@ def evidence_of(transcript: Transcript) -> tuple[Evidence, ...]:
     )
     said = transcript.finding.reasoning or RULES[transcript.finding.rule]
     reason = Evidence("measure", said, {"scores": plain(transcript.scores)})
-    return (reason, *transcript.finding.evidence, *transcript.prepared.notices, *cited)
+    return (reason, *transcript.finding.evidence, *transcript.prepared.notices, *cited, debate_evidence(transcript))
+
+
+def debate_evidence(transcript: Transcript) -> Evidence:
+    """The debate itself, as the ledger keeps it beside the ruling: what the Curator learns from."""
+    report = report_data(transcript)
+    speeches = [
+        {**{k: t[k] for k in ("role", "round", "score")}, "argument": t["argument"][:_KEPT], "quotes": t["quotes"][:8]}
+        for t in report["transcript"]
+    ]
+    precedents = [{k: p[k] for k in ("id", "label", "summary")} for p in report["precedents"]]
+    described = transcript.prepared.description
+    data = {
+        "transcript": speeches,
+        "precedents": precedents,
+        "description": "" if described == PLACEHOLDER else described[:_SHOWN],
+        "read_text": transcript.prepared.read_text[:_SHOWN],
+        "rule": transcript.finding.rule,
+        "taxonomy": report["taxonomy"],
+    }
+    rounds = "1 round" if transcript.rounds == 1 else f"{transcript.rounds} rounds"
+    return Evidence(DEBATE, f"{rounds} of debate ended with {transcript.finding.rule}", data)
