@@ -306,7 +306,7 @@ def test_erased_content_is_gone_and_the_chain_stays_valid(ledger: Ledger) -> Non
     kept = ledger.head()
     tombstone = ledger.erase(item.id, "the person asked")
     assert tombstone.kind is EventKind.ERASED
-    assert tombstone.body is not None and tombstone.body["events"] == [2, 3]
+    assert tombstone.body is not None and tombstone.body["events"] == [2, 3, 4]
     assert ledger.verify(kept).ok
     assert ledger.item(item.id).text == "" and ledger.state(item.id).erased
     assert ledger.search("telephone") == [] and ledger.find_known("text", ["abc"]) == []
@@ -327,7 +327,9 @@ def test_retention_erases_what_is_old(ledger: Ledger) -> None:
     new = memory("new", time=5000.0)
     ledger.append([seen_draft(one) for one in [*old, new]])
     ledger.append([Draft(EventKind.REPORTED, "de_old", "ann", {"what": "x", "rests_on": [new.id]}, time=1.0)])
+    ledger.mark_known([("text", "k")], old[0].id, "block")
     assert ledger.retain(2000.0) == 451
+    assert [one.item for one in ledger.find_known("text", ["k"])] == [old[0].id], "what was harmful is still known"
     assert ledger.retain(2000.0) == 0
     assert [one.id for one in ledger.items()] == [new.id]
     assert ledger.stats()["erased_items"] == 450
@@ -342,7 +344,7 @@ def test_export_and_import_carry_everything(ledger: Ledger, tmp_path: Path) -> N
     ledger.append([Draft(EventKind.RULED, items[2].id, "", {"ruling": "block"})])
     ledger.mark_known([("text", "k")], items[2].id, "block")
     ledger.erase(items[3].id, "asked")
-    assert ledger.export(tmp_path / "out.jsonl") == 7
+    assert ledger.export(tmp_path / "out.jsonl") == 8
     with Ledger.import_(tmp_path / "out.jsonl", f"sqlite:///{tmp_path / 'copy.db'}") as copy:
         assert list(copy.events()) == list(ledger.events())
         assert list(copy.edges()) == list(ledger.edges())

@@ -17,7 +17,7 @@ from lazaretto.errors import StoreDamaged
 from lazaretto.ledger import Ledger, Verification, seen_draft
 from lazaretto.types import Channel, Draft, EventKind, Head, Observation
 
-LENGTH = 12
+LENGTH = 13
 ERASED_SEQ = 5
 EVENT_COLUMNS = ("seq", "kind", "subject", "agent", "time", "digest", "prev", "hash", "salt", "body")
 ITEM_COLUMNS = ("id", "seq", "agent", "channel", "hidden", "erased", "superseded_by", "ruling", "image")
@@ -25,7 +25,7 @@ EDGE_COLUMNS = ("seq", "place", "source", "target", "kind", "time")
 
 
 def fill(ledger: Ledger) -> None:
-    """Twelve events: six items in a line of descent, a picture, reads, a ruling, an erasure."""
+    """Thirteen events: six items in a line of descent, a picture, reads, a ruling, an erasure, a fingerprint."""
     picture = ledger.put_blob(b"a picture")
     items: list[Observation] = []
     for number in range(6):
@@ -37,6 +37,7 @@ def fill(ledger: Ledger) -> None:
     ledger.append([Draft(EventKind.RULED, items[0].id, "", {"ruling": "warn"})])
     ledger.append([Draft(EventKind.SUPERSEDED, items[5].id, "", {"old": items[1].id})])
     ledger.erase(items[ERASED_SEQ - 1].id, "asked")
+    ledger.mark_known([("blocklist", "text:1")], items[4].id, "block")
     assert ledger.head().seq == LENGTH and ledger.verify().ok
 
 
@@ -275,3 +276,47 @@ def test_changes_in_postgresql_are_found(postgres_url: str, statement: str, firs
             direct.execute(statement)
         found = ledger.verify()
     assert not found.ok and found.first_bad == first_bad
+
+
+UNSEEN = [
+    "DELETE FROM lz_known",
+    "UPDATE lz_known SET label = 'allow'",
+    "UPDATE lz_known SET key = key || 'x'",
+    "INSERT INTO lz_known VALUES (1, 'blocklist', 'text:0', 'it_x', 'block')",
+    "CREATE TRIGGER lz_quiet AFTER INSERT ON lz_events BEGIN DELETE FROM lz_known; END",
+    "CREATE VIEW lz_view AS SELECT * FROM lz_events",
+    "DROP INDEX lz_events_subject",
+    "CREATE TABLE lz_more (x)",
+    "INSERT INTO lz_search_1(lz_search_1, rowid, text) VALUES ('delete', 4, (SELECT json_extract(CAST(body AS TEXT),"
+    " '$.text') FROM lz_events WHERE seq = 4)); INSERT INTO lz_search_1(rowid, text) VALUES (4, 'other words')",
+]
+
+
+@pytest.mark.parametrize("statement", UNSEEN)
+def test_what_stood_outside_the_chain_is_verified_too(original: tuple[Path, Head], statement: str) -> None:
+    found = after(original[0], lambda file: file.executescript(statement))
+    assert not found.ok and found.reason
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM lz_known",
+        "UPDATE lz_known SET label = 'allow'",
+        "UPDATE lz_search SET words = to_tsvector('simple', 'other words') WHERE seq = 4",
+        "CREATE RULE quiet AS ON INSERT TO lz_known DO INSTEAD NOTHING",
+        "CREATE FUNCTION nope() RETURNS trigger AS 'BEGIN RETURN NULL; END' LANGUAGE plpgsql;"
+        " CREATE TRIGGER quiet BEFORE INSERT ON lz_known FOR EACH ROW EXECUTE FUNCTION nope()",
+        "DROP INDEX lz_events_subject",
+        "ALTER TABLE lz_items ADD COLUMN note TEXT",
+    ],
+)
+def test_the_same_in_postgresql(postgres_url: str, statement: str) -> None:
+    import psycopg
+
+    with Ledger.open(postgres_url) as ledger:
+        fill(ledger)
+        assert ledger.verify().ok
+        with psycopg.connect(postgres_url) as direct:
+            direct.execute(statement)
+        assert not ledger.verify().ok

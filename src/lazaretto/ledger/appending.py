@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, repeat
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger import search
+from lazaretto.ledger import fingerprints, search
+from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edge_fields
 from lazaretto.ledger.encoding import GENESIS, Linker, body_digest, fresh_salts
@@ -20,11 +21,10 @@ from lazaretto.ledger.item_state import CHANGING, FIELDS, changes_of
 from lazaretto.ledger.schema import blob_refs, edges, events, heads, items
 from lazaretto.types import Channel, EventKind
 
-_CHUNK = 500
 _FIRST_FIELD = 4  # where FIELDS begin in a row of lz_items
 
 _WORDS = {kind: kind.value for kind in EventKind}
-_SEEN, _MEMORY = EventKind.SEEN, Channel.MEMORY.value
+_SEEN, _NOTED, _MEMORY = EventKind.SEEN, EventKind.NOTED, Channel.MEMORY.value
 
 
 def insert_sql(table: sa.Table, dialect: str) -> str:
@@ -32,13 +32,6 @@ def insert_sql(table: sa.Table, dialect: str) -> str:
     mark = "?" if dialect == "sqlite" else "%s"
     names = ", ".join(column.name for column in table.columns)
     return f"INSERT INTO {table.name} ({names}) VALUES ({', '.join([mark] * len(table.columns))})"
-
-
-def chunks(values: Iterable[Any], size: int = _CHUNK) -> Iterator[list[Any]]:
-    """``values`` in lists that fit into one statement."""
-    iterator = iter(values)
-    while chunk := list(islice(iterator, size)):
-        yield chunk
 
 
 def lock_head(connection: sa.Connection, namespace: str, *, create: bool = True) -> tuple[int, int, bytes] | None:
@@ -115,6 +108,7 @@ class DerivedTables:
         self._changed: dict[str, dict[str, Any]] = {field: {} for field in FIELDS}
         self._edges: list[tuple[Any, ...]] = []
         self._texts: list[tuple[int, str]] = []
+        self._known: list[fingerprints.Change] = []
 
     def add_event(
         self, seq: int, kind: EventKind, subject: str, agent: str, time: float, body: Mapping[str, Any] | None
@@ -129,6 +123,8 @@ class DerivedTables:
                 self._texts.append((seq, body.get("text", "")))
         elif kind in CHANGING:
             self._change(kind, subject, body)
+        elif kind is _NOTED and (known := fingerprints.change_of(subject, body)):
+            self._known.append(known)
         for place, (source, target, word, since) in enumerate(edge_fields(kind, subject, agent, time, body)):
             self._edges.append((tenant, seq, place, source, target, word, since))
 
@@ -156,6 +152,8 @@ class DerivedTables:
             connection.exec_driver_sql(insert_sql(edges, dialect), self._edges)
         if self._texts:
             search.add(connection, self._tenant, self._texts)
+        for change in self._known:
+            fingerprints.write(connection, self._tenant, change)
 
 
 def write_events(connection: sa.Connection, rows: Sequence[EventRow]) -> None:

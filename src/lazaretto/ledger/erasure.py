@@ -35,9 +35,18 @@ RETAIN_CHUNK = 200
 
 
 def erase_subjects(
-    connection: sa.Connection, linker: Linker, namespace: str, subjects: Sequence[str], reason: str
+    connection: sa.Connection,
+    linker: Linker,
+    namespace: str,
+    subjects: Sequence[str],
+    reason: str,
+    *,
+    keep_known: bool = False,
 ) -> EventRows:
-    """Erase the content of items or decisions, leaving one tombstone each, in the caller's transaction."""
+    """Erase the content of items or decisions, leaving one tombstone each, in the caller's transaction.
+
+    ``keep_known``: their fingerprints stay, so that what was once found harmful is still caught.
+    """
     head = lock_head(connection, namespace)
     assert head is not None
     tenant = head[0]
@@ -48,7 +57,8 @@ def erase_subjects(
         item = connection.execute(
             sa.select(items.c.channel, items.c.image).where(items.c.tenant == tenant, items.c.id == subject)
         ).first()
-        about = _events_about(connection, tenant, namespace, subject)
+        named = [subject] if keep_known else [subject, fingerprints.ABOUT + subject]
+        about = _events_about(connection, tenant, namespace, named)
         if item is None and not any(event.kind is EventKind.REPORTED for event in about):
             raise UnknownItem(subject, namespace)
         full = [event for event in about if event.body is not None]
@@ -58,7 +68,8 @@ def erase_subjects(
             images.add(item[1])
         texts.extend(_indexed(full))
         _remove_bodies(connection, tenant, full)
-        fingerprints.forget(connection, tenant, subject)
+        if not keep_known:
+            fingerprints.forget(connection, tenant, subject)
         tombstones.append(_tombstone(subject, reason, full, "" if item is None else item[0]))
     linked = write_batch(
         connection, linker, namespace, head, Batch.of_ledger(EventKind.ERASED, tombstones, time.time())
@@ -68,11 +79,11 @@ def erase_subjects(
     return linked
 
 
-def _events_about(connection: sa.Connection, tenant: int, namespace: str, subject: str) -> list[Event]:
-    """The events about ``subject`` that may hold content, erased ones too."""
+def _events_about(connection: sa.Connection, tenant: int, namespace: str, subjects: Sequence[str]) -> list[Event]:
+    """The events about ``subjects`` that may hold content, erased ones too."""
     rows = connection.execute(
         sa.select(events)
-        .where(events.c.tenant == tenant, events.c.subject == subject)
+        .where(events.c.tenant == tenant, events.c.subject.in_(subjects))
         .where(events.c.kind.in_([kind.value for kind in _WITH_CONTENT]))
         .order_by(events.c.seq)
     )
@@ -136,7 +147,7 @@ def erase_before(connection: sa.Connection, linker: Linker, namespace: str, befo
     )
     subjects = list(dict.fromkeys(row[0] for row in old))
     return (
-        erase_subjects(connection, linker, namespace, subjects, _RETENTION_REASON)
+        erase_subjects(connection, linker, namespace, subjects, _RETENTION_REASON, keep_known=True)
         if subjects
         else EventRows(namespace, [])
     )

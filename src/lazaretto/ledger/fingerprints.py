@@ -1,15 +1,24 @@
-"""Fingerprints of items that were ruled on before: the indexed table behind the block list."""
+"""Fingerprints of items that were ruled on before: the indexed table behind the block list.
+
+Every change of it is an event (``NOTED`` about ``known:ITEM``), so that the table can be replayed and verified, travels
+with an export, and outlives the content it was taken from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
-from lazaretto.ledger.appending import chunks
+from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.schema import known
 from lazaretto.names import check_name
+from lazaretto.types import Draft, EventKind
+
+ABOUT = "known:"
+"""How the subject of an event begins that changes what is known of an item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +35,52 @@ class Fingerprint:
     """What was ruled on that item."""
 
 
-def mark(
-    connection: sa.Connection, tenant: int, fingerprints: Sequence[tuple[str, str]], item: str, label: str
-) -> None:
-    """Remember the fingerprints of an item; marking it again renews the label."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one event says about the fingerprints of an item."""
+
+    item: str
+    label: str | None
+    """None: they are forgotten."""
+    keys: tuple[tuple[str, str], ...] = ()
+
+
+def marked(keys: Sequence[tuple[str, str]], item: str, label: str) -> Draft:
+    """The event by which (kind, key) fingerprints of an item are remembered; marking it again renews the label."""
+    checked = [[check_name(kind, "kind"), check_name(key, "key")] for kind, key in keys]
+    return Draft(EventKind.NOTED, ABOUT + item, body={"known": label, "keys": checked})
+
+
+def forgotten(item: str) -> Draft:
+    """The event by which every fingerprint of an item is dropped."""
+    return Draft(EventKind.NOTED, ABOUT + item, body={"known": None, "keys": []})
+
+
+def change_of(subject: str, body: Mapping[str, Any] | None) -> Change | None:
+    """What a ``NOTED`` event changes; None for one that is about something else, or was erased."""
+    if body is None or not subject.startswith(ABOUT) or "known" not in body:
+        return None
+    label, keys = body["known"], body.get("keys", ())
+    if not (label is None or isinstance(label, str)) or not all(_is_key(key) for key in keys):
+        raise ValueError(f"{subject!r} is no change of a fingerprint")
+    return Change(subject.removeprefix(ABOUT), label, tuple((kind, key) for kind, key in keys))
+
+
+def _is_key(key: Any) -> bool:
+    return isinstance(key, (list, tuple)) and len(key) == 2 and all(isinstance(part, str) for part in key)
+
+
+def write(connection: sa.Connection, tenant: int, change: Change) -> None:
+    """Bring the table in step with an event."""
+    if change.label is None:
+        forget(connection, tenant, change.item)
+        return
     one = "?" if connection.dialect.name == "sqlite" else "%s"
-    if fingerprints:
+    if change.keys:
         connection.exec_driver_sql(
             f"INSERT INTO lz_known (tenant, kind, key, item, label) VALUES ({', '.join([one] * 5)})"
             " ON CONFLICT (tenant, kind, key, item) DO UPDATE SET label = excluded.label",
-            [(tenant, check_name(kind, "kind"), check_name(key, "key"), item, label) for kind, key in fingerprints],
+            [(tenant, kind, key, change.item, change.label) for kind, key in change.keys],
         )
 
 
@@ -57,3 +102,18 @@ def find(connection: sa.Connection, namespace: str, kind: str, keys: Sequence[st
 def forget(connection: sa.Connection, tenant: int, item: str) -> int:
     """Drop every fingerprint of an item; how many there were."""
     return connection.execute(known.delete().where(known.c.tenant == tenant, known.c.item == item)).rowcount
+
+
+def count(connection: sa.Connection, tenant: int | None, item: str) -> int:
+    """How many fingerprints of an item are known."""
+    query = sa.select(sa.func.count()).select_from(known).where(known.c.tenant == tenant, known.c.item == item)
+    return int(connection.execute(query).scalar() or 0)
+
+
+def unrecorded(connection: sa.Connection, tenant: int) -> list[tuple[str, dict[str, Any]]]:
+    """The whole table as subjects and bodies of events: for stores that are older than these events."""
+    rows = connection.execute(sa.select(known).where(known.c.tenant == tenant).order_by(known.c.item, known.c.key))
+    grouped: dict[tuple[str, str], list[list[str]]] = {}
+    for row in rows:
+        grouped.setdefault((row.item, row.label), []).append([row.kind, row.key])
+    return [(ABOUT + item, {"known": label, "keys": keys}) for (item, label), keys in grouped.items()]

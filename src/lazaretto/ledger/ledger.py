@@ -285,10 +285,11 @@ class Ledger:
         return data
 
     def mark_known(self, keys: Sequence[tuple[str, str]], item: str, verdict_label: str) -> None:
-        """Remember (kind, key) fingerprints of an item under what was ruled on it."""
+        """Remember (kind, key) fingerprints of an item under what was ruled on it; recorded as an event."""
         check_name(item, "item")
         check_name(verdict_label, "verdict_label")
-        self._repeatable(lambda c: fingerprints.mark(c, self._sure_tenant(c), keys, item, verdict_label))
+        if keys:
+            self.append([fingerprints.marked(keys, item, verdict_label)])
 
     def find_known(self, kind: str, keys: Sequence[str]) -> list[Fingerprint]:
         """What is known under any of ``keys``; the time does not grow with how much is known."""
@@ -297,7 +298,11 @@ class Ledger:
 
     def forget_known(self, item: str) -> int:
         """Drop the fingerprints of an item; how many there were."""
-        return self._repeatable(lambda c: fingerprints.forget(c, self._sure_tenant(c), item))
+        with self._store.reading() as connection:
+            count = fingerprints.count(connection, self._tenant(connection), item)
+        if count:
+            self.append([fingerprints.forgotten(item)])
+        return count
 
     def _sure_tenant(self, connection: sa.Connection) -> int:
         head = lock_head(connection, self.namespace)

@@ -12,8 +12,12 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from lazaretto.errors import StoreDamaged, StoreUnavailable
-from lazaretto.ledger import search
-from lazaretto.ledger.schema import migrations_table
+from lazaretto.ledger import fingerprints, search
+from lazaretto.ledger.appending import lock_head, write_batch
+from lazaretto.ledger.drafts import Batch
+from lazaretto.ledger.encoding import Linker
+from lazaretto.ledger.schema import heads, migrations_table
+from lazaretto.types import EventKind
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,20 @@ def _known(connection: sa.Connection) -> None:
     )
 
 
+def _known_as_events(connection: sa.Connection) -> None:
+    """Fingerprints had no events once; now every row of the table rests on one."""
+    for tenant, namespace in connection.execute(sa.select(heads.c.tenant, heads.c.namespace)).all():
+        told, head = fingerprints.unrecorded(connection, tenant), lock_head(connection, namespace)
+        if told and head is not None:
+            batch = Batch.of_ledger(EventKind.NOTED, told, time.time())
+            write_batch(connection, Linker(namespace), namespace, head, batch)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "the chain, items, edges and blobs", _chain),
     Migration(2, "fingerprints of known items", _known),
     Migration(3, "full-text search over memories", search.build),
+    Migration(4, "fingerprints rest on events", _known_as_events),
 )
 
 

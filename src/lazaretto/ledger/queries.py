@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lazaretto.ledger.appending import chunks
+from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import observation_of
 from lazaretto.ledger.edges import EdgeColumns
 from lazaretto.ledger.event_rows import EventRow, event_from

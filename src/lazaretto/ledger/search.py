@@ -7,16 +7,21 @@ shared table would let one tenant measure another's words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 
+from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.item_state import visible_sql
 from lazaretto.ledger.schema import events, heads, items
 
 MAX_INDEXED = 100_000
 """Characters of a memory that are searchable; PostgreSQL takes about 1 MB of words at most."""
 MAX_QUERY_WORDS = 32
+EXPECTED_WORDS = "expected_words"
+# contentless: the text itself lies in the event, once
+_FTS = "USING fts5(text, content='', tokenize='unicode61 remove_diacritics 0')"
 
 _WORD = re.compile(r"[^\W_]+")
 # scripts written without spaces: each character becomes a word of its own (kana, CJK, Thai, Lao, Khmer, Hangul stays)
@@ -95,11 +100,7 @@ def _exists(connection: sa.Connection, table: str) -> bool:
 
 
 def _ensure(connection: sa.Connection, table: str) -> None:
-    # contentless: the text itself lies in the event, once
-    connection.exec_driver_sql(
-        f"CREATE VIRTUAL TABLE IF NOT EXISTS {table} USING fts5(text, content='', "
-        "tokenize='unicode61 remove_diacritics 0')"
-    )
+    connection.exec_driver_sql(f"CREATE VIRTUAL TABLE IF NOT EXISTS {table} {_FTS}")
 
 
 def drop(connection: sa.Connection, tenant: int, rows: Sequence[tuple[int, str]]) -> None:
@@ -118,6 +119,37 @@ def drop(connection: sa.Connection, tenant: int, rows: Sequence[tuple[int, str]]
         connection.exec_driver_sql(
             "DELETE FROM lz_search WHERE tenant = %s AND seq = %s", [(tenant, seq) for seq, _ in rows]
         )
+
+
+def build_expected(file: sqlite3.Connection, texts: Iterable[tuple[int, str]]) -> None:
+    """A fresh index of ``texts`` in a SQLite file of the verifier's own, to be read as ``EXPECTED_WORDS``."""
+    file.execute(f"CREATE VIRTUAL TABLE expected {_FTS}")
+    for page in chunks(texts):
+        file.executemany("INSERT INTO expected(rowid, text) VALUES (?, ?)", page)
+    file.execute(f"CREATE VIRTUAL TABLE {EXPECTED_WORDS} USING fts5vocab(expected, instance)")
+
+
+def stored_words(connection: sa.Connection, tenant: int) -> Iterator[tuple[str, int, int]]:
+    """Every word of a tenant's SQLite index: the word, its memory's event, its place."""
+    table = _table(tenant)
+    if not _exists(connection, table):
+        return
+    connection.exec_driver_sql("DROP TABLE IF EXISTS temp.lz_words")
+    connection.exec_driver_sql(f"CREATE VIRTUAL TABLE temp.lz_words USING fts5vocab(main, {table}, instance)")
+    try:
+        yield from (tuple(row) for row in connection.exec_driver_sql("SELECT term, doc, offset FROM temp.lz_words"))
+    finally:
+        connection.exec_driver_sql("DROP TABLE IF EXISTS temp.lz_words")
+
+
+def altered(connection: sa.Connection, tenant: int, texts: Sequence[tuple[int, str]]) -> int | None:
+    """The first of these memories whose words in PostgreSQL's index are not its own."""
+    row = connection.exec_driver_sql(
+        "SELECT min(s.seq) FROM lz_search s JOIN unnest(%s::bigint[], %s::text[]) AS t (seq, text) ON t.seq = s.seq"
+        " WHERE s.tenant = %s AND s.words IS DISTINCT FROM to_tsvector('simple', t.text)",
+        ([seq for seq, _ in texts], [text for _, text in texts], tenant),
+    ).first()
+    return None if row is None or row[0] is None else int(row[0])
 
 
 def find(

@@ -13,22 +13,22 @@ import sqlalchemy as sa
 
 from lazaretto.errors import ChainBroken, InputError, StoreUnavailable
 from lazaretto.files import replacing
-from lazaretto.ledger import blobs, fingerprints
+from lazaretto.ledger import blobs
 from lazaretto.ledger.appending import DerivedTables, lock_head, write_events
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
 from lazaretto.ledger.encoding import GENESIS, Linker
 from lazaretto.ledger.schema import blob_refs, events, heads
-from lazaretto.ledger.schema import known as known_table
 from lazaretto.ledger.verify import verify
 from lazaretto.names import check_name
 from lazaretto.types import Head, plain
 
-FORMAT = 1
+FORMAT = 2
+"""In format 1 the fingerprints of known items stood beside the chain, where nothing vouched for them."""
 _CHUNK = 1000
 
 
 def export_to(connection: sa.Connection, namespace: str, path: Path) -> int:
-    """Write a tenant's blobs, events and fingerprints to ``path``; how many events. Never leaves half a file."""
+    """Write a tenant's blobs and events to ``path``; how many events. Never leaves half a file."""
     count = 0
     try:
         with replacing(path, durable=True, mode=0o600) as file:  # it holds all that the tenant's agents wrote
@@ -61,9 +61,6 @@ def _lines(connection: sa.Connection, namespace: str) -> Iterator[dict[str, Any]
             "salt": None if event.salt is None else event.salt.hex(),
             "body": None if event.body is None else event.body.decode(),  # the very bytes that were hashed, as text
         }
-    marks = sa.select(known_table).where(known_table.c.tenant == tenant)
-    for mark in connection.execute(marks).all():
-        yield {"known": [mark.kind, mark.key], "item": mark.item, "label": mark.label}
     yield {"end": seq}
 
 
@@ -131,9 +128,6 @@ class Importer:
                     waiting = []
             elif "blob" in line:
                 self._import_blob(connection, tenant, line)
-            elif "known" in line:
-                kind, key = line["known"]
-                fingerprints.mark(connection, tenant, [(kind, key)], line["item"], line["label"])
             ended = ended or "end" in line
         if waiting:
             self._import_events(connection, tenant, waiting, last)

@@ -16,12 +16,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, StoreDamaged
+from lazaretto.ledger import fingerprints, search
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
+from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.edges import edges_of
 from lazaretto.ledger.encoding import GENESIS, Linker
 from lazaretto.ledger.item_state import changes_of
 from lazaretto.ledger.schema import blob_refs, blobs, events, heads, items
-from lazaretto.types import Event, EventKind, Head
+from lazaretto.ledger.schema_check import fault_in_schema
+from lazaretto.types import Channel, Event, EventKind, Head
 
 _FETCH = 500
 
@@ -87,7 +90,9 @@ class _ExpectedTables:
             "PRAGMA synchronous=OFF; BEGIN;"
             "CREATE TABLE items (id TEXT PRIMARY KEY, seq, agent, channel, image, hidden, erased, superseded_by,"
             " ruling) WITHOUT ROWID;"
-            "CREATE TABLE missing (seq INTEGER PRIMARY KEY); CREATE TABLE named (seq INTEGER PRIMARY KEY)"
+            "CREATE TABLE missing (seq INTEGER PRIMARY KEY); CREATE TABLE named (seq INTEGER PRIMARY KEY);"
+            "CREATE TABLE known (kind, key, item, label, PRIMARY KEY (kind, key, item)) WITHOUT ROWID;"
+            "CREATE TABLE texts (seq INTEGER PRIMARY KEY, text TEXT)"
         )
 
     def close(self) -> None:
@@ -103,12 +108,40 @@ class _ExpectedTables:
                 "INSERT INTO items VALUES (?, ?, ?, ?, ?, 0, 0, NULL, NULL)",
                 (event.subject, event.seq, event.agent, channel, image),
             )
+            if body is not None and channel == Channel.MEMORY.value:
+                self._file.execute(
+                    "INSERT INTO texts VALUES (?, ?)", (event.seq, search.indexed_text(body.get("text", "")))
+                )
             return
+        if event.kind is EventKind.NOTED:
+            self._note(fingerprints.change_of(event.subject, body))
         for item, field, value in changes_of(event.kind, event.subject, body):
             self._file.execute(f"UPDATE items SET {field} = ? WHERE id = ?", (value, item))
         if event.kind is EventKind.ERASED and body is not None:
             gone = [(seq,) for seq in body["events"] if seq < event.seq]
             self._file.executemany("INSERT OR IGNORE INTO named VALUES (?)", gone)
+
+    def _note(self, change: fingerprints.Change | None) -> None:
+        if change is not None and change.label is None:
+            self._file.execute("DELETE FROM known WHERE item = ?", (change.item,))
+        elif change is not None:
+            rows = [(kind, key, change.item, change.label) for kind, key in change.keys]
+            self._file.executemany("INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?)", rows)
+
+    def known(self) -> Iterator[tuple[Any, ...]]:
+        columns = ("kind", "key", "item", "label")
+        yield from self._file.execute(
+            f"SELECT {', '.join(f'CAST({one} AS BLOB)' for one in columns)} FROM known ORDER BY kind, key, item"
+        )
+
+    def texts(self) -> Iterator[tuple[int, str]]:
+        """What the search index holds of each memory."""
+        yield from self._file.execute("SELECT seq, text FROM texts ORDER BY seq")
+
+    def words(self) -> Iterator[tuple[Any, ...]]:
+        """Every word of the memories with its place, as a fresh index of them has it."""
+        search.build_expected(self._file, self.texts())
+        yield from self._file.execute(f"SELECT term, doc, offset FROM {search.EXPECTED_WORDS}")
 
     def check_tombstones(self) -> None:
         for mine, other, reason in (
@@ -162,6 +195,9 @@ class _Verifier:
         self._last = GENESIS
 
     def run(self) -> None:
+        fault = fault_in_schema(self._connection)
+        if fault:
+            raise _Fault(None, fault)
         row = self._connection.execute(
             sa.select(heads.c.tenant, heads.c.seq, heads.c.hash).where(heads.c.namespace == self._namespace)
         ).first()
@@ -181,6 +217,7 @@ class _Verifier:
             tables.check_tombstones()
             self._check_items(tenant, tables)
             self._check_search(tenant, tables)
+            self._check_known(tenant, tables)
             self._check_blobs(tenant, tables)
         finally:
             tables.close()
@@ -260,6 +297,31 @@ class _Verifier:
             if expected != found:
                 seqs = [row[0] for row in (expected, found) if row is not None]
                 raise _Fault(min(seqs), "the search index does not agree with the memories")
+        self._check_words(tenant, tables)
+
+    def _check_words(self, tenant: int, tables: _ExpectedTables) -> None:
+        """The words behind the rows: an index may name every memory and still find none of them."""
+        if self._connection.dialect.name == "postgresql":
+            for page in chunks(tables.texts()):
+                odd = search.altered(self._connection, tenant, page)
+                if odd is not None:
+                    raise _Fault(odd, "the search index holds other words than this memory")
+            return
+        for expected, found in zip_longest(tables.words(), search.stored_words(self._connection, tenant)):
+            if expected != found:
+                seqs = [row[1] for row in (expected, found) if row is not None]
+                raise _Fault(min(seqs), "the search index holds other words than this memory")
+
+    def _check_known(self, tenant: int, tables: _ExpectedTables) -> None:
+        names = ", ".join(_bytes_of(name, self._connection.dialect.name) for name in ("kind", "key", "item", "label"))
+        stored = _stream(
+            self._connection,
+            f"SELECT {names} FROM lz_known WHERE tenant = {{tenant}} ORDER BY kind, key, item",
+            tenant,
+        )
+        for expected, found in zip_longest(tables.known(), stored):
+            if expected != (None if found is None else tuple(bytes(part) for part in found)):
+                raise _Fault(None, "the fingerprints of known items do not agree with a replay of the chain")
 
     def _check_blobs(self, tenant: int, tables: _ExpectedTables) -> None:
         for digest, seq in tables.images():
