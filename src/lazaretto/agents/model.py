@@ -15,7 +15,7 @@ import numpy as np
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.prompts import TURN_TOKENS
 from lazaretto.models.embedding_cache import EmbeddingCache
-from lazaretto.models.protocol import ChatModel, Request, Vectors
+from lazaretto.models.protocol import ChatModel, Request, TextEmbedder, Vectors
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 LONGEST_SPEECH = 600
@@ -62,9 +62,10 @@ class Utterance:
 class AgentModel:
     """A chat model and an embedder, counted and made safe for a world."""
 
-    def __init__(self, chat: ChatModel, embedder: EmbeddingCache, max_tokens: int = TURN_TOKENS) -> None:
+    def __init__(self, chat: ChatModel, embedder: TextEmbedder, max_tokens: int = TURN_TOKENS) -> None:
+        """``embedder`` finds notes by their words, and pictures by their pixels where it can see, else by title."""
         self.chat = chat
-        self.embedder = embedder
+        self.embedder = embedder if isinstance(embedder, EmbeddingCache) else EmbeddingCache(embedder)
         self.max_tokens = max_tokens
         self.spent = Usage()
         """Everything asked of the chat model since this model was made; the embedder counts its own encodings."""
@@ -90,13 +91,16 @@ class AgentModel:
         return self.embedder.embed_texts(texts)
 
     def album_item_vectors(self, album_items: Sequence[AlbumItem]) -> Vectors:
-        """One unit row per album item: pictures through the picture tower, notes through the text tower."""
+        """One unit row per album item: pictures through the picture tower (by title where there is none), notes
+        through the text tower."""
         rows = np.zeros((len(album_items), self.embedder.dimension), dtype=np.float32)
         pictures = [i for i, k in enumerate(album_items) if not k.is_note]
         notes = [i for i, k in enumerate(album_items) if k.is_note]
-        if pictures:
-            held = [album_items[i] for i in pictures]
+        held = [album_items[i] for i in pictures]
+        if held and self.embedder.sees:
             rows[pictures] = self.embedder.embed_keyed([k.key for k in held], [k.picture for k in held])
+        elif held:
+            rows[pictures] = self.embedder.embed_texts([k.title or "a picture" for k in held])
         if notes:
             rows[notes] = self.embedder.embed_texts([album_items[i].note for i in notes])
         return rows

@@ -83,6 +83,12 @@ class Persona:
         """The persona as it stands in a prompt: one ``field: value`` line each."""
         return "\n".join(f"{field}: {value}" for field, value in self.attributes)
 
+    @classmethod
+    def parse(cls, text: str) -> Persona:
+        """What ``text`` wrote."""
+        pairs = (line.partition(": ") for line in text.splitlines() if ": " in line)
+        return cls(tuple((field, value) for field, _, value in pairs))
+
 
 def draw_persona(rng: random.Random) -> Persona:
     """One persona at random; styles and colours come in pairs that differ."""

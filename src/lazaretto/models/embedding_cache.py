@@ -35,6 +35,11 @@ class EmbeddingCache:
         if self._store is not None:
             self.images_encoded = len(self._store)
 
+    @property
+    def sees(self) -> bool:
+        """Whether it places pictures too."""
+        return isinstance(self.embedder, ImageTextEmbedder)
+
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """One row per text; only unseen texts are encoded."""
         fresh = [t for t in dict.fromkeys(texts) if t not in self._texts]

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from lazaretto.agents.turn import AgentState
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import RepairPlan, RepairStep
-
-
-def roll_back(agent: AgentState, entries: int = 1) -> AgentState:
-    """The agent without its newest memories and chat records."""
-    return replace(agent, album=agent.album.rolled_back(entries), history=agent.history.rolled_back(entries))
 
 
 @dataclass(frozen=True, slots=True)

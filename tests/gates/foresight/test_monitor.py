@@ -137,9 +137,9 @@ def test_a_virus_that_slept_is_accused_by_real_talk_and_convicted_by_rehearsal(
     for _ in range(4):  # agents without a past: all of it sleeps, and what they hold is read
         assert not any(diagnosis.infected for diagnosis in look(monitor, agents, community.agent_model, 100))
     for _ in range(5):  # one pair that repeats itself is no evidence
-        monitor.record_talk([(DREAM, {"ada": "The same.", "bo": "The same."})])
+        monitor.record_talk([(DREAM.key, {"ada": "The same.", "bo": "The same."})])
     assert not look(monitor, agents, community.agent_model, 100)[0].infected
-    monitor.record_talk([(DREAM, {"cy": "The same.", "di": "The same."})])
+    monitor.record_talk([(DREAM.key, {"cy": "The same.", "di": "The same."})])
     broken = make_community(4, speak=lambda request: Completion("", fault="no model"))
     for agent_model, budget in (
         (community.agent_model, 0),
@@ -155,7 +155,7 @@ def test_a_community_that_talks_of_one_thing_only_loses_nothing(
     monitor, favourite = watching(calibration), community.agents[0].album.items[0]
     look(monitor, community.agents, community.agent_model, 100)
     before = monitor.readings[favourite.key]
-    monitor.record_talk([(favourite, dict.fromkeys(("ada", "bo", "cy", "di"), "A boat, a boat, a boat."))])
+    monitor.record_talk([(favourite.key, dict.fromkeys(("ada", "bo", "cy", "di"), "A boat, a boat, a boat."))])
     assert not any(diagnosis.infected for diagnosis in look(monitor, community.agents, community.agent_model, 100))
     assert favourite.key not in monitor.heard, "it was looked into"
     assert monitor.readings[favourite.key].utterances != before.utterances
@@ -165,7 +165,7 @@ def test_what_it_knows_survives_a_restart(community: Any, calibration: MonitorCa
     monitor, again = watching(calibration), watching(calibration)
     look(monitor, [carrier(community)], community.agent_model, 100)
     monitor.rehearse_first(["x"])
-    monitor.record_talk([(community.pool[0], {"ada": "a", "bo": "b"})])
+    monitor.record_talk([(community.pool[0].key, {"ada": "a", "bo": "b"})])
     again.restore(monitor.snapshot())
     assert (again.readings, again.heard, again.urgent) == (monitor.readings, monitor.heard, monitor.urgent)
 

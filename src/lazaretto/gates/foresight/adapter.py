@@ -1,4 +1,4 @@
-"""Foresight for agents of your own: implement five methods, and ``Guard.before_turn`` rehearses them.
+"""Foresight for agents of your own: implement five methods, or take ``ChatAgent``, and the guard rehearses them.
 
 None of the methods may change anything or talk to anybody: they say what the agent *would* do.
 """
@@ -6,27 +6,26 @@ None of the methods may change anything or talk to anybody: they say what the ag
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from lazaretto.agents.album import Album, AlbumItem, note_item, picture_item
+from lazaretto.agents.album import Album, AlbumItem
+from lazaretto.agents.chat_agent import ChatAgent, Exchange, Memory, as_album_item, own_persona
 from lazaretto.agents.history import History
 from lazaretto.agents.model import Utterance, cleaned
-from lazaretto.agents.persona import Persona, persona_pool
-from lazaretto.agents.prompts import ChatRecord
+from lazaretto.agents.prompts import HISTORY, ChatRecord
 from lazaretto.agents.turn import AgentState
-from lazaretto.gates.foresight.monitor import Diagnosis, MemoryMonitor
+from lazaretto.gates.foresight.backend import AgentModelBackend, RehearsalBackend
 from lazaretto.models.protocol import ImageTextEmbedder, TextEmbedder, Vectors
 
-Memory = str | bytes
-"""A note, or an encoded picture."""
-Exchange = tuple[str, str]
-"""What was said to the agent, and what it said."""
+__all__ = [
+    "AdapterBackend", "BatchRetriever", "Exchange", "ForesightAgent", "Memory", "backend_for", "memory_of", "state_of",
+]  # fmt: skip
+RETRIEVALS = 16
+"""Single retrievals that are under way at once; an agent with ``retrieve_all`` is asked once per album instead."""
 
 
 @runtime_checkable
@@ -48,11 +47,20 @@ class ForesightAgent(Protocol):
         ...
 
     async def retrieve(self, plan: str, album: Mapping[str, Memory]) -> str:
-        """The id that its own retrieval would fetch for the plan from this album. No model call."""
+        """The id that its own retrieval would fetch for the plan from this album; "" for none. No model call."""
         ...
 
     async def respond(self, persona: str, history: Sequence[Exchange], memory: Memory, heard: str) -> str:
         """What it would say about the memory: opening a conversation when ``heard`` is empty. One model call."""
+        ...
+
+
+@runtime_checkable
+class BatchRetriever(Protocol):
+    """An agent that looks many plans up at once: a new memory then costs two calls of it instead of 128."""
+
+    async def retrieve_all(self, plans: Sequence[str], album: Mapping[str, Memory]) -> Sequence[str]:
+        """What ``retrieve`` would give for each of the plans."""
         ...
 
 
@@ -73,12 +81,30 @@ class AdapterBackend:
         """Through the agents' own ``plan``."""
         return await self._say([self._agents[a.id].plan(a.persona.text(), _past(a)) for a in actors])
 
-    async def look_up(self, album: Album, plans: Sequence[str]) -> list[str]:
+    async def look_up(self, album: Album, plans: Sequence[str]) -> Sequence[str | None]:
         """Through the retrieval of the first agent: all agents of one backend retrieve alike."""
-        held = {album_item.key: memory_of(album_item) for album_item in album}
+        held: dict[str, Memory] = {album_item.key: memory_of(album_item) for album_item in album}
+        if not held or not plans:
+            return [""] * len(plans)
         agent = next(iter(self._agents.values()))
-        found = await asyncio.gather(*(agent.retrieve(p, held) for p in plans), return_exceptions=True) if held else []
-        return [key if isinstance(key, str) and key in held else "" for key in found] or [""] * len(plans)
+        wanted = list(dict.fromkeys(plans))
+        if isinstance(agent, BatchRetriever):
+            try:
+                keys: Sequence[object] = list(await agent.retrieve_all(wanted, held))
+            except Exception:
+                keys = []
+        else:
+            turn = asyncio.Semaphore(RETRIEVALS)
+
+            async def one(plan: str) -> str:
+                async with turn:
+                    return await agent.retrieve(plan, held)
+
+            keys = await asyncio.gather(*(one(plan) for plan in wanted), return_exceptions=True)
+        if len(keys) != len(wanted):
+            return [None] * len(plans)
+        found = dict(zip(wanted, keys, strict=True))
+        return [_fetched(found[plan], held) for plan in plans]
 
     async def ask(self, actors: Sequence[AgentState], shown: Sequence[AlbumItem]) -> list[Utterance]:
         """An opening about each memory."""
@@ -118,60 +144,45 @@ class AdapterBackend:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentFindings:
-    """What the diagnosis of one agent found."""
-
-    diagnosis: Diagnosis
-    items: tuple[str, ...]
-    """Ids of the agent's items that are culprits."""
-    unread: tuple[str, ...]
-    """Ids of suspicious items that could not be rehearsed."""
-    calls: int
+def backend_for(agents: Sequence[ForesightAgent], embedder: TextEmbedder) -> RehearsalBackend:
+    """Where these agents are rehearsed: in batches where they all think with one ``AgentModel``."""
+    models = {id(agent.model): agent.model for agent in agents if isinstance(agent, ChatAgent)}
+    if len(models) == 1 and all(isinstance(agent, ChatAgent) for agent in agents):
+        return AgentModelBackend(next(iter(models.values())))
+    return AdapterBackend(agents, embedder)
 
 
-class Foresight:
-    """The memory monitor of one system of agents, with what it needs to rehearse them."""
+def state_of(
+    agent: ForesightAgent, titles: Mapping[str, str] | None = None
+) -> tuple[AgentState, dict[str, list[str]]]:
+    """The agent as a value, and which item ids stand behind each content, oldest first. Empty memories are left out.
 
-    def __init__(self, monitor: MemoryMonitor, embedder: TextEmbedder, seed: int = 0) -> None:
-        self.monitor, self.embedder = monitor, embedder
-        self._rng = random.Random(f"foresight:{seed}")
-
-    async def diagnose(self, agent: ForesightAgent, without: Sequence[str] = ()) -> AgentFindings:
-        """Diagnose one agent as if it had forgotten ``without``."""
-        state, items = state_of(agent, without)
-        backend = AdapterBackend([agent], self.embedder)
-        (diagnosis,) = await self.monitor.diagnose([state], backend, self._rng)
-        found, unread = (
-            tuple(item for key in keys for item in items[key]) for keys in (diagnosis.culprits, diagnosis.unread)
-        )
-        return AgentFindings(diagnosis, found, unread, backend.calls)
-
-
-def state_of(agent: ForesightAgent, without: Sequence[str] = ()) -> tuple[AgentState, dict[str, list[str]]]:
-    """The agent as a value, and which item ids stand behind each content. Empty notes are left out."""
+    ``titles`` are for those of its items that bring none.
+    """
     items: dict[str, list[str]] = {}
     kept: list[AlbumItem] = []
     for item, memory in agent.album().items():
-        if item in without or not (memory.strip() if isinstance(memory, str) else memory):
-            continue
-        album_item = note_item(memory) if isinstance(memory, str) else picture_item(memory)
-        items.setdefault(album_item.key, []).append(item)
-        kept.append(album_item)
+        if isinstance(memory, AlbumItem) or (memory.strip() if isinstance(memory, str) else memory):
+            album_item = as_album_item(memory, (titles or {}).get(item, ""))
+            items.setdefault(album_item.key, []).append(item)
+            kept.append(album_item)
     past = tuple(ChatRecord(heard, said) for heard, said in agent.history())
-    state = AgentState(agent.name, own_persona(agent.name), Album(max(1, len(kept)), tuple(kept)), History(3, past))
-    return state, items
+    persona = agent.persona if isinstance(agent, ChatAgent) else own_persona(agent.name)
+    history = History(agent.remembers if isinstance(agent, ChatAgent) else HISTORY, past)
+    return AgentState(agent.name, persona, Album(max(1, len(kept)), tuple(kept)), history), items
 
 
-def own_persona(name: str) -> Persona:
-    """Any persona: rehearsals put others in its place."""
-    return persona_pool(1, seed=sum(name.encode()))[0]
-
-
-def memory_of(album_item: AlbumItem) -> Memory:
+def memory_of(album_item: AlbumItem) -> str | bytes:
     """What an adapter is shown of a memory."""
     return album_item.note if album_item.is_note else album_item.picture
 
 
 def _past(actor: AgentState) -> list[Exchange]:
     return [(record.question, record.answer) for record in actor.history]
+
+
+def _fetched(key: object, held: Mapping[str, Memory]) -> str | None:
+    """What retrieval gave: a key, "" for nothing, None for what is no answer."""
+    if isinstance(key, str) and (key in held or not key):
+        return key
+    return None

@@ -31,8 +31,9 @@ class RehearsalBackend(Protocol):
         """What each wants to talk about."""
         ...
 
-    async def look_up(self, album: Album, plans: Sequence[str]) -> list[str]:
-        """The key of what each plan fetches from the album, without a model call; "" from an empty one."""
+    async def look_up(self, album: Album, plans: Sequence[str]) -> Sequence[str | None]:
+        """The key of what each plan fetches from the album, without a model call; "" where it fetches nothing, None
+        where retrieval failed."""
         ...
 
     async def ask(self, actors: Sequence[AgentState], shown: Sequence[AlbumItem]) -> list[Utterance]:

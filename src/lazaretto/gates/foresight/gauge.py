@@ -40,19 +40,21 @@ class Gauge:
         if not self.plans or not self.albums or not all(self.albums):
             raise InputError("gauge", "needs plans and reference albums", "Calibrate on benign agents first")
 
-    async def pulls(self, album_items: Sequence[AlbumItem], backend: RehearsalBackend) -> list[float]:
-        """The pull of each."""
+    async def pulls(self, album_items: Sequence[AlbumItem], backend: RehearsalBackend) -> list[float | None]:
+        """The pull of each; None where retrieval failed."""
         if len(album_items) > 1:
             # one look through all of them: an embedder that remembers encodes a batch faster than one by one
             await backend.look_up(Album(len(album_items), tuple(album_items)), self.plans[:1])
         return [await self.pull(album_item, backend) for album_item in album_items]
 
-    async def pull(self, album_item: AlbumItem, backend: RehearsalBackend) -> float:
+    async def pull(self, album_item: AlbumItem, backend: RehearsalBackend) -> float | None:
         """Share of the recorded plans that fetch the memory, over all reference albums without itself."""
         won = 0
         for held in self.albums:
             others = tuple(k for k in held if k.key != album_item.key)
             found = await backend.look_up(Album(len(others) + 1, (*others, album_item)), self.plans)
+            if None in found:
+                return None
             won += sum(key == album_item.key for key in found)
         return won / (len(self.albums) * len(self.plans))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.persona import Persona
@@ -47,10 +47,16 @@ class MonitorSettings:
     """Read real talk as well."""
     use_pull: bool = True
     use_collapse: bool = True
+    measure: int = 16
+    """Most new memories per agent and round whose pull is measured; the others wait, and are never called read."""
+    mode: Literal["lazaretto", "flp"] = "lazaretto"
+    """``flp`` is the published defence: it rehearses agents, not memories, and none of the above applies."""
 
     def __post_init__(self) -> None:
         if self.budget < 0 or not self.curiosity >= 0:
             raise InputError("foresight.budget", "is negative", "Use 0 or more model calls per agent and round")
+        if self.measure < 1:
+            raise InputError("foresight.measure", f"is {self.measure}", "Measure at least 1 new memory per agent")
         if not (self.use_pull or self.use_collapse):
             raise InputError("foresight", "no evidence is left to diagnose with", "Use pull, collapse or both")
 
@@ -65,7 +71,9 @@ class Diagnosis:
     evidence: Mapping[str, float] = field(default_factory=dict)
     """Joint evidence of each culprit."""
     unread: tuple[str, ...] = ()
-    """Suspicious memories that the budget or a failing model left unrehearsed."""
+    """Suspicious memories that the budget or a failing model left unrehearsed, and what could not be measured."""
+    waiting: tuple[str, ...] = ()
+    """Memories that nobody has looked into yet and nothing speaks against: curiosity will come to them."""
 
     @property
     def infected(self) -> bool:
@@ -102,30 +110,46 @@ class MemoryMonitor:
         """What was last really said of a memory, by speaker, the newest last."""
         self.urgent: set[str] = set()
         """Memories that passed through a diagnosed agent's hands, or look like one that was removed."""
+        self.pardoned: set[str] = set()
+        """Memories that a person called benign: they are not diagnosed again."""
+        self.unmeasured: set[str] = set()
+        """Memories on which retrieval failed."""
+        self.credit = 0.0
+        """The part of a rehearsal that curiosity has saved up: one agent alone earns one in many turns."""
 
     async def diagnose(
         self, agents: Sequence[AgentState], backend: RehearsalBackend, rng: random.Random, community: int | None = None
     ) -> list[Diagnosis]:
         """Every agent that is about to speak. ``community``: how many agents the budget is for (default: these)."""
-        kept = {k.key: (k, agent) for agent in agents for k in agent.album}
-        fresh = [album_item for key, (album_item, _) in kept.items() if key not in self.readings]
-        looks = zip(fresh, await self.gauge.pulls(fresh, backend), misnamed(fresh, backend), strict=True)
-        for album_item, pull, apart in looks:
-            self.readings[album_item.key] = Reading(pull, misnamed=apart)
-        accused = self._accused(kept, backend)
-        queue = self._queue(kept, accused, len(agents) if community is None else community)
+        size = len(agents) if community is None else community
+        held = {k.key: (k, agent) for agent in agents for k in agent.album}
+        await self._measure([album_item for key, (album_item, _) in held.items() if key not in self.readings], size, backend)
+        kept = {key: one for key, one in held.items() if key in self.readings}
+        accused = self._accused(kept, backend) - self.pardoned
+        queue = self._queue(kept, accused, size)
         done = await self._rehearse([self._rehearsal(one, agent, accused, rng) for one, agent in queue], backend, rng)
         for key in done & accused:
             del self.heard[key]  # it has been looked into
         return [self._diagnosis(agent, accused - done) for agent in agents]
 
-    def record_talk(self, said: Iterable[tuple[AlbumItem, Mapping[str, str]]]) -> None:
-        """What was really said about which memory, by speaker."""
+    async def _measure(self, fresh: Sequence[AlbumItem], agents: int, backend: RehearsalBackend) -> None:
+        """Pull and title of the newest of those not measured yet; what fails is tried again next time."""
+        batch = fresh[-max(1, agents) * self.settings.measure :]
+        looks = zip(batch, await self.gauge.pulls(batch, backend), misnamed(batch, backend), strict=True)
+        for album_item, pull, apart in looks:
+            if pull is None:
+                self.unmeasured.add(album_item.key)
+            else:
+                self.unmeasured.discard(album_item.key)
+                self.readings[album_item.key] = Reading(pull, misnamed=apart)
+
+    def record_talk(self, said: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+        """What was really said about which memory (its key), by speaker."""
         if self.settings.listen:
-            for album_item, words in said:
-                known = self.heard.get(album_item.key, {})
+            for key, words in said:
+                known = self.heard.get(key, {})
                 lasting = {speaker: text for speaker, text in known.items() if speaker not in words}
-                self.heard[album_item.key] = dict([*lasting.items(), *words.items()][-HEARD:])
+                self.heard[key] = dict([*lasting.items(), *words.items()][-HEARD:])
 
     def rehearse_first(self, keys: Iterable[str]) -> None:
         """Rehearse these first, and again if they were rehearsed: contacts of a diagnosed agent, near-duplicates."""
@@ -143,6 +167,7 @@ class MemoryMonitor:
             "readings": rows,
             "heard": {k: list(v.items()) for k, v in self.heard.items()},
             "urgent": sorted(self.urgent),
+            "credit": self.credit,
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
@@ -150,6 +175,7 @@ class MemoryMonitor:
         self.readings = {key: Reading.of_row(row) for key, row in snapshot["readings"].items()}
         self.heard = {key: dict(said) for key, said in snapshot["heard"].items()}
         self.urgent = set(snapshot["urgent"])
+        self.credit = snapshot.get("credit", 0.0)
 
     def _accused(self, kept: Mapping[str, tuple[AlbumItem, AgentState]], backend: RehearsalBackend) -> set[str]:
         """Memories that enough real speakers have spoken about in a way that would convict them."""
@@ -168,11 +194,15 @@ class MemoryMonitor:
         allows."""
         if not self.settings.use_collapse:
             return []
-        first = self.urgent | accused
-        open_ = [key for key in kept if key in first or self.readings[key].collapse is None]
+        first = (self.urgent | accused) - self.pardoned
+        open_ = [
+            key for key in kept if key not in self.pardoned and (key in first or self.readings[key].collapse is None)
+        ]
         open_.sort(key=lambda key: (key not in first, -self.readings[key].pull, key))
         most = max(LEAST * bool(agents), int(self.settings.budget * agents // CALLS_PER_READING))
-        spare = int(self.settings.curiosity * agents // CALLS_PER_READING)
+        self.credit += self.settings.curiosity * agents / CALLS_PER_READING
+        spare = int(self.credit)
+        self.credit -= spare
         must = [key for key in open_ if key in first or self._suspicious(key)][:most]
         chosen = set(must)
         others = [key for key in open_ if key not in chosen and key not in first and not self._suspicious(key)]
@@ -232,14 +262,16 @@ class MemoryMonitor:
 
     def _diagnosis(self, agent: AgentState, pending: set[str]) -> Diagnosis:
         """``pending``: what real talk accuses and nobody could look into."""
-        scores = {k.key: self.score(k.key) for k in agent.album}
-        bad = {key: score for key, score in scores.items() if score >= self._limit}
-        unread = [
-            k
-            for k in scores
-            if k not in bad and (k in pending or (self.readings[k].collapse is None and self._suspicious(k)))
-        ]
-        return Diagnosis(agent.id, tuple(bad), bad, tuple(unread))
+        held = dict.fromkeys(k.key for k in agent.album if k.key not in self.pardoned)
+        bad = {key: score for key in held if (score := self.score(key)) >= self._limit}
+        unread, waiting = [], []
+        for key in held:
+            reading = self.readings.get(key)
+            if reading is None or key in pending:
+                (unread if key in pending or key in self.unmeasured else waiting).append(key)
+            elif key not in bad and reading.collapse is None and self.settings.use_collapse:
+                (unread if self._suspicious(key) else waiting).append(key)
+        return Diagnosis(agent.id, tuple(bad), bad, tuple(unread), tuple(waiting))
 
 
 def _spoken(reading: Reading, album_item: AlbumItem, words: Sequence[str], backend: RehearsalBackend) -> Reading:

@@ -88,8 +88,12 @@ async def _play(
         if said.fault or not len(actor.album):
             notes[scene.agent].faults.append(said.fault or "the album is empty")
             continue
-        (scene.key,) = await backend.look_up(actor.album, [said.text or actor.persona.text()])
-        notes[scene.agent].retrieved.append(scene.key)
+        (key,) = await backend.look_up(actor.album, [said.text or actor.persona.text()])
+        if not key:
+            notes[scene.agent].faults.append("retrieval failed" if key is None else "nothing was retrieved")
+            continue
+        scene.key = key
+        notes[scene.agent].retrieved.append(key)
         going.append(scene)
     for side in ("ask", "answer"):
         shown = [next(k for k in copies[s.agent][0].album if k.key == s.key) for s in going]

@@ -1,0 +1,99 @@
+"""A ready agent from any chat model and embedder: it plans, retrieves and answers, so that it can be rehearsed.
+
+It says what an agent with this model, these memories and these chats *would* do; nothing here changes anything. Agents
+that share one ``AgentModel`` are rehearsed in common batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from lazaretto.agents.album import Album, AlbumItem, note_item, picture_item
+from lazaretto.agents.history import History
+from lazaretto.agents.model import AgentModel, Utterance
+from lazaretto.agents.persona import Persona, persona_pool
+from lazaretto.agents.prompts import HISTORY, ChatRecord
+from lazaretto.agents.turn import AgentState, answer, ask, plan, retrieve
+from lazaretto.errors import ModelUnavailable
+
+Memory = str | bytes | AlbumItem
+"""A note, an encoded picture, or either of them with a title of its own."""
+Exchange = tuple[str, str]
+"""What was said to the agent, and what it said."""
+
+
+
+
+
+class ChatAgent:
+    """An agent made of a model and what it remembers.
+
+    ``album`` maps item ids to memories, oldest first, and ``history`` lists the last chats; give functions where they
+    change.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: AgentModel,
+        album: Mapping[str, Memory] | Callable[[], Mapping[str, Memory]],
+        history: Sequence[Exchange] | Callable[[], Sequence[Exchange]] = (),
+        *,
+        persona: Persona | None = None,
+        remembers: int = HISTORY,
+    ) -> None:
+        """``remembers``: how many chats the agent has in mind."""
+        self.name, self.model = name, model
+        self.persona = persona or own_persona(name)
+        self.remembers = remembers
+        self._album, self._history = album, history
+
+    def album(self) -> Mapping[str, Memory]:
+        """Everything it may retrieve, by item id, oldest first."""
+        return self._album() if callable(self._album) else self._album
+
+    def history(self) -> Sequence[Exchange]:
+        """Its recent exchanges, oldest first."""
+        return self._history() if callable(self._history) else self._history
+
+    async def plan(self, persona: str, history: Sequence[Exchange]) -> str:
+        """What it would look for next. One model call."""
+        return _said(await plan([self._as(persona, history, list(self.album().values()))], self.model))
+
+    async def retrieve(self, plan: str, album: Mapping[str, Memory]) -> str:
+        """The id of what the embedder finds nearest to the plan."""
+        if not album:
+            return ""
+        state = self._as("", (), list(album.values()))
+        (found,) = retrieve([state], [Utterance(plan)], self.model)
+        return list(album)[found.slot]
+
+    async def respond(self, persona: str, history: Sequence[Exchange], memory: Memory, heard: str) -> str:
+        """What it would say about the memory: a question when ``heard`` is empty, else an answer. One model call."""
+        state, shown = self._as(persona, history, ()), [as_album_item(memory)]
+        return _said(await (answer([state], shown, [heard], self.model) if heard else ask([state], shown, self.model)))
+
+    def _as(self, persona: str, history: Sequence[Exchange], memories: Sequence[Memory]) -> AgentState:
+        held = tuple(as_album_item(memory) for memory in memories)
+        person = Persona.parse(persona) if persona else self.persona
+        past = tuple(ChatRecord(heard, said) for heard, said in history)
+        return AgentState(self.name, person, Album(max(1, len(held)), held), History(self.remembers, past))
+
+
+def as_album_item(memory: Memory, title: str = "") -> AlbumItem:
+    """The memory as an album keeps it; ``title`` is used where it has none."""
+    if isinstance(memory, AlbumItem):
+        return memory
+    return note_item(memory, title) if isinstance(memory, str) else picture_item(memory, title)
+
+
+def own_persona(name: str) -> Persona:
+    """Any persona: rehearsals put others in its place."""
+    return persona_pool(1, seed=sum(name.encode()))[0]
+
+
+def _said(utterances: Sequence[Utterance]) -> str:
+    (said,) = utterances
+    if said.fault:
+        raise ModelUnavailable(said.fault)
+    return said.text

@@ -1,0 +1,190 @@
+"""Foresight over a community (mode ``lazaretto``): who must forget what before anybody speaks.
+
+Whoever is about to speak is diagnosed. What is found goes from every album at once, with the chats in which it spoke;
+what looks like it, and what its holders' last partners hold, is read first from then on. ``Guard.before_turn`` and the
+laboratory's defence are both made of this one part.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from lazaretto.agents.album import AlbumItem
+from lazaretto.agents.forgetting import purge, sweep
+from lazaretto.agents.turn import AgentState
+from lazaretto.gates.foresight.backend import RehearsalBackend
+from lazaretto.gates.foresight.lookalikes import near_duplicate
+from lazaretto.gates.foresight.monitor import Diagnosis, MemoryMonitor
+
+LAPS = 4
+"""How often a purified community is diagnosed again before it speaks."""
+REMOVED_KEPT = 256
+"""Removed memories that new ones are still compared with."""
+
+Streams = Callable[[str], random.Random]
+"""Chance by the name of what it is for, so that the same round draws the same."""
+Talk = tuple[str, Mapping[str, str]]
+"""A memory's key, and what was really said about it by whom."""
+Meeting = tuple[str, str]
+"""Two agents that spoke to each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """What must change before anybody speaks."""
+
+    changed: Mapping[str, AgentState] = field(default_factory=dict)
+    """By agent: as it must be from now on."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """By changed agent: ``foresight`` or ``sweep``, ``rollback`` or ``bisect``, ``history``."""
+    everywhere: tuple[AlbumItem, ...] = ()
+    """What must go from every memory, also of agents that were not looked at."""
+    unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By speaking agent: keys of suspicious memories that could not be rehearsed."""
+    waiting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By speaking agent: keys of memories that nobody has looked into yet."""
+
+
+class Mode(Protocol):
+    """One way to foresee: ``MonitorMode`` or ``FlpMode``."""
+
+    async def before_turns(
+        self, agents: Sequence[AgentState], speaking: Sequence[str], backend: RehearsalBackend, streams: Streams
+    ) -> Cleaning:
+        """Look at those about to speak; ``agents`` is everybody within reach."""
+        ...
+
+    def listen(self, talk: Iterable[Talk], meetings: Iterable[Meeting]) -> None:
+        """What was said, and who met whom, since the last time."""
+        ...
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """What it knows, as JSON data."""
+        ...
+
+    def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
+        """Know again what a snapshot says; ``album_items`` holds contents by key."""
+        ...
+
+
+class MonitorMode:
+    """Foresight as we run it."""
+
+    def __init__(self, monitor: MemoryMonitor) -> None:
+        self.monitor = monitor
+        self.partners: dict[str, str] = {}
+        """With whom each agent spoke last."""
+        self.removed: dict[str, AlbumItem] = {}
+        """What was removed: new memories that look like it are read first."""
+        self.awaited: set[str] = set()
+        """Contacts of a diagnosed agent that were out of reach: what they hold is read first when they come."""
+        self._sentences: list[frozenset[str]] = []
+        self._told: dict[str, int] = {}
+
+    async def before_turns(
+        self, agents: Sequence[AgentState], speaking: Sequence[str], backend: RehearsalBackend, streams: Streams
+    ) -> Cleaning:
+        """Diagnose the speaking, purify, sweep, and diagnose again until nothing is found."""
+        now, rng = {agent.id: agent for agent in agents}, streams("lazaretto")
+        reasons: dict[str, str] = {}
+        self._remind(now, reasons)
+        self._read_first([now[one] for one in speaking])
+        gone: dict[str, AlbumItem] = {}
+        said: list[Diagnosis] = []
+        for lap in range(LAPS):
+            said = await self.monitor.diagnose(
+                [now[one] for one in speaking], backend, rng, 0 if lap else len(agents)
+            )  # fmt: skip
+            sick = [diagnosis for diagnosis in said if diagnosis.infected]
+            if not sick:
+                break
+            found, cleaned = self._purify(sick, now)
+            gone |= found
+            for changed in cleaned:
+                now[changed.id] = changed
+                reasons[changed.id] = "foresight" if changed.id in {d.agent for d in sick} else "sweep"
+        return Cleaning(
+            {one: now[one] for one in reasons},
+            reasons,
+            tuple(gone.values()),
+            {d.agent: d.unread for d in said if d.unread},
+            {d.agent: d.waiting for d in said if d.waiting},
+        )
+
+    def listen(self, talk: Iterable[Talk], meetings: Iterable[Meeting]) -> None:
+        """Real talk accuses; the last partner of a diagnosed agent is its contact."""
+        self.monitor.record_talk(talk)
+        for one, other in meetings:
+            self.partners |= {one: other, other: one}
+
+    def remember_removed(self, album_item: AlbumItem, sentences: Iterable[str]) -> None:
+        """Know what was removed and what it had said, for agents and memories that come later."""
+        self.removed.pop(album_item.key, None)
+        self.removed[album_item.key] = album_item
+        while len(self.removed) > REMOVED_KEPT:
+            del self.removed[next(iter(self.removed))]
+        self._sentences.append(frozenset(sentences))
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Readings and contacts."""
+        return {
+            "watch": self.monitor.snapshot(), "partners": self.partners, "removed": list(self.removed),
+            "awaited": sorted(self.awaited), "sentences": [sorted(one) for one in self._sentences], "told": self._told,
+        }  # fmt: skip
+
+    def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
+        """Go on with them."""
+        self.monitor.restore(snapshot["watch"])
+        self.partners = dict(snapshot["partners"])
+        self.removed = {key: album_items[key] for key in snapshot.get("removed", ()) if key in album_items}
+        self.awaited = set(snapshot.get("awaited", ()))
+        self._sentences = [frozenset(one) for one in snapshot.get("sentences", ())]
+        self._told = dict(snapshot.get("told", {}))
+
+    def _remind(self, now: dict[str, AgentState], reasons: dict[str, str]) -> None:
+        """Agents that were out of reach when something was removed forget, once, the chats in which it spoke."""
+        for name, agent in list(now.items()):
+            missed = self._sentences[self._told.get(name, 0) :]
+            self._told[name] = len(self._sentences)
+            after = purge(agent, (), frozenset().union(*missed)) if missed else agent
+            if after != agent:
+                now[name], reasons[name] = after, "history"
+
+    def _read_first(self, speaking: Sequence[AgentState]) -> None:
+        """New memories that look like a removed one, and what nobody has read yet of awaited contacts."""
+        readings = self.monitor.readings
+        for agent in speaking:
+            unread = [k for k in agent.album if k.key not in readings or readings[k.key].collapse is None]
+            alike = [
+                k.key
+                for k in unread
+                if k.key not in readings and any(near_duplicate(k, gone) for gone in self.removed.values())
+            ]
+            self.monitor.rehearse_first([k.key for k in unread] if agent.id in self.awaited else alike)
+            self.awaited.discard(agent.id)
+
+    def _purify(
+        self, sick: Sequence[Diagnosis], agents: Mapping[str, AgentState]
+    ) -> tuple[dict[str, AlbumItem], tuple[AgentState, ...]]:
+        keys = {key for diagnosis in sick for key in diagnosis.culprits}
+        gone = {k.key: k for d in sick for k in agents[d.agent].album if k.key in keys}
+        said: list[str] = []
+        for key, album_item in gone.items():
+            spoken = (*self.monitor.readings[key].utterances, *self.monitor.heard.get(key, {}).values())
+            self.remember_removed(album_item, spoken)
+            said += spoken
+        self._told |= dict.fromkeys(agents, len(self._sentences))
+        swept = sweep(tuple(agents.values()), gone.values(), near_duplicate, said)
+        self.monitor.rehearse_first(swept.lookalikes)
+        contacts = {self.partners.get(one, "") for one in (*swept.contacts, *(d.agent for d in sick))} - {""}
+        met = [k.key for one in contacts if one in agents for k in agents[one].album]
+        self.monitor.rehearse_first(key for key in met if key not in keys and self._unread(key))
+        self.awaited |= contacts - agents.keys()
+        return gone, swept.cleaned
+
+    def _unread(self, key: str) -> bool:
+        reading = self.monitor.readings.get(key)
+        return reading is not None and reading.collapse is None
