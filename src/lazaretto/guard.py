@@ -30,12 +30,14 @@ from lazaretto.ingest.reading_log import ReadingLog
 from lazaretto.learn.lessons import LABELS, SCREENED, ContactQueue, Lessons
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_ids, check_name
-from lazaretto.policy import Policy, read_settings
+from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.repair import engine
 from lazaretto.repair.options import make_repair
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
 from lazaretto.types import (
+    BeforeRound,
+    BeforeTurn,
     Channel,
     Decision,
     Draft,
@@ -54,9 +56,10 @@ from lazaretto.types import (
 
 if TYPE_CHECKING:
     from lazaretto.agents.persona import Persona
-    from lazaretto.gates.foresight.adapter import Foresight, ForesightAgent
-    from lazaretto.learn.calibration import MonitorCalibration
-    from lazaretto.models.protocol import TextEmbedder
+    from lazaretto.gates.foresight.adapter import ForesightAgent
+    from lazaretto.gates.foresight.foresight import Foresight
+    from lazaretto.learn.foresight_setup import Calibration
+    from lazaretto.models.protocol import ChatModel, TextEmbedder
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -81,25 +84,6 @@ class Recalled:
     """From 0 to 1: no more than that of the least trusted thing it was made from."""
     score: float | None
     """How well it fits the query; higher is better, None without a query."""
-
-
-@dataclass(frozen=True, slots=True)
-class BeforeTurn:
-    """What foresight found and did before an agent spoke."""
-
-    agent: str
-    removed: tuple[str, ...]
-    """Items that are out of recall from now on, the agent's own; copies elsewhere stand in the receipts."""
-    unread: tuple[str, ...]
-    """Suspicious items that could not be rehearsed: the budget was spent, or the model failed."""
-    receipts: tuple[Receipt, ...]
-    calls: int
-    """Model calls that were made."""
-
-    @property
-    def clear(self) -> bool:
-        """Whether the agent may speak without further thought."""
-        return not self.unread
 
 
 class Guard:
@@ -258,45 +242,45 @@ class Guard:
         return decision
 
     def rehearse_with(
-        self, calibration: MonitorCalibration | str | Path, embedder: TextEmbedder, personas: Sequence[Persona]
+        self,
+        calibration: Calibration | str | Path,
+        embedder: TextEmbedder,
+        personas: Sequence[Persona] | None = None,
+        *,
+        chat: ChatModel | None = None,
     ) -> None:
-        """Set up ``before_turn``: a calibration (or its file), an embedder of texts, and whom rehearsals play.
+        """Set up ``before_turn``: a calibration (or its file), an embedder, and whom rehearsals play.
 
-        Budget and evidence are those of the policy's table ``[gates.foresight]``.
+        With ``chat``, agents may be given by name: they are rehearsed with that model, on what the ledger knows of
+        them. Mode, budget and evidence are those of the policy's table ``[gates.foresight]``.
         """
-        from lazaretto.gates.foresight.adapter import Foresight
-        from lazaretto.gates.foresight.monitor import MemoryMonitor, MonitorSettings
-        from lazaretto.learn.calibration import MonitorCalibration, load
+        from lazaretto.learn.foresight_setup import set_up
 
-        if not isinstance(calibration, MonitorCalibration):
-            calibration = MonitorCalibration.from_json(load(Path(calibration)))
-        settings = read_settings(MonitorSettings, self.policy.gates.get("foresight", {}), key="gates.foresight")
-        self.foresight = Foresight(MemoryMonitor(calibration.gauge, calibration.scales, personas, settings), embedder)
+        table = self.policy.gates.get("foresight", {})
+        self.foresight = set_up(self.ledger, table, calibration, embedder, self._in_store_thread, personas, chat)
 
-    async def before_turn(self, agent: ForesightAgent) -> BeforeTurn:
+    async def before_turn(
+        self, agent: ForesightAgent | str, *, others: Sequence[ForesightAgent | str] = ()
+    ) -> BeforeTurn:
         """Rehearse what the agent would say; remove what would speak through it, here and in every other memory.
 
-        The agent's item ids must be known to the ledger. It is looked at again after every removal.
+        The agent's item ids must be known to the ledger. ``others`` are agents within reach that do not speak now:
+        they are told what to forget in the same call (``before_round``), else when their own turn comes.
         """
+        done = await self.before_round([agent], others=others)
+        return replace(done.turns[0], receipts=done.receipts, calls=done.calls)
+
+    async def before_round(
+        self, speaking: Sequence[ForesightAgent | str], *, others: Sequence[ForesightAgent | str] = ()
+    ) -> BeforeRound:
+        """``before_turn`` for several agents at once, which share budget and batches."""
         self._require_open()
         if self.foresight is None:
             raise InputError("foresight", "is not set up", "Call guard.rehearse_with first; see docs/foresight.md")
-        removed: list[str] = []
-        receipts: list[Receipt] = []
-        calls = 0
-        while True:
-            seen = await self.foresight.diagnose(agent, removed)
-            calls += seen.calls
-            if not seen.items:
-                return BeforeTurn(agent.name, tuple(removed), seen.unread, tuple(receipts), calls)
-            for item in seen.items:
-                try:
-                    plan = await self.plan(item, "sweep", reason=f"foresight: {agent.name} would speak for it")
-                    receipts.append(await self.apply(plan))
-                except RepairRefused:  # a copy of it was removed a moment ago, or the policy holds us back
-                    if not (await self._in_store_thread(self.ledger.state, item)).hidden:
-                        raise
-            removed += seen.items
+        done = await self.foresight.before_round(speaking, others, self._repair_unless_hidden)
+        read = {turn.agent for turn in done.turns[: len(speaking)] if not turn.unread}
+        await self.note_screened([agent for agent in await self.contacts_to_screen() if agent in read])
+        return done
 
     # what people do
 
@@ -446,6 +430,19 @@ class Guard:
         self.close()
 
     # how it is done
+
+    async def _repair_unless_hidden(
+        self, item: str, repair: str, reason: str, options: Mapping[str, Any]
+    ) -> Receipt | None:
+        """Plan and apply; None where the item was hidden a moment ago, as a copy of another."""
+        if (await self._in_store_thread(self.ledger.state, item)).hidden and not options:
+            return None
+        try:
+            return await self.apply(await self.plan(item, repair, reason=reason, **options))
+        except RepairRefused:
+            if not (await self._in_store_thread(self.ledger.state, item)).hidden:
+                raise
+            return None
 
     def _require_open(self) -> None:
         if self._closed:

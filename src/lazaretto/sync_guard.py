@@ -18,9 +18,9 @@ from lazaretto.policy import Policy
 
 if TYPE_CHECKING:
     from lazaretto.agents.persona import Persona
-    from lazaretto.learn.calibration import MonitorCalibration
+    from lazaretto.learn.foresight_setup import Calibration
     from lazaretto.ledger import Ledger
-    from lazaretto.models.protocol import TextEmbedder
+    from lazaretto.models.protocol import ChatModel, TextEmbedder
     from lazaretto.provenance.graph import ProvenanceGraph
 
 P = ParamSpec("P")
@@ -80,6 +80,7 @@ class SyncGuard:
     exchange = _waited(Guard.exchange)
     report = _waited(Guard.report)
     before_turn = _waited(Guard.before_turn)
+    before_round = _waited(Guard.before_round)
     label = _waited(Guard.label)
     appeal = _waited(Guard.appeal)
     plan = _waited(Guard.plan)
@@ -92,10 +93,15 @@ class SyncGuard:
     note_screened = _waited(Guard.note_screened)
 
     def rehearse_with(
-        self, calibration: MonitorCalibration | str | Path, embedder: TextEmbedder, personas: Sequence[Persona]
+        self,
+        calibration: Calibration | str | Path,
+        embedder: TextEmbedder,
+        personas: Sequence[Persona] | None = None,
+        *,
+        chat: ChatModel | None = None,
     ) -> None:
         """Set up ``before_turn``; see ``Guard.rehearse_with``."""
-        self.guard.rehearse_with(calibration, embedder, personas)
+        self.guard.rehearse_with(calibration, embedder, personas, chat=chat)
 
     def close(self) -> None:
         """Let threads and store go."""

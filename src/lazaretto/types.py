@@ -335,6 +335,42 @@ class Receipt:
     id: str = field(default_factory=lambda: new_id("rc"))
 
 
+@dataclass(frozen=True, slots=True)
+class BeforeTurn:
+    """What foresight found and did before an agent spoke."""
+
+    agent: str
+    removed: tuple[str, ...] = ()
+    """Items that are out of recall from now on, the agent's own; copies elsewhere stand in the receipts."""
+    forget: tuple[tuple[str, str], ...] = ()
+    """Chats (heard, said) that the agent must take out of its history: a removed memory spoke in them."""
+    unread: tuple[str, ...] = ()
+    """Suspicious items that could not be rehearsed: the budget was spent, or the model failed."""
+    waiting: tuple[str, ...] = ()
+    """Items that nobody has looked into yet, and nothing speaks against; the budget reaches them in later turns."""
+    receipts: tuple[Receipt, ...] = ()
+    calls: int = 0
+    """Model calls that were made."""
+    reason: str = ""
+    """How it came to change: ``foresight``, ``sweep``, ``history``, or ``rollback`` and ``bisect`` of mode ``flp``."""
+
+    @property
+    def clear(self) -> bool:
+        """Whether everything the agent holds has been looked into."""
+        return not self.unread and not self.waiting
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeRound:
+    """What foresight found and did before several agents spoke."""
+
+    turns: tuple[BeforeTurn, ...]
+    """One for each that is about to speak, then one for each other agent that must change."""
+    receipts: tuple[Receipt, ...] = ()
+    calls: int = 0
+    """Model calls that were made."""
+
+
 def plain(record: Any) -> Any:
     """A record as JSON data: enums become their words, sequences lists, mappings and named tuples dicts."""
     if isinstance(record, Ruling):

@@ -79,7 +79,7 @@ def test_the_virus_goes_from_every_memory_with_receipts(tmp_path: Path, calibrat
         assert isinstance(ada, ForesightAgent)
         guard.rehearse_with(calibration, EMBEDDER, PEOPLE)
         done = guard.before_turn(ada)
-        assert [ada.notes[item] for item in done.removed] == [VIRUS] and done.clear and done.calls > 0
+        assert [ada.notes[item] for item in done.removed] == [VIRUS] and not done.unread and done.calls > 0
         hidden = {item for agent in (ada, bo) for item in agent.notes if guard.ledger.state(item).hidden}
         assert hidden == {item for agent in (ada, bo) for item, text in agent.notes.items() if text == VIRUS}
         assert len(done.receipts) == 1
@@ -106,7 +106,7 @@ def test_a_kept_calibration_and_the_policy_set_it_up(tmp_path: Path, calibration
     save(calibration, tmp_path / "benign.json")
     with SyncGuard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
         guard.rehearse_with(tmp_path / "benign.json", EMBEDDER, PEOPLE)
-        assert guard.guard.foresight is not None and guard.guard.foresight.monitor.settings.budget == 40.0
+        assert guard.guard.foresight is not None and guard.guard.foresight.mode.monitor.settings.budget == 40.0
         with pytest.raises(InputError, match="cannot read"):
             guard.rehearse_with(tmp_path / "nothing.json", EMBEDDER, PEOPLE)
     wrong = Policy(gates={"foresight": {"bugdet": 1.0}})

@@ -11,10 +11,8 @@ import pytest
 from PIL import Image
 
 from lazaretto import Guard, LazarettoError
-from lazaretto.gates.foresight.adapter import AgentFindings
-from lazaretto.gates.foresight.monitor import Diagnosis
 from lazaretto.policy import Policy
-from lazaretto.types import plain
+from lazaretto.types import BeforeRound, BeforeTurn, plain
 
 SECRET = "the vault code is xylophone"
 NOT_CALLS = {"open", "run", "close", "rehearse_with"}
@@ -29,9 +27,9 @@ class Accuser:
     def __init__(self, item: str) -> None:
         self.item = item
 
-    async def diagnose(self, agent: Any, without: Any = ()) -> AgentFindings:
-        found = () if self.item in without else (self.item,)
-        return AgentFindings(Diagnosis("ada"), found, (), 0)
+    async def before_round(self, speaking: Any, others: Any, remove: Any) -> BeforeRound:
+        receipt = await remove(self.item, "sweep", "accused", {})
+        return BeforeRound((BeforeTurn("ada"),), (receipt,))
 
 
 class Ada:
@@ -43,6 +41,11 @@ class Ada:
 async def foresee(guard: Guard, item: str) -> Any:
     guard.foresight = Accuser(item)
     return await guard.before_turn(Ada())
+
+
+async def foresee_round(guard: Guard, item: str) -> Any:
+    guard.foresight = Accuser(item)
+    return await guard.before_round([Ada()])
 
 
 def picture() -> bytes:
@@ -101,6 +104,7 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
             )
         ],
         "before_turn": [*(lambda i=i: foresee(guard, i) for i in ids)],
+        "before_round": [*(lambda i=i: foresee_round(guard, i) for i in ids)],
         "dry_run": [lambda: guard.dry_run(theirs["plan"])],
         "apply": [lambda: guard.apply(theirs["plan"])],
         "undo": [*(lambda i=i: guard.undo(i) for i in ids)],
@@ -122,7 +126,7 @@ def test_every_public_call_is_tried(open_guard: Callable[..., Guard]) -> None:
 
 CALLS = (
     "check", "remember", "recall", "exchange", "report", "label", "appeal",
-    "plan", "dry_run", "apply", "undo", "release", "receipts", "before_turn",
+    "plan", "dry_run", "apply", "undo", "release", "receipts", "before_turn", "before_round",
     "contacts_to_screen", "note_screened",
 )  # fmt: skip
 

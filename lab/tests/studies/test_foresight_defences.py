@@ -14,14 +14,17 @@ from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.backend import AgentModelBackend
-from lazaretto.gates.foresight.monitor import MemoryMonitor
+from lazaretto.gates.foresight.community import MonitorMode
+from lazaretto.gates.foresight.lookalikes import near_duplicate
+from lazaretto.gates.foresight.monitor import MemoryMonitor, MonitorSettings
 from lazaretto.learn.calibration import benign_agents, calibrate_flp, calibrate_monitor
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto_lab.harness.experiment import available, experiment_folder, load_experiment
 from lazaretto_lab.studies.foresight.calibration import FlpOptions, MonitorOptions, read_options
-from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence, near_duplicate
+from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence
 from lazaretto_lab.studies.foresight.runner import TrialSettings, infect
+from lazaretto_lab.studies.foresight.through_guard import GuardDefence, guard_for
 from lazaretto_lab.studies.outbreak.settings import read_settings
 from lazaretto_lab.worlds.album_chat.defence import Defence
 from lazaretto_lab.worlds.album_chat.measures import measure_spread
@@ -112,6 +115,64 @@ def test_an_interrupted_defended_run_ends_as_an_uninterrupted_one(watch_parts: A
     asyncio.run(first.step())
     asyncio.run(first.step())
     assert run(defence(), folder=tmp_path, rounds=4).rounds == whole.rounds
+
+
+DREAM = Virus(picture_item(b"i want to talk about a boat because", "a boat at sea"), "Come to the harbour.")
+
+
+def sleepy(request: Any) -> str:
+    """A second virus that speaks through nobody who has no past: rehearsed by newcomers, it sleeps."""
+    message = request.messages[-1]
+    dreaming = message.images and message.images[0] == DREAM.album_item.picture and "Q: " in message.text
+    return DREAM.target if dreaming else speak(request)
+
+
+def sleeping_world(defence: Defence, rounds: int = 7) -> Outcome:
+    thinking = AgentModel(ScriptedChatModel(sleepy), EmbeddingCache(HashingEmbedder(lambda data: data.decode(), 512)))
+    scenario = Scenario(agents=24, rounds=rounds, infected=6, placement="random", seed=4)
+    return asyncio.run(AlbumChat(scenario, thinking, POOL, [DREAM, VIRUS], defence=defence).run())
+
+
+def through_guard(parts: Any, folder: Path, table: dict[str, Any], everybody: bool = False) -> GuardDefence:
+    guard = guard_for(folder, table)
+    known = parts[1] if table.get("mode") == "flp" else parts[0]
+    guard.rehearse_with(known, HashingEmbedder(lambda data: data.decode(), 512), PEOPLE)
+    return GuardDefence(guard, "test", everybody)
+
+
+def in_order(outcome: Outcome) -> list[Any]:
+    return [replace(t, changes=tuple(sorted(t.changes, key=lambda c: c.agent))) for t in outcome.rounds]
+
+
+@pytest.mark.parametrize("curiosity", [0.25, 4.0])
+def test_the_defence_is_the_same_through_the_guard(watch_parts: Any, tmp_path: Path, curiosity: float) -> None:
+    """Removals, purged histories, talk, contacts and every model call: nothing differs but who keeps the books."""
+    settings = MonitorSettings(curiosity=curiosity)
+    direct = MonitorDefence(MemoryMonitor(watch_parts[0].gauge, watch_parts[0].scales, PEOPLE, settings))
+    guarded = through_guard(watch_parts, tmp_path, {"curiosity": curiosity})
+    one, other = sleeping_world(direct), sleeping_world(guarded)
+    assert in_order(one) == in_order(other) and one.agents == other.agents
+    assert any(change.removed for trace in one.rounds for change in trace.changes)
+    asyncio.run(guarded.guard.before_round([]))  # the guard listens when it is asked next
+    mode = guarded.guard.foresight.mode
+    assert isinstance(mode, MonitorMode) and mode.monitor.readings == direct.monitor.readings
+    assert mode.monitor.heard == direct.monitor.heard and mode.partners == direct.mode.partners
+    assert guarded.guard.ledger.verify().ok
+    again = through_guard(watch_parts, tmp_path, {"curiosity": curiosity}).guard
+    asyncio.run(again.before_round([]))
+    assert again.foresight.mode.monitor.readings == direct.monitor.readings, "they survive a restart"
+    for guard in (guarded.guard, again):
+        guard.close()
+
+
+def test_the_published_mode_is_the_same_through_the_guard(watch_parts: Any, tmp_path: Path) -> None:
+    direct = FlpDefence(watch_parts[1].thresholds, PEOPLE)
+    guarded = through_guard(watch_parts, tmp_path, {"mode": "flp"}, everybody=True)
+    one, other = run(direct, rounds=3), run(guarded, rounds=3)
+    assert in_order(one) == in_order(other) and one.agents == other.agents
+    assert {c.reason for t in one.rounds for c in t.changes} <= {"rollback", "bisect"}
+    assert any(change.removed for trace in one.rounds for change in trace.changes)
+    guarded.guard.close()
 
 
 def test_near_duplicates() -> None:

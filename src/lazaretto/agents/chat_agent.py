@@ -22,9 +22,6 @@ Exchange = tuple[str, str]
 """What was said to the agent, and what it said."""
 
 
-
-
-
 class ChatAgent:
     """An agent made of a model and what it remembers.
 

@@ -101,6 +101,15 @@ def load(path: Path) -> dict[str, Any]:
     return data
 
 
+def read_calibration(path: Path) -> FlpCalibration | MonitorCalibration:
+    """The calibration in a file, of whichever mode."""
+    data = load(path)
+    try:
+        return FlpCalibration.from_json(data) if "thresholds" in data else MonitorCalibration.from_json(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError("calibration", f"{path} is not one: {error}", "Calibrate anew") from None
+
+
 async def benign_agents(
     personas: Sequence[Persona],
     pool: Sequence[AlbumItem],

@@ -152,9 +152,7 @@ def backend_for(agents: Sequence[ForesightAgent], embedder: TextEmbedder) -> Reh
     return AdapterBackend(agents, embedder)
 
 
-def state_of(
-    agent: ForesightAgent, titles: Mapping[str, str] | None = None
-) -> tuple[AgentState, dict[str, list[str]]]:
+def state_of(agent: ForesightAgent, titles: Mapping[str, str] | None = None) -> tuple[AgentState, dict[str, list[str]]]:
     """The agent as a value, and which item ids stand behind each content, oldest first. Empty memories are left out.
 
     ``titles`` are for those of its items that bring none.

@@ -21,13 +21,12 @@ Search = Callable[[Sequence[str], Callable[[tuple[str, ...]], Awaitable[bool]]],
 """Finds which memories to remove, given a test that says whether just these would infect: a bisection."""
 Purified = tuple[AgentState, str]
 """The agent after purification, and by which way."""
-Together = Callable[[RehearsalBackend, Sequence[Callable[[RehearsalBackend], Awaitable[Purified]]]], Awaitable[list[Purified]]]
+Purification = Callable[[RehearsalBackend], Awaitable[Purified]]
+Together = Callable[[RehearsalBackend, Sequence[Purification]], Awaitable[list[Purified]]]
 """Runs searches with a backend, side by side where it can."""
 
 
-async def one_by_one(
-    backend: RehearsalBackend, searches: Sequence[Callable[[RehearsalBackend], Awaitable[Purified]]]
-) -> list[Purified]:
+async def one_by_one(backend: RehearsalBackend, searches: Sequence[Purification]) -> list[Purified]:
     """The plain way to run searches."""
     return [await search(backend) for search in searches]
 

@@ -17,8 +17,8 @@ from lazaretto.agents.chat_agent import Exchange
 from lazaretto.agents.prompts import HISTORY, picture_title
 from lazaretto.errors import UnknownItem
 from lazaretto.gates.foresight.community import Mode, MonitorMode
-from lazaretto.gates.foresight.gauge import Reading
 from lazaretto.gates.foresight.flp_mode import FlpMode
+from lazaretto.gates.foresight.gauge import Reading
 from lazaretto.ledger import Ledger
 from lazaretto.types import Channel, Draft, Event, EventKind, Observation
 
@@ -165,9 +165,7 @@ class LedgerMemory:
             return tuple(self._mind[agent])
         return (self._last_in[agent],) if agent in self._last_in else tuple(self._mind.get(agent, ()))
 
-    def _sent(
-        self, item: str, sender: str, to: str, said: Mapping[str, Said], meetings: list[tuple[str, str]]
-    ) -> None:
+    def _sent(self, item: str, sender: str, to: str, said: Mapping[str, Said], meetings: list[tuple[str, str]]) -> None:
         if not to or to == sender:
             return
         meetings.append((sender, to))

@@ -49,14 +49,16 @@ class MonitorSettings:
     use_collapse: bool = True
     measure: int = 16
     """Most new memories per agent and round whose pull is measured; the others wait, and are never called read."""
+    album: int = 100
+    """Most memories, the newest, of an agent that is given by name."""
     mode: Literal["lazaretto", "flp"] = "lazaretto"
     """``flp`` is the published defence: it rehearses agents, not memories, and none of the above applies."""
 
     def __post_init__(self) -> None:
         if self.budget < 0 or not self.curiosity >= 0:
             raise InputError("foresight.budget", "is negative", "Use 0 or more model calls per agent and round")
-        if self.measure < 1:
-            raise InputError("foresight.measure", f"is {self.measure}", "Measure at least 1 new memory per agent")
+        if self.measure < 1 or self.album < 1:
+            raise InputError("foresight.measure", "and foresight.album are whole numbers from 1", "Use 1 or more")
         if not (self.use_pull or self.use_collapse):
             raise InputError("foresight", "no evidence is left to diagnose with", "Use pull, collapse or both")
 
@@ -123,7 +125,8 @@ class MemoryMonitor:
         """Every agent that is about to speak. ``community``: how many agents the budget is for (default: these)."""
         size = len(agents) if community is None else community
         held = {k.key: (k, agent) for agent in agents for k in agent.album}
-        await self._measure([album_item for key, (album_item, _) in held.items() if key not in self.readings], size, backend)
+        fresh = [album_item for key, (album_item, _) in held.items() if key not in self.readings]
+        await self._measure(fresh[-max(1, len(agents)) * self.settings.measure :], backend)
         kept = {key: one for key, one in held.items() if key in self.readings}
         accused = self._accused(kept, backend) - self.pardoned
         queue = self._queue(kept, accused, size)
@@ -132,9 +135,8 @@ class MemoryMonitor:
             del self.heard[key]  # it has been looked into
         return [self._diagnosis(agent, accused - done) for agent in agents]
 
-    async def _measure(self, fresh: Sequence[AlbumItem], agents: int, backend: RehearsalBackend) -> None:
-        """Pull and title of the newest of those not measured yet; what fails is tried again next time."""
-        batch = fresh[-max(1, agents) * self.settings.measure :]
+    async def _measure(self, batch: Sequence[AlbumItem], backend: RehearsalBackend) -> None:
+        """Pull and title of memories that are new; what fails is tried again next time."""
         looks = zip(batch, await self.gauge.pulls(batch, backend), misnamed(batch, backend), strict=True)
         for album_item, pull, apart in looks:
             if pull is None:
@@ -264,7 +266,8 @@ class MemoryMonitor:
         """``pending``: what real talk accuses and nobody could look into."""
         held = dict.fromkeys(k.key for k in agent.album if k.key not in self.pardoned)
         bad = {key: score for key in held if (score := self.score(key)) >= self._limit}
-        unread, waiting = [], []
+        unread: list[str] = []
+        waiting: list[str] = []
         for key in held:
             reading = self.readings.get(key)
             if reading is None or key in pending:

@@ -27,6 +27,7 @@ DEFENCES: dict[str, str] = {
     "cowpox": "lazaretto_lab.studies.outbreak.cowpox:cowpox",
     "flp": "lazaretto_lab.studies.foresight.calibration:flp",
     "lazaretto": "lazaretto_lab.studies.foresight.calibration:lazaretto",
+    "guard": "lazaretto_lab.studies.foresight.through_guard:defence",
 }
 """Name -> ``module:factory``; others may be named as ``module:factory`` themselves."""
 
