@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lazaretto import Guard
+from lazaretto import Guard, Policy
 from lazaretto.ledger import Ledger
 
 REPOSITORY = Path(__file__).resolve().parent
@@ -34,11 +34,11 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def open_guard(tmp_path: Path) -> Iterator[Callable[..., Guard]]:
-    """Opens guards on one SQLite store (or the one given) and closes them all."""
+    """Opens guards on one SQLite store (or the one given) and closes them all; by default with no model to load."""
     opened: list[Guard] = []
 
     def make(policy: Any = None, namespace: str = "default", *, store: str = "", **more: Any) -> Guard:
-        guard = Guard.open(store or f"sqlite:///{tmp_path / 'crew.db'}", policy, namespace, **more)
+        guard = Guard.open(store or f"sqlite:///{tmp_path / 'crew.db'}", policy or Policy.minimal(), namespace, **more)
         opened.append(guard)
         return guard
 
@@ -49,7 +49,7 @@ def open_guard(tmp_path: Path) -> Iterator[Callable[..., Guard]]:
 
 @pytest.fixture
 def guard(open_guard: Callable[..., Guard]) -> Guard:
-    """A guard with the default policy on an empty store."""
+    """A guard with the minimal policy on an empty store."""
     return open_guard()
 
 

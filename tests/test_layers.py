@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PRODUCT = REPOSITORY / "src" / "lazaretto"
 LABORATORY = REPOSITORY / "lab" / "src" / "lazaretto_lab"
 
-GROUND = {"types", "errors", "files", "names", "policy", "plugins", "pictures"}
+GROUND = {"types", "errors", "files", "names", "presets", "policy", "plugins", "pictures"}
 BED = {"models", "agents"}
 RECORD = {"ledger", "provenance"}
 ALLOWED: dict[str, set[str]] = {
@@ -19,7 +19,8 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "files": set(),
     "names": {"errors"},
-    "policy": {"types", "errors"},
+    "presets": set(),
+    "policy": {"types", "errors", "presets"},
     "plugins": {"types", "errors", "policy"},
     "pictures": {"types", "errors", "policy"},
     "ledger": GROUND,

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lazaretto import plugins
-from lazaretto.errors import GuardClosed, InputError, PolicyError, RepairRefused, UnknownItem
+from lazaretto.errors import GuardClosed, InputError, MissingExtra, PolicyError, RepairRefused, UnknownItem
 from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
@@ -105,11 +105,12 @@ class Guard:
         self.ledger = ledger
         self.foresight: Foresight | None = None
         """What ``before_turn`` rehearses with; ``rehearse_with`` sets it."""
-        self.policy = policy or Policy()
+        self.policy = policy or Policy.recommended()
         self.graph = ProvenanceGraph(ledger)
         ready = dict(gates or {})
         self.policy.require_gates({*plugins.GATES.names(), *ready}, file)
         self._slots = {name: _make_slot(name, ready, self.policy, file) for name, _ in self.policy.gate_names()}
+        _say_what_is_missing(self._slots, self.policy, file)
         self._contexts = {
             name: GateContext(ledger, self.graph, self.policy.gates.get(name, {}), limits=self.policy.limits)
             for name in self._slots
@@ -477,6 +478,8 @@ class Guard:
         started = time.perf_counter()
         examined = await run_stages(self._slots, rules, observation, self._contexts)
         decision = decide(observation.id, examined, rules, (time.perf_counter() - started) * 1000)
+        if self.policy.mode == "observe":
+            decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
         ruled = Draft(EventKind.RULED, observation.id, body=plain(decision))
         await self._in_store_thread(
             self._record, observation, [ruled, *follow_ups(observation.id, decision)], decision.standing
@@ -551,6 +554,27 @@ def _make_slot(name: str, ready: Mapping[str, Gate], policy: Policy, file: str) 
         return GateSlot(name, plugins.GATES.factory(name)(policy.gates.get(name, {})))
     except PolicyError as error:
         raise PolicyError(error.key, error.found, error.allowed, file) from None
+    except MissingExtra as error:
+        return GateSlot(name, None, str(error), installed=False)
     except Exception as error:
         log.warning("gate %r cannot be used: %s", name, error)
         return GateSlot(name, None, f"{type(error).__name__}: {error}")
+
+
+_said: set[str] = set()
+"""What this process has already been told about its gates."""
+
+
+def _say_what_is_missing(slots: Mapping[str, GateSlot], policy: Policy, file: str) -> None:
+    """A warning, once, for each gate that is not installed and for each table that no stage uses."""
+    for slot in slots.values():
+        if not slot.installed:
+            _warn_once(f"the gate {slot.name!r} does not run, and what it would catch passes it: {slot.absent}")
+    for name in policy.unused_tables():
+        _warn_once(f"{file}: [gates.{name}] does nothing: no stage of any channel names {name!r}")
+
+
+def _warn_once(words: str) -> None:
+    if words not in _said:
+        _said.add(words)
+        log.warning("%s", words)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from lazaretto.errors import InputError
+from lazaretto.errors import InputError, MissingExtra
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,12 @@ class PluginTable:
             return _load(found[0])
         module, _, attribute = place.partition(":")
         return _load(EntryPoint(name, f"{module}:{attribute}", self.group))
+
+
+def require(what: str, extra: str, *modules: str) -> None:
+    """``MissingExtra`` where one of the modules is not installed. None of them is imported: it takes no time."""
+    if any(importlib.util.find_spec(module) is None for module in modules):
+        raise MissingExtra(what, extra)
 
 
 def _load(point: EntryPoint) -> Callable[..., Any]:

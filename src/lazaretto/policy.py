@@ -30,6 +30,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from lazaretto import presets
 from lazaretto.errors import PolicyError
 from lazaretto.types import Channel, Ruling, SourceClass, plain
 
@@ -124,6 +125,10 @@ class ChannelPolicy:
     gray: Annotated[
         Band, Field(description="Risk of an allowed item that is gray all the same; `review` and `warn` always are.")
     ] = (0.3, 0.7)
+    optional: Annotated[
+        tuple[str, ...],
+        Field(description="Gates to do without where their packages are not installed; the decision still says so."),
+    ] = ()
     run_all: Annotated[bool, Field(description="Run later stages even when an earlier one has already blocked.")] = (
         False
     )
@@ -213,9 +218,22 @@ class Influence:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Everything the guard needs to know. ``Policy()`` is complete."""
+    """Everything the guard needs to know.
+
+    ``Policy()`` is complete, and the same as ``Policy.minimal()``; a guard that is given no policy takes
+    ``Policy.recommended()``, and so does a file or mapping that names no preset.
+    """
 
     __pydantic_config__ = CLOSED
+    preset: Annotated[
+        Literal["minimal", "recommended", "strict"], Field(description="What this policy starts from.")
+    ] = "minimal"
+    mode: Annotated[
+        Literal["enforce", "observe"],
+        Field(
+            description="observe: everything is judged and recorded, with what would have been ruled; no gate holds."
+        ),
+    ] = "enforce"
     store: Annotated[str, Field(description="Store URL; empty means one SQLite file in the user's data folder.")] = ""
     namespace: Annotated[str, Field(min_length=1, description="Tenant, when the caller names none.")] = "default"
     channels: Channels = Channels()
@@ -228,20 +246,37 @@ class Policy:
     )
 
     @classmethod
+    def minimal(cls) -> Policy:
+        """The gates that need no model: form, and what was ruled harmful before."""
+        return cls.read({"preset": "minimal"})
+
+    @classmethod
+    def recommended(cls) -> Policy:
+        """Every gate whose packages are installed, on the channels it is for."""
+        return cls.read({"preset": "recommended"})
+
+    @classmethod
+    def strict(cls) -> Policy:
+        """As recommended, but what that only warns about is held, and a gate that is not installed is a fault."""
+        return cls.read({"preset": "strict"})
+
+    @classmethod
     def read(cls, given: Policy | Mapping[str, Any] | str | Path | None) -> Policy:
         """The policy that is meant: one ready made, a mapping with the file's keys, a file's path, or the default."""
-        if given is None or isinstance(given, Policy):
-            return given or cls()
+        if given is None:
+            return cls.recommended()
+        if isinstance(given, Policy):
+            return given
         if isinstance(given, (str, Path)):
             return cls.load(given)
         if isinstance(given, Mapping):
-            return read_settings(cls, given)
+            return read_settings(cls, presets.on_preset(given))
         allowed = "a Policy, a mapping such as {'namespace': 'crew'}, or the path of a TOML file"
         raise PolicyError("(policy)", type(given).__name__, allowed)
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
-        """The policy in a TOML file; what the file leaves out keeps its default."""
+        """The policy in a TOML file; what the file leaves out is as in its preset."""
         file = str(path)
         try:
             data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -253,7 +288,7 @@ class Policy:
             ) from None
         except tomllib.TOMLDecodeError as error:
             raise PolicyError("(file)", str(error), "TOML 1.0; https://toml.io explains the syntax", file) from None
-        return read_settings(cls, data, file=file)
+        return read_settings(cls, presets.on_preset(data), file=file)
 
     def gate_names(self) -> Iterator[tuple[str, str]]:
         """Every gate a stage names, with the key that names it."""
@@ -270,6 +305,12 @@ class Policy:
         for name, key in keyed:
             if name not in names:
                 raise PolicyError(key, name, f"{_suggestion(name, names)}one of {', '.join(names)}", file)
+
+    def unused_tables(self) -> tuple[str, ...]:
+        """Gates that have a table of their own here, but stand in no stage: their settings do nothing."""
+        named = {name for name, _ in self.gate_names()} | BEFORE_TURN
+        given = presets.on_preset({"preset": self.preset}).get("gates", {})
+        return tuple(name for name, table in self.gates.items() if name not in named and table != given.get(name))
 
 
 def read_settings(model: type[Settings], table: Mapping[str, Any], *, key: str = "", file: str = "policy") -> Settings:
@@ -337,16 +378,21 @@ class Row:
     meaning: str
 
 
-def rows(model: type, prefix: str = "") -> list[Row]:
-    """Every setting of a settings dataclass, for documentation and for a commented file."""
+def rows(model: type, prefix: str = "", settings: Any = None) -> list[Row]:
+    """Every setting of a settings dataclass, for documentation and for a commented file.
+
+    ``settings``: an instance whose values stand in for the defaults.
+    """
     hints, found = get_type_hints(model, include_extras=True), []
     for item in dataclasses.fields(model):
         kind, name = hints[item.name], f"{prefix}{item.name}"
         if dataclasses.is_dataclass(kind):
-            found += rows(cast(type, kind), f"{name}.")
+            found += rows(cast(type, kind), f"{name}.", None if settings is None else getattr(settings, item.name))
             continue
         default = item.default
-        if item.default_factory is not dataclasses.MISSING:
+        if settings is not None:
+            default = getattr(settings, item.name)
+        elif item.default_factory is not dataclasses.MISSING:
             default = item.default_factory()
         found.append(Row(name, toml_value(default), _allowed(kind), _described(kind)))
     return found
@@ -399,14 +445,15 @@ def toml_value(value: Any) -> str:
     return orjson.dumps(ready).decode()
 
 
-def commented_toml(gates: Mapping[str, type]) -> str:
-    """A policy file with every default written out and explained; ``gates`` maps gate names to settings dataclasses.
+def commented_toml(gates: Mapping[str, type], policy: Policy) -> str:
+    """A policy written out as a file and explained; ``gates`` maps gate names to settings dataclasses.
 
-    It reads back as ``Policy()``. The settings of gates stand there as comments, because a gate knows its own defaults.
+    It reads back as ``policy``. Settings of gates that the policy does not set stand there as comments, because a gate
+    knows its own defaults.
     """
-    lines = ["# Policy of a Lazaretto guard. Every line shows its default: delete what you do not change."]
+    lines = ["# Policy of a Lazaretto guard. Every line shows what its preset says: delete what you do not change."]
     table = ""
-    for row in sorted(rows(Policy), key=lambda row: row.key.count(".") > 0):
+    for row in sorted(rows(Policy, settings=policy), key=lambda row: row.key.count(".") > 0):
         head, _, name = row.key.rpartition(".")
         if row.key == "gates":
             continue
@@ -415,14 +462,16 @@ def commented_toml(gates: Mapping[str, type]) -> str:
             table = head
         lines += [f"# {row.meaning} Allowed: {row.allowed}.", f"{name} = {row.default}"]
     for gate, model in gates.items():
-        lines += ["", f"# [gates.{gate}]"]
+        given = policy.gates.get(gate, {})
+        lines += ["", f"[gates.{gate}]" if given else f"# [gates.{gate}]"]
         for row in rows(model):
-            lines += [f"# {row.meaning} Allowed: {row.allowed}.", f"# {row.key} = {row.default}"]
+            said = f"{row.key} = {toml_value(given[row.key])}" if row.key in given else f"# {row.key} = {row.default}"
+            lines += [f"# {row.meaning} Allowed: {row.allowed}.", said]
     return "\n".join(lines) + "\n"
 
 
-def markdown_table(model: type, prefix: str = "") -> str:
-    """The settings of a dataclass as a table for the documentation."""
+def markdown_table(model: type, prefix: str = "", settings: Any = None) -> str:
+    """The settings of a dataclass as a table for the documentation; ``settings`` as for ``rows``."""
     lines = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
-    lines += [f"| `{r.key}` | `{r.default}` | {r.allowed} | {r.meaning} |" for r in rows(model, prefix)]
+    lines += [f"| `{r.key}` | `{r.default}` | {r.allowed} | {r.meaning} |" for r in rows(model, prefix, settings)]
     return "\n".join(lines) + "\n"

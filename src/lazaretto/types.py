@@ -193,6 +193,7 @@ class RunStatus(StrEnum):
     TIMED_OUT = "timed_out"
     OVER_BUDGET = "over_budget"
     MISSING = "missing"
+    NOT_INSTALLED = "not_installed"  # the policy can do without it, and its packages are not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +223,8 @@ class Decision:
     replacement: str | None = None
     settled: tuple[str, ...] = ()
     """``gate:rule`` of the gray verdicts that a later stage was asked about and cleared, by the decision's rule."""
+    would: Ruling | None = None
+    """What would have been ruled, where the policy only observes; None where it enforces."""
 
     @property
     def allowed(self) -> bool:

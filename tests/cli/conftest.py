@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from lazaretto import SyncGuard
+from lazaretto import Policy, SyncGuard
 from lazaretto.cli import build
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.records import Case, Label
@@ -72,8 +72,8 @@ class Crew:
 def crew(empty_world: Path) -> Crew:
     url = f"sqlite:///{empty_world / 'crew.db'}"
     policy = empty_world / "policy.toml"
-    policy.write_text(f'store = "{url}"\nnamespace = "crew"\n')
-    with SyncGuard.open(url, namespace="crew") as guard:
+    policy.write_text(f'preset = "minimal"\nstore = "{url}"\nnamespace = "crew"\n')
+    with SyncGuard.open(url, Policy.minimal(), "crew") as guard:
         note = guard.remember("the berth is number nine", agent="ada").item
         guard.recall("berth", agent="bob")
         held = guard.remember(f"{BREAD} \u202eyes\u202c", agent="eve").item
@@ -90,7 +90,7 @@ def crew(empty_world: Path) -> Crew:
     paths = {name: empty_world / name for name in ("plan.json", "other.jsonl", "cases.jsonl")}
     paths["plan.json"].write_text(json.dumps(plain(plan)))
     paths["cases.jsonl"].write_text(json.dumps({"label": "safe", "text": BREAD, "summary": "Baking is harmless."}))
-    with SyncGuard.open(f"sqlite:///{empty_world / 'other.db'}", namespace="other") as guard:
+    with SyncGuard.open(f"sqlite:///{empty_world / 'other.db'}", Policy.minimal(), "other") as guard:
         guard.check("from elsewhere", agent="ada")
         guard.ledger.export(paths["other.jsonl"])
     return Crew(empty_world, policy, url, note, held, receipt.id, standing, *paths.values(), live=live, events=events)

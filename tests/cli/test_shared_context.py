@@ -145,7 +145,7 @@ def test_the_option_beats_the_variable_beats_the_policy(
 
 def test_without_any_setting_it_is_one_file_in_the_users_folder(run: Run, empty_world: Path) -> None:
     run("remember", "--agent", "ada", "--text", "hello")
-    assert [path.name for path in (empty_world / "home").rglob("*.db")] == ["ledger.db"]
+    assert [path.name for path in (empty_world / "home" / "lazaretto").rglob("*.db")] == ["ledger.db"]
     context = CommandContext.read()
     assert (context.store, context.namespace, context.policy_file, context.as_json) == (None, "default", None, False)
 

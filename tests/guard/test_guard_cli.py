@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from lazaretto import presets
 from lazaretto.cli import build
 from lazaretto.policy import Policy
 
@@ -16,6 +17,8 @@ from lazaretto.policy import Policy
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("LAZARETTO_STORE", f"sqlite:///{tmp_path / 'cli.db'}")
+    monkeypatch.setenv("LAZARETTO_POLICY", str(tmp_path / "minimal.toml"))
+    (tmp_path / "minimal.toml").write_text('preset = "minimal"\n')
     monkeypatch.chdir(tmp_path)
 
     def call(*words: str, code: int = 0, stdin: str | None = None) -> Any:
@@ -27,11 +30,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return call
 
 
+@pytest.mark.parametrize("preset", presets.NAMES)
+def test_init_writes_a_preset_out(run: Any, tmp_path: Path, preset: str) -> None:
+    run("init", "--preset", preset)
+    assert Policy.load(tmp_path / "policy.toml") == getattr(Policy, preset)()
+
+
 def test_init_writes_the_default_policy_once(run: Any, tmp_path: Path) -> None:
     run("init")
-    assert Policy.load(tmp_path / "policy.toml") == Policy()
+    assert Policy.load(tmp_path / "policy.toml") == Policy.recommended()
     assert "exists" in run("init", code=2)
-    assert run("init", "--force", "--json") == {"policy": "policy.toml"}
+    assert "strict" in run("init", "--preset", "strickt", "--force", code=2)
+    assert run("init", "--force", "--preset", "minimal", "--json") == {"policy": "policy.toml"}
     assert run("remember", "-a", "ada", "-t", "with a policy", "--policy", "policy.toml", "--json")["ruling"] == "allow"
     run("init", "absent/policy.toml", code=2)
 

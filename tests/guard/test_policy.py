@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lazaretto import presets
 from lazaretto.errors import PolicyError
 from lazaretto.gates.blocklist import BlocklistSettings
 from lazaretto.gates.content.settings import ContentSettings
@@ -39,18 +40,20 @@ def test_no_file_is_needed() -> None:
     assert [name for name, _ in policy.gate_names()] == ["structure", "blocklist"] * len(Channel)
 
 
-def test_the_written_out_file_is_the_default_policy(tmp_path: Path) -> None:
-    text = commented_toml(GATES)
-    assert load(tmp_path, text) == Policy()
-    for row in rows(Policy):
+@pytest.mark.parametrize("preset", presets.NAMES)
+def test_a_policy_that_is_written_out_reads_back(tmp_path: Path, preset: str) -> None:
+    policy = Policy.read({"preset": preset, "mode": "observe", "limits": {"max_results": 7}})
+    text = commented_toml(GATES, policy)
+    assert load(tmp_path, text) == policy
+    for row in rows(Policy, settings=policy):
         assert row.key == "gates" or f"\n{row.key.rpartition('.')[2]} = {row.default}\n" in text
 
 
 def test_the_commented_gate_settings_are_valid_when_uncommented(tmp_path: Path) -> None:
-    text = commented_toml(GATES)
+    text = commented_toml(GATES, Policy())
     marker = text.index("# [gates.structure]")
     keys = [line[2:] for line in text[marker:].splitlines() if line.startswith("# [") or " = " in line.split(". ")[0]]
-    policy = load(tmp_path, "\n".join(keys))
+    policy = load(tmp_path, "\n".join(['preset = "minimal"', *keys]))
     assert read_settings(StructureSettings, policy.gates["structure"]) == StructureSettings()
     assert read_settings(BlocklistSettings, policy.gates["blocklist"]) == BlocklistSettings()
     assert read_settings(MemorySettings, policy.gates["memory"]) == MemorySettings()
@@ -61,13 +64,16 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
     policy = load(tmp_path, '[channels.memory]\nfail_mode = "block"\nstages = [["structure", "blocklist"]]\n')
     assert policy.channels.memory.fail_mode is Ruling.BLOCK
     assert policy.channels.memory.stages == (("structure", "blocklist"),)
-    assert policy.channels.memory.timeout_s == Policy().channels.memory.timeout_s
-    assert policy.channels.message == Policy().channels.message
+    assert policy.channels.memory.timeout_s == Policy.recommended().channels.memory.timeout_s
+    assert policy.channels.message == Policy.recommended().channels.message
 
 
 @pytest.mark.parametrize(
     ("text", "key", "found", "allowed"),
     [
+        ('preset = "strickt"', "preset", "strickt", "'strict'"),
+        ("preset = 3", "preset", 3, "'strict'"),
+        ("channels = 3", "channels", 3, "a table with message"),
         ('stor = "x"', "stor", "stor", "did you mean 'store'?"),
         ("[channels.memry]\nrun_all = true", "channels.memry", "memry", "did you mean 'memory'?"),
         ('[channels.memory]\nrun_all = "yes"', "channels.memory.run_all", "yes", "boolean"),
@@ -117,7 +123,7 @@ def test_a_gate_checks_its_own_table_and_the_error_names_the_file(tmp_path: Path
 
 def test_the_tables_of_the_policy_page_are_generated() -> None:
     page = PAGE.read_text()
-    assert markdown_table(Policy) in page
+    assert markdown_table(Policy, settings=Policy.recommended()) in page
     for name, model in GATES.items():
         assert markdown_table(model, f"gates.{name}.") in page, f"regenerate the table of {name}"
 

@@ -21,7 +21,7 @@ COROUTINES = sorted(name for name, method in CALLS.items() if inspect.iscoroutin
 
 @pytest.fixture
 def guard(tmp_path: Path) -> Iterator[SyncGuard]:
-    with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}") as opened:
+    with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}", Policy.minimal()) as opened:
         yield opened
 
 

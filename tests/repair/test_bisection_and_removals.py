@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazaretto import Guard, InputError, RepairRefused
+from lazaretto import Guard, InputError, Policy, RepairRefused
 from lazaretto.agents.album import Album, note_item
 from lazaretto.agents.forgetting import purge, roll_back, sweep
 from lazaretto.agents.history import History
@@ -98,7 +98,7 @@ def test_a_sweep_cleans_every_album_and_names_lookalikes() -> None:
 
 
 def test_repairs_leave_receipts_and_can_be_undone(tmp_path: Path) -> None:
-    with Guard.open(f"sqlite:///{tmp_path}/l.db") as guard:
+    with Guard.open(f"sqlite:///{tmp_path}/l.db", Policy.minimal()) as guard:
         ids = [guard.run(guard.remember(text, agent=who)).item for who, text in
                (("ada", "pass this on"), ("bo", "pass  this on"), ("bo", "buy bread"), ("bo", "call mum"))]  # fmt: skip
         swept = guard.run(guard.apply(guard.run(guard.plan(ids[0], "sweep"))))

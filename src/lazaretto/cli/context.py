@@ -30,7 +30,8 @@ StoreOption = Annotated[
     ),
 ]
 PolicyOption = Annotated[
-    str | None, typer.Option("--policy", envvar="LAZARETTO_POLICY", help="Policy file (TOML). Default: built in.")
+    str | None,
+    typer.Option("--policy", envvar="LAZARETTO_POLICY", help="Policy file (TOML). Default: the preset 'recommended'."),
 ]
 NamespaceOption = Annotated[
     str | None,
@@ -64,7 +65,7 @@ class CommandContext:
         cls, store: str | None = None, policy: str | None = None, namespace: str | None = None, json: bool = False
     ) -> CommandContext:
         """The context that the shared options describe; environment variables are already in them."""
-        rules = Policy.load(policy) if policy else Policy()
+        rules = Policy.load(policy) if policy else Policy.recommended()
         return cls(rules, policy or None, store or rules.store or None, namespace or rules.namespace, json)
 
     def open_ledger(self, *, create: bool = True, read_only: bool = False) -> Ledger:

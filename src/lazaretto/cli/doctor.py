@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import typer
 from rich.text import Text
 
+from lazaretto import plugins
 from lazaretto.cli.common import EXIT_FLAGGED, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
-from lazaretto.errors import LazarettoError, StoreMissing
+from lazaretto.errors import LazarettoError, MissingExtra, StoreMissing
+from lazaretto.types import Channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,32 @@ def _store(context: CommandContext) -> list[Finding]:
     return [Finding("store", True, where, required=True), Finding("chain", checked.ok, chain, fix, required=True)]
 
 
+def _policy(context: CommandContext) -> list[Finding]:
+    """Which policy holds, and whether each gate it names can run."""
+    policy = context.policy
+    where = context.policy_file or "none given, so the default"
+    mode = "; it only observes, nothing is held" if policy.mode == "observe" else ""
+    findings = [Finding("policy", True, f"{where}; preset {policy.preset!r}{mode}", required=True)]
+    for name in dict.fromkeys(name for name, _ in policy.gate_names()):
+        channels = [c for c in Channel if any(name == n for n, key in policy.gate_names() if f".{c.value}." in key)]
+        needed = any(name not in policy.channels[c].optional for c in channels)
+        part, words = f"gate {name}", ", ".join(c.value for c in channels)
+        try:
+            plugins.GATES.factory(name)(policy.gates.get(name, {}))
+            findings.append(Finding(part, True, f"on {words}", required=needed))
+        except MissingExtra as error:
+            fix = f"pip install 'lazaretto[{error.extra}]'"
+            findings.append(Finding(part, False, f"not installed, so it does not run on {words}", fix, needed))
+        except Exception as error:
+            findings.append(
+                Finding(part, False, f"{type(error).__name__}: {error}", "See the message", required=needed)
+            )
+    for name in policy.unused_tables():
+        fix = f"Name it in the stages of a channel, or delete [gates.{name}]"
+        findings.append(Finding(f"settings of {name}", False, "no stage names this gate", fix))
+    return findings
+
+
 def examine(context: CommandContext) -> list[Finding]:
     """Everything the doctor looks at, in order."""
     python_ok = sys.version_info >= (3, 11)
@@ -93,6 +121,7 @@ def examine(context: CommandContext) -> list[Finding]:
             "python", python_ok, platform.python_version(), "" if python_ok else "Install Python 3.11 or newer", True
         ),
     ]
+    findings += _policy(context)
     findings += _store(context)
     findings += [_extra(*row) for row in EXTRAS]
     return findings

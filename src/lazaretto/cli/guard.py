@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from lazaretto import presets
 from lazaretto.cli.common import (
     EXIT_FLAGGED,
     JsonFlag,
@@ -26,7 +27,7 @@ from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Recalled
-from lazaretto.policy import commented_toml
+from lazaretto.policy import Policy, commented_toml
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.sync_guard import SyncGuard
 from lazaretto.types import Channel, Decision, RunStatus
@@ -36,6 +37,14 @@ TextOption = Annotated[str, typer.Option("--text", "-t", help="The text itself; 
 FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="A file with the text (UTF-8).")]
 ImageOption = Annotated[Path | None, typer.Option("--image", "-i", help="A picture (PNG, JPEG, GIF, WebP, BMP).")]
 SourceOption = Annotated[str | None, typer.Option("--source", help="Who stands behind it, for example direct_user.")]
+
+GATE_SETTINGS: dict[str, type] = {
+    "structure": StructureSettings,
+    "blocklist": BlocklistSettings,
+    "memory": MemorySettings,
+    "content": ContentSettings,
+}
+"""The settings of every gate that ships, for the file that ``init`` writes."""
 
 
 def _content(guard: SyncGuard, text: str, file: Path | None, image: Path | None) -> tuple[str | bytes, bytes | None]:
@@ -53,13 +62,17 @@ def _content(guard: SyncGuard, text: str, file: Path | None, image: Path | None)
 
 def show_decision(decision: Decision) -> None:
     """A decision for a person: what to do, why, and which gates really ran."""
-    colour = "green" if decision.allowed else "red"
+    colour = "red" if not decision.allowed else "green" if decision.complete else "yellow"
     console.print(f"[bold {colour}]{decision.ruling.label}[/]  {decision.item}", highlight=False)
+    if decision.would is not None:
+        console.print(f"this policy only observes; it would have ruled {decision.would.label}", highlight=False)
     console.print(
         f"rule {decision.rule}, risk {decision.risk:.2f} in {decision.interval}", markup=False, highlight=False
     )
     for reason in decision.reasons:
         console.print(f"- {reason}", markup=False, highlight=False)
+    if not decision.complete:
+        console.print("Not every gate looked at it:", highlight=False)
     for run in decision.runs:
         if run.status is not RunStatus.RAN:
             console.print(f"gate {run.gate}: {run.status.value} {run.detail}", markup=False, highlight=False)
@@ -74,18 +87,14 @@ def _finish(context: CommandContext, decision: Decision) -> None:
 @plain_errors
 def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("policy.toml"),
+    preset: Annotated[str, typer.Option("--preset", help=f"What to start from: {', '.join(presets.NAMES)}.")] = (
+        presets.DEFAULT
+    ),
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Write a policy file with every default written out and explained."""
-    text = commented_toml(
-        {
-            "structure": StructureSettings,
-            "blocklist": BlocklistSettings,
-            "memory": MemorySettings,
-            "content": ContentSettings,
-        }
-    )
+    """Write a policy file with everything its preset says written out and explained."""
+    text = commented_toml(GATE_SETTINGS, Policy.read({"preset": preset}))
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)

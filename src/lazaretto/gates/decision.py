@@ -8,7 +8,7 @@ from __future__ import annotations
 from lazaretto.gates.cascade import ANSWERED, cleared
 from lazaretto.gates.runner import Examination
 from lazaretto.policy import ChannelPolicy
-from lazaretto.types import Cost, Decision, Ruling
+from lazaretto.types import Cost, Decision, Ruling, RunStatus
 
 
 def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -> Decision:
@@ -22,11 +22,12 @@ def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -
     rule = f"{strictest.gate}:{strictest.rule}" if strictest else "policy:no_gates"
     low = max((v.interval[0] for v in verdicts), default=0.0)
     high = max((v.interval[1] for v in verdicts), default=1.0)
+    failed = [run for run in unanswered if run.status is not RunStatus.NOT_INSTALLED or strictest is None]
     if unanswered:
         high = 1.0  # nobody knows what the missing gate would have found
-        if policy.fail_mode > ruling or strictest is None:
-            ruling = max(ruling, policy.fail_mode)
-            rule = f"fail:{unanswered[0].gate}:{unanswered[0].status.value}"
+    if failed and (policy.fail_mode > ruling or strictest is None):
+        ruling = max(ruling, policy.fail_mode)
+        rule = f"fail:{failed[0].gate}:{failed[0].status.value}"
     return Decision(
         item=item,
         ruling=ruling,

@@ -76,5 +76,14 @@ class Learner(Protocol):
         ...
 
 
+@runtime_checkable
+class WarmUp(Protocol):
+    """A gate that has something to load before it can judge, weights for example."""
+
+    def warm_up(self) -> None:
+        """Load it. Called in a thread before the first item, whose time it does not count against."""
+        ...
+
+
 GateFactory = Callable[[Mapping[str, Any]], Gate]
 """Makes a gate from the policy's table for it; what the gate table and entry points name."""

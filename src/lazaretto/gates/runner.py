@@ -11,20 +11,23 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import orjson
 
+from lazaretto.errors import MissingExtra
 from lazaretto.gates.cascade import settles, why_not_needed
-from lazaretto.gates.protocol import Budget, Gate, GateContext
+from lazaretto.gates.protocol import Budget, Gate, GateContext, WarmUp
 from lazaretto.policy import ChannelPolicy, Stage
 from lazaretto.types import Channel, Cost, Evidence, GateRun, Observation, Ruling, RunStatus, Verdict, plain
 
 MAX_STUCK_THREADS = 4
 MAX_VERDICT_BYTES = 1_000_000
+LOADING_S = 180.0
+"""Longest time a gate may take to load what it needs, before the first item."""
 _GRACE_S = 0.05
 _DETAIL = 300
 T = TypeVar("T")
@@ -32,6 +35,10 @@ T = TypeVar("T")
 
 class GateCrash(Exception):
     """A gate raised something, or answered something that is not a verdict."""
+
+
+class NotInstalled(GateCrash):
+    """A gate lacks packages for what it was asked."""
 
 
 class Worker:
@@ -73,6 +80,9 @@ class GateSlot:
     name: str
     gate: Gate | None
     absent: str = ""
+    installed: bool = True
+    """False: the gate is absent because its packages are; ``absent`` says which command brings them."""
+    _loading: Future[None] | None = None
     _worker: Worker | None = None
     _stuck: list[Worker] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -95,12 +105,36 @@ class GateSlot:
                 self._stuck.append(worker)
         worker.stop()
 
+    def loading(self) -> Future[None] | None:
+        """The gate's warming up, begun with the first call; None where there is nothing to load any more."""
+        if not isinstance(self.gate, WarmUp):
+            return None
+        with self._lock:
+            done = self._loading is not None and self._loading.done()
+            if done and self._loading is not None and self._loading.exception() is None:
+                return None
+            if self._loading is None or done:  # one that failed is tried again with the next item
+                self._loading = Future()
+                load = (self._loading, self.gate.warm_up)
+                threading.Thread(target=_load, args=load, name=f"lazaretto-load-{self.name}", daemon=True).start()
+            return self._loading
+
     def close(self) -> None:
         """Let the thread go."""
         with self._lock:
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.stop()
+
+
+def _load(outcome: Future[None], warm_up: Callable[[], None]) -> None:
+    outcome.set_running_or_notify_cancel()  # from here on nobody can cancel it
+    try:
+        warm_up()
+    except BaseException as error:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +151,7 @@ async def run_stages(
     slots: Mapping[str, GateSlot], policy: ChannelPolicy, observation: Observation, contexts: Mapping[str, GateContext]
 ) -> Examination:
     """Every stage in order, the gates of one stage at once. A block ends it, unless the policy says ``run_all``."""
+    await _warm_up(slots[name] for stage in policy.stages for name in Stage.of(stage).gates)
     deadline = time.monotonic() + policy.budget_s
     verdicts: list[Verdict] = []
     runs: list[GateRun] = []
@@ -141,7 +176,7 @@ async def run_stages(
                     slots[name],
                     observation,
                     replace(contexts[name], earlier=earlier, budget=Budget(deadline, tokens)),
-                    policy.timeout_s,
+                    policy,
                 )
                 for name in stage.gates
             )
@@ -151,12 +186,24 @@ async def run_stages(
     return Examination(tuple(verdicts), tuple(runs), frozenset(settling))
 
 
+async def _warm_up(slots: Iterable[GateSlot]) -> None:
+    """Wait until the gates have loaded what they need. One that cannot is left to say so when it is asked."""
+    loading = [asyncio.wrap_future(outcome) for slot in slots if (outcome := slot.loading()) is not None]
+    if loading:
+        await asyncio.wait(loading, timeout=LOADING_S)
+        for one in loading:
+            if one.done() and not one.cancelled():
+                one.exception()  # it is asked for again, and said, by the gate itself
+
+
 async def _run_gate(
-    slot: GateSlot, observation: Observation, context: GateContext, timeout_s: float
+    slot: GateSlot, observation: Observation, context: GateContext, policy: ChannelPolicy
 ) -> tuple[Verdict | None, GateRun]:
-    gate = slot.gate
+    gate, timeout_s = slot.gate, policy.timeout_s
+    lacking = RunStatus.NOT_INSTALLED if slot.name in policy.optional else RunStatus.MISSING
     if gate is None:
-        return None, GateRun(slot.name, RunStatus.MISSING, detail=slot.absent[:_DETAIL])
+        status = RunStatus.MISSING if slot.installed else lacking
+        return None, GateRun(slot.name, status, detail=slot.absent[:_DETAIL])
     if not _understands(gate, observation.channel):
         return None, GateRun(slot.name, RunStatus.MISSING, detail=f"does not understand {observation.channel.value}")
     allowed_s = min(timeout_s, context.budget.seconds_left)
@@ -170,6 +217,8 @@ async def _run_gate(
     except TimeoutError:
         status = RunStatus.TIMED_OUT if whole else RunStatus.OVER_BUDGET
         return None, GateRun(slot.name, status, _ms(started), f"no answer within {allowed_s:.3g} s")
+    except NotInstalled as missing:
+        return None, GateRun(slot.name, lacking, _ms(started), str(missing)[:_DETAIL])
     except GateCrash as crash:
         return None, GateRun(slot.name, RunStatus.FAILED, _ms(started), str(crash)[:_DETAIL])
     return verdict, GateRun(slot.name, RunStatus.RAN, _ms(started))
@@ -194,7 +243,7 @@ async def _safely(gate: Gate, observation: Observation, context: GateContext) ->
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise
-        raise GateCrash(_described(error)) from None
+        raise (NotInstalled if isinstance(error, MissingExtra) else GateCrash)(_described(error)) from None
 
 
 def _described(error: BaseException) -> str:

