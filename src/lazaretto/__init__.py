@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ModelUnavailable,
         PolicyError,
         RepairRefused,
+        StaleState,
         StoreDamaged,
         StoreError,
         StoreMissing,
@@ -69,7 +70,7 @@ _HOMES = {
     # catch what goes wrong
     "lazaretto.errors": (
         "BadAnswer", "ChainBroken", "GuardClosed", "InputError", "LazarettoError", "MissingExtra", "ModelError",
-        "ModelUnavailable", "PolicyError", "RepairRefused", "StoreDamaged", "StoreError", "StoreMissing",
+        "ModelUnavailable", "PolicyError", "RepairRefused", "StaleState", "StoreDamaged", "StoreError", "StoreMissing",
         "StoreUnavailable", "TooLarge", "UnknownItem",
         "UnreadablePicture",
     ),
@@ -105,6 +106,7 @@ __all__ = [
     "RepairView",
     "Ruling",
     "SourceClass",
+    "StaleState",
     "StoreDamaged",
     "StoreError",
     "StoreMissing",

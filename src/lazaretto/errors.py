@@ -12,6 +12,7 @@
     │   ├── StoreDamaged         the file or schema is not what it should be
     │   └── ChainBroken          an event was altered, removed, inserted or reordered
     ├── GuardClosed              a call on a guard after it was closed
+    ├── StaleState               an item is no longer as the caller saw it; nothing was recorded
     ├── RepairRefused            a plan is too wide, stale, or was already undone
     ├── ModelError               a model backend failed
     │   ├── ModelUnavailable     missing weights, no endpoint, a device that is not there
@@ -100,6 +101,14 @@ class GuardClosed(LazarettoError):
 
     def __init__(self) -> None:
         super().__init__("the guard is closed. Open another, or call inside its 'with' block")
+
+
+class StaleState(LazarettoError):
+    """Something is no longer as the caller saw it, so nothing was recorded; look again."""
+
+    def __init__(self, item: str) -> None:
+        self.item = item
+        super().__init__(f"{item} has changed meanwhile; nothing was recorded. Look again")
 
 
 class RepairRefused(LazarettoError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from lazaretto.errors import InputError, UnknownItem
+from lazaretto.errors import InputError, StaleState, UnknownItem
 from lazaretto.ledger import blobs, erasure, fingerprints, queries, search, transfer, verify
 from lazaretto.ledger.appending import append_batch, lock_head
 from lazaretto.ledger.database_errors import translate
@@ -28,6 +28,7 @@ from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observ
 
 T = TypeVar("T")
 _UNSURE_KEPT = 64
+_REPAIRS = (EventKind.REPAIRED.value, EventKind.UNDONE.value)
 # made once: every query of the graph asks for the head first, and building the statement was half of that
 _HEAD = sa.select(heads.c.seq, heads.c.hash).where(heads.c.namespace == sa.bindparam("namespace"))
 
@@ -73,10 +74,17 @@ class Ledger:
 
     # writing
 
-    def append(self, drafts: Sequence[Draft], *, expect: Head | None = None) -> Sequence[Event]:
+    def append(
+        self,
+        drafts: Sequence[Draft],
+        *,
+        states: Mapping[str, ItemState] | None = None,
+        no_repair_after: int | None = None,
+    ) -> Sequence[Event]:
         """Record ``drafts`` together or not at all; when this returns, they are on disk.
 
-        With ``expect`` they are refused unless the chain still ends there: what the caller has read is then still true.
+        Refused (``StaleState``) unless the items of ``states`` still stand as the caller saw them, and when anything
+        was repaired or undone after the event ``no_repair_after``.
         """
         wanted = tuple(drafts)
         if not wanted:
@@ -85,15 +93,27 @@ class Ledger:
             batch = check_drafts(wanted, self.namespace)
 
         def work(connection: sa.Connection) -> Sequence[Event]:
-            self._require_head(connection, expect)
+            if states or no_repair_after is not None:
+                self._require_unchanged(connection, states or {}, no_repair_after)
             return append_batch(connection, self._linker, self.namespace, batch)
 
         return self._record(wanted, work)
 
-    def _require_head(self, connection: sa.Connection, expect: Head | None) -> None:
-        head = lock_head(connection, self.namespace) if expect is not None else None
-        if expect is not None and head is not None and (head[1], head[2].hex()) != (expect.seq, expect.hash):
-            raise InputError("expect", f"the chain ends at event {head[1]}, not at {expect.seq}", "Read again")
+    def _require_unchanged(
+        self, connection: sa.Connection, states: Mapping[str, ItemState], no_repair_after: int | None
+    ) -> None:
+        head = lock_head(connection, self.namespace)  # whoever changes an item holds this lock while doing so
+        assert head is not None
+        if no_repair_after is not None:
+            later = sa.select(events.c.subject).where(
+                events.c.tenant == head[0], events.c.seq > no_repair_after, events.c.kind.in_(_REPAIRS)
+            )
+            for (receipt,) in connection.execute(later.limit(1)):
+                raise StaleState(receipt)
+        found = queries.read_states(connection, self.namespace, states)
+        for item, state in states.items():
+            if found.get(item) != state:
+                raise StaleState(item)
 
     def _record(self, key: tuple[object, ...], work: Callable[[sa.Connection], Sequence[Event]]) -> Sequence[Event]:
         """Run ``work`` so that its events are recorded exactly once, even when the store dies while it commits."""
@@ -123,11 +143,17 @@ class Ledger:
                 return tried
         return work(connection)
 
-    def observe(self, observation: Observation, extra: Sequence[Draft] = ()) -> Sequence[Event]:
+    def observe(
+        self,
+        observation: Observation,
+        extra: Sequence[Draft] = (),
+        *,
+        states: Mapping[str, ItemState] | None = None,
+    ) -> Sequence[Event]:
         """Record an observation, and whatever else belongs to the same moment, in one transaction."""
         if observation.namespace != self.namespace:
             raise InputError("namespace", f"{observation.namespace!r} is not this ledger's {self.namespace!r}")
-        return self.append([seen_draft(observation), *extra])
+        return self.append([seen_draft(observation), *extra], states=states)
 
     # reading
 
@@ -163,11 +189,15 @@ class Ledger:
 
     def state(self, item: str) -> ItemState:
         """How an item stands now."""
-        with self._store.reading() as connection:
-            state = queries.read_state(connection, self.namespace, item)
+        state = self.states([item]).get(item)
         if state is None:
             raise UnknownItem(item, self.namespace)
         return state
+
+    def states(self, ids: Iterable[str]) -> dict[str, ItemState]:
+        """How items stand now, many at once; unknown ones are left out."""
+        with self._store.reading() as connection:
+            return queries.read_states(connection, self.namespace, ids)
 
     def unknown(self, ids: Sequence[str]) -> tuple[str, ...]:
         """Those of ``ids`` that this namespace does not have, in order."""

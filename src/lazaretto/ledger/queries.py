@@ -146,17 +146,17 @@ def observations_at(connection: sa.Connection, namespace: str, seqs: Sequence[in
     return {row[1]: one for row, one in zip(rows, _observations(namespace, rows), strict=True)}
 
 
-def read_state(connection: sa.Connection, namespace: str, item: str) -> ItemState | None:
-    """How an item stands now; None when the tenant has no such item."""
-    row = connection.execute(
-        sa.select(items.c.hidden, items.c.superseded_by, items.c.erased, items.c.ruling).where(
-            items.c.tenant == tenant_of(connection, namespace), items.c.id == item
-        )
-    ).first()
-    if row is None:
-        return None
-    hidden, superseded_by, erased, ruling = row
-    return ItemState(bool(hidden), superseded_by, bool(erased), None if ruling is None else Ruling(ruling))
+def read_states(connection: sa.Connection, namespace: str, ids: Iterable[str]) -> dict[str, ItemState]:
+    """How items stand now; those the tenant does not have are left out."""
+    tenant = tenant_of(connection, namespace)
+    query = sa.select(items.c.id, items.c.hidden, items.c.superseded_by, items.c.erased, items.c.ruling)
+    found: dict[str, ItemState] = {}
+    for chunk in chunks(dict.fromkeys(ids)):
+        rows = connection.execute(query.where(items.c.tenant == tenant, items.c.id.in_(chunk)))
+        for item, hidden, superseded_by, erased, ruling in rows:
+            word = None if ruling is None else Ruling(ruling)
+            found[item] = ItemState(bool(hidden), superseded_by, bool(erased), word)
+    return found
 
 
 def known_items(connection: sa.Connection, namespace: str, ids: Sequence[str]) -> set[str]:

@@ -1,8 +1,8 @@
 """Plan, price, dry run, apply, receipt, undo: what every repair goes through.
 
-A plan carries, for each item it touches, the state it saw. Applying compares these with the ledger and appends
-everything in one transaction that is refused when anything else was recorded meanwhile; so a plan is applied to exactly
-what it was made for, as a whole or not at all. The same holds for undoing.
+A plan carries, for each item it touches, the state it saw. Applying compares these with the ledger inside the
+transaction that appends everything; so a plan is applied to exactly what it was made for, as a whole or not at all,
+however much is recorded beside it. The same holds for undoing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from lazaretto.errors import InputError, RepairRefused, UnknownItem
+from lazaretto.errors import InputError, RepairRefused, StaleState, UnknownItem
 from lazaretto.ledger import ItemState, Ledger, seen_draft
 from lazaretto.policy import RepairLimits
 from lazaretto.repair.protocol import ACTIONS, Repair, RepairRequest, RepairView
@@ -36,7 +36,7 @@ from lazaretto.types import (
 )
 
 _TRIES = 50
-"""How often a busy ledger may overtake us before we give up."""
+"""How often other repairs may overtake an undo before it gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,11 @@ def prepare(repair: Repair, request: RepairRequest, view: RepairView, limits: Re
     """The repair's plan, with the states it rests on, its price, and the assurance that it is inside the limits."""
     view.ledger.state(request.item)  # an unknown item is refused before anything is worked out
     planned = repair.plan(request, view)
-    steps = tuple(_with_state(step, view.ledger) for step in planned.steps)
+    states = view.ledger.states(step.item for step in planned.steps)
+    for step in planned.steps:
+        if step.item not in states:
+            raise UnknownItem(step.item, view.ledger.namespace, "plan.steps")
+    steps = tuple(_with_state(step, states) for step in planned.steps)
     if not steps:
         raise RepairRefused(f"{planned.repair}: nothing to do for {planned.origin}; it already is as asked")
     authors = {o.agent for o in view.ledger.items(ids=[s.item for s in steps], hidden=True, limit=None)}
@@ -94,40 +98,59 @@ def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits) -> Receipt:
     check_limits(plan, limits)
     check_plan(plan, ledger)
     started = time.perf_counter()
-    for _ in range(_TRIES):
-        head = ledger.head()
-        _refuse_stale(plan, ledger)
-        receipt = Receipt(
-            plan=plan,
-            before={step.item: state_hash(_state_before(step)) for step in plan.steps},
-            after={step.item: state_hash(_state_after(_state_before(step), step)) for step in plan.steps},
-            cost=Cost(ms=(time.perf_counter() - started) * 1000, calls=int(plan.price.get("model_calls", 0))),
-            time=time.time(),
-        )
-        if _append(ledger, _drafts(receipt, ledger), head):
-            return receipt
-    raise RepairRefused(f"{plan.repair}: the ledger is too busy; nothing was changed, try again")
+    receipt = Receipt(
+        plan=plan,
+        before={step.item: state_hash(_state_before(step)) for step in plan.steps},
+        after={step.item: state_hash(_state_after(_state_before(step), step)) for step in plan.steps},
+        cost=Cost(ms=(time.perf_counter() - started) * 1000, calls=int(plan.price.get("model_calls", 0))),
+        time=time.time(),
+    )
+    try:
+        ledger.append(_drafts(receipt, ledger), states={step.item: _state_before(step) for step in plan.steps})
+    except StaleState as stale:
+        raise _stale(stale.item) from None
+    return receipt
 
 
 def undo(receipt_id: str, ledger: Ledger) -> Receipt:
-    """Put everything back as it was before the receipt's repair; refused when it was undone or overtaken since."""
+    """Put everything back as it was before the receipt's repair.
+
+    Refused when it was undone already, when an item has changed since, and when a later repair that still stands
+    touches one of its items: that one has to be undone first.
+    """
     for _ in range(_TRIES):
-        head = ledger.head()
+        seq = ledger.head().seq
         receipt = find_receipt(receipt_id, ledger)
         if receipt.undone:
             raise RepairRefused(f"{receipt_id} was already undone")
-        for item, expected in receipt.after.items():
-            if state_hash(ledger.state(item)) != expected:
-                raise RepairRefused(f"{item} has changed since {receipt_id}; plan a new repair instead")
+        _refuse_overtaken(receipt, ledger)
         restored: dict[str, dict[str, Any]] = {}
         for step in receipt.plan.steps:
             restored[step.item] = dict(step.detail["was"])
             if step.action == "replace":
                 restored[step.detail["replacement"]["id"]] = {"hidden": True}
         draft = Draft(EventKind.UNDONE, receipt_id, body={"restored": restored})
-        if _append(ledger, [draft], head):
-            return replace(receipt, undone=True)
-    raise RepairRefused(f"{receipt_id}: the ledger is too busy; nothing was changed, try again")
+        after = {step.item: _state_after(_state_before(step), step) for step in receipt.plan.steps}
+        try:
+            ledger.append([draft], states=after, no_repair_after=seq)
+        except StaleState as stale:
+            if stale.item in after:
+                raise RepairRefused(f"{stale.item} has changed since {receipt_id}; plan a new repair instead") from None
+            continue  # another repair came in between: does it touch our items?
+        return replace(receipt, undone=True)
+    raise RepairRefused(f"{receipt_id}: other repairs keep coming in; nothing was changed, try again")
+
+
+def _refuse_overtaken(receipt: Receipt, ledger: Ledger) -> None:
+    items = set(receipt.after)
+    for other in _later(receipt.id, ledger):
+        if not other.undone and items & set(other.after):
+            raise RepairRefused(f"{other.id} has repaired the same items since {receipt.id}; undo that one first")
+
+
+def _later(receipt_id: str, ledger: Ledger) -> Sequence[Receipt]:
+    seq = next(event.seq for event in ledger.events(subject=receipt_id, kinds=(EventKind.REPAIRED,)))
+    return receipts(ledger, after=seq)
 
 
 def find_receipt(receipt_id: str, ledger: Ledger) -> Receipt:
@@ -144,10 +167,10 @@ def find_receipt(receipt_id: str, ledger: Ledger) -> Receipt:
     return replace(found, undone=undone)
 
 
-def receipts(ledger: Ledger) -> tuple[Receipt, ...]:
-    """Every repair of this namespace, oldest first."""
+def receipts(ledger: Ledger, after: int = 0) -> tuple[Receipt, ...]:
+    """Every repair of this namespace, oldest first; only those past the event ``after``."""
     found: dict[str, Receipt] = {}
-    for event in ledger.events(kinds=(EventKind.REPAIRED, EventKind.UNDONE)):
+    for event in ledger.events(after=after, kinds=(EventKind.REPAIRED, EventKind.UNDONE)):
         if event.kind is EventKind.REPAIRED and event.body is not None:
             found[event.subject] = _receipt_of(event.body)
         elif event.subject in found:
@@ -182,17 +205,6 @@ _FIELDS = TypeAdapter(MemoryFields)
 
 def _receipt_of(body: Mapping[str, Any]) -> Receipt:
     return _RECEIPT.validate_python(body)
-
-
-def _append(ledger: Ledger, drafts: Sequence[Draft], head: Any) -> bool:
-    """Append unless something else was recorded since ``head``; then the caller looks again."""
-    try:
-        ledger.append(drafts, expect=head)
-    except InputError as error:
-        if error.field != "expect":
-            raise
-        return False
-    return True
 
 
 def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
@@ -230,8 +242,8 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
                 raise InputError("plan.steps", problem, "Plan it anew") from None
 
 
-def _with_state(step: RepairStep, ledger: Ledger) -> RepairStep:
-    return replace(step, detail={**step.detail, "was": plain(asdict(ledger.state(step.item)))})
+def _with_state(step: RepairStep, states: Mapping[str, ItemState]) -> RepairStep:
+    return replace(step, detail={**step.detail, "was": plain(asdict(states[step.item]))})
 
 
 def _state_before(step: RepairStep) -> ItemState:
@@ -260,9 +272,14 @@ def _harmless(state: ItemState) -> bool:
 
 
 def _refuse_stale(plan: RepairPlan, ledger: Ledger) -> None:
+    states = ledger.states(step.item for step in plan.steps)
     for step in plan.steps:
-        if ledger.state(step.item) != _state_before(step):
-            raise RepairRefused(f"the plan is stale: {step.item} has changed since it was made; plan it anew")
+        if states.get(step.item) != _state_before(step):
+            raise _stale(step.item)
+
+
+def _stale(item: str) -> RepairRefused:
+    return RepairRefused(f"the plan is stale: {item} has changed since it was made; plan it anew")
 
 
 def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
