@@ -410,6 +410,7 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "edges": lambda own, item, _, __: [edge for _, edge in own.edges() if item in (edge.source, edge.target)],
     "item": lambda own, item, _, __: _refused(lambda: own.item(item)),
     "state": lambda own, item, _, __: _refused(lambda: own.state(item)),
+    "states": lambda own, item, _, __: own.states([item]),
     "unknown": lambda own, item, _, __: own.unknown([item]) != (item,),
     "items": lambda own, item, _, __: own.items(hidden=True) + own.items(ids=[item], hidden=True),
     "search": lambda own, _, __, ___: own.search("secret recipe"),

@@ -53,9 +53,7 @@ def prepare(repair: Repair, request: RepairRequest, view: RepairView, limits: Re
     view.ledger.state(request.item)  # an unknown item is refused before anything is worked out
     planned = repair.plan(request, view)
     states = view.ledger.states(step.item for step in planned.steps)
-    for step in planned.steps:
-        if step.item not in states:
-            raise UnknownItem(step.item, view.ledger.namespace, "plan.steps")
+    _refuse_unknown(planned, states, view.ledger)
     steps = tuple(_with_state(step, states) for step in planned.steps)
     if not steps:
         raise RepairRefused(f"{planned.repair}: nothing to do for {planned.origin}; it already is as asked")
@@ -107,8 +105,9 @@ def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits) -> Receipt:
     )
     try:
         ledger.append(_drafts(receipt, ledger), states={step.item: _state_before(step) for step in plan.steps})
-    except StaleState as stale:
-        raise _stale(stale.item) from None
+    except StaleState:
+        _refuse_stale(plan, ledger)  # says which item, or that it is unknown
+        raise RepairRefused(f"{plan.repair}: its items changed while it was applied; plan it anew") from None
     return receipt
 
 
@@ -273,9 +272,16 @@ def _harmless(state: ItemState) -> bool:
 
 def _refuse_stale(plan: RepairPlan, ledger: Ledger) -> None:
     states = ledger.states(step.item for step in plan.steps)
+    _refuse_unknown(plan, states, ledger)
     for step in plan.steps:
-        if states.get(step.item) != _state_before(step):
+        if states[step.item] != _state_before(step):
             raise _stale(step.item)
+
+
+def _refuse_unknown(plan: RepairPlan, states: Mapping[str, ItemState], ledger: Ledger) -> None:
+    for step in plan.steps:
+        if step.item not in states:
+            raise UnknownItem(step.item, ledger.namespace, "plan.steps")
 
 
 def _stale(item: str) -> RepairRefused:

@@ -25,10 +25,11 @@ class Isolate:
         """One ``hide`` step for the item and each descendant that is not hidden yet."""
         reached = view.graph.blast_radius(request.item, max_hops=self.max_hops if self.descendants else 0)
         items = [request.item, *(one.id for one in reached.items)]
+        states = view.ledger.states(items)
         return RepairPlan(
             repair=self.name,
             origin=request.item,
-            steps=tuple(RepairStep(item, "hide") for item in items if not view.ledger.state(item).hidden),
+            steps=tuple(RepairStep(item, "hide") for item in items if not states[item].hidden),
             reason=request.reason,
             agents=tuple(agent.id for agent in reached.agents),
             price={"decisions": float(len(reached.decisions))},

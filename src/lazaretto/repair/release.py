@@ -23,8 +23,10 @@ class Release:
         # what was isolated carries nothing now, so the tree is looked up as it once was
         reached = view.graph.blast_radius(request.item, max_hops=max_hops, history=True)
         steps = []
-        for item in (request.item, *(one.id for one in reached.items)):
-            state = view.ledger.state(item)
+        items = (request.item, *(one.id for one in reached.items))
+        states = view.ledger.states(items)
+        for item in items:
+            state = states[item]
             if not (state.visible or state.erased or state.superseded_by):
                 steps.append(RepairStep(item, "show"))
         return RepairPlan(

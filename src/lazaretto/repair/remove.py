@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from lazaretto.errors import UnknownItem
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import RepairPlan, RepairStep
 
@@ -24,10 +25,13 @@ class Remove:
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``remove`` step per item that is still there."""
         items = dict.fromkeys(self.items or (request.item,))
+        for item in view.ledger.unknown(tuple(items)):
+            raise UnknownItem(item, view.ledger.namespace, "items")
+        states = view.ledger.states(items)
         return RepairPlan(
             repair=self.name,
             origin=request.item,
-            steps=tuple(RepairStep(item, "remove") for item in items if not view.ledger.state(item).hidden),
+            steps=tuple(RepairStep(item, "remove") for item in items if not states[item].hidden),
             reason=request.reason,
             price={"model_calls": float(self.model_calls)},
         )
