@@ -1,0 +1,1 @@
+"""How the relation model is made: pairs of claims, their features, training, calibration."""

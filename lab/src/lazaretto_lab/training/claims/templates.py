@@ -1,0 +1,515 @@
+# ruff: noqa: E501, SIM905
+"""Operational facts of our own making: many wordings of what crews note down, filled with invented subjects and values.
+
+Every attribute has sentences that state a value (``say``) and sentences that announce a new one (``change``); ``{s}`` is
+who or what it is about, ``{v}`` the value, ``{o}`` the value before. None of the sentences, subjects or values of the
+operational test set stands here.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Callable
+from dataclasses import dataclass
+
+AGREES, CONTRADICTS, UPDATES, OTHER = 0, 1, 2, 3
+RELATIONS = ("agrees", "contradicts", "updates", "none")
+_Make = Callable[[random.Random], str]
+
+FIRST = "Anna Boris Chloe Dmitri Elena Farid Gloria Hugo Irene Jakob Keiko Lars Maria Nadia Oscar Paula Quentin Rosa Stefan Tara Umar Vera Wendy Xenia Yusuf Zoe Bea Colin Dora Ethan Fiona Gavin".split()
+LAST = "Abbott Bianchi Castro Dvorak Eriksen Fontaine Gupta Hofmann Ibarra Jensen Kaya Larsen Molina Nakamura Obi Petrov Quist Romero Sato Tanaka Ueda Varga Wagner Xu Yilmaz Zeller Carver Doyle Ellis Frost".split()
+FIRMS = "Alder Basalt Cobalt Delphi Ember Falcon Granite Halcyon Iris Juniper Krypton Lotus Maple Nimbus Opal Pelican Quartz Raven Saffron Topaz Umbra Vega Willow Xylo Yarrow Zephyr".split()
+SUFFIX = [
+    "Ltd",
+    "GmbH",
+    "Logistics",
+    "Partners",
+    "Media",
+    "Steel",
+    "Textiles",
+    "Software",
+    "Catering",
+    "Chemicals",
+    "& Sons",
+    "Energy",
+]
+PLACES = "Lyon Porto Graz Turku Ghent Malmo Bilbao Brno Split Aarhus Basel Cardiff Galway Kiel Linz Nantes Pisa Riga Tartu Varna".split()
+SYSTEMS = "billing search payroll inventory checkout reporting telemetry messaging identity scheduling analytics archive gateway catalogue forecasting".split()
+DRUGS = "amoxicillin metformin lisinopril atenolol prednisone morphine insulin heparin digoxin gabapentin naproxen furosemide".split()
+STREETS = "Oak Birch Station Church Market River Hill Garden Victoria Park Forest Castle".split()
+MONTHS = "January February March April May June July August September October November December".split()
+DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+ITEMS = "pallets valves filters helmets batteries printers cables sensors gaskets bandages syringes tyres".split()
+GROUPS = [
+    "contractors",
+    "trainees",
+    "the night crew",
+    "junior analysts",
+    "external auditors",
+    "sales staff",
+    "the chat assistant",
+    "the crawler agent",
+    "temporary workers",
+    "the research agent",
+    "partner firms",
+    "the mail agent",
+]
+THINGS = [
+    "the finance share",
+    "the production cluster",
+    "patient files",
+    "the source repository",
+    "the cash safe",
+    "the admin console",
+    "personnel files",
+    "the key cabinet",
+    "the test reactor",
+    "the audit log",
+    "payment records",
+    "the backup tapes",
+]
+ACTIONS = [
+    "approve discounts",
+    "restart servers",
+    "open the vault",
+    "delete old records",
+    "order spare parts",
+    "write to customers",
+    "change prices",
+    "merge code",
+    "book hotels",
+    "operate the crane",
+    "publish articles",
+    "install packages",
+]
+BOSSES = [
+    "the shift leader",
+    "a senior buyer",
+    "the head of finance",
+    "the safety officer",
+    "two directors",
+    "the line manager",
+    "the chief pharmacist",
+    "the project sponsor",
+    "the store manager",
+    "an administrator",
+]
+REQUESTS = [
+    "Overtime beyond ten hours",
+    "Price cuts above 15 percent",
+    "New supplier contracts",
+    "Hiring of freelancers",
+    "Returns without a receipt",
+    "Changes to the firewall",
+    "Business trips abroad",
+    "Cash withdrawals",
+    "Model releases",
+    "Discharges from the ward",
+    "Press statements",
+    "Deletion of customer accounts",
+    "Orders worth more than 4,000 CHF",
+    "Write-offs beyond 750 USD",
+]
+
+
+def _pick(*options: str) -> _Make:
+    return lambda rng: rng.choice(options)
+
+
+def person(rng: random.Random) -> str:
+    return f"{rng.choice(FIRST)} {rng.choice(LAST)}"
+
+
+def firm(rng: random.Random) -> str:
+    return f"{rng.choice(FIRMS)} {rng.choice(SUFFIX)}"
+
+
+def iban(rng: random.Random) -> str:
+    body = "".join(rng.choices(string.digits, k=rng.choice((14, 16, 18, 20))))
+    text = f"{rng.choice(('DE', 'FR', 'GB', 'NL', 'SE', 'FI', 'HU', 'LU', 'IE'))}{rng.randint(10, 98)}{body}"
+    return " ".join(text[i : i + 4] for i in range(0, len(text), 4)) if rng.random() < 0.5 else text
+
+
+def account(rng: random.Random) -> str:
+    kind = rng.random()
+    if kind < 0.6:
+        return ("IBAN " if rng.random() < 0.4 else "") + iban(rng)
+    if kind < 0.8:
+        return f"account number {rng.randint(10**7, 10**9)}"
+    return "0x" + "".join(rng.choices("0123456789abcdef", k=40))
+
+
+def host(rng: random.Random) -> str:
+    kind = rng.random()
+    if kind < 0.3:
+        return ".".join(str(rng.randint(1, 254)) for _ in range(4))
+    name = f"{rng.choice(SYSTEMS)}{rng.choice(('', '-a', '-b', '01', '02', '-eu', '-us'))}"
+    domain = rng.choice(("corp.local", "intra.net", "example.io", "svc.cluster.local", "ops.dev", "hosting.com"))
+    return (
+        (f"https://{name}.{domain}/{rng.choice(('v1', 'app', 'hook', ''))}").rstrip("/")
+        if kind > 0.75
+        else f"{name}.{domain}"
+    )
+
+
+def mail(rng: random.Random) -> str:
+    return f"{rng.choice(FIRST).lower()}.{rng.choice(LAST).lower()}@{rng.choice(FIRMS).lower()}.{rng.choice(('com', 'org', 'io'))}"
+
+
+def phone(rng: random.Random) -> str:
+    return f"+{rng.choice((31, 33, 41, 43, 45, 46, 48))} {rng.randint(10, 99)} {rng.randint(100, 999)} {rng.randint(1000, 9999)}"
+
+
+def money(rng: random.Random) -> str:
+    amount = rng.choice((rng.randint(1, 99) * 10, rng.randint(1, 99) * 100, rng.randint(1, 50) * 1000))
+    code = rng.choice(("EUR", "USD", "CHF", "GBP"))
+    return rng.choice((f"{amount:,} {code}", f"{code} {amount}", f"{amount} {code}"))
+
+
+def date(rng: random.Random) -> str:
+    day, month, year = rng.randint(1, 28), rng.randint(0, 11), rng.choice((2026, 2027, 2028))
+    return rng.choice(
+        (
+            f"{day} {MONTHS[month]}",
+            f"{day} {MONTHS[month]} {year}",
+            f"{MONTHS[month]} {day}",
+            f"{year}-{month + 1:02d}-{day:02d}",
+        )
+    )
+
+
+def clock(rng: random.Random) -> str:
+    hour = rng.randint(0, 23)
+    return rng.choice(
+        (f"{hour:02d}:{rng.choice(('00', '15', '30', '45'))}", f"{hour % 12 or 12} {'pm' if hour > 11 else 'am'}")
+    )
+
+
+def version(rng: random.Random) -> str:
+    return rng.choice(
+        (f"{rng.randint(0, 9)}.{rng.randint(0, 20)}", f"{rng.randint(0, 9)}.{rng.randint(0, 20)}.{rng.randint(0, 30)}")
+    )
+
+
+def path(rng: random.Random) -> str:
+    return f"/{rng.choice(('opt', 'data', 'home/ops', 'var/lib', 'mnt/nas', 'exports'))}/{rng.choice(SYSTEMS)}{rng.choice(('', '/daily', '/out', '.cfg'))}"
+
+
+def dose(rng: random.Random) -> str:
+    return f"{rng.choice((1, 2, 5, 8, 10, 25, 40, 50, 75, 100, 200, 250, 500, 850, 1000))} {rng.choice(('mg', 'mg', 'ml', 'mcg', 'units'))}"
+
+
+def count(rng: random.Random) -> str:
+    return str(rng.choice((rng.randint(2, 20), rng.randint(2, 99) * 10, rng.randint(1, 30) * 100)))
+
+
+def address(rng: random.Random) -> str:
+    return f"{rng.randint(1, 180)} {rng.choice(STREETS)} {rng.choice(('Road', 'Avenue', 'Lane', 'Square'))}, {rng.choice(PLACES)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One kind of fact."""
+
+    name: str
+    subject: _Make
+    value: _Make
+    say: tuple[str, ...]
+    change: tuple[str, ...]
+
+
+def _system(rng: random.Random) -> str:
+    return f"the {rng.choice(SYSTEMS)} {rng.choice(('service', 'database', 'cluster', 'API', 'queue', 'server'))}"
+
+
+def _branch(rng: random.Random) -> str:
+    return f"the {rng.choice(PLACES)} {rng.choice(('office', 'branch', 'plant', 'warehouse', 'clinic', 'shop'))}"
+
+
+def _patient(rng: random.Random) -> str:
+    return rng.choice(
+        (f"patient {rng.choice(LAST)}", f"Mrs. {rng.choice(LAST)}", f"room {rng.randint(1, 60)}", person(rng))
+    )
+
+
+_GENERIC_CHANGE = (
+    "Correction: {S_say}", "Update: {S_say}", "Please note the change: {S_say}", "As of today, {S_say_low}",
+    "{S_say_cut} now, no longer {o}.", "Effective at once, {S_say_low}", "Our records were revised: {S_say_low}",
+    "{S_say_cut}, not {o} as before.", "Starting next week, {S_say_low}", "Change of plan: {S_say_low}",
+)  # fmt: skip
+
+ATTRIBUTES: tuple[Attribute, ...] = (
+    Attribute("account", firm, account, (
+        "Payments to {s} go to {v}.", "{s} gets its money at {v}.", "Bank connection of {s}: {v}.",
+        "Remittances for {s} are credited to {v}.", "We settle what we owe {s} via {v}.", "Transfer the fee of {s} to {v}.",
+        "The beneficiary account of {s} reads {v}.", "{s} can be paid at {v}.", "Vendor {s}, payment details {v}.",
+    ), (
+        "{s} has a new bank; payments go to {v}.", "{s} changed its bank account to {v}.",
+        "Use {v} for {s} from now on.", "The old account of {s} is closed, pay into {v}.",
+        "{s} informs us that its account was updated to {v}.", "New payment details for {s}: {v}.",
+        "Kindly send future payments for {s} to {v}, the former account is under audit.",
+    )),
+    Attribute("host", _system, host, (
+        "{s} runs on {v}.", "{s} is reachable at {v}.", "Connect to {s} through {v}.", "The address of {s} is {v}.",
+        "{v} hosts {s}.", "Clients of {s} call {v}.", "Endpoint of {s}: {v}.", "{s} listens on {v}.",
+    ), (
+        "{s} was migrated to {v}.", "{s} has a new endpoint, {v}.", "Point clients of {s} to {v} instead.",
+        "{s} switched over to {v} last night.", "The address of {s} changed to {v}.", "{s} moved, it is found at {v}.",
+    )),
+    Attribute("mail", lambda r: r.choice((person(r), f"the {r.choice(SYSTEMS)} team", firm(r))), mail, (
+        "{s} can be reached under {v}.", "Write to {s} at {v}.", "The mailbox of {s} is {v}.", "Contact for {s}: {v}.",
+        "Questions for {s} go to {v}.", "{s} reads mail at {v}.", "Forward complaints about {s} to {v}.",
+    ), (
+        "{s} has a new mail address: {v}.", "{s} switched to {v}.", "Mail for {s} goes to {v} from now on.",
+        "The mailbox of {s} was changed to {v}.", "{s} stopped using the old mailbox, write to {v}.",
+    )),
+    Attribute("phone", lambda r: r.choice((person(r), _branch(r), f"the {r.choice(SYSTEMS)} hotline")), phone, (
+        "Call {s} under {v}.", "The phone number of {s} is {v}.", "{s} answers at {v}.", "{s}: tel. {v}.",
+        "Reach {s} by phone at {v}.", "To confirm, ring {s} on {v}.",
+    ), (
+        "{s} has a new number, {v}.", "The number of {s} was changed to {v}.", "Call {s} on {v} from today.",
+        "{s} got another phone; dial {v} instead.",
+    )),
+    Attribute("price", lambda r: f"{r.choice(ITEMS)} from {firm(r)}", money, (
+        "We pay {v} for {s}.", "The price of {s} is {v}.", "{s} are sold at {v}.", "{s} cost {v}.", "Budget {v} for {s}.",
+    ), (
+        "The price of {s} went up to {v}.", "{s} became cheaper and cost {v} now.", "{s} are {v} since the new contract.",
+        "We renegotiated: {s} cost {v}.",
+    )),
+    Attribute("limit_money", lambda r: r.choice(("expense claims", "gift vouchers", "petty cash", "hotel stays", "single card payments", "instant payouts", "cash advances", "client dinners")), money, (
+        "The ceiling for {s} is {v}.", "{s} may be up to {v}.", "No more than {v} is granted for {s}.",
+        "{s} are capped at {v}.", "The maximum for {s} amounts to {v}.", "{s} must stay below {v}.",
+    ), (
+        "The ceiling for {s} was lifted to {v}.", "{s} are capped at {v} from this quarter on.",
+        "The cap on {s} was cut to {v}.", "Management raised the maximum for {s} to {v}.",
+    )),
+    Attribute("deadline", lambda r: r.choice((f"the {r.choice(PLACES)} audit", f"the {firm(r)} contract", f"the {r.choice(SYSTEMS)} migration", f"the {r.choice(PLACES)} bid", "the annual report", "the safety inspection")), date, (
+        "{s} is due on {v}.", "{s} has to be finished by {v}.", "Deadline for {s}: {v}.", "{s} ends on {v}.",
+        "The last day for {s} is {v}.", "We must complete {s} until {v}.", "{s} was scheduled for {v}.",
+    ), (
+        "{s} was postponed to {v}.", "{s} was brought forward to {v}.", "The deadline of {s} slipped to {v}.",
+        "We got more time for {s}, until {v}.", "{s} has been rescheduled; it is due on {v}.",
+    )),
+    Attribute("time", lambda r: r.choice((f"the {r.choice(SYSTEMS)} job", f"the shuttle to {r.choice(PLACES)}", "the stand-up", f"the shift in {r.choice(PLACES)}", "the backup run", "visiting hours", f"the call with {firm(r)}")), clock, (
+        "{s} starts at {v}.", "{s} begins at {v}.", "At {v} {s} starts.", "{s} is set for {v}.", "{s}: {v}.", "Be there for {s} at {v}.",
+    ), (
+        "{s} was moved to {v}.", "{s} starts at {v} instead.", "From Monday on {s} begins at {v}.", "New time for {s}: {v}.",
+    )),
+    Attribute("weekday", lambda r: r.choice((f"the {r.choice(SYSTEMS)} release", f"deliveries from {firm(r)}", "the team meeting", f"maintenance of {_system(r)}", f"the market in {r.choice(PLACES)}")), lambda r: r.choice(DAYS), (
+        "{s} takes place on {v}.", "{s} is on {v}.", "{s} happens every {v}.", "On {v} we have {s}.", "{s}: always {v}.",
+    ), (
+        "{s} was shifted to {v}.", "{s} happens on {v} from now on.", "{s} is on {v} instead.", "We agreed to hold {s} on {v} in future.",
+    )),
+    Attribute("role", lambda r: r.choice((f"head of {r.choice(SYSTEMS)}", f"manager of {_branch(r)}", f"contact person at {firm(r)}", f"owner of the {r.choice(SYSTEMS)} backlog", f"chief nurse of ward {r.randint(1, 12)}", f"treasurer of {firm(r)}", f"approver for {r.choice(SYSTEMS)} purchases")), person, (
+        "{v} is {s}.", "The {s} is {v}.", "{v} serves as {s}.", "As {s}, {v} decides.", "{s}: {v}.", "{v} works as {s}.", "Ask {v}, who is {s}.",
+    ), (
+        "{v} became {s}.", "{v} succeeded {o} as {s}.", "{v} takes over the post of {s}.", "The new {s} is called {v}.",
+        "{o} left; {v} is {s} now.", "{v} was named {s} this morning.",
+    )),
+    Attribute("version", lambda r: r.choice((_system(r), f"the {r.choice(FIRMS)} library", f"the driver of the {r.choice(ITEMS)[:-1]} scanner", f"the {r.choice(FIRMS)} firmware")), version, (
+        "{s} is on version {v}.", "{s} uses release {v}.", "We run {s} in version {v}.", "{s} requires version {v}.", "Installed version of {s}: {v}.",
+    ), (
+        "{s} was upgraded to version {v}.", "{s} was rolled back to version {v}.", "{s} moved to release {v}.", "We switched {s} to version {v}.",
+    )),
+    Attribute("path", lambda r: r.choice((f"the {r.choice(SYSTEMS)} logs", f"exports of {firm(r)}", f"the {r.choice(SYSTEMS)} configuration", "the certificate store", "scanned contracts", f"the credentials of {_system(r)}")), path, (
+        "{s} lie in {v}.", "{s} can be found under {v}.", "{s} are kept at {v}.", "Look for {s} in {v}.", "{v} contains {s}.",
+    ), (
+        "{s} were moved to {v}.", "{s} are kept at {v} since the reorganisation.", "{s} go to {v} instead.", "The folder of {s} changed to {v}.",
+    )),
+    Attribute("dose", lambda r: f"{_patient(r)}|{r.choice(DRUGS)}", dose, (
+        "{s} receives {v} of {t}.", "{t} for {s}: {v} per day.", "Give {s} {v} of {t}.", "The prescription of {s} says {v} {t}.",
+        "{s} is on {v} of {t}.", "{v} of {t} are given to {s} each morning.",
+    ), (
+        "{t} of {s} was increased to {v}.", "{t} for {s} was cut to {v}.", "The doctor changed {s} to {v} of {t}.",
+        "From tonight {s} receives {v} of {t}.", "New dosage of {t} for {s}: {v}.",
+    )),
+    Attribute("stock", lambda r: f"{r.choice(ITEMS)} in {r.choice(PLACES)}", count, (
+        "We hold {v} {s}.", "There are {v} {s}.", "Stock of {s}: {v}.", "The reserve of {s} is {v}.", "Keep {v} {s} ready.",
+    ), (
+        "The stock of {s} rose to {v}.", "We cut the reserve of {s} to {v}.", "Recount: {v} {s}.", "There are only {v} {s} now.",
+    )),
+    Attribute("rate", lambda r: f"{r.choice(('uploads', 'queries', 'messages', 'retries', 'login attempts', 'parallel jobs'))} to {_system(r)}", count, (
+        "At most {v} {s} are accepted.", "The quota is {v} {s}.", "{v} {s} are allowed per user.", "More than {v} {s} are refused.", "Keep below {v} {s}.",
+    ), (
+        "The quota was raised to {v} {s}.", "Only {v} {s} are accepted from now on.", "The limit went from {o} to {v} {s}.",
+    )),
+    Attribute("threshold", lambda r: r.choice(("the boiler", "the cold store", "the server room", "kiln 2", "the incubator", "the oil tank", "the compressor", "the fermenter")), lambda r: f"{r.choice((4, 8, 18, 24, 37, 45, 60, 75, 90, 110, 130, 180, 220))} degrees", (
+        "{s} trips at {v}.", "{s} must not get hotter than {v}.", "Keep {s} below {v}.", "The alarm of {s} goes off at {v}.", "The highest temperature of {s} is {v}.",
+    ), (
+        "The alarm of {s} was set to {v}.", "{s} may go up to {v} since the refit.", "New maximum for {s}: {v}.",
+    )),
+    Attribute("address", lambda r: r.choice((firm(r), _branch(r), f"the archive of {firm(r)}", "the customs broker", "the repair shop")), address, (
+        "{s} is located at {v}.", "Parcels for {s} go to {v}.", "Visit {s} at {v}.", "The address of {s}: {v}.", "Ship goods for {s} to {v}.",
+    ), (
+        "{s} relocated to {v}.", "{s} has a new address, {v}.", "Parcels for {s} go to {v} after the move.", "{s} left its building and sits at {v}.",
+    )),
+    Attribute("city", lambda r: r.choice((f"the {r.choice(FIRMS)} summit", f"the seat of {firm(r)}", f"the {r.choice(SYSTEMS)} team", f"the {r.choice(FIRMS)} trade fair")), lambda r: r.choice(PLACES), (
+        "{s} is in {v}.", "{v} is the place of {s}.", "You find {s} in {v}.", "{s} is based in {v}.",
+    ), (
+        "{s} was moved to {v}.", "{s} is in {v} this time.", "{s} changed its place to {v}.",
+    )),
+    Attribute("supplier", lambda r: f"{r.choice(ITEMS)} for {_branch(r)}", firm, (
+        "{v} supplies {s}.", "{s} come from {v}.", "We order {s} at {v}.", "The vendor of {s} is {v}.",
+    ), (
+        "{v} replaces {o} as vendor of {s}.", "{s} come from {v} since the tender.", "We switched to {v} for {s}.",
+    )),
+)  # fmt: skip
+
+RULES: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...] = (
+    # stated, stated otherwise; the opposite; the opposite as a change; compatible
+    (("{G} must not {a}.", "{G} are forbidden to {a}.", "It is prohibited for {g} to {a}.", "{G} may not {a}.", "Under no circumstances should {g} {a}."),
+     ("{G} may {a}.", "{G} are allowed to {a}.", "It is fine for {g} to {a}.", "{G} can {a} whenever they like.", "{G} are free to {a}."),
+     ("{G} may {a} from now on.", "The ban was lifted: {g} may {a}.", "{G} are now permitted to {a}.", "{G} no longer have to refrain when they want to {a}."),
+     ("{G} report to the site office.", "{G} wear a badge.", "{G} are trained in spring.", "Whoever wants to {a} uses the form.")),
+    (("{G} must not use {t}.", "{G} have no access to {t}.", "{T} is off limits for {g}.", "Access to {t} is denied to {g}."),
+     ("{G} have access to {t}.", "{G} can use {t}.", "{T} is open to {g}.", "Access to {t} is granted to {g}."),
+     ("{G} received access to {t} this week.", "{T} was opened to {g}.", "From today {g} have access to {t}."),
+     ("{T} is checked every month.", "{G} start work at eight.", "{T} was bought last year.")),
+    (("{r} must be approved by {b}.", "{r} need the consent of {b}.", "{b2} has to approve: {r0}.", "{r} are only possible with a signature of {b}.", "For {r0}, ask {b} first."),
+     ("{r} do not require the consent of {b}.", "{r} are possible without approval.", "{r} need nobody's signature.", "For {r0} you do not have to ask {b}.", "{r} can be done without any check."),
+     ("{r} are exempt from approval from now on.", "The approval by {b} was dropped for {r0}.", "{r} no longer require a signature.", "{b2} does not have to approve {r0} any longer."),
+     ("{r} are filed in the archive.", "{r} are discussed on Thursdays.", "{b2} is back from leave on Monday.", "{r} have become more frequent.")),
+    (("{T} is locked.", "{T} has been locked.", "Somebody locked {t}.", "{T} cannot be opened."),
+     ("{T} is unlocked.", "{T} is not locked.", "{T} can be opened by anybody."),
+     ("{T} was unlocked today.", "{T} is no longer locked.", "{T} has just been unlocked."),
+     ("{T} belongs to the Graz site.", "{T} is looked after by two people.")),
+    (("{T} is out of service.", "{T} is switched off.", "{T} does not work.", "{T} is unavailable."),
+     ("{T} is in service.", "{T} is switched on.", "{T} works.", "{T} is available."),
+     ("{T} was switched on again.", "{T} is back in service.", "{T} works again since noon."),
+     ("{T} belongs to the Graz site.", "{T} is looked after by two people.")),
+    (("Wearing {w} is mandatory in {p}.", "{W} is required in {p}.", "Nobody enters {p} without {w}."),
+     ("Wearing {w} is optional in {p}.", "{W} is not needed in {p}.", "You can enter {p} without {w}."),
+     ("{W} is no longer required in {p}.", "The duty to use {w} in {p} was abolished."),
+     ("{P} was painted in spring.", "{W} can be borrowed at the gate.")),
+)  # fmt: skip
+_WEAR = ("a helmet", "eye protection", "a mask", "a safety vest", "a hardware token", "an escort")
+_WHERE = ("hall 3", "the clean room", "the yard", "the paint shop", "zone 7", "the server room")
+_PREFIXES = ("", "", "", "", "", "Note: ", "FYI, ", "From the handbook: ", "Reminder: ", "I learned that ", "According to the wiki, ", "Memo: ")  # fmt: skip
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _low(text: str) -> str:
+    return text if text[:2].isupper() or text.split(" ")[0] in {*FIRST, *FIRMS} else text[:1].lower() + text[1:]
+
+
+def _fill(template: str, subject: str, value: str, old: str = "") -> str:
+    subject, _, thing = subject.partition("|")
+    return _upper(template.format(s=subject, v=value, o=old, t=thing))
+
+
+def _said(rng: random.Random, text: str) -> str:
+    prefix = rng.choice(_PREFIXES)
+    return prefix + (_low(text) if prefix.endswith((", ", "that ")) else text)
+
+
+def _changed(rng: random.Random, kind: Attribute, subject: str, value: str, old: str) -> str:
+    if rng.random() < 0.7:
+        return _fill(rng.choice(kind.change), subject, value, old)
+    say = _fill(rng.choice(kind.say), subject, value)
+    return _upper(rng.choice(_GENERIC_CHANGE).format(S_say=say, S_say_low=_low(say), S_say_cut=say.rstrip("."), o=old))
+
+
+Pair = tuple[str, str, int]
+
+
+def value_pairs(rng: random.Random) -> list[Pair]:
+    """Pairs around one invented fact: same, other value, change, other attribute, other subject."""
+    kind = rng.choice(ATTRIBUTES)
+    subject, value = kind.subject(rng), kind.value(rng)
+    other = kind.value(rng)
+    while other == value:
+        other = kind.value(rng)
+    if kind.name in ("dose", "stock", "rate", "price") and rng.random() < 0.3:  # the slip that hurts: a digit more
+        digits = "".join(c for c in value if c.isdigit())
+        other = value.replace(digits, digits + "0", 1) if digits and digits in value else other
+    say = list(kind.say)
+    rng.shuffle(say)
+    old = _said(rng, _fill(say[0], subject, value))
+    same = rng.choice(say[:1] * (rng.random() < 0.2) or say[1:])
+    subject = _shortened(rng, subject)
+    made = [
+        (old, _said(rng, _fill(same, subject, value)), AGREES),
+        (old, _said(rng, _fill(rng.choice(say), subject, other)), CONTRADICTS),
+        (old, _changed(rng, kind, subject, other, value), UPDATES),
+    ]
+    elsewhere = kind.subject(rng)
+    if elsewhere != subject:
+        made.append((old, _said(rng, _fill(rng.choice(say), elsewhere, rng.choice((other, value)))), OTHER))
+        if rng.random() < 0.5:
+            made.append((old, _changed(rng, kind, elsewhere, other, value), OTHER))
+    fellow = rng.choice([one for one in ATTRIBUTES if one.name != kind.name])
+    made.append(
+        (old, _said(rng, _fill(rng.choice(fellow.say), _adopted(rng, fellow, subject), fellow.value(rng))), OTHER)
+    )
+    if rng.random() < 0.3:  # an agreement that announces nothing new
+        made.append((_changed(rng, kind, subject, value, other), _said(rng, _fill(same, subject, value)), AGREES))
+    if rng.random() < 0.3:  # against what was announced before
+        made.append(
+            (
+                _changed(rng, kind, subject, value, other),
+                _said(rng, _fill(same, subject, kind.value(rng) if rng.random() < 0.5 else other)),
+                CONTRADICTS,
+            )
+        )
+    return made
+
+
+def _shortened(rng: random.Random, subject: str) -> str:
+    """People drop what follows a firm's name, and titles before a person's."""
+    if rng.random() < 0.35:
+        for word in (*(f" {one}" for one in SUFFIX), "patient ", "Mrs. ", "the "):
+            subject = subject.replace(word, "", 1)
+    return subject
+
+
+def _adopted(rng: random.Random, fellow: Attribute, subject: str) -> str:
+    """The subject of another attribute, often about the same thing: what else is said of it is not a contradiction."""
+    own = fellow.subject(rng)
+    if rng.random() < 0.7 and "|" not in own:
+        return subject.partition("|")[0]
+    return own
+
+
+def rule_pairs(rng: random.Random) -> list[Pair]:
+    """Pairs around one invented rule: who may do what, and who must agree."""
+    stated, opposite, changed, fine = rng.choice(RULES)
+    words, others = _rule_words(rng), _rule_words(rng)
+    two = rng.sample(stated, 2)
+    old = _said(rng, _upper(two[0].format(**words)))
+
+    def make(templates: tuple[str, ...], by: dict[str, str]) -> str:
+        return _said(rng, _upper(rng.choice(templates).format(**by)))
+
+    made = [
+        (old, _said(rng, _upper(two[1].format(**words))), AGREES),
+        (old, make(opposite, words), CONTRADICTS),
+        (old, make(changed, words), UPDATES),
+        (old, make(fine, words), OTHER),
+        (old, make(rng.choice((stated, opposite, changed)), others), OTHER),
+        (make(opposite, words), make(stated, words), CONTRADICTS),
+    ]
+    if rng.random() < 0.5:
+        made.append((make(opposite, words), make(opposite, words), AGREES))
+    return made
+
+
+def _rule_words(rng: random.Random) -> dict[str, str]:
+    group, thing, boss, request = rng.choice(GROUPS), rng.choice(THINGS), rng.choice(BOSSES), rng.choice(REQUESTS)
+    wear, where = rng.choice(_WEAR), rng.choice(_WHERE)
+    return {
+        "g": group, "G": _upper(group), "a": rng.choice(ACTIONS), "t": thing, "T": _upper(thing), "b": boss,
+        "b2": _upper(boss), "r": request, "r0": _low(request), "w": wear, "W": _upper(wear), "p": where, "P": _upper(where),
+    }  # fmt: skip
+
+
+def operational_pairs(count: int, seed: int = 0) -> list[Pair]:
+    """So many pairs, always the same for a seed."""
+    rng = random.Random(seed)
+    made: list[Pair] = []
+    while len(made) < count:
+        made += value_pairs(rng) if rng.random() < 0.7 else rule_pairs(rng)
+    return made[:count]

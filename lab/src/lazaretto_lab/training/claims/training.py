@@ -1,0 +1,337 @@
+"""Trains the relation model: low-rank changes to all-MiniLM-L6-v2 that reads two claims at once, and a head.
+
+Needs torch and numpy alone, and runs as a script, so that it can be carried to a machine that has nothing else:
+
+    python training.py INPUTS MINILM OUT --seconds 470
+
+INPUTS holds ``train.npz`` and ``scored.npz`` (``pairs.py`` writes them), MINILM is the encoder's safetensors file. The
+shipped weights come first, then one run per source that is left out, as many as the time allows; each writes the scores
+of what it had not seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+DIMENSION, LAYERS, HEADS = 384, 6, 12
+TOKENS_OLD, TOKENS_NEW = 72, 96
+RELATIONS = 4
+HIDDEN = 64
+MATRICES = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+            "intermediate.dense", "output.dense")  # fmt: skip
+LEFT_OUT: dict[str, tuple[str, ...]] = {
+    "final": (),
+    "pararel": ("pararel",),
+    "templama": ("templama",),
+    "conflictqa": ("conflictqa",),
+    "poisonedrag": ("poisonedrag",),
+    "mnli": ("mnli", "negation_mnli"),
+    "snli": ("snli", "cad", "scone", "negation"),
+    "infotabs": ("infotabs",),
+    "feversym": ("feversym",),
+    "conj": ("conj",),
+    "templates": ("templates",),
+}
+"""Run -> sources it does not see; texts that come from one corpus leave together."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything training depends on, besides the pairs."""
+
+    rank: int = 32
+    epochs: int = 4
+    batch: int = 512
+    rate: float = 1.5e-3
+    blind: float = 0.2
+    """Share of pairs whose features are hidden, so that the text alone must do."""
+    smoothing: float = 0.05
+    features: bool = True
+    seed: int = 0
+
+
+def load_safetensors(path: Path) -> dict[str, torch.Tensor]:
+    """A safetensors file without the library."""
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + size])
+    kinds = {"F32": torch.float32, "F16": torch.float16, "I64": torch.int64, "BF16": torch.bfloat16}
+    found = {}
+    for name, about in header.items():
+        if name != "__metadata__":
+            start, end = about["data_offsets"]
+            data = torch.frombuffer(bytearray(raw[8 + size + start : 8 + size + end]), dtype=kinds[about["dtype"]])
+            found[name.removeprefix("bert.")] = data.reshape(about["shape"]).float()
+    return found
+
+
+class LowRank(nn.Module):
+    """A frozen product plus a trainable low-rank change."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, rank: int) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight)
+        self.register_buffer("bias", bias)
+        self.down = nn.Parameter(torch.randn(rank, weight.shape[1]) / weight.shape[1] ** 0.5)
+        self.up = nn.Parameter(torch.zeros(weight.shape[0], rank))
+
+    def forward(self, x: Any) -> Any:
+        return functional.linear(x, self.weight + self.up @ self.down, self.bias)
+
+
+class Reader(nn.Module):
+    """The encoder over a pair, and the head: [CLS], the mean of all states, and the features."""
+
+    def __init__(self, base: dict[str, torch.Tensor], rank: int, features: int) -> None:
+        super().__init__()
+        self.base = base
+        self.kinds = nn.Parameter(torch.zeros_like(base["embeddings.token_type_embeddings.weight"]))
+        self.products = nn.ModuleDict()
+        for layer in range(LAYERS):
+            for matrix in MATRICES:
+                name = f"encoder.layer.{layer}.{matrix}"
+                self.products[name.replace(".", "/")] = LowRank(base[f"{name}.weight"], base[f"{name}.bias"], rank)
+        self.first = nn.Linear(2 * DIMENSION + features, HIDDEN)
+        self.last = nn.Linear(HIDDEN, RELATIONS)
+
+    def states(self, ids: Any, kinds: Any, mask: Any, *, plain: bool = False) -> Any:
+        base = self.base
+
+        def norm(x: Any, name: str) -> Any:
+            return functional.layer_norm(x, (DIMENSION,), base[f"{name}.weight"], base[f"{name}.bias"], 1e-12)
+
+        def product(x: Any, name: str) -> Any:
+            if plain:
+                return functional.linear(x, base[f"{name}.weight"], base[f"{name}.bias"])
+            return self.products[name.replace(".", "/")](x)
+
+        table = base["embeddings.token_type_embeddings.weight"] + (0 if plain else self.kinds)
+        x = base["embeddings.word_embeddings.weight"][ids] + table[kinds]
+        x = norm(x + base["embeddings.position_embeddings.weight"][: ids.shape[1]], "embeddings.LayerNorm")
+        x = functional.dropout(x, 0.1, self.training and not plain)
+        batch, length, _ = x.shape
+        for layer in range(LAYERS):
+            at = f"encoder.layer.{layer}."
+            q, k, v = (
+                product(x, f"{at}attention.self.{n}").view(batch, length, HEADS, -1).transpose(1, 2)
+                for n in ("query", "key", "value")
+            )
+            y = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+            y = product(y.transpose(1, 2).reshape(batch, length, DIMENSION), f"{at}attention.output.dense")
+            x = norm(x + functional.dropout(y, 0.1, self.training and not plain), f"{at}attention.output.LayerNorm")
+            y = product(functional.gelu(product(x, f"{at}intermediate.dense")), f"{at}output.dense")
+            x = norm(x + functional.dropout(y, 0.1, self.training and not plain), f"{at}output.LayerNorm")
+        return x
+
+    def forward(self, ids: Any, kinds: Any, mask: Any, features: Any) -> Any:
+        x = self.states(ids, kinds, mask)
+        weight = mask.to(x.dtype)[..., None]
+        mean = (x * weight).sum(1) / weight.sum(1)
+        joined = torch.cat([x[:, 0].float(), mean.float(), features], 1)
+        with torch.autocast(ids.device.type, enabled=False):
+            return self.last(functional.gelu(self.first(joined)))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Adapter and head in the form in which they are shipped."""
+        found = {"embeddings.token_type_embeddings.weight.delta": self.kinds}
+        for name, product in self.products.items():
+            found[f"{name.replace('/', '.')}.weight.lora_a"] = product.down
+            found[f"{name.replace('/', '.')}.weight.lora_b"] = product.up
+        for name in ("first", "last"):
+            layer = getattr(self, name)
+            found[f"head.{name}.weight"], found[f"head.{name}.bias"] = layer.weight, layer.bias
+        return {k: v.detach().float().cpu().numpy().astype(np.float16) for k, v in found.items()}
+
+
+class Pairs:
+    """A pack of pairs on the device."""
+
+    def __init__(self, path: Path, device: str) -> None:
+        data = np.load(path)
+        ends = np.cumsum(data["lengths"].astype(np.int64))
+        starts = ends - data["lengths"]
+        self.tokens, self.starts, self.lengths = (
+            data["tokens"].astype(np.int64),
+            starts,
+            data["lengths"].astype(np.int64),
+        )
+        self.old, self.new = data["old"].astype(np.int64), data["new"].astype(np.int64)
+        self.label, self.source = data["label"].astype(np.int64), data["source"]
+        self.names = [str(n) for n in data["names"]]
+        self.where = data["where"]
+        self.features = data["features"].astype(np.float32) / 100
+        self.device = device
+        width = int(self.lengths.max())
+        table = np.zeros((len(starts), width), np.int64)
+        for i, (s, n) in enumerate(zip(starts, self.lengths, strict=True)):
+            table[i, :n] = self.tokens[s : s + n]
+        self.table = torch.from_numpy(table).to(device)
+        self.sizes = torch.from_numpy(self.lengths).to(device)
+        self.device_old = torch.from_numpy(self.old).to(device)
+        self.device_new = torch.from_numpy(self.new).to(device)
+        self.device_label = torch.from_numpy(self.label).to(device)
+        self.device_features = torch.from_numpy(self.features).to(device)
+        self.total = np.minimum(self.lengths[self.old], TOKENS_OLD) + np.minimum(self.lengths[self.new], TOKENS_NEW) + 3
+
+    def __len__(self) -> int:
+        return len(self.old)
+
+    def add_cosines(self, reader: Reader) -> None:
+        """What the plain encoder makes of the two texts one by one: the index knows it anyway."""
+        vectors = torch.zeros((len(self.table), DIMENSION), device=self.device)
+        order = np.argsort(self.lengths)
+        with torch.inference_mode(), torch.autocast(self.device, torch.bfloat16, enabled=self.device == "cuda"):
+            for i in range(0, len(order), 2048 if self.device == "cuda" else 64):
+                rows = torch.from_numpy(order[i : i + (2048 if self.device == "cuda" else 64)]).to(self.device)
+                size = self.sizes[rows]
+                width = int(size.max()) + 2
+                ids = torch.zeros((len(rows), width), dtype=torch.long, device=self.device)
+                place = torch.arange(width, device=self.device)[None, :]
+                body = self.table[rows][:, : width - 2]
+                ids[:, 1 : 1 + body.shape[1]] = body
+                ids[:, 0] = 101
+                ids[place == size[:, None] + 1] = 102
+                mask = place < size[:, None] + 2
+                x = reader.states(ids, torch.zeros_like(ids), mask, plain=True).float()
+                mean = (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+                vectors[rows] = functional.normalize(mean, dim=1)
+        cosine = (vectors[self.device_old] * vectors[self.device_new]).sum(1, keepdim=True)
+        self.device_features = torch.cat([self.device_features, cosine], 1)
+
+    def batch(self, rows: np.ndarray) -> tuple[Any, Any, Any, Any]:
+        """[CLS] old [SEP] new [SEP] with token types, for some pairs."""
+        pick = torch.from_numpy(rows).to(self.device)
+        old, new = self.device_old[pick], self.device_new[pick]
+        first, second = self.sizes[old].clamp(max=TOKENS_OLD), self.sizes[new].clamp(max=TOKENS_NEW)
+        width = int(self.total[rows].max())
+        place = torch.arange(width, device=self.device)[None, :].expand(len(rows), -1)
+        in_old = place - 1
+        in_new = place - 2 - first[:, None]
+        ids = torch.zeros((len(rows), width), dtype=torch.long, device=self.device)
+        ids[:, 0] = 101
+        most = self.table.shape[1] - 1
+        a = self.table[old].gather(1, in_old.clamp(0, most))
+        b = self.table[new].gather(1, in_new.clamp(0, most))
+        ids = torch.where((in_old >= 0) & (in_old < first[:, None]), a, ids)
+        ids = torch.where((in_new >= 0) & (in_new < second[:, None]), b, ids)
+        end = first[:, None] + second[:, None] + 2
+        ids = torch.where((place == first[:, None] + 1) | (place == end), torch.full_like(ids, 102), ids)
+        return ids, (in_new >= 0).long() * (place <= end), place <= end, self.device_features[pick]
+
+
+def train(pairs: Pairs, rows: np.ndarray, base: dict[str, torch.Tensor], recipe: Recipe, tag: str) -> Reader:
+    """A reader that has seen some of the pairs."""
+    torch.manual_seed(recipe.seed)
+    rng = np.random.default_rng(recipe.seed)
+    device = pairs.device
+    reader = Reader(base, recipe.rank, pairs.device_features.shape[1]).to(device).train()
+    parameters = [p for p in reader.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=recipe.rate, weight_decay=0.01, fused=device == "cuda")
+    batches = len(rows) // recipe.batch
+    steps = max(1, recipe.epochs * batches)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=steps + 1, pct_start=0.1)
+    started = time.monotonic()
+    for epoch in range(recipe.epochs):
+        shuffled = rows[np.argsort(pairs.total[rows] + rng.random(len(rows)) * 12)]
+        losses = []
+        for one in rng.permutation(batches):
+            picked = shuffled[one * recipe.batch : (one + 1) * recipe.batch]
+            ids, kinds, mask, features = pairs.batch(picked)
+            hidden = torch.rand(len(picked), 1, device=device) < recipe.blind
+            features = features * ~hidden if recipe.features else features * 0
+            with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+                logits = reader(ids, kinds, mask, features)
+            labels = pairs.device_label[torch.from_numpy(picked).to(device)]
+            loss = functional.cross_entropy(logits.float(), labels, label_smoothing=recipe.smoothing)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.detach())
+        mean = float(torch.stack(losses).mean()) if losses else math.nan
+        print(
+            f"{tag}: epoch {epoch + 1}/{recipe.epochs} loss {mean:.4f} {time.monotonic() - started:.0f} s", flush=True
+        )
+    return reader.eval()
+
+
+def score(reader: Reader, pairs: Pairs, rows: np.ndarray, features: bool = True) -> np.ndarray:
+    """Logits of some pairs, in full order."""
+    found = np.zeros((len(rows), RELATIONS), np.float16)
+    order = np.argsort(pairs.total[rows])
+    step = 1024 if pairs.device == "cuda" else 64
+    with torch.inference_mode(), torch.autocast(pairs.device, torch.bfloat16, enabled=pairs.device == "cuda"):
+        for i in range(0, len(order), step):
+            part = order[i : i + step]
+            ids, kinds, mask, told = pairs.batch(rows[part])
+            found[part] = reader(ids, kinds, mask, told if features else told * 0).float().cpu().numpy()
+    return found
+
+
+def run(inputs: Path, minilm: Path, out: Path, seconds: float, only: list[str], recipe: Recipe, most: int) -> None:
+    """The runs of ``LEFT_OUT`` in order, until the time is up."""
+    began = time.monotonic()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_float32_matmul_precision("high")
+    out.mkdir(parents=True, exist_ok=True)
+    base = {k: v.to(device) for k, v in load_safetensors(minilm).items() if v.is_floating_point()}
+    train_pairs, scored = Pairs(inputs / "train.npz", device), Pairs(inputs / "scored.npz", device)
+    plain = Reader(base, 1, 1).to(device).eval()
+    train_pairs.add_cosines(plain)
+    scored.add_cosines(plain)
+    print(f"{len(train_pairs)} pairs, {len(scored)} to score, {time.monotonic() - began:.0f} s", flush=True)
+    results: dict[str, np.ndarray] = {"cosine": scored.device_features[:, -1].cpu().numpy().astype(np.float16)}
+    source = np.array(train_pairs.names)[train_pairs.source]
+    longest = 0.0
+    for name in only or list(LEFT_OUT):
+        started = time.monotonic()
+        if seconds - (started - began) < longest * 1.1:
+            print(f"no time left for {name}", flush=True)
+            break
+        without = LEFT_OUT[name.removesuffix("_blind")]
+        seen = np.flatnonzero(~np.isin(source, without))[:most]
+        how = recipe if not name.endswith("_blind") else Recipe(**{**recipe.__dict__, "features": False})
+        reader = train(train_pairs, seen, base, how, name)
+        if name == "final":
+            np.savez(out / "relation.npz", **reader.arrays())
+        rows = np.arange(len(scored))
+        results[f"{name}/scored"] = score(reader, scored, rows, how.features)
+        if without:
+            left = np.flatnonzero(np.isin(source, without))
+            left = left[:: max(1, len(left) // 4000)]
+            results[f"{name}/rows"] = left.astype(np.int32)
+            results[f"{name}/logits"] = score(reader, train_pairs, left, how.features)
+            right = results[f"{name}/logits"].argmax(1) == train_pairs.label[left]
+            print(f"{name}: accuracy on what was left out {right.mean():.3f} of {len(left)}", flush=True)
+        np.savez_compressed(out / "scores.npz", **results)
+        longest = max(longest, time.monotonic() - started)
+        print(f"{name}: {time.monotonic() - started:.0f} s, {time.monotonic() - began:.0f} s in all", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("inputs", type=Path)
+    parser.add_argument("minilm", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seconds", type=float, default=460)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--epochs", type=int, default=Recipe.epochs)
+    parser.add_argument("--rank", type=int, default=Recipe.rank)
+    parser.add_argument("--rate", type=float, default=Recipe.rate)
+    parser.add_argument("--batch", type=int, default=Recipe.batch)
+    parser.add_argument("--most", type=int, default=10**9)
+    given = parser.parse_args()
+    chosen = Recipe(rank=given.rank, epochs=given.epochs, rate=given.rate, batch=given.batch)
+    run(given.inputs, given.minilm, given.out, given.seconds, given.only, chosen, given.most)

@@ -1,0 +1,153 @@
+"""Two claims side by side: what their values and words say, as numbers for the relation model and for a person."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from lazaretto.gates.memory.claims.extraction import Claim
+from lazaretto.gates.memory.claims.values import STRONG, Value
+
+FEATURES = (
+    "values_shared", "values_conflict", "strong_conflict", "number_conflict", "strong_equal", "names_conflict",
+    "names_shared", "subject_jaccard", "subject_of_old", "subject_of_new", "negation_differs", "permission_opposed",
+    "permission_equal", "new_announces", "old_announces", "new_is_later", "same_date", "opposites", "number_ratio",
+    "length_ratio", "equal_text", "both_have_values",
+)  # fmt: skip
+_NUMERIC = ("money", "percent", "date", "year", "time", "quantity", "number")
+_OPPOSED = {frozenset(("require", "waive")), frozenset(("forbid", "allow")), frozenset(("forbid", "waive"))}
+_OPPOSITES = tuple(
+    (frozenset(a.split()), frozenset(b.split()))
+    for a, b in (
+        ("open reopen", "clos shut"), ("mandator compulsor oblig requir", "optional option voluntar"),
+        ("enabl activ", "disabl inactiv"), ("allow permit", "forbidd prohibit bann"), ("availabl", "unavailabl"),
+        ("safe", "unsaf danger hazard"), ("tru", "fals"), ("online", "offlin"), ("approv accept", "reject declin"),
+        ("includ", "exclud"), ("public", "privat secret confidential"), ("alive liv", "dead di"),
+        ("start begin", "stop end"),
+        ("valid", "invalid expir"), ("encrypt", "unencrypt plaintext"), ("full", "empt"), ("hot", "cold"),
+        ("first", "last"), ("higher mor larger", "lower less smaller"), ("import", "unimport"), ("win won", "los lost"),
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value that both claims give, differently."""
+
+    kind: str
+    old: str
+    new: str
+
+
+def _by_kind(claim: Claim) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for value in claim.values:
+        kind = value.kind
+        if kind == "quantity":  # amounts of different units are about different things
+            kind = f"quantity {value.norm.split(' ', 1)[1]}"
+        elif kind == "money":
+            kind = f"money {value.norm.split(' ', 1)[0]}"
+        found.setdefault(kind, set()).add(value.norm)
+    return found
+
+
+def _fits(one: str, other: str) -> bool:
+    """Whether two dates do not exclude each other: a missing year fits any."""
+    if "/" not in one or "/" not in other:
+        return one == other
+    return all(not a or not b or a == b for a, b in zip(one.split("/"), other.split("/"), strict=False))
+
+
+def _equal(kind: str, old: set[str], new: set[str]) -> bool:
+    if kind == "date":
+        return any(_fits(a, b) for a in old for b in new)
+    return bool(old & new)
+
+
+def differences(old: Claim, new: Claim) -> tuple[Difference, ...]:
+    """Kinds of which both have values and none in common, strong kinds first."""
+    a, b = _by_kind(old), _by_kind(new)
+    found = [
+        Difference(kind.split(" ")[0], _shown(old, a[kind]), _shown(new, b[kind]))
+        for kind in a
+        if kind != "name" and kind in b and not _equal(kind, a[kind], b[kind])
+    ]
+    return tuple(sorted(found, key=lambda d: d.kind not in STRONG))
+
+
+def _shown(claim: Claim, norms: set[str]) -> str:
+    return ", ".join(claim.text[v.start : v.end] for v in claim.values if v.norm in norms)[:120]
+
+
+def compared(old: Claim, new: Claim) -> list[float]:
+    """``FEATURES`` of a pair, each about 0 to 1."""
+    a, b = _by_kind(old), _by_kind(new)
+    typed_a = {(k, v) for k, several in a.items() if k != "name" for v in several}
+    typed_b = {(k, v) for k, several in b.items() if k != "name" for v in several}
+    names_a, names_b = a.get("name", set()), b.get("name", set())
+    words_a, words_b = _tokens(names_a), _tokens(names_b)
+    differing = [k for k in a if k != "name" and k in b and not _equal(k, a[k], b[k])]
+    subject_a, subject_b = old.subject, new.subject
+    shared = len(subject_a & subject_b)
+    later, same = _dates(a, b)
+    return [
+        len(typed_a & typed_b) / max(1, len(typed_a | typed_b)),
+        float(bool(differing)),
+        float(any(k in STRONG for k in differing)),
+        float(any(k.split(" ")[0] in _NUMERIC for k in differing)),
+        float(any(k in STRONG and k in b and a[k] & b[k] for k in a)),
+        float(bool(words_a - words_b) and bool(words_b - words_a)),
+        len(words_a & words_b) / max(1, min(len(words_a), len(words_b))),
+        shared / max(1, len(subject_a | subject_b)),
+        shared / max(1, len(subject_a)),
+        shared / max(1, len(subject_b)),
+        float(old.negated != new.negated),
+        float(frozenset((old.permission, new.permission)) in _OPPOSED),
+        float(old.permission == new.permission != ""),
+        float(new.announces),
+        float(old.announces),
+        later,
+        same,
+        float(_opposites(old.words, new.words)),
+        _ratio(old.values, new.values),
+        min(1.0, len(old.text) / max(1, len(new.text))) if len(old.text) < len(new.text)
+        else 2.0 - min(1.0, len(new.text) / max(1, len(old.text))),
+        float(old.text.casefold().strip(" .") == new.text.casefold().strip(" .")),
+        float(bool(typed_a) and bool(typed_b)),
+    ]  # fmt: skip
+
+
+def _tokens(names: set[str]) -> set[str]:
+    return {word for name in names for word in name.split() if len(word) > 2}
+
+
+def _dates(a: dict[str, set[str]], b: dict[str, set[str]]) -> tuple[float, float]:
+    """Whether the new claim speaks of a later year, and whether both speak of the same date or year."""
+    old = a.get("year", set()) | {v.rsplit("/", 1)[1] for v in a.get("date", set()) if "/" in v} - {""}
+    new = b.get("year", set()) | {v.rsplit("/", 1)[1] for v in b.get("date", set()) if "/" in v} - {""}
+    if not old or not new:
+        return 0.0, 0.0
+    return float(max(new) > max(old)), float(bool(old & new))
+
+
+def _opposites(old: frozenset[str], new: frozenset[str]) -> bool:
+    return any((old & x and new & y and not old & y) or (old & y and new & x and not old & x) for x, y in _OPPOSITES)
+
+
+def _ratio(old: tuple[Value, ...], new: tuple[Value, ...]) -> float:
+    """How far apart the nearest amounts of one kind are, in powers of ten, at most 1."""
+    best = 0.0
+    for kind in ("money", "quantity", "number", "percent"):
+        xs, ys = ([_size(v.norm) for v in side if v.kind == kind] for side in (old, new))
+        gaps = [abs(math.log10(x / y)) for x in xs for y in ys if x > 0 and y > 0]
+        best = max(best, min(gaps, default=0.0))
+    return min(1.0, best)
+
+
+def _size(norm: str) -> float:
+    for part in norm.split():
+        try:
+            return float(part)
+        except ValueError:
+            continue
+    return 0.0

@@ -1,0 +1,162 @@
+"""From a text to the claims it makes: one sentence or clause each, with its values, polarity and permission."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lazaretto.gates.memory.claims.values import Value, values_in
+
+MAX_CLAIMS = 64
+"""Of one text. What stands behind them is not compared, and the answer says so."""
+MAX_CLAIM_CHARS = 600
+_MIN_WORDS = 2
+_END = re.compile(r"(?<=[.!?])[\"”’)]?\s+(?=[\"“(]?[A-Z0-9À-Þ])|\n+\s*(?:[-*•]\s+|\d+[.)]\s+)?")
+_ABBREVIATION = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|no|nr|vs|etc|inc|ltd|co|e\.g|i\.e|approx|fig|dept|jr|sr)|"
+                           r"\b[A-Z])\.$", re.I)  # fmt: skip
+_LEANS = re.compile(r"\s*(?:it|its|they|their|he|his|she|her|this|that|these|those|there|indeed|the (?:new )?"
+                    r"(?:account|number|address|limit|rule|details))\b", re.I)  # fmt: skip
+_WORD = re.compile(r"[^\W\d_][\w'’-]*")
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|false|untrue|isn|aren|wasn|don|doesn|didn|won|"
+    r"can|shouldn|mustn|couldn|hasn|haven)(?:n?['’]t)?\b", re.I)  # fmt: skip
+_PERMISSIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("waive", re.compile(
+        r"no longer (?:needs?|requires?|ha(?:s|ve) to|must|necessary|mandatory|required|needed)|(?:not|n['’]t) "
+        r"(?:need|required?|have to|necessary|mandatory|needed)|\boptional\b|\bexempt|\bwaive|\bwithout (?:\w+ ){0,3}"
+        r"(?:approv|sign|asking|permission|consent|check|review|agree)|no (?:\w+ ){0,2}(?:approval|signature|check|"
+        r"limit|permission|review)|\bunlimited\b|only one signature|needs? not", re.I)),
+    ("forbid", re.compile(
+        r"\b(?:must|may|can|should|shall)(?:not| never| not|n['’]t)\b|\bcannot\b|\bcan['’]t\b|(?:not|never) "
+        r"(?:be )?(?:allowed|permitted|authori[sz]ed)|\bforbidden\b|\bprohibit|\bban(?:s|ned)?\b|\bnobody may\b|"
+        r"\bno \w+ (?:may|can)\b|\bdenied\b|off limits", re.I)),
+    ("require", re.compile(
+        r"\bmust\b|\bneeds?\b|\brequires?\b|\brequired\b|\bha(?:s|ve) to\b|\bmandatory\b|\bobligatory\b|\bcompulsory\b|"
+        r"\bis to be\b|\bare to be\b|\bonly (?:with|after|if)\b", re.I)),
+    ("allow", re.compile(
+        r"\b(?-i:may)\b|\bcan\b|\ballow(?:s|ed)?\b|\bpermit(?:s|ted)?\b|\bauthori[sz]ed\b|\benabled?\b|\blets?\b|"
+        r"is enough", re.I)),
+)  # fmt: skip
+_CHANGE = re.compile(
+    r"\b(?:now|no longer|any ?more|from (?:now|today|this|next|\w+day)|as of|since|effective|starting|henceforth|"
+    r"chang(?:e|ed|es|ing)|updat(?:e|ed|es)|mov(?:e|ed|es) to|has moved|moved|migrat\w+|switch(?:ed|es)|replac\w+|"
+    r"instead|rais(?:e|ed|es)|lower(?:ed|s)|increas(?:e|ed|es)|reduc(?:e|ed|es)|extend(?:ed|s)|postpon\w+|brought "
+    r"forward|prolong\w+|rescheduled|took over|taken over|takes over|has passed to|succeed\w*|retired|appointed|"
+    r"rotated|renamed|upgraded|bumped|revised|corrected|new|latest|currently|reopened|decided|announced|previously|formerly|"
+    r"used to|until now|so far|was changed|has been|have been)\b", re.I)  # fmt: skip
+_MONEY_ACCESS = re.compile(
+    r"\b(?:bank|iban|accounts?|payments?|pay(?:s|able|ee)?|invoices?|transfers?|wire|refunds?|beneficiary|deposit|"
+    r"remit|payroll|salar(?:y|ies)|wallet|approv\w+|sign(?:ature|atures|ed|-off| off)|permission|consent|receipts?|"
+    r"access|password|passwords|credentials?|tokens?|keys?|secrets?|log ?in|sign-on|sign ?in|authentication|two-factor|"
+    r"multi-factor|mfa|2fa|vpn|firewall|admin\w*|database|server|backup\w*|host|endpoint|dose|dosage|mg|drug|"
+    r"medication|medicine|allerg\w+|limit|threshold|verif\w+|records?|customer data|export\w*)\b", re.I)  # fmt: skip
+_ENDINGS = (
+    "ations", "ation", "ments", "ment", "ings", "ing", "ies", "ied", "ers", "als", "al", "ed", "es", "er", "s", "e",
+    "y",
+)  # fmt: skip
+_SWITCHED = re.compile(r"\b(?:switched|turned) (?:off|on)\b|\b(?:dis|en)abled\b|\bsuspended\b|\bdropped\b", re.I)
+_STOP = frozenset(
+    [
+        "a", "an", "the", "this", "that", "these", "those", "it", "its", "he", "she", "they", "we", "you", "i", "his",
+        "her", "their", "our", "my", "your", "of", "in", "on", "at", "by", "for", "from", "to", "as", "is", "are",
+        "was", "were", "be", "been", "being", "and", "or", "but", "not", "no", "than", "then", "so", "with", "without",
+        "do", "does", "did", "has", "have", "had", "will", "would", "can", "could", "may", "must", "should", "shall",
+        "need", "needs", "any", "all", "every", "each", "only", "also", "there", "here", "which", "who", "whom", "what",
+        "when", "where", "how", "why", "if", "into", "over", "under", "above", "below", "about", "up", "down", "out",
+        "off", "per", "via", "please", "note", "now", "new", "once", "more",
+    ]
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One thing a text says."""
+
+    text: str
+    start: int
+    """Where it stands in the text it comes from."""
+    end: int
+    values: tuple[Value, ...]
+    negated: bool
+    permission: str
+    """require | forbid | allow | waive, or empty."""
+    announces: bool
+    """Whether it says that something changed."""
+    sensitive: bool
+    """Whether it is about what moves money, access, safety or permissions."""
+    words: frozenset[str]
+    """What it is about: its content words without values, in a crude stem."""
+
+    @property
+    def subject(self) -> frozenset[str]:
+        """Content words and names."""
+        return self.words | {w for v in self.values if v.kind == "name" for w in v.norm.split()}
+
+
+def claims_of(text: str) -> tuple[Claim, ...]:
+    """The claims of a text in order. A sentence that leans on the one before it ("It is now ...") is joined to it."""
+    claims: list[Claim] = []
+    last: tuple[int, int] | None = None
+    for start, end in _sentences(text):
+        if last is not None and _LEANS.match(text, start, end) and end - last[0] <= MAX_CLAIM_CHARS:
+            first = last[0]
+        else:
+            first = start
+        last = (start, end)
+        body = text[first:end].strip()
+        if len(_WORD.findall(body)) >= _MIN_WORDS:
+            claims.append(read_claim(body[:MAX_CLAIM_CHARS], first, end))
+        if len(claims) == MAX_CLAIMS:
+            break
+    return tuple(claims)
+
+
+def _sentences(text: str) -> list[tuple[int, int]]:
+    cuts, begin = [], 0
+    for match in _END.finditer(text):
+        if _ABBREVIATION.search(text, max(0, match.start() - 8), match.start()):
+            continue
+        if text[begin : match.start()].strip():
+            cuts.append((begin, match.start()))
+        begin = match.end()
+    if text[begin:].strip():
+        cuts.append((begin, len(text)))
+    return cuts
+
+
+@lru_cache(maxsize=20_000)
+def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
+    """One sentence or clause, read."""
+    values = values_in(text)
+    blank = list(text)
+    for value in values:
+        blank[value.start : value.end] = " " * (value.end - value.start)
+    words = frozenset(_stem(w) for w in _WORD.findall("".join(blank).casefold()) if w not in _STOP and len(w) > 2)
+    permission = next((name for name, pattern in _PERMISSIONS if pattern.search(text)), "")
+    return Claim(
+        text=text,
+        start=start,
+        end=len(text) if end is None else end,
+        values=values,
+        negated=len([m for m in _NEGATION.findall(text) if m.casefold() != "can"]) % 2 == 1,
+        permission=permission,
+        announces=bool(_CHANGE.search(text)),
+        sensitive=_sensitive(text, permission, values),
+        words=words,
+    )  # fmt: skip
+
+
+def _sensitive(text: str, permission: str, values: tuple[Value, ...]) -> bool:
+    if any(value.kind == "account" for value in values):
+        return True
+    told = permission in ("waive", "allow", "forbid") or any(value.kind != "name" for value in values)
+    return bool(_MONEY_ACCESS.search(text)) and (told or bool(_SWITCHED.search(text)))
+
+
+def _stem(word: str) -> str:
+    word = re.sub(r"['’]s?$", "", word)
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word

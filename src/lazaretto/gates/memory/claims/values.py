@@ -1,0 +1,221 @@
+"""The values in a text that can be compared: accounts, addresses, amounts, dates, versions, names.
+
+Two claims about one thing differ in a value long before a language model notices, and a value can be shown to a person.
+Everything here is a pure function of the text; nothing needs a model or an optional library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+MAX_VALUES = 40
+"""Of one claim; a table of numbers is not compared cell by cell."""
+STRONG = frozenset({"account", "mail", "host", "path", "phone", "version"})
+"""Kinds that name one thing exactly: two different ones are never two ways of saying the same."""
+SENSITIVE = frozenset({"account", "mail", "host", "phone", "money"})
+"""Kinds that move money or open a door."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value as it stands in the text."""
+
+    kind: str
+    """account | mail | host | path | phone | version | money | percent | date | year | time | quantity | number |
+    name."""
+    norm: str
+    """What is compared: two spellings of the same value are equal here."""
+    start: int
+    end: int
+
+
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        ("jan january", "feb february", "mar march", "apr april", "may", "jun june", "jul july", "aug august",
+         "sep sept september", "oct october", "nov november", "dec december"), 1)
+    for name in names.split()
+}  # fmt: skip
+_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_WORDS = {
+    word: str(number)
+    for number, word in enumerate(
+        [
+        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+        "thirteen", "fourteen", "fifteen",
+    ]
+    )
+} | {"twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "hundred": "100", "thousand": "1000",
+     "half": "0.5", "quarter": "0.25", "once": "1", "twice": "2", "dozen": "12"}  # fmt: skip
+_CURRENCIES = {"€": "eur", "$": "usd", "£": "gbp", "euro": "eur", "euros": "eur", "dollar": "usd", "dollars": "usd",
+               "pound": "gbp", "pounds": "gbp"}  # fmt: skip
+_CODES = "EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|CZK|CAD|AUD|INR|CNY|BTC|ETH"
+_UNITS = (
+    "milligrams?|micrograms?|grams?|kilograms?|kilos?|tonnes?|tons?|mcg|mg|kg|g|millilitres?|litres?|liters?|ml|l|"
+    "kilometres?|metres?|meters?|miles?|km|cm|mm|m|degrees?|°c|°f|seconds?|minutes?|hours?|days?|weeks?|months?|years?|"
+    "bytes?|kb|mb|gb|tb|requests?|characters?|pieces?|seats?|users?|tablets?|drops?|units?|people|persons?|times|bar|"
+    "volts?|watts?|kw|hz|tokens?|items?|copies|signatures?|approvals?|votes?|working days"
+)
+_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
+_DOMAINS = (
+    "com|org|net|io|dev|app|ai|co|uk|de|fr|nl|eu|us|ch|at|it|es|pl|se|no|dk|fi|be|jp|cn|in|br|au|ca|info|biz|gov|edu|"
+    "mil|example|test|internal|local|lan|corp|cloud|svc|cluster|onion|xyz|online|site|tech|me"
+)
+
+
+def _digits(text: str) -> str:
+    return re.sub(r"[^0-9+]", "", text)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\s-]+", "", text).casefold()
+
+
+def _amount(text: str) -> str:
+    cleaned = text.replace(",", "")
+    number = float(_WORDS.get(cleaned.casefold(), cleaned if re.fullmatch(r"[\d.]+", cleaned) else "0"))
+    return f"{number:g}"
+
+
+def _money(m: re.Match[str]) -> str:
+    word = (m["sign"] or m["code"] or m["before"] or m["word"] or "").casefold()
+    scale = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9}
+    factor = scale.get((m["scale1"] or m["scale2"] or m["scale3"] or "").casefold(), 1.0)
+    number = float(_amount(m["n1"] or m["n2"] or m["n3"])) * factor
+    return f"{_CURRENCIES.get(word, word)} {number:g}"
+
+
+def _date(m: re.Match[str]) -> str:
+    if m["iso"]:
+        year, month, day = m["iso"].split("-")
+        return f"{int(day)}/{int(month)}/{year}"
+    if m["dotted"]:
+        day, month, year = re.split(r"[./]", m["dotted"])
+        return f"{int(day)}/{int(month)}/{year}"
+    day = m["d1"] or m["d2"] or ""
+    month = _MONTHS[(m["m1"] or m["m2"] or m["m3"]).casefold()]
+    return f"{int(day) if day else ''}/{month}/{m['y1'] or m['y2'] or m['y3'] or ''}"
+
+
+def _time(m: re.Match[str]) -> str:
+    text = m[0].casefold()
+    if text in ("noon", "midday"):
+        return "12:00"
+    if text == "midnight":
+        return "00:00"
+    if m["hour"]:
+        hour = int(m["hour"]) % 12 + (12 if "p" in m["half"].casefold() else 0)
+        return f"{hour:02d}:{int(m['minute'] or 0):02d}"
+    hour, minute = text.split(":")[:2]
+    return f"{int(hour):02d}:{minute[:2]}"
+
+
+_UNIT_NAMES = {"mg": "milligram", "mcg": "microgram", "g": "gram", "kg": "kilogram", "kilo": "kilogram", "ml":
+               "millilitre", "l": "litre", "liter": "litre", "km": "kilometre", "m": "metre", "meter": "metre",
+               "°c": "degree", "ton": "tonne"}  # fmt: skip
+
+
+def _quantity(m: re.Match[str]) -> str:
+    unit = m["unit"].casefold()
+    unit = unit[:-1] if unit.endswith("s") and len(unit) > 3 else unit
+    return f"{_amount(m['n'])} {_UNIT_NAMES.get(unit, unit)}"
+
+
+_Norm = Callable[[re.Match[str]], str]
+_PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
+    ("host", re.compile(r"\b(?:https?|ftp|ssh|wss?|postgres(?:ql)?|mysql|redis)://[^\s<>\"')\]]+", re.I),
+     lambda m: m[0].rstrip(".,;:!?").casefold().split("://", 1)[1].rstrip("/")),
+    ("mail", re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"), lambda m: m[0].casefold()),
+    ("account", re.compile(r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,4})?\b"), lambda m: _plain(m[0])),
+    ("account", re.compile(r"\b(?:0x[0-9a-fA-F]{16,64}|bc1[0-9a-z]{20,60})\b"), lambda m: m[0].casefold()),
+    ("account", re.compile(r"\b(?:\d{4}[ -]){3}\d{4}\b"), lambda m: _plain(m[0])),
+    ("account", re.compile(r"(?<=sort code )\d\d-\d\d-\d\d\b", re.I), lambda m: "sort" + _plain(m[0])),
+    ("account",
+     re.compile(r"\b(?:account|acct|a/c|konto|routing|iban)\b(?:\s+(?:number|no\.?|nr\.?|is|now|:))*[\s:#]*"
+                r"(?P<n>\d[\d -]{4,}\d)\b", re.I), lambda m: _plain(m["n"])),
+    ("phone", re.compile(r"\+\d[\d ()/-]{5,}\d"), lambda m: _digits(m[0])),
+    ("host", re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b"), lambda m: m[0]),
+    ("host", re.compile(rf"\b(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:{_DOMAINS})\b(?::\d+)?(?:/[\w./%-]*\w)?", re.I),
+     lambda m: m[0].casefold()),
+    ("path", re.compile(r"(?<![\w/])(?:~|\.{1,2})?(?:/[\w.@-]*\w){2,}/?|(?<!\w)[A-Za-z]:\\[\w\\.-]+"),
+     lambda m: m[0].rstrip("/")),
+    ("path", re.compile(r"\b[\w-]+\.(?:json|ya?ml|toml|txt|pem|key|csv|py|sh|md|pdf|log|db|conf|cfg|env|xml)\b"),
+     lambda m: m[0]),
+    ("date",
+     re.compile(rf"\b(?:(?P<iso>\d{{4}}-\d\d?-\d\d?)|(?P<dotted>\d\d?[./]\d\d?[./]\d{{4}})"
+                rf"|(?P<d1>\d\d?)(?:st|nd|rd|th)?(?: of)? (?P<m1>{_MONTH})\b\.?(?:,? (?P<y1>\d{{4}}))?"
+                rf"|(?P<m2>{_MONTH})\.? (?P<d2>\d\d?)(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<y2>\d{{4}}))?"
+                rf"|(?P<m3>{_MONTH}) (?P<y3>\d{{4}}))\b", re.I), _date),
+    ("date", re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b"), lambda m: m[0].casefold().rstrip("s")),
+    ("time", re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?\b(?!\s*[ap]\.?m)|\b(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s?"
+                        r"(?P<half>[ap]\.?m\b)|\b(?:noon|midday|midnight)\b", re.I), _time),
+    ("version", re.compile(r"\bv?(\d+\.\d+\.\d+[\w.-]*)\b", re.I), lambda m: m[1].casefold()),
+    ("version", re.compile(r"\b(?:version|release|v)\s?(\d+(?:\.\d+)*)\b", re.I), lambda m: m[1]),
+    ("money",
+     re.compile(rf"(?P<sign>[€$£])\s?(?P<n1>{_NUMBER})\s?(?P<scale1>k|m|bn|thousand|million|billion)?\b"
+                rf"|\b(?P<before>{_CODES})\s?(?P<n2>{_NUMBER})\s?(?P<scale2>k|m|bn|thousand|million|billion)?\b"
+                rf"|\b(?P<n3>{_NUMBER})\s?(?P<scale3>k|m|bn|thousand|million|billion)?\s?"
+                rf"(?:(?P<code>{_CODES}|€|£)|(?P<word>euros?|dollars?|pounds?))(?!\w)", re.I), _money),
+    ("percent", re.compile(rf"\b(?P<n>{_NUMBER})\s?(?:%|percent\b|per cent\b)", re.I), lambda m: _amount(m["n"])),
+    ("quantity", re.compile(rf"\b(?P<n>{_NUMBER}|{'|'.join(_WORDS)})[\s-]?(?:an? |of an? )?(?P<unit>{_UNITS})\b(?!/)",
+                            re.I), _quantity),
+    ("year", re.compile(r"\b(?:1[5-9]|20)\d\d\b"), lambda m: m[0]),
+    ("number", re.compile(rf"(?<![\w.])(?:{_NUMBER})(?![\w])"), lambda m: _amount(m[0])),
+    ("number", re.compile(rf"\b(?:{'|'.join(w for w in _WORDS if w != 'one')})\b", re.I), lambda m: _amount(m[0])),
+)  # fmt: skip
+_NAME = re.compile(
+    r"[A-Z][\w'’-]*[\w](?:\s+(?:(?:de|da|van|von|der|of|the|and|&)\s+)?[A-Z][\w'’-]*\w|\s+[A-Z](?=\W|$))*"
+)
+_NOT_NAMES = frozenset(
+    [
+        "the", "a", "an", "this", "that", "these", "those", "it", "its", "he", "she", "they", "we", "you", "i", "if",
+        "in", "on", "at", "by", "for", "from", "to", "of", "as", "is", "are", "was", "were", "and", "or", "but", "not",
+        "no", "our", "my", "your", "his", "her", "their", "all", "every", "each", "only", "since", "after", "before",
+        "when", "while", "because", "note", "please", "new", "old", "there", "here", "from", "with", "without", "how",
+        "who", "what", "which", "where", "why", "may", "must", "can", "should", "do", "does", "did", "has", "have",
+        "had", "according", "despite", "however", "also", "today", "now", "effective", "urgent", "update", "reminder",
+        "attention", "info", "two", "three", "both", "some", "any", "once", "under", "over", "above", "below",
+        "between", "during", "until", "through", "later", "earlier",
+    ]
+)  # fmt: skip
+
+
+def values_in(text: str) -> tuple[Value, ...]:
+    """The values of a text in order; every character belongs to one value at most."""
+    taken = bytearray(len(text))
+    found: list[Value] = []
+    for kind, pattern, norm in _PATTERNS:
+        for match in pattern.finditer(text):
+            start, end = match.span("n") if kind == "account" and "n" in match.groupdict() else match.span()
+            if not any(taken[start:end]):
+                taken[start:end] = b"\1" * (end - start)
+                found.append(Value(kind, norm(match), start, end))
+    found.extend(_names(text, taken))
+    return tuple(sorted(found, key=lambda v: v.start)[:MAX_VALUES])
+
+
+def _names(text: str, taken: bytearray) -> Iterator[Value]:
+    """Runs of capitalised words. A single one at the beginning of a sentence is only a beginning."""
+    for match in _NAME.finditer("".join("," if used else c for c, used in zip(text, taken, strict=True))):
+        start, end = match.span()
+        words = match[0].split()
+        while words and words[0].casefold() in _NOT_NAMES:
+            start += len(words[0])
+            start += len(text[start:end]) - len(text[start:end].lstrip())
+            words = words[1:]
+        if not words:
+            continue
+        begins = start == match.start() and (start == 0 or text[:start].rstrip()[-1:] in '.!?:\n“"')
+        if len(words) == 1 and begins and not _looks_named(text, start, end):
+            continue
+        name = re.sub(r"['’]s\b|['’]$", "", " ".join(words)).casefold()
+        if len(name) > 1:
+            yield Value("name", name, start, end)
+
+
+def _looks_named(text: str, start: int, end: int) -> bool:
+    """Whether a sentence's first word is a name all the same: it is possessive, in capitals, or comes again."""
+    word = text[start:end]
+    return word.endswith(("'s", "’s")) or (len(word) > 1 and word.isupper()) or text.count(word, end) > 0
