@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lazaretto.errors import InputError, StoreError, TooLarge, UnknownItem
 from lazaretto.ledger import ItemState, Ledger, Store, seen_draft
+from lazaretto.ledger.vectors import DIMENSION, ClaimRow
 from lazaretto.types import (
     Channel,
     Draft,
@@ -400,6 +402,7 @@ def test_threads_share_one_ledger(ledger: Ledger) -> None:
     assert ledger.verify().checked == 60
 
 
+_VECTOR = np.full(DIMENSION, DIMENSION**-0.5, np.float32)
 TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "append": lambda own, item, _, __: _refused(lambda: own.append([Draft(EventKind.RETRIEVED, item, "spy")])),
     "observe": lambda own, item, _, __: _refused(lambda: own.observe(memory(parents=(item,), namespace=own.namespace))),
@@ -422,6 +425,9 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "find_known": lambda own, _, __, ___: own.find_known("text", ["secret"]),
     "forget_known": lambda own, item, _, __: own.forget_known(item),
     "mark_known": lambda own, item, _, __: own.mark_known([("text", "mine")], "it_mine", "block"),
+    "keep_claims": lambda own, item, _, __: _refused(lambda: own.keep_claims(item, [ClaimRow(0, 1, _VECTOR)])),
+    "nearest_claims": lambda own, _, __, ___: own.nearest_claims(_VECTOR, least=-1.0),
+    "without_claims": lambda own, _, __, ___: own.without_claims(),
     "erase": lambda own, item, _, __: _refused(lambda: own.erase(item, "mischief")),
     "retain": lambda own, _, __, ___: own.retain(1e12),
     "export": lambda own, _, __, path: own.export(path / "spy.jsonl"),
@@ -445,6 +451,7 @@ def test_a_tenant_reads_nothing_of_another(ledger: Ledger, tmp_path: Path) -> No
     item = memory("the secret recipe", image=digest)
     ledger.observe(item)
     ledger.mark_known([("text", "secret")], item.id, "block")
+    ledger.keep_claims(item.id, [ClaimRow(0, 10, _VECTOR)])
     before = (ledger.head(), ledger.stats(), ledger.item(item.id))
     for name, call in TENANT_CALLS.items():
         spy = ledger.within(f"spy-{name}")

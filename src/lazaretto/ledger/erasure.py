@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger import blobs, fingerprints, search
+from lazaretto.ledger import blobs, fingerprints, search, vectors
 from lazaretto.ledger.appending import insert_sql, lock_head, write_batch
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edges_of
@@ -75,6 +75,7 @@ def erase_subjects(
         connection, linker, namespace, head, Batch.of_ledger(EventKind.ERASED, tombstones, time.time())
     )
     search.drop(connection, tenant, texts)
+    vectors.drop(connection, tenant, subjects)
     blobs.drop_unused(connection, tenant, images)
     return linked
 

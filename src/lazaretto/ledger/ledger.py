@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, StaleState, UnknownItem
-from lazaretto.ledger import blobs, erasure, fingerprints, queries, search, transfer, verify
+from lazaretto.ledger import blobs, erasure, fingerprints, queries, search, transfer, vectors, verify
 from lazaretto.ledger.appending import append_batch, lock_head
 from lazaretto.ledger.database_errors import translate
 from lazaretto.ledger.drafts import check_drafts, seen_draft
@@ -22,6 +22,7 @@ from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.schema import events, heads
 from lazaretto.ledger.store import CommitUnsure, Store
+from lazaretto.ledger.vectors import ClaimRow, Floats, Neighbour, VectorIndex
 from lazaretto.ledger.verify import Verification
 from lazaretto.names import check_name
 from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observation
@@ -41,6 +42,7 @@ class Ledger:
         self.namespace = check_name(namespace, "namespace")
         self._linker = Linker(namespace)
         self._head: tuple[tuple[int, int], Head] | None = None
+        self._vectors = VectorIndex()
         self._unsure: list[tuple[tuple[object, ...], Sequence[Event]]] = []
 
     @classmethod
@@ -333,6 +335,36 @@ class Ledger:
         if count:
             self.append([fingerprints.forgotten(item)])
         return count
+
+    # claims
+
+    def keep_claims(self, item: str, rows: Sequence[ClaimRow]) -> None:
+        """Keep where an item's claims stand and what they mean, so that ``nearest_claims`` finds them."""
+        check_name(item, "item")
+
+        def work(connection: sa.Connection) -> None:
+            tenant = self._sure_tenant(connection)
+            state = queries.read_state(connection, self.namespace, item)
+            if state is None:
+                raise UnknownItem(item, self.namespace)
+            if rows and not state.erased:
+                vectors.add(connection, tenant, item, rows)
+
+        self._repeatable(work)
+
+    def nearest_claims(self, vector: Floats, *, limit: int = 8, least: float = 0.0) -> list[Neighbour]:
+        """Claims of visible memories, nearest in meaning first; ``least`` is the lowest cosine that counts."""
+        with self._store.reading() as connection:
+            tenant = self._tenant(connection)
+            if tenant is None:
+                return []
+            return self._vectors.nearest(connection, tenant, vector, limit=limit, least=least)
+
+    def without_claims(self, *, after: int = 0, limit: int = 100) -> list[tuple[int, str]]:
+        """Memories past an event whose claims are not kept, oldest first: number of the event, and id."""
+        with self._store.reading() as connection:
+            tenant = self._tenant(connection)
+            return [] if tenant is None else vectors.unindexed(connection, tenant, after, limit)
 
     def _sure_tenant(self, connection: sa.Connection) -> int:
         head = lock_head(connection, self.namespace)

@@ -82,3 +82,15 @@ known = sa.Table(
     sa.Column("item", sa.Text, primary_key=True),
     sa.Column("label", sa.Text, nullable=False),
 )
+claims = sa.Table(
+    "lz_claims",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True),
+    sa.Column("tenant", sa.Integer, nullable=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("place", sa.Integer, nullable=False),
+    sa.Column("start", sa.Integer, nullable=False),
+    sa.Column("stop", sa.Integer, nullable=False),
+    sa.Column("cell", sa.SmallInteger, nullable=False),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+)

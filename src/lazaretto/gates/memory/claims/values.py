@@ -108,8 +108,8 @@ def _time(m: re.Match[str]) -> str:
     if m["hour"]:
         hour = int(m["hour"]) % 12 + (12 if "p" in m["half"].casefold() else 0)
         return f"{hour:02d}:{int(m['minute'] or 0):02d}"
-    hour, minute = text.split(":")[:2]
-    return f"{int(hour):02d}:{minute[:2]}"
+    parts = text.split(":")
+    return f"{int(parts[0]):02d}:{parts[1][:2]}"
 
 
 _UNIT_NAMES = {"mg": "milligram", "mcg": "microgram", "g": "gram", "kg": "kilogram", "kilo": "kilogram", "ml":

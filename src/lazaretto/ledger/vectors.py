@@ -1,0 +1,213 @@
+"""Vectors beside the ledger: the claims of memories, found by meaning.
+
+A row per claim says where in its item's text the claim stands, and holds its vector in eight bits; the text itself lies
+in the event, once. Rows are derived: they can be made again from the chain, leave with their item when it is erased,
+and are never exported. Looking up goes through a small index in memory that follows the table: one sign bit per
+dimension, in cells around fixed centres, so that a look-up touches a few percent of the rows; what comes out of it is
+ranked again by the stored vectors, visible items only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from lazaretto.ledger.appending import chunks
+from lazaretto.ledger.item_state import visible_sql
+from lazaretto.ledger.schema import claims, items
+
+DIMENSION = 384
+CELLS = 256
+PROBED = 24
+"""Cells that one look-up reads: about a tenth of all."""
+_WORDS = DIMENSION // 64
+_RESCORED = 96
+_PAGE = 20_000
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """One claim of an item, to be kept."""
+
+    start: int
+    end: int
+    vector: Floats
+    """A unit vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A claim near to what was asked."""
+
+    item: str
+    start: int
+    end: int
+    cosine: float
+
+
+@cache
+def _centres() -> Floats:
+    """Fixed directions that cut the space into cells; what matters is that they never change."""
+    rng = np.random.default_rng(20_261_115)
+    made = rng.standard_normal((CELLS, DIMENSION)).astype(np.float32)
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
+
+
+def _rounded(vectors: Floats) -> NDArray[np.int8]:
+    most = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1e-9)
+    return np.asarray((vectors * (127 / most)).round(), np.int8)
+
+
+def _bits(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
+    return np.packbits(vectors > 0, axis=1).view(np.uint64)
+
+
+def add(connection: sa.Connection, tenant: int, item: str, rows: Sequence[ClaimRow]) -> None:
+    """Keep the claims of an item; once kept, they stay as they are."""
+    vectors = _rounded(np.array([row.vector for row in rows], np.float32).reshape(len(rows), DIMENSION))
+    cells = (vectors.astype(np.float32) @ _centres().T).argmax(axis=1) if len(rows) else []
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    connection.exec_driver_sql(
+        f"INSERT INTO lz_claims (tenant, item, place, start, stop, cell, vector) VALUES ({', '.join([mark] * 7)})"
+        " ON CONFLICT (tenant, item, place) DO NOTHING",
+        [
+            (tenant, item, place, row.start, row.end, int(cell), vector.tobytes())
+            for place, (row, cell, vector) in enumerate(zip(rows, cells, vectors, strict=True))
+        ],
+    )
+
+
+def drop(connection: sa.Connection, tenant: int, subjects: Iterable[str]) -> None:
+    """Forget the claims of erased items."""
+    for chunk in chunks(subjects):
+        connection.execute(claims.delete().where(claims.c.tenant == tenant, claims.c.item.in_(chunk)))
+
+
+def unindexed(connection: sa.Connection, tenant: int, after: int, limit: int) -> list[tuple[int, str]]:
+    """Memories past an event that have no claims kept, oldest first: event number and id."""
+    kept = sa.select(claims.c.item).where(claims.c.tenant == tenant, claims.c.item == items.c.id)
+    query = (
+        sa.select(items.c.seq, items.c.id)
+        .where(items.c.tenant == tenant, items.c.seq > after, items.c.channel == "memory", items.c.erased == 0)
+        .where(~kept.exists())
+        .order_by(items.c.seq)
+        .limit(limit)
+    )
+    return [(int(seq), str(item)) for seq, item in connection.execute(query)]
+
+
+class _Cell:
+    """The rows of one cell: bits and numbers, growing."""
+
+    __slots__ = ("bits", "numbers", "size")
+
+    def __init__(self) -> None:
+        self.bits = np.empty((8, _WORDS), np.uint64)
+        self.numbers = np.empty(8, np.int64)
+        self.size = 0
+
+    def extend(self, bits: NDArray[np.uint64], numbers: NDArray[np.int64]) -> None:
+        need = self.size + len(numbers)
+        if need > len(self.numbers):
+            room = max(need, 2 * len(self.numbers)) - self.size
+            self.bits = np.concatenate([self.bits[: self.size], np.empty((room, _WORDS), np.uint64)])
+            self.numbers = np.concatenate([self.numbers[: self.size], np.empty(room, np.int64)])
+        self.bits[self.size : need], self.numbers[self.size : need] = bits, numbers
+        self.size = need
+
+
+class VectorIndex:
+    """The claims of one tenant in memory. Safe to share between threads; follows what other processes add."""
+
+    def __init__(self) -> None:
+        self._cells = [_Cell() for _ in range(CELLS)]
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return sum(cell.size for cell in self._cells)
+
+    @property
+    def bytes_held(self) -> int:
+        """Memory of the arrays."""
+        return sum(cell.bits.nbytes + cell.numbers.nbytes for cell in self._cells)
+
+    def follow(self, connection: sa.Connection, tenant: int) -> None:
+        """Take in the rows that were added since the last time."""
+        mark = "?" if connection.dialect.name == "sqlite" else "%s"
+        query = (
+            f"SELECT id, cell, vector FROM lz_claims WHERE tenant = {mark} AND id > {mark} ORDER BY id LIMIT {_PAGE}"
+        )
+        with self._lock:
+            while True:
+                page = connection.exec_driver_sql(query, (tenant, self._last)).fetchall()
+                if not page:
+                    return
+                numbers = np.array([row[0] for row in page], np.int64)
+                cells = np.array([row[1] for row in page], np.int64)
+                vectors = np.frombuffer(b"".join(bytes(row[2]) for row in page), np.int8).reshape(-1, DIMENSION)
+                bits = _bits(vectors)
+                order = np.argsort(cells, kind="stable")
+                bounds = np.searchsorted(cells[order], np.arange(CELLS + 1))
+                for cell in np.unique(cells).tolist():
+                    chosen = order[bounds[cell] : bounds[cell + 1]]
+                    self._cells[cell].extend(bits[chosen], numbers[chosen])
+                self._last = int(numbers[-1])
+                if len(page) < _PAGE:
+                    return
+
+    def candidates(self, vector: Floats, count: int) -> NDArray[np.int64]:
+        """Numbers of the rows whose sign bits are most like those of a vector, nearest first."""
+        rounded = _rounded(vector.reshape(1, DIMENSION))
+        bits = _bits(rounded)[0]
+        near = np.argpartition(-(_centres() @ vector), PROBED)[:PROBED]
+        with self._lock:
+            parts = [self._cells[i] for i in near.tolist() if self._cells[i].size]
+            views = [(cell.bits[: cell.size], cell.numbers[: cell.size]) for cell in parts]
+        if not views:
+            return np.empty(0, np.int64)
+        distance = np.concatenate([np.bitwise_count(b ^ bits).sum(axis=1, dtype=np.uint16) for b, _ in views])
+        numbers = np.concatenate([n for _, n in views])
+        if len(distance) > count:
+            chosen = np.argpartition(distance, count - 1)[:count]
+            distance, numbers = distance[chosen], numbers[chosen]
+        return numbers[np.argsort(distance, kind="stable")]
+
+    def nearest(
+        self, connection: sa.Connection, tenant: int, vector: Floats, *, limit: int, least: float
+    ) -> list[Neighbour]:
+        """Claims of visible items, nearest first; ``least`` is the lowest cosine that counts."""
+        self.follow(connection, tenant)
+        wanted, asked = max(_RESCORED, 4 * limit), 0
+        while True:
+            numbers = self.candidates(vector, wanted)
+            found = _rescored(connection, tenant, vector, numbers.tolist())
+            if len(found) >= limit or len(numbers) < wanted or wanted > 16 * _RESCORED or asked == len(numbers):
+                return [one for one in found if one.cosine >= least][:limit]
+            asked, wanted = len(numbers), 4 * wanted
+
+
+def _rescored(connection: sa.Connection, tenant: int, vector: Floats, numbers: Sequence[int]) -> list[Neighbour]:
+    rows: list[tuple[str, int, int, bytes]] = []
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    for chunk in chunks(numbers):
+        rows += connection.exec_driver_sql(
+            "SELECT c.item, c.start, c.stop, c.vector FROM lz_claims c"
+            " JOIN lz_items i ON i.tenant = c.tenant AND i.id = c.item"
+            f" WHERE c.tenant = {mark} AND c.id IN ({', '.join([mark] * len(chunk))}) AND {visible_sql('i')}",
+            (tenant, *chunk),
+        ).fetchall()
+    if not rows:
+        return []
+    vectors = np.frombuffer(b"".join(bytes(row[3]) for row in rows), np.int8).reshape(-1, DIMENSION).astype(np.float32)
+    norms = np.linalg.norm(vectors, axis=1) * max(float(np.linalg.norm(vector)), 1e-9)
+    cosines = vectors @ vector / np.maximum(norms, 1e-9)
+    order = np.argsort(-cosines, kind="stable").tolist()
+    return [Neighbour(str(rows[i][0]), int(rows[i][1]), int(rows[i][2]), float(cosines[i])) for i in order]
