@@ -18,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from lazaretto.ledger.appending import chunks
+from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.item_state import visible_sql
 from lazaretto.ledger.schema import claims, items
 
