@@ -344,7 +344,7 @@ class Ledger:
 
         def work(connection: sa.Connection) -> None:
             tenant = self._sure_tenant(connection)
-            state = queries.read_state(connection, self.namespace, item)
+            state = queries.read_states(connection, self.namespace, [item]).get(item)
             if state is None:
                 raise UnknownItem(item, self.namespace)
             if rows and not state.erased:

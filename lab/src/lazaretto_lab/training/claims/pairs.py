@@ -18,8 +18,8 @@ import numpy as np
 from lazaretto.gates.memory.claims.comparison import compared
 from lazaretto.gates.memory.claims.extraction import claims_of, read_claim
 from lazaretto.models.minilm import minilm_tokenizer
-from lazaretto_lab.studies.claims.scenarios import operational_scenarios
 from lazaretto_lab.training.claims.templates import AGREES, CONTRADICTS, OTHER, UPDATES, operational_pairs
+from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
 
 NLI = ("mnli", "snli", "cad", "conj", "negation", "feversym", "scone", "infotabs", "facts")
 SCENARIOS = ("pararel", "templama", "conflictqa", "poisonedrag")

@@ -1,0 +1,1 @@
+"""Scenarios of claims: a few memories, something new, and what it truly is."""
