@@ -205,7 +205,7 @@ def test_every_foresight_experiment_can_be_read() -> None:
             else:
                 trial = read_options(TrialSettings, row.settings)
                 mode, wanted = trial.mode, trial.mode_settings
-            if mode in ("flp", "lazaretto"):
+            if mode in ("flp", "lazaretto", "guard"):
                 read_options(FlpOptions if mode == "flp" else MonitorOptions, wanted)
 
 
