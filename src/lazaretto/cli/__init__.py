@@ -22,6 +22,7 @@ FAMILIES: tuple[str, ...] = (
     "data",
     "learn",
     "screen",
+    "foresight",
 )
 """Modules of this folder, in the order ``--help`` lists them."""
 COMMANDS = "lazaretto.commands"

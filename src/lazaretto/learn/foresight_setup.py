@@ -41,6 +41,9 @@ def set_up(
     if isinstance(calibration, (str, Path)):
         calibration = read_calibration(Path(calibration))
     settings = read_settings(MonitorSettings, table, key="gates.foresight")
+    made_with = calibration.source.get("embedder", embedder.name)
+    if made_with != embedder.name:
+        raise InputError("embedder", f"is {embedder.name}, the calibration was made with {made_with}", "Use that one")
     people = tuple(persona_pool(CAST, CAST_SEED) if personas is None else personas)
     mode = _mode(calibration, settings, people)
     memory = LedgerMemory(ledger, mode, _fingerprint(calibration, embedder))

@@ -154,10 +154,10 @@ def craft_text(
 ) -> None:
     """Breed a note that agents choose and fetch, wherever it stands, and that asks to be passed on."""
     from lazaretto.agents.model import AgentModel
+    from lazaretto.models.answer_cache import CachedChat
     from lazaretto.models.embedding_cache import EmbeddingCache
     from lazaretto_lab.attacks.infectious.measure import fetched_share, measure
     from lazaretto_lab.attacks.infectious.text import Breeding, bred_virus
-    from lazaretto_lab.models.answer_cache import CachedChat
     from lazaretto_lab.pocket import load_pocket_models
     from lazaretto_lab.worlds.album_chat.pools import scene_notes
 

@@ -10,6 +10,7 @@ from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
+from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.attacks.adaptive.strategies import AdaptiveCraft, sentences
 from lazaretto_lab.attacks.infectious.recorded_chats import TRAIN_PERSONAS, Chat, record_chats
@@ -17,7 +18,6 @@ from lazaretto_lab.attacks.infectious.settings import Budget, Craft
 from lazaretto_lab.attacks.infectious.text import Breeding, bred_virus, text_virus
 from lazaretto_lab.harness.experiment import STUDIES
 from lazaretto_lab.harness.results import file_lock
-from lazaretto_lab.models.answer_cache import CachedChat
 from lazaretto_lab.studies.outbreak.models import pocket_models
 from lazaretto_lab.studies.outbreak.settings import AttackSettings, OutbreakSettings, cache_folder
 from lazaretto_lab.worlds.album_chat.pools import scene_notes, scene_pictures

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from lazaretto.errors import StoreDamaged
+from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
 from lazaretto.models.scripted import ScriptedChatModel
-from lazaretto_lab.models.answer_cache import CachedChat
 
 
 def ask(text: str, image: bytes = b"", temperature: float = 0.0, tokens: int = 9) -> Request:

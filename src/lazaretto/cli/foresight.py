@@ -1,0 +1,105 @@
+"""``lazaretto foresight calibrate``: where benign ends, from a folder of benign memories."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lazaretto.cli.common import JsonFlag, console, emit, errors, plain_errors
+from lazaretto.errors import InputError, MissingExtra
+from lazaretto.models.protocol import ChatModel, TextEmbedder
+
+family = typer.Typer(help="Set up the rehearsals of before_turn.", no_args_is_help=True)
+
+
+class ModeWord(StrEnum):
+    """The modes of foresight."""
+
+    LAZARETTO = "lazaretto"
+    FLP = "flp"
+
+
+@family.command("calibrate")
+@plain_errors
+def calibrate(
+    folder: Annotated[Path, typer.Argument(help="Benign notes (.txt, .md, .jsonl) and pictures, at least 24.")],
+    model: Annotated[str, typer.Option("--model", help="The model your agents think with, as its endpoint knows it.")],
+    to: Annotated[Path, typer.Option("--to", help="Where to write the calibration.")] = Path("foresight.json"),
+    base_url: Annotated[str, typer.Option("--base-url", help="Any OpenAI-compatible endpoint, or 'local'.")] = "",
+    embedder: Annotated[
+        str, typer.Option("--embedder", help="'minilm', or module:factory of the embedder your agents retrieve with.")
+    ] = "minilm",
+    mode: Annotated[ModeWord, typer.Option("--mode", help="As in the policy's [gates.foresight].")] = (
+        ModeWord.LAZARETTO
+    ),
+    agents: Annotated[int, typer.Option("--agents", help="Benign agents that live with the memories.")] = 96,
+    rounds: Annotated[int, typer.Option("--rounds", help="Rounds they live.")] = 3,
+    memories: Annotated[int, typer.Option("--memories", help="Most memories that are rehearsed.")] = 300,
+    json: JsonFlag = False,
+) -> None:
+    """Rehearse what is known to be benign. Interrupted, it goes on when called again; the file is written last."""
+    from lazaretto.learn.calibration import FlpCalibration
+    from lazaretto.learn.folder_calibration import CalibrationSize, calibrate_folder
+
+    chat, place = _chat(model, base_url), _embedder(embedder)
+    size = CalibrationSize(agents, rounds, memories)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as bar:
+        task = bar.add_task("asking the model", total=None)
+        made = asyncio.run(
+            calibrate_folder(
+                folder,
+                chat,
+                place,
+                to,
+                mode=mode.value,
+                size=size,
+                progress=lambda done, most: bar.update(task, completed=done, total=most),
+            )
+        )
+    limits = made.thresholds if isinstance(made, FlpCalibration) else made.scales
+    shown: dict[str, Any] = {"file": str(to), "source": dict(made.source), "limits": asdict(limits)}
+    emit(shown, json, lambda: console.print(f"wrote {to}; use it with: guard.rehearse_with({str(to)!r}, embedder)"))
+
+
+def _chat(model: str, base_url: str) -> ChatModel:
+    if base_url == "local":
+        from lazaretto.models.local_chat import LocalChat
+
+        return LocalChat(model)
+    from lazaretto.models.openai_chat import Endpoint, OpenAIChat
+
+    return OpenAIChat(Endpoint(model, base_url) if base_url else Endpoint(model))
+
+
+def _embedder(name: str) -> TextEmbedder:
+    if name == "minilm":
+        try:
+            from lazaretto.models.minilm import shared_minilm
+
+            return shared_minilm()
+        except ImportError:
+            raise MissingExtra("the text encoder", "models") from None
+    module, sign, attribute = name.partition(":")
+    try:
+        made: TextEmbedder = getattr(importlib.import_module(module), attribute)()
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        fix = "Use minilm, or module:factory"
+        raise InputError(
+            "embedder", f"{name!r} cannot be made: {error}" if sign else f"{name!r} is unknown", fix
+        ) from None
+    if not isinstance(made, TextEmbedder):
+        raise InputError("embedder", f"{name!r} makes no embedder", "It needs name, dimension and embed_texts")
+    return made
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family."""
+    app.add_typer(family, name="foresight")
