@@ -173,9 +173,13 @@ class Guard:
         fields: MemoryFields | Mapping[str, Any] | None = None,
         source: SourceClass | str | None = None,
         parents: Sequence[str] | None = None,
+        key: str | None = None,
     ) -> Decision:
-        """Judge and keep a memory. Without ``parents``, what the agent read since its last one counts as influence."""
-        raw = RawInput(agent, Channel.MEMORY, text, image, fields, parents or (), source)
+        """Judge and keep a memory. Without ``parents``, what the agent read since its last one counts as influence.
+
+        ``key`` is the name under which a store of your own keeps it; the policy says who may write protected ones.
+        """
+        raw = RawInput(agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key)
         rules = self.policy.influence
         if parents is not None or not rules.infer:
             return await self._judge_and_record(raw)

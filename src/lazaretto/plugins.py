@@ -68,6 +68,8 @@ GATES = PluginTable(
     {
         "structure": "lazaretto.gates.structure:make",
         "blocklist": "lazaretto.gates.blocklist:make",
+        "protected": "lazaretto.gates.protected:make",
+        "secrets": "lazaretto.gates.secrets:make",
         "content": "lazaretto.gates.content.gate:make",
         "memory": "lazaretto.gates.memory.gate:make",
     },

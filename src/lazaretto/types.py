@@ -136,6 +136,8 @@ class Observation:
     time: float = field(default_factory=_time.time)
     """Seconds since the epoch, as the caller's clock had it."""
     id: str = field(default_factory=new_id)
+    key: str = ""
+    """The name under which the caller's own store keeps a memory, for example ``identity.role``; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from lazaretto.errors import PolicyError
 from lazaretto.gates.blocklist import BlocklistSettings
 from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
+from lazaretto.gates.protected import ProtectedSettings
+from lazaretto.gates.secrets import SecretsSettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Guard
 from lazaretto.policy import Limits, Policy, commented_toml, markdown_table, read_settings, rows
@@ -19,6 +21,8 @@ from lazaretto.types import Channel, Ruling, SourceClass
 GATES = {
     "structure": StructureSettings,
     "blocklist": BlocklistSettings,
+    "protected": ProtectedSettings,
+    "secrets": SecretsSettings,
     "memory": MemorySettings,
     "content": ContentSettings,
 }
@@ -89,7 +93,12 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
             "did you mean 'structure'?",
         ),
         ('[channels.tool]\nstages = ["structure"]', "channels.tool.stages.0", "structure", "array"),
-        ("[gates.nobody]\nx = 1", "gates.nobody", "nobody", "one of blocklist, content, memory, structure"),
+        (
+            "[gates.nobody]\nx = 1",
+            "gates.nobody",
+            "nobody",
+            "one of blocklist, content, memory, protected, secrets, structure",
+        ),
         ("[gates]\nstructure = 3", "gates.structure", 3, "object"),
         ("a = [", "(file)", "Invalid value (at end of document)", "TOML"),
         ("[channels.tool]\ntimeout_s = inf", "channels.tool.timeout_s", float("inf"), "number"),

@@ -125,7 +125,7 @@ def _add_watching(app: FastAPI, guard: Guard) -> None:
     async def remember(body: RememberBody, caller: Anyone) -> Response:
         """Judge and keep a memory."""
         caller.speak_as(body.agent, body.source)
-        asked = {"agent": body.agent, "source": body.source, "parents": body.parents}
+        asked = {"agent": body.agent, "source": body.source, "parents": body.parents, "key": body.key}
         return ruled(await guard.remember(body.text, image=body.picture(), **asked))  # type: ignore[arg-type]
 
     @app.post("/v1/recall")

@@ -47,6 +47,7 @@ class RememberBody(Content):
 
     agent: str
     parents: list[str] | None = None  # type: ignore[assignment]
+    key: Annotated[str | None, Field(description="The name under which your own store keeps it.")] = None
 
 
 class ExchangeBody(Content):

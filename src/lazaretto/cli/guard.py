@@ -25,6 +25,8 @@ from lazaretto.errors import InputError
 from lazaretto.gates.blocklist import BlocklistSettings
 from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
+from lazaretto.gates.protected import ProtectedSettings
+from lazaretto.gates.secrets import SecretsSettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Recalled
 from lazaretto.policy import Policy, commented_toml
@@ -41,6 +43,8 @@ SourceOption = Annotated[str | None, typer.Option("--source", help="Who stands b
 GATE_SETTINGS: dict[str, type] = {
     "structure": StructureSettings,
     "blocklist": BlocklistSettings,
+    "protected": ProtectedSettings,
+    "secrets": SecretsSettings,
     "memory": MemorySettings,
     "content": ContentSettings,
 }
@@ -135,11 +139,12 @@ def remember(
         typer.Option("--parent", help="Id it was derived from; may repeat. Default: what the agent has just recalled."),
     ] = None,
     source: SourceOption = None,
+    key: Annotated[str | None, typer.Option("--key", help="The name under which your own store keeps it.")] = None,
 ) -> None:
     """Judge and keep a memory. Exit code 1 when it is held back."""
     with context.open_guard() as guard:
         said, picture = _content(guard, text, file, image)
-        decision = guard.remember(said, agent=agent, parents=parent, image=picture, source=source)
+        decision = guard.remember(said, agent=agent, parents=parent, image=picture, source=source, key=key)
     _finish(context, decision)
 
 

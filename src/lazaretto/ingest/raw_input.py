@@ -44,6 +44,8 @@ class RawInput:
     source: SourceClass | str | None = None
     """None: what the channel suggests, the less trusted kind in doubt."""
     time: float | None = None
+    key: str | None = None
+    """The name under which the caller's own store keeps a memory."""
 
 
 def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observation:
@@ -64,6 +66,7 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
         source=USUAL_SOURCE[channel] if raw.source is None else read_word(SourceClass, raw.source, "source"),
         namespace=namespace,
         time=clock.time() if raw.time is None else raw.time,
+        key="" if raw.key is None else check_name(raw.key, "key", printable=True),
     )
 
 

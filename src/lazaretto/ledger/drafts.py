@@ -17,7 +17,7 @@ _CHANNELS = frozenset(c.value for c in Channel)
 _SOURCES = frozenset(s.value for s in SourceClass)
 _PLAIN: dict[str, str] = {word: word.value for word in (*Channel, *SourceClass)}
 _RULINGS = frozenset(r.label for r in Ruling)
-_SEEN_KEYS = frozenset({"channel", "text", "image", "fields", "parents", "source"})
+_SEEN_KEYS = frozenset({"channel", "text", "image", "fields", "parents", "source", "key"})
 _COLUMNS = attrgetter("kind", "subject", "agent", "time")
 _COLUMN_KEYS = ("id", "agent", "time", "namespace")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -90,6 +90,8 @@ def seen_draft(observation: Observation) -> Draft:
         body["image"] = observation.image
     if observation.fields is not None:
         body["fields"] = plain(observation.fields)
+    if observation.key:
+        body["key"] = observation.key
     return Draft(EventKind.SEEN, observation.id, observation.agent, body, observation.time)
 
 
@@ -118,6 +120,7 @@ def observation_of(
         namespace=namespace,
         time=time,
         id=subject,
+        key=body.get("key", ""),
     )
 
 
@@ -236,6 +239,8 @@ def _seen_body(draft: Draft, namespace: str) -> Mapping[str, Any]:
         raise InputError("image", "is not a sha256 in hex", "Pass what put_blob returned")
     if fields is not None and not isinstance(fields, Mapping):
         raise InputError("fields", f"is {type(fields).__name__}, not a mapping")
+    if "key" in body:
+        check_name(body["key"], "key", empty=True)
     if ("image" in body and image is None) or ("fields" in body and fields is None):
         return {key: value for key, value in body.items() if value is not None}
     return body

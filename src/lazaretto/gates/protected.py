@@ -1,0 +1,94 @@
+"""The gate before protected keys: who may write the memories that say who an agent is and what it may do.
+
+A crew that keeps memories under keys passes the key along (``remember(text, agent=..., key="identity.role")``). A key
+that the policy protects may be written by some source classes alone, and only from what they themselves said: a memory
+made from a web page is a web page's, whoever writes it down.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from lazaretto.gates.protocol import GateContext
+from lazaretto.policy import CLOSED, RulingWord, read_settings
+from lazaretto.types import Channel, Evidence, Observation, Ruling, SourceClass, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedSettings:
+    """The policy's ``[gates.protected]`` table."""
+
+    __pydantic_config__ = CLOSED
+    keys: Annotated[
+        tuple[str, ...],
+        Field(description="Protected keys; * stands for anything. Case, / : and spaces make no difference."),
+    ] = (
+        "system", "system.*", "system_prompt", "*.system_prompt", "identity", "identity.*", "*.identity",
+        "role", "roles", "*.role", "*.roles", "permissions", "*.permissions", "privileges", "*.privileges",
+        "guardrails", "guardrails.*",
+    )  # fmt: skip
+    may_write: Annotated[tuple[SourceClass, ...], Field(description="Source classes that may write them.")] = (
+        SourceClass.SYSTEM,
+        SourceClass.DIRECT_USER,
+    )
+    ruling: Annotated[RulingWord, Field(description="Ruling when anybody else writes one.")] = Ruling.QUARANTINE
+
+
+class ProtectedGate:
+    """Looks at the key a memory is written under, and who writes it."""
+
+    name = "protected"
+    channels = frozenset(Channel)
+
+    def __init__(self, settings: ProtectedSettings) -> None:
+        self.settings = settings
+        self._patterns = tuple(plain_key(pattern) for pattern in settings.keys)
+
+    async def examine(self, observation: Observation, context: GateContext) -> Verdict:
+        """A protected key, written from a source that may not: the writer's own, or one it was made from."""
+        key = plain_key(observation.key)
+        if not key or not any(fnmatchcase(key, pattern) for pattern in self._patterns):
+            return Verdict(self.name, observation.id, Ruling.ALLOW, 0.02, (0.0, 0.2), "not_protected")
+        foreign = self._foreign(observation, context)
+        if foreign is None:
+            return Verdict(self.name, observation.id, Ruling.ALLOW, 0.05, (0.0, 0.3), "may_write")
+        words = f"The key {observation.key!r} is protected; {foreign.value} may not write it."
+        told = Evidence("match", words, {"key": observation.key, "source": foreign.value})
+        return Verdict(
+            self.name,
+            observation.id,
+            self.settings.ruling,
+            0.9,
+            (0.6, 1.0),
+            "protected_key",
+            (told,),
+            ("ASI03", "ASI06"),
+        )
+
+    def _foreign(self, observation: Observation, context: GateContext) -> SourceClass | None:
+        """The first source that may not write here: the item's own, or that of anything it was made from."""
+        allowed = self.settings.may_write
+        if observation.source not in allowed:
+            return observation.source
+        made_from = dict.fromkeys(observation.parents)
+        for parent in observation.parents:
+            made_from.update(dict.fromkeys(step.id for step in context.graph.lineage(parent).items))
+        sources = (item.source for item in context.ledger.items(ids=tuple(made_from), hidden=True, limit=None))
+        return next((source for source in sources if source not in allowed), None) if made_from else None
+
+
+def plain_key(key: str) -> str:
+    """A key as it is compared: folded, its parts parted by dots."""
+    return re.sub(r"[\s/:]+", ".", unicodedata.normalize("NFKC", key).casefold().strip()).strip(".")
+
+
+def make(settings: Mapping[str, Any]) -> ProtectedGate:
+    """The gate for the policy's table."""
+    return ProtectedGate(read_settings(ProtectedSettings, settings, key="gates.protected"))

@@ -1,0 +1,224 @@
+"""The secrets gate: no key, token or password may be kept in a memory or passed on in a message.
+
+Formats of known issuers come from the library ``detect-secrets``; a value that is assigned to a secret-sounding name is
+found by the library's list of names. Strings that merely look random are left alone: commit hashes and checksums are
+everyday notes. The verdict carries the text with the secrets taken out, and no evidence ever repeats one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from lazaretto.errors import MissingExtra
+from lazaretto.gates.protocol import GateContext
+from lazaretto.plugins import require
+from lazaretto.policy import CLOSED, RulingWord, read_settings
+from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
+
+LINE, OVERLAP = 1_000, 300
+"""Longer lines are read in pieces that overlap: no pattern can take long, and a secret is never cut."""
+NOT_USED = frozenset(
+    {"Base64 High Entropy String", "Hex High Entropy String", "Public IP (ipv4)", "Secret Keyword", "Private Key"}
+)
+"""Detectors of the library that take ordinary notes for secrets, or that are done more exactly below."""
+MARK = "[{kind} removed]"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretsSettings:
+    """The policy's ``[gates.secrets]`` table."""
+
+    __pydantic_config__ = CLOSED
+    ruling: Annotated[
+        RulingWord, Field(description="Ruling for a text with a secret; rewrite offers the text without it.")
+    ] = Ruling.REWRITE
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Where a secret stands, and what kind it is; never what it is."""
+
+    start: int
+    end: int
+    kind: str
+
+
+class SecretsGate:
+    """Looks for credentials in texts."""
+
+    name = "secrets"
+    channels = frozenset(Channel)
+
+    def __init__(self, settings: SecretsSettings) -> None:
+        self.settings = settings
+
+    def warm_up(self) -> None:
+        """Import the library's detectors."""
+        _formats()
+
+    async def examine(self, observation: Observation, context: GateContext) -> Verdict:
+        """Every secret is evidence by its kind and place."""
+        started = time.perf_counter()
+        found = find_secrets(observation.text)
+        ruling = self.settings.ruling if found else Ruling.ALLOW
+        return Verdict(
+            gate=self.name,
+            subject=observation.id,
+            ruling=ruling,
+            risk=0.9 if found else 0.02,
+            interval=(0.5, 1.0) if found else (0.0, 0.3),
+            rule="credential" if found else "no_known_format",
+            evidence=tuple(_evidence(one) for one in found[:10]),
+            taxonomy=("ASI06",) if found else (),
+            cost=Cost(ms=(time.perf_counter() - started) * 1000),
+            replacement=without_secrets(observation.text, found) if found else None,
+        )
+
+
+def make(settings: Mapping[str, Any]) -> SecretsGate:
+    """The gate, from the policy's table; raises where its library is absent."""
+    made = SecretsGate(read_settings(SecretsSettings, settings, key="gates.secrets"))
+    require("the secrets gate", "gates", "detect_secrets")
+    return made
+
+
+def find_secrets(text: str) -> list[Secret]:
+    """Secrets in a text, in order, none inside another."""
+    found = [*_private_keys(text)]
+    for offset, line in _pieces(text):
+        for one in (*_known_formats(line), *_assigned(line)):
+            found.append(Secret(one.start + offset, one.end + offset, one.kind))
+    kept: list[Secret] = []
+    for one in sorted(found, key=lambda s: (s.start, -s.end)):
+        if kept and one.start < kept[-1].end:
+            kept[-1] = Secret(kept[-1].start, max(one.end, kept[-1].end), kept[-1].kind)
+        else:
+            kept.append(one)
+    return kept
+
+
+def without_secrets(text: str, found: list[Secret]) -> str:
+    """The text with a mark where each secret was."""
+    parts, place = [], 0
+    for one in found:
+        parts += [text[place : one.start], MARK.format(kind=one.kind)]
+        place = one.end
+    return "".join((*parts, text[place:]))
+
+
+def _evidence(one: Secret) -> Evidence:
+    return Evidence("span", f"A credential stands in it: {one.kind}.", {"start": one.start, "end": one.end})
+
+
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    place = 0
+    for line in text.splitlines(keepends=True):
+        for start in range(0, max(1, len(line) - OVERLAP), LINE - OVERLAP):
+            yield place + start, line[start : start + LINE]
+        place += len(line)
+
+
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z0-9 ]{0,30} )?PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:[^-]|-(?!----)){0,20000}(?:-----END [A-Z0-9 ]{0,40}-----)?"
+    r"|PuTTY-User-Key-File-\d[^\x00]{0,20000}"
+)
+
+
+def _private_keys(text: str) -> Iterator[Secret]:
+    for match in _PRIVATE_KEY.finditer(text):
+        yield Secret(match.start(), match.end(), "private key")
+
+
+# Vendor formats that the library's last release does not know.
+_NEWER = (
+    ("Google API key", re.compile(r"\bAIza[0-9A-Za-z_-]{35}")),
+    ("Anthropic key", re.compile(r"\bsk-ant-[0-9A-Za-z_-]{20,}")),
+    ("OpenAI key", re.compile(r"\bsk-(?:[a-z]{2,10}-)?[0-9A-Za-z_]{20,}")),
+    ("GitHub token", re.compile(r"\bgithub_pat_[0-9A-Za-z_]{50,}")),
+    ("Hugging Face token", re.compile(r"\bhf_[0-9A-Za-z]{30,}")),
+    ("Stripe key", re.compile(r"\b[rs]k_(?:live|test)_[0-9A-Za-z]{16,}")),
+)
+_REST = re.compile(r"(?:[\w=+/-]|\.(?=\w))*")
+"""What follows a secret without a gap belongs to it: some patterns stop early."""
+_CREDENTIALS_IN_ADDRESS = re.compile(r"://([^\s:/@]+):([^\s/]+)@(?=[\w.\[-])")
+_PLACEHOLDERS = frozenset(
+    {"password", "passwd", "pass", "pwd", "secret", "token", "changeme", "example", "xxx", "xxxx", "yourpassword"}
+)
+
+
+@cache
+def _formats() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """The library's patterns of known issuers."""
+    try:
+        from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+    except ImportError:
+        raise MissingExtra("the secrets gate", "gates") from None
+    patterns: list[tuple[str, re.Pattern[str]]] = []
+    detectors: Mapping[str, Any] = get_mapping_from_secret_type_to_class()
+    for kind, detector in detectors.items():
+        if kind not in NOT_USED and kind != "Basic Auth Credentials":
+            patterns += [(kind, pattern) for pattern in getattr(detector(), "denylist", ())]
+    return tuple(patterns)
+
+
+def _known_formats(line: str) -> Iterator[Secret]:
+    for kind, pattern in (*_formats(), *_NEWER):
+        for match in pattern.finditer(line):
+            groups = [n for n in range(1, (pattern.groups or 0) + 1) if match[n] and len(match[n]) >= 16]
+            start, end = match.span(groups[0]) if groups else match.span()
+            end = _REST.match(line, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+            if any(c.isdigit() for c in line[start:end]):  # every issuer's have; long words in capitals have not
+                yield Secret(start, end, kind)
+    for match in _CREDENTIALS_IN_ADDRESS.finditer(line):
+        if not _is_placeholder(match[2]):
+            yield Secret(match.start(1), match.end(2), "credentials in an address")
+
+
+@cache
+def _assignment() -> re.Pattern[str]:
+    """A secret-sounding name, a sign of assignment, and one word: names are the library's."""
+    try:
+        from detect_secrets.plugins.keyword import DENYLIST
+    except ImportError:
+        raise MissingExtra("the secrets gate", "gates") from None
+    names = "|".join((*DENYLIST, "passphrase", "access_?token", "auth_?token", "bearer"))
+    return re.compile(
+        rf"({names})\w{{0,40}}[\]'\"`]{{0,2}}\s{{0,3}}(?::=|=>|={{1,3}}|:)\s{{0,3}}['\"`]?([^\s'\"`,;]+)", re.I
+    )
+
+
+def _assigned(line: str) -> Iterator[Secret]:
+    for match in _assignment().finditer(line):
+        shortest = 6 if match[1].lower().startswith(("pass", "pwd", "contra")) else 12
+        if _looks_secret(match[2].rstrip(".)]}"), shortest):
+            yield Secret(match.start(2), match.start(2) + len(match[2].rstrip(".)]}")), "secret value")
+
+
+_VARIABLE = re.compile(
+    r"[$%<{\[(].*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w+\([^)]*\)?.*|[\w-]+(?:\.[\w-]+)*\.[a-z]{1,4}"
+    r"|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+"
+)
+"""What stands where a secret would, and is none: variables, placeholders, calls, file names and attributes."""
+
+
+def _looks_secret(word: str, shortest: int) -> bool:
+    """Whether a word is no ordinary one: digits among letters, or very long and joined."""
+    if len(word) < shortest or _is_placeholder(word) or _VARIABLE.fullmatch(word) or "://" in word:
+        return False
+    if "/" in word and word == word.lower():  # a path
+        return False
+    mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
+    return mixed or (len(word) >= 20 and not word.isalpha())
+
+
+def _is_placeholder(word: str) -> bool:
+    bare = word.strip("<>{}[]()*").lower()
+    return not bare or bare in _PLACEHOLDERS or len(set(bare)) <= 2

@@ -1,0 +1,96 @@
+"""Credentials are found and taken out; what only looks like one is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("detect_secrets")
+
+from lazaretto import PolicyError, Ruling, SyncGuard
+from lazaretto.gates.secrets import LINE, find_secrets, make, without_secrets
+from lazaretto.testing import check_gate
+
+KEY = "AKIAQ7ZL4M2WXT5RKD3P"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3"
+PEM = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIa1b2c3d4\nZZZZ\n-----END EC PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (f"the key is {KEY}, keep it", KEY),
+        ("DB=postgres://bob:s3cr3tPw@db:5432/x", "s3cr3tPw"),
+        ("DB=postgres://bob:s3@cr3t@db:5432/x", "s3@cr3t"),
+        ("password: hunter22", "hunter22"),
+        ("PASSWORD = 'correct-horse9'", "correct-horse9"),
+        ("api_key=0a9b8c7d6e5f4a3b2c1d", "0a9b8c7d6e5f4a3b2c1d"),
+        ("token glpat-abcdEFGH1234567890xy", "glpat-abcdEFGH1234567890xy"),
+        ("client_secret: kjhsdf-KJHSDF-kjsdhfkjshdf-skdjfh", "kjhsdf-KJHSDF-kjsdhfkjshdf-skdjfh"),
+        ("export HF=hf_aBcDeFgHiJ1234567890kLmNoPqRsTuV", "hf_aBcDeFgHiJ1234567890kLmNoPqRsTuV"),
+        (f"x {JWT} y", JWT),
+        (f"here it is:\n{PEM}\nthat was it", PEM),
+    ],
+)  # fmt: skip
+def test_a_credential_is_found_and_taken_out_whole(text: str, secret: str) -> None:
+    found = find_secrets(text)
+    assert len(found) == 1
+    cleaned = without_secrets(text, found)
+    assert secret not in cleaned and " removed]" in cleaned
+    assert find_secrets(cleaned) == [], "what is left may be kept"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password is kept in the vault.",
+        "password: ask Jo",
+        "Reset your password: click the link below",
+        "postgres://user:password@localhost/db",
+        "password = os.environ['DB_PASSWORD']",
+        "password: ${DB_PASSWORD}",
+        "secret: see docs/setup2.md",
+        "api_key = config.api_key2",
+        "OPENAI_API_KEY=YOUR_API_KEY_HERE",
+        "Passwords: minimum 12 characters",
+        "commit 3f9a1c2e7b4d5f60819a2b3c4d5e6f708192a3b4",
+        "uuid 123e4567-e89b-12d3-a456-426614174000",
+        "https://example.com:8080/a@b",
+        "a risk-adjusted-2026-report by the task-force-of-17-people",
+        "",
+    ],
+)
+def test_ordinary_notes_are_left_alone(text: str) -> None:
+    assert find_secrets(text) == []
+
+
+def test_a_secret_is_found_wherever_it_stands_in_a_long_line() -> None:
+    for place in (0, LINE - 10, LINE, 2 * LINE - 5, 7 * LINE):
+        text = f"{'x ' * (place // 2)}{KEY}{' y' * LINE}"
+        (found,) = find_secrets(text)
+        assert text[found.start : found.end] == KEY
+
+
+def test_two_secrets_in_one_line_are_both_taken_out() -> None:
+    text = f"password=abc12345 and api_key=zzz9999yyy8888 and {KEY}"
+    cleaned = without_secrets(text, find_secrets(text))
+    assert not any(secret in cleaned for secret in ("abc12345", "zzz9999yyy8888", KEY))
+
+
+async def test_the_gate_keeps_the_contract() -> None:
+    await check_gate(make({}))
+
+
+def test_the_guard_offers_the_text_without_the_secret_and_never_repeats_it(tmp_path: Path) -> None:
+    policy = {"preset": "minimal", "channels": {"memory": {"stages": [["secrets"]]}}}
+    with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}", policy) as guard:
+        decision = guard.remember(f"The deploy key is {KEY}.", agent="ada")
+        assert decision.ruling is Ruling.REWRITE and not decision.allowed
+        assert decision.replacement == "The deploy key is [AWS Access Key removed]."
+        assert KEY not in repr(decision) and decision.reasons
+        assert guard.recall(agent="bob") == ()
+        kept = guard.remember(decision.replacement, agent="ada", parents=[decision.item])
+        assert kept.allowed and [one.id for one in guard.recall(agent="bob")] == [kept.item]
+    with pytest.raises(PolicyError, match="rulling"):
+        make({"rulling": "block"})
