@@ -56,7 +56,7 @@ def _wrong(ledger: Ledger, verdicts: Path | None, truth: Path | None) -> list[Fa
     if (verdicts is None) != (truth is None):
         raise InputError("verdicts", "verdicts and truth go together", "Give --verdicts and --truth, or neither")
     if verdicts is None or truth is None:
-        return [case for case in reviewed(ledger) if case.ruled is not case.truth or case.truth is Label.UNSAFE]
+        return [case for case in reviewed(ledger) if case.ruled != case.truth or case.truth is Label.UNSAFE]
     known = {item.content.id: item for item in labelled_rows(truth)}
     return failures(_verdicts(verdicts), known)
 
@@ -115,8 +115,8 @@ def _body(intake: Intake, learnt: list[FailedCase], seen: Preview | None, live: 
     shown = {**asdict(seen), "f1_before": seen.before.f1, "f1_after": seen.after.f1} if seen else None
     refused = [{"case": r.case, "reason": r.reason, "item": r.item} for r in intake.refused]
     return {
-        "failed": sum(case.ruled is not case.truth for case in learnt),
-        "confirmed": sum(case.ruled is case.truth for case in learnt),
+        "failed": sum(case.ruled != case.truth for case in learnt),
+        "confirmed": sum(case.ruled == case.truth for case in learnt),
         "version": intake.version,
         "added": len(intake.added),
         "merged": len(intake.merged),

@@ -76,8 +76,8 @@ async def extract_lesson(failed: FailedCase) -> Case:
             cues.append(f"like: {precedent['summary'][:_CUE_CHARS]}")
     opening = " ".join((failed.content.text or failed.content.description).split())[:_CUE_CHARS]
     rule = failed.report.get("rule", "nobody")
-    turn = "and" if failed.ruled is failed.truth else "but"
-    summary = f"Ruled {failed.ruled.value} by {rule}, {turn} {failed.truth.value}: {opening}"
+    turn = "and" if failed.ruled == failed.truth else "but"
+    summary = f"Ruled {failed.ruled} by {rule}, {turn} {failed.truth.value}: {opening}"
     hazards = tuple(h for h in failed.report.get("taxonomy", ()) if h in prompts.HAZARDS)
     return Case(
         failed.truth,

@@ -16,7 +16,7 @@ _TRUTH = {"harmful": Label.UNSAFE, "benign": Label.SAFE}
 
 def reviewed_failures(ledger: Ledger) -> list[FailedCase]:
     """Items whose last ruling a person's label contradicts. An appeal without a label is open and teaches nothing."""
-    return [case for case in reviewed(ledger) if case.ruled is not case.truth]
+    return [case for case in reviewed(ledger) if case.ruled != case.truth]
 
 
 def reviewed(ledger: Ledger) -> list[FailedCase]:
