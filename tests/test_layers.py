@@ -25,13 +25,14 @@ ALLOWED: dict[str, set[str]] = {
     "pictures": {"types", "errors", "policy"},
     "ledger": GROUND,
     "provenance": GROUND | {"ledger"},
+    "incidents": GROUND | {"ledger", "provenance"},
     "models": GROUND,
     "agents": GROUND | {"models"},
     "ingest": GROUND | BED | {"ledger"},
     "gates": GROUND | BED | RECORD,
     "repair": GROUND | BED | RECORD,
     "learn": GROUND | BED | RECORD | {"gates", "repair"},
-    "guard": GROUND | BED | RECORD | {"ingest", "gates", "repair", "learn"},
+    "guard": GROUND | BED | RECORD | {"ingest", "gates", "repair", "learn", "incidents"},
 }
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["__init__"] = ALLOWED["sync_guard"] | {"sync_guard"}

@@ -25,6 +25,8 @@ from lazaretto.errors import GuardClosed, InputError, MissingExtra, PolicyError,
 from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
+from lazaretto.incidents.incidents import Incidents
+from lazaretto.incidents.records import Held, Incident, State
 from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
 from lazaretto.ingest.reading_log import ReadingLog
 from lazaretto.learn.lessons import LABELS, SCREENED, ContactQueue, Lessons
@@ -119,6 +121,7 @@ class Guard:
         self._learners = {name: gate for name, gate in gates_by_name.items() if isinstance(gate, Learner)}
         self._lessons = Lessons(ledger, self._tell_learners)
         self._contacts = ContactQueue(ledger, self._readers)
+        self._incidents = Incidents(ledger, self.graph)
         self._reading_log = ReadingLog(ledger, messages=self.policy.influence.messages)
         self._store_threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
         self._sync_worker: Worker | None = None
@@ -345,7 +348,7 @@ class Guard:
             observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
             rules = self.policy.channels[observation.channel]
             examined = await run_stages(self._slots, rules, observation, self._contexts)
-            decision = decide(observation.id, examined, rules.fail_mode, 0.0)
+            decision = decide(observation.id, examined, rules, 0.0)
             if not decision.allowed:
                 raise RepairRefused(
                     f"the new text for {step.item} is itself ruled {decision.ruling.label} ({decision.rule})"
@@ -369,7 +372,19 @@ class Guard:
         """Every repair of this namespace, oldest first."""
         return await self._in_store_thread(engine.receipts, self.ledger)
 
-    # who should be looked at first
+    # what happened, and what to look at
+
+    async def incidents(self, state: State | None = None, *, limit: int | None = None) -> tuple[Incident, ...]:
+        """What was found, as incidents: what belongs together is one. The newest first; ``state`` keeps some."""
+        return await self._in_store_thread(functools.partial(self._incidents.all, state, limit=limit))
+
+    async def incident(self, name: str) -> Incident:
+        """One incident by its id, or by the id of an item that was found in it."""
+        return await self._in_store_thread(self._incidents.one, check_name(name, "incident", printable=True))
+
+    async def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
+        """What waits for a person, disputed rulings first; ``release`` and ``label`` settle it."""
+        return await self._in_store_thread(functools.partial(self._incidents.held, limit=limit))
 
     async def contacts_to_screen(self) -> tuple[str, ...]:
         """Agents that held or read what was found since they were last screened, the newest exposure first."""

@@ -89,6 +89,9 @@ class SyncGuard:
     undo = _waited(Guard.undo)
     release = _waited(Guard.release)
     receipts = _waited(Guard.receipts)
+    incidents = _waited(Guard.incidents)
+    incident = _waited(Guard.incident)
+    held = _waited(Guard.held)
     contacts_to_screen = _waited(Guard.contacts_to_screen)
     note_screened = _waited(Guard.note_screened)
 

@@ -14,6 +14,7 @@ FAMILIES: tuple[str, ...] = (
     "guard",
     "trace",
     "repair",
+    "incidents",
     "ledger",
     "doctor",
     "serve",

@@ -119,6 +119,17 @@ class ProvenanceGraph:
                 writers=tuple(sorted(writers)),
             )
 
+    def sources(self, item: str, *, limit: int | None = None) -> Sequence[TraceStep]:
+        """What the item was made from, nearest first; with ``limit`` only so many."""
+        with self._fresh() as index:
+            nodes, hops = index.reachable([index.item_number(item)], back=True)
+            return _listed(index, nodes[:limit], hops[:limit])
+
+    def births(self, items: Sequence[str]) -> dict[str, float]:
+        """When items were written."""
+        with self._fresh() as index:
+            return {item: index.births[index.item_number(item)] for item in items}
+
     def rests_on(self, decision: str) -> Sequence[TraceStep]:
         """Every item that a reported decision rested on, directly or through what those were made from."""
         with self._fresh() as index:

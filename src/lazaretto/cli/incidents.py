@@ -1,0 +1,127 @@
+"""``lazaretto incidents``, ``incident show`` and ``held``: what happened, and what waits for a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
+from lazaretto.cli.context import CommandContext, with_context
+from lazaretto.errors import InputError
+from lazaretto.files import write_file
+from lazaretto.incidents.records import Incident
+from lazaretto.incidents.report import moment, to_json, to_markdown, to_sarif
+from lazaretto.incidents.report_html import to_html
+from lazaretto.provenance.drawing.labels import showable
+from lazaretto.sync_guard import SyncGuard
+
+family = typer.Typer(help="Look into one incident.", no_args_is_help=True)
+FORMATS = ("markdown", "html", "json", "sarif")
+ENDINGS = {".md": "markdown", ".html": "html", ".json": "json", ".sarif": "sarif"}
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+
+
+@with_context()
+def incidents(
+    context: CommandContext,
+    state: Annotated[str | None, typer.Option("--state", help="open, contained or cleared.")] = None,
+    limit: LimitOption = 50,
+    sarif: Annotated[Path | None, typer.Option("--sarif", help="Write them all as SARIF 2.1.0 to this file.")] = None,
+) -> None:
+    """What was found: what belongs together is one incident. Exit code 1 while any is open."""
+    with context.open_guard() as guard:
+        found = guard.incidents(state, limit=limit)  # type: ignore[arg-type]  # any other word is an InputError
+    if sarif is not None:
+        _write(sarif, to_sarif(found))
+
+    def show() -> None:
+        if not found:
+            console.print("no incidents" + (f" that are {state}" if state else ""), highlight=False)
+            return
+        table = new_table("incident", "state", "patient zero", "brought by", "items", "agents", "decisions", "found")
+        for one in found:
+            alarm = " (false alarm)" if one.false_alarm else ""
+            counts = (len(one.items), len(one.agents), len(one.decisions))
+            cells = (one.id, one.state + alarm, one.patient_zero, showable(one.brought_by, 40), *map(str, counts))
+            table.add_row(*cells, moment(one.found))
+        print_table(table)
+        console.print(f"look closer:  lazaretto incident show {found[0].id}", markup=False, highlight=False)
+
+    context.emit(found, show)
+    if any(one.state == "open" for one in found):
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+@family.command("show")
+@with_context()
+def show_incident(
+    context: CommandContext,
+    incident: Annotated[str, typer.Argument(help="Id of the incident, or of an item that was found in it.")],
+    style: Annotated[str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a file; its ending names the format.")] = None,
+) -> None:
+    """The report of one incident: items, agents, decisions, reproduction number, rulings, repairs."""
+    chosen = style or (ENDINGS.get(out.suffix, "") if out is not None else "json" if context.as_json else "markdown")
+    if chosen not in FORMATS:
+        raise InputError("format", f"{chosen!r} is not known", f"Use {', '.join(FORMATS)}")
+    with context.open_guard() as guard:
+        one = guard.incident(incident)
+        text = report(one, chosen, guard)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    _write(out, text)
+    context.emit(
+        {"incident": one.id, "state": one.state, "written": str(out)},
+        lambda: console.print(f"{one.id} ({one.state}) in {out}", markup=False, highlight=False),
+    )
+
+
+def report(one: Incident, style: str, guard: SyncGuard) -> str:
+    """The report in one of ``FORMATS``."""
+    if style == "html":
+        texts = {item.id: item.text or "picture" for item in (*one.items, *one.reached)}
+        texts |= {decision.id: decision.what for decision in one.decisions}
+        infected = [*(item.id for item in one.items), *(decision.id for decision in one.decisions)]
+        return to_html(one, guard.graph.subgraph(one.patient_zero, infected=infected, texts=texts, limit=60))
+    if style == "sarif":
+        return to_sarif([one])
+    return to_json(one) if style == "json" else to_markdown(one)
+
+
+@with_context()
+def held(context: CommandContext, limit: LimitOption = 50) -> None:
+    """What waits for a person, disputed rulings first, and how to settle it."""
+    with context.open_guard() as guard:
+        found = guard.held(limit=limit)
+
+    def show() -> None:
+        if not found:
+            console.print("nothing waits for a person", highlight=False)
+        for one in found:
+            disputed = " (disputed)" if one.appealed else ""
+            said = showable(one.text, 160) or "a picture"
+            console.print(f"{one.id} {one.ruling}{disputed} by {one.rule}, risk {one.risk:.2f}", highlight=False)
+            console.print(f"  {showable(one.agent, 60)}, {moment(one.since)}: {said}", markup=False, highlight=False)
+            for reason in one.reasons[:1]:
+                console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)
+            settle = f"lazaretto release {one.id}   or   lazaretto label {one.id} harmful --by YOU"
+            console.print(f"  {settle}", markup=False, highlight=False)
+
+    context.emit(found, show)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_file(path, text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise InputError("out", f"{path} cannot be written ({error.strerror})", "Choose another place") from None
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command()(incidents)
+    app.add_typer(family, name="incident")
+    app.command()(held)

@@ -1,0 +1,176 @@
+"""What was found, read from the ledger's rulings, labels and repairs, and kept up by following its tail."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lazaretto.ledger import Ledger
+from lazaretto.types import Event, EventKind, Ruling
+
+KINDS = (
+    EventKind.RULED,
+    EventKind.LABELLED,
+    EventKind.APPEALED,
+    EventKind.RELEASED,
+    EventKind.REPAIRED,
+    EventKind.UNDONE,
+    EventKind.ERASED,
+)
+BY_PERSON, BY_FAILURE, BY_TAINT = "person:", "fail:", "taint:"
+KNOWN = "blocklist:"
+"""How the rule of a ruling begins that only says: this was found before."""
+UNDIRECTED = frozenset({"rollback"})
+"""Repairs that take away what is new, not what was found."""
+REASONS = 3
+
+
+@dataclass(slots=True)
+class Finding:
+    """What the ledger says about one item that was found."""
+
+    item: str
+    seq: int
+    """The event that found it first."""
+    time: float
+    rule: str
+    risk: float | None
+    settled: bool = False
+    """Whether a person labelled or released it, or a repair took it out."""
+    cleared: bool = False
+    """Whether the last word on it was that it is fine."""
+    withdrawn: bool = False
+    """Whether it was cleared only by undoing the repair that found it: others of its incident may still accuse it."""
+    like: set[str] = field(default_factory=set)
+    """Other items that the event named: what it equals, what was repaired with it."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A ruling that waits for a person."""
+
+    time: float
+    ruling: str
+    rule: str
+    risk: float
+    reasons: tuple[str, ...]
+    appealed: bool = False
+
+
+class FindingLog:
+    """Follows one ledger. Safe to share between threads; callers hold ``lock`` while they read."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.lock = threading.RLock()
+        self.seq = 0
+        self.findings: dict[str, Finding] = {}
+        """By item, in the order they were found."""
+        self.waiting: dict[str, Waiting] = {}
+        self.judged: dict[str, int] = {}
+        """Item -> its last ruling, label or release."""
+        self.receipts: dict[str, Event] = {}
+        self.undone: set[str] = set()
+        self.cut: dict[str, int] = {}
+        """Item -> the event that cut it loose from what it was made from."""
+
+    def follow(self) -> None:
+        """Take in what was recorded since the last time."""
+        for event in self._ledger.events(after=self.seq, kinds=KINDS):
+            self._take(event)
+            self.seq = event.seq
+
+    def _take(self, event: Event) -> None:
+        body = event.body or {}
+        item = event.subject
+        if event.kind is EventKind.RULED and event.body is not None:
+            self.judged[item] = event.seq
+            self._ruled(event, body)
+        elif event.kind is EventKind.LABELLED and event.body is not None:
+            self.judged[item] = event.seq
+            self.waiting.pop(item, None)
+            if body.get("label") == "harmful":
+                self._found(event, item, f"{BY_PERSON}harmful", 1.0).settled = True
+                self.findings[item].cleared = False
+            else:
+                self._clear(item)
+        elif event.kind is EventKind.APPEALED and item in self.waiting:
+            self.waiting[item].appealed = True
+        elif event.kind is EventKind.RELEASED:
+            self.judged[item] = event.seq
+            self.waiting.pop(item, None)
+            self._clear(item)
+        elif event.kind is EventKind.ERASED:
+            self.waiting.pop(item, None)
+            if item in self.findings:
+                self.findings[item].settled = True
+        elif event.kind is EventKind.REPAIRED and event.body is not None:
+            self._repaired(event, body)
+        elif event.kind is EventKind.UNDONE:
+            self._undone(event, body)
+
+    def _ruled(self, event: Event, body: Mapping[str, Any]) -> None:
+        ruling, rule = Ruling.from_label(str(body["ruling"])), str(body.get("rule", ""))
+        risk = float(body.get("risk", 0.5))
+        if ruling <= Ruling.WARN:
+            self.waiting.pop(event.subject, None)
+            if event.subject in self.findings:
+                self._clear(event.subject)
+            return
+        again = rule.startswith(KNOWN) and not rule.endswith(":look")  # the same as something that was found before
+        evidence = [one for verdict in body.get("verdicts", ()) for one in verdict.get("evidence", ())]
+        if not rule.startswith(BY_PERSON) and not again:
+            reasons = tuple(str(one.get("summary", "")) for one in evidence[:REASONS])
+            self.waiting.setdefault(event.subject, Waiting(event.time, ruling.label, rule, risk, reasons))
+        if ruling >= Ruling.QUARANTINE and not rule.startswith((BY_FAILURE, BY_TAINT)):
+            finding = self._found(event, event.subject, rule, risk)
+            finding.cleared = False
+            finding.like.update(str(e["data"]["item"]) for e in evidence if _names_an_item(e))
+            finding.settled |= again and any(self.findings[i].settled for i in finding.like if i in self.findings)
+
+    def _repaired(self, event: Event, body: Mapping[str, Any]) -> None:
+        self.receipts[event.subject] = event
+        plan = body.get("plan") or {}
+        repair, origin = str(plan.get("repair", "")), str(plan.get("origin", ""))
+        taken = {str(s["item"]): s["action"] for s in plan.get("steps") or () if s["action"] in ("hide", "remove")}
+        for step in plan.get("steps") or ():
+            if step["action"] == "cut":
+                self.cut[str(step["item"])] = event.seq
+        if not taken or repair in UNDIRECTED:
+            return
+        why = f"repair:{repair}"
+        if origin in taken:
+            self._found(event, origin, why, None)
+        for item, action in taken.items():
+            if item == origin or action == "remove":  # the rest was only made from it
+                finding = self._found(event, item, why, None)
+                finding.like.add(origin)
+            if item in self.findings:
+                self.findings[item].settled, self.findings[item].cleared = True, False
+            self.waiting.pop(item, None)
+
+    def _undone(self, event: Event, body: Mapping[str, Any]) -> None:
+        self.undone.add(event.subject)
+        for item, fields in body.get("restored", {}).items():
+            if item in self.findings and not fields.get("hidden"):
+                word = fields.get("ruling")
+                if word is None or Ruling.from_label(word) <= Ruling.WARN:
+                    self._clear(item)
+                    self.findings[item].withdrawn = True
+
+    def _found(self, event: Event, item: str, rule: str, risk: float | None) -> Finding:
+        found = self.findings.get(item)
+        if found is None:
+            found = self.findings[item] = Finding(item, event.seq, event.time, rule, risk)
+        return found
+
+    def _clear(self, item: str) -> None:
+        if item in self.findings:
+            self.findings[item].settled = self.findings[item].cleared = True
+            self.findings[item].withdrawn = False
+
+
+def _names_an_item(evidence: Mapping[str, Any]) -> bool:
+    return evidence.get("kind") == "match" and isinstance((evidence.get("data") or {}).get("item"), str)

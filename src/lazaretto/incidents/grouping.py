@@ -1,0 +1,101 @@
+"""Which findings belong together, and where each group began.
+
+Two findings are one incident when one is known by the other (the block list names it, one repair took both out, they
+hold the same content), or when one was made from the other. Made from several, it belongs to those whose words or
+picture it carries; where it carries none, to the parents its writer named, else to the nearest that it has most words
+in common with. So two attacks that meet in one agent's reading stay two incidents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lazaretto.incidents.findings import Finding
+from lazaretto.incidents.likeness import carries, common_words, same_content
+from lazaretto.ledger import Ledger
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Observation
+
+MOST_PARENTS = 64
+"""Ancestors of a finding that are compared with it, the nearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The findings of one incident, in the order they were found, and what carries their content beside them."""
+
+    findings: tuple[str, ...]
+    carriers: tuple[str, ...]
+    patient_zero: str
+
+
+class _Sets:
+    """Disjoint sets of ids, each known by the member that was found first."""
+
+    def __init__(self, rank: Mapping[str, int]) -> None:
+        self._rank = rank
+        self._parent = {item: item for item in rank}
+
+    def top(self, item: str) -> str:
+        while self._parent[item] != item:
+            self._parent[item] = self._parent[self._parent[item]]
+            item = self._parent[item]
+        return item
+
+    def join(self, one: str, other: str) -> None:
+        first, second = sorted((self.top(one), self.top(other)), key=self._rank.__getitem__)
+        self._parent[second] = first
+
+
+def group(findings: Mapping[str, Finding], ledger: Ledger, graph: ProvenanceGraph) -> list[Group]:
+    """Every incident's findings, the one that was found first first."""
+    rank = {item: place for place, item in enumerate(findings)}
+    sets = _Sets(rank)
+    known = {one.id: one for one in ledger.items(ids=list(findings), hidden=True, limit=None)}
+    by_content: dict[str, str] = {}
+    for item, finding in findings.items():
+        for other in finding.like:
+            if other in rank:
+                sets.join(item, other)
+        content = same_content(known[item]) if item in known else ""
+        if content:
+            sets.join(item, by_content.setdefault(content, item))
+    carriers: dict[str, list[str]] = {item: [] for item in findings}
+    for item in findings:
+        if item in known:
+            above = [one.id for one in graph.sources(item, limit=MOST_PARENTS)]
+            texts = {one.id: one for one in ledger.items(ids=above, hidden=True, limit=None)} if above else {}
+            carried = [one for one in above if one in texts and carries(texts[one], known[item])]
+            carriers[item] = [one for one in carried if one not in rank]
+            for cause in carried or _causes(known[item], [one for one in above if one in rank], known):
+                if cause in rank:
+                    sets.join(item, cause)
+    groups: dict[str, list[str]] = {}
+    for item in findings:
+        groups.setdefault(sets.top(item), []).append(item)
+    return [_made(members, carriers, graph) for members in groups.values()]
+
+
+def _causes(item: Observation, above: Sequence[str], known: Mapping[str, Observation]) -> Iterable[str]:
+    """The findings that an item comes from though it carries nothing of them; ``above`` has the nearest first."""
+    ready = [one for one in above if one in known]
+    named = [one for one in ready if one in item.parents]
+    return named or sorted(ready, key=lambda one: -common_words(known[one].text, item.text))[:1]
+
+
+def _made(members: list[str], carriers: Mapping[str, list[str]], graph: ProvenanceGraph) -> Group:
+    beside = tuple(dict.fromkeys(one for item in members for one in carriers[item]))
+    return Group(tuple(members), beside, _origin([*members, *beside], graph))
+
+
+def _origin(infected: Sequence[str], graph: ProvenanceGraph) -> str:
+    """Of the infected items the one that most of them come from; the earliest where several explain as many."""
+    inside = set(infected)
+    above = {item: {one.id for one in graph.sources(item)} & inside for item in infected}
+    led_to = dict.fromkeys(infected, 0)
+    for sources in above.values():
+        for one in sources:
+            led_to[one] += 1
+    born = graph.births(infected)
+    return min(infected, key=lambda item: (bool(above[item]), -led_to[item], born[item], item))

@@ -1,0 +1,302 @@
+"""Incidents, derived from the ledger alone: there is no second truth that could disagree with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lazaretto.errors import InputError, UnknownItem
+from lazaretto.incidents.findings import Finding, FindingLog
+from lazaretto.incidents.grouping import Group, group
+from lazaretto.incidents.likeness import carries, same_content
+from lazaretto.incidents.records import (
+    STATES,
+    AgentReached,
+    DecisionTouched,
+    Held,
+    Incident,
+    IncidentItem,
+    RepairDone,
+    Role,
+    State,
+    TimelineEntry,
+)
+from lazaretto.ledger import ItemState, Ledger
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.provenance.traces import TraceStep, Window
+from lazaretto.types import Channel, Event, EventKind, Observation, Ruling
+
+PREFIX = "in_"
+SHOWN = 400
+"""Characters of a text that a report repeats."""
+WINDOWS = 8
+"""Stretches of time that the reproduction number is told for."""
+_MOST_REACHED = 1_000
+_COMPARED = 8
+_TOLD = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED, EventKind.RELEASED)
+
+
+class Incidents:
+    """The incidents of one ledger. Safe to share between threads."""
+
+    def __init__(self, ledger: Ledger, graph: ProvenanceGraph) -> None:
+        self._ledger, self._graph = ledger, graph
+        self._log = FindingLog(ledger)
+        self._groups: tuple[int, list[Group]] = (-1, [])
+
+    def all(self, state: State | None = None, *, limit: int | None = None) -> tuple[Incident, ...]:
+        """Every incident, the one with the newest finding first; ``state`` keeps those that stand so."""
+        if state is not None and state not in STATES:
+            raise InputError("state", f"is {state!r}", f"Use {', '.join(STATES)}")
+        found: list[Incident] = []
+        with self._log.lock:
+            for one in reversed(self._grouped()):
+                made = self._build(one)
+                if state is None or made.state == state:
+                    found.append(made)
+                if limit is not None and len(found) >= limit:
+                    break
+        return tuple(found)
+
+    def one(self, name: str) -> Incident:
+        """An incident by its id, or by the id of any item that was found in it."""
+        with self._log.lock:
+            for group in self._grouped():
+                known = {*group.findings, *group.carriers}
+                if name in known or any(name == incident_id(item) for item in group.findings):
+                    return self._build(group)
+        raise UnknownItem(name, self._ledger.namespace, "incident")
+
+    def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
+        """What waits for a person: disputed rulings first, then the newest."""
+        with self._log.lock:
+            self._log.follow()
+            waiting = dict(self._log.waiting)
+        order = sorted(waiting, key=lambda item: (not waiting[item].appealed, -waiting[item].time, item))[:limit]
+        seen = {one.id: one for one in self._ledger.items(ids=order, hidden=True, limit=None)}
+        return tuple(
+            Held(
+                item, seen[item].agent, seen[item].channel.value, one.time, one.ruling, one.rule, one.risk,
+                seen[item].text[:SHOWN], one.reasons, one.appealed,
+            )
+            for item in order
+            if item in seen and (one := waiting[item])
+        )  # fmt: skip
+
+    def _grouped(self) -> list[Group]:
+        """Groups in the order of their newest finding."""
+        self._log.follow()
+        seq = self._ledger.head().seq
+        if self._groups[0] != seq:
+            made = group(self._log.findings, self._ledger, self._graph)
+            newest = {one.findings[0]: max(self._log.findings[i].seq for i in one.findings) for one in made}
+            self._groups = seq, sorted(made, key=lambda one: newest[one.findings[0]])
+        return self._groups[1]
+
+    def _build(self, group: Group) -> Incident:
+        log, infected = self._log, [*group.findings, *group.carriers]
+        reach = _Reach.of(infected, self._graph)
+        first = log.findings[group.findings[0]]
+        observed = {o.id: o for o in self._ledger.items(ids=[*infected, *reach.items], hidden=True, limit=None)}
+        states = self._ledger.states(list(observed))
+        made = _carrying([i for i in reach.items if i in observed], group.findings, observed)
+        group = replace(group, carriers=(*group.carriers, *made))
+        infected += made
+        timeline = self._timeline(infected)
+        items = [self._item(observed[i], states[i], group) for i in infected if i in observed]
+        items.sort(key=lambda one: (one.role != "patient zero", one.time, one.id))
+        others = [i for i in reach.items if i in observed and i not in set(made)]
+        reached = [self._item(observed[i], states[i], group) for i in others]
+        last = max(log.findings[item].seq for item in group.findings)
+        zero = next(one for one in items if one.id == group.patient_zero)
+        agents = self._agents(reach, items, zero, last)
+        repairs = self._repairs({*infected, *reach.items})
+        return Incident(
+            id=incident_id(group.findings[0]),
+            state=self._state(group, items, reached, last),
+            false_alarm=all(log.findings[item].cleared for item in group.findings),
+            title=_title(zero, len(items), len(agents)),
+            patient_zero=zero.id,
+            brought_by=zero.agent,
+            opened=min(one.time for one in items),
+            found=first.time,
+            updated=max([first.time, *(one.time for one in timeline), *(one.time for one in repairs)]),
+            items=tuple(items),
+            reached=tuple(reached),
+            agents=agents,
+            decisions=self._decisions(reach.decisions),
+            reproduction=self._reproduction(agents),
+            repairs=repairs,
+            timeline=timeline,
+        )
+
+    def _item(self, seen: Observation, state: ItemState, group: Group) -> IncidentItem:
+        finding = self._log.findings.get(seen.id)
+        role: Role = "finding" if seen.id in group.findings else "carrier" if seen.id in group.carriers else "reached"
+        if seen.id == group.patient_zero:
+            role = "patient zero"
+        return IncidentItem(
+            id=seen.id,
+            role=role,
+            agent=seen.agent,
+            time=seen.time,
+            channel=seen.channel.value,
+            source=seen.source.value,
+            text=seen.text[:SHOWN],
+            image=seen.image,
+            shown=state.visible and seen.channel is Channel.MEMORY,
+            standing=_standing(state, finding, seen.channel),
+            rule=finding.rule if finding else "",
+            risk=finding.risk if finding else None,
+        )
+
+    def _state(self, group: Group, items: Sequence[IncidentItem], reached: Sequence[IncidentItem], last: int) -> State:
+        findings = {item: self._log.findings[item] for item in group.findings}
+        if all(finding.cleared for finding in findings.values()):
+            return "cleared"
+        fine = {item for item, finding in findings.items() if finding.cleared and not finding.withdrawn}
+        if any(one.shown and one.id not in fine and not self._looked_at(one.id, last) for one in items):
+            return "open"
+        unsettled = any(not finding.settled for finding in findings.values())
+        unread = any(one.shown and not self._looked_at(one.id, last) for one in reached)
+        return "contained" if unsettled or unread else "cleared"
+
+    def _looked_at(self, item: str, since: int) -> bool:
+        """Whether an item was judged again, or cut loose, after the last finding."""
+        return max(self._log.judged.get(item, 0), self._log.cut.get(item, 0)) > since
+
+    def _agents(
+        self, reach: _Reach, items: Sequence[IncidentItem], zero: IncidentItem, last: int
+    ) -> tuple[AgentReached, ...]:
+        met: dict[str, tuple[float, int]] = {}
+        for item in items:
+            if item.agent:
+                _meet(met, item.agent, item.time, 0 if item.id == zero.id else 1)
+        for step in reach.agents:
+            _meet(met, step.id, step.time, step.hops)
+        screened = self._screened()
+        rows = [AgentReached(name, time, hops, screened.get(name, 0) <= last) for name, (time, hops) in met.items()]
+        return tuple(sorted(rows, key=lambda one: (one.time, one.hops, one.agent)))
+
+    def _screened(self) -> dict[str, int]:
+        """Agent -> when somebody last looked at it (see ``Guard.note_screened``)."""
+        found: dict[str, int] = {}
+        for event in self._ledger.events(subject="screened", kinds=(EventKind.NOTED,)):
+            for agent in (event.body or {}).get("agents", ()):
+                found[agent] = event.seq
+        return found
+
+    def _decisions(self, ids: Iterable[str]) -> tuple[DecisionTouched, ...]:
+        found = []
+        for decision in ids:
+            for event in self._ledger.events(subject=decision, kinds=(EventKind.REPORTED,)):
+                body = event.body or {}
+                what = str(body.get("what", ""))[:SHOWN]
+                found.append(DecisionTouched(decision, event.agent, event.time, what, body.get("success")))
+        return tuple(sorted(found, key=lambda one: (one.time, one.id)))
+
+    def _reproduction(self, agents: Sequence[AgentReached]) -> tuple[Window, ...]:
+        times = {one.agent: one.time for one in agents}
+        span = max(times.values()) - min(times.values()) if times else 0.0
+        return self._graph.reproduction_number(times, span / WINDOWS + 1e-9) if span > 0 else ()
+
+    def _repairs(self, items: set[str]) -> tuple[RepairDone, ...]:
+        found = []
+        for receipt, event in self._log.receipts.items():
+            plan = (event.body or {}).get("plan") or {}
+            touched = [step for step in plan.get("steps") or () if step["item"] in items]
+            if touched:
+                undone, why = receipt in self._log.undone, str(plan.get("reason", ""))
+                found.append(RepairDone(receipt, str(plan.get("repair")), event.time, len(touched), undone, why))
+        return tuple(found)
+
+    def _timeline(self, items: Sequence[str]) -> tuple[TimelineEntry, ...]:
+        told = [_told(event) for item in items for event in self._ledger.events(subject=item, kinds=_TOLD)]
+        inside = set(items)
+        for receipt, event in self._log.receipts.items():
+            plan = (event.body or {}).get("plan") or {}
+            touched = sum(step["item"] in inside for step in plan.get("steps") or ())
+            if touched:
+                says = f"{plan.get('repair')} of {touched} item(s)" + (
+                    f": {plan['reason']}" if plan.get("reason") else ""
+                )
+                taken_back = " (undone since)" if receipt in self._log.undone else ""
+                told.append(TimelineEntry(event.seq, event.time, event.kind.value, receipt, "", says + taken_back))
+        return tuple(sorted(told, key=lambda one: one.seq))
+
+
+class _Reach:
+    """What a group of infected items reached, past repairs too."""
+
+    def __init__(self, items: list[str], agents: list[TraceStep], decisions: list[str]) -> None:
+        self.items, self.agents, self.decisions = items, agents, decisions
+
+    @classmethod
+    def of(cls, infected: Sequence[str], graph: ProvenanceGraph) -> _Reach:
+        """Everything reached from any of them, each once."""
+        inside = set(infected)
+        items: dict[str, None] = {}
+        decisions: dict[str, None] = {}
+        agents: list[TraceStep] = []
+        for start in infected:
+            found = graph.blast_radius(start, history=True)
+            items.update((one.id, None) for one in found.items if one.id not in inside)
+            decisions.update((one.id, None) for one in found.decisions)
+            agents += found.agents
+        return cls(list(items)[:_MOST_REACHED], agents, list(decisions))
+
+
+def incident_id(item: str) -> str:
+    """The id of the incident that was first found at an item."""
+    return PREFIX + item.removeprefix("it_")
+
+
+def _meet(met: dict[str, tuple[float, int]], agent: str, time: float, hops: int) -> None:
+    known = met.get(agent)
+    met[agent] = (time, hops) if known is None else (min(time, known[0]), min(hops, known[1]))
+
+
+def _carrying(items: Sequence[str], findings: Sequence[str], observed: Mapping[str, Observation]) -> list[str]:
+    """Those of the items that carry what a finding says; the first few findings of different content are compared."""
+    contents = {same_content(observed[item]): observed[item] for item in findings if item in observed}
+    compared = list(contents.values())[:_COMPARED]
+    return [item for item in items if any(carries(one, observed[item]) for one in compared)]
+
+
+def _standing(state: ItemState, finding: Finding | None, channel: Channel) -> str:
+    if state.erased:
+        return "erased"
+    if state.superseded_by is not None:
+        return "replaced"
+    if state.hidden:
+        return "hidden"
+    if not state.visible:
+        return f"held ({state.ruling.label})" if state.ruling is not None else "held"
+    if finding is not None and finding.cleared:
+        return "released"
+    return "in recall" if channel is Channel.MEMORY else "not a memory"
+
+
+def _title(zero: IncidentItem, items: int, agents: int) -> str:
+    what = "picture" if zero.image and not zero.text else zero.channel
+    said = " ".join(zero.text.split())
+    quote = f" “{said[:60]}{'…' if len(said) > 60 else ''}”" if said else ""
+    return f"{what}{quote} by {zero.agent or 'unknown'}: {items} item(s), {agents} agent(s)"
+
+
+def _told(event: Event) -> TimelineEntry:
+    body: Mapping[str, Any] = event.body or {}
+    if event.body is None:
+        says = "content erased"
+    elif event.kind is EventKind.RULED:
+        says = f"{Ruling.from_label(str(body['ruling'])).label} by {body.get('rule', '')}"
+        reasons = [str(e.get("summary", "")) for v in body.get("verdicts", ()) for e in v.get("evidence", ())]
+        says += f": {reasons[0][:200]}" if reasons and body["ruling"] not in ("allow", "warn") else ""
+    elif event.kind is EventKind.LABELLED:
+        says = f"{body.get('label')}, says {body.get('by')}"
+    elif event.kind is EventKind.APPEALED:
+        says = f"disputed by {body.get('by')}: {str(body.get('reason', ''))[:200]}"
+    else:
+        says = f"back in recall{': says ' + str(body['by']) if body.get('by') else ''}"
+    return TimelineEntry(event.seq, event.time, event.kind.value, event.subject, event.agent, says)

@@ -1,0 +1,52 @@
+"""Whether one text carries what another says: shared runs of words, and nothing cleverer."""
+
+from __future__ import annotations
+
+import re
+
+from lazaretto.types import Observation
+
+RUN = 3
+"""Words of a run."""
+CARRIES = 0.5
+"""Share of the shorter text's runs that the longer one must hold."""
+_WORD = re.compile(r"\w+")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, whatever their case and punctuation."""
+    return _WORD.findall(text.casefold())
+
+
+def overlap(one: str, other: str) -> float:
+    """Share of the shorter text's runs of words that the other text holds, too; 0 for texts without words."""
+    runs = [_runs(words(text)) for text in (one, other)]
+    shorter = min(map(len, runs))
+    return len(runs[0] & runs[1]) / shorter if shorter else 0.0
+
+
+def common_words(one: str, other: str) -> float:
+    """Share of the shorter text's words that the other text holds, too."""
+    bags = [set(words(text)) for text in (one, other)]
+    shorter = min(map(len, bags))
+    return len(bags[0] & bags[1]) / shorter if shorter else 0.0
+
+
+def carries(one: Observation, other: Observation) -> bool:
+    """Whether two items hold the same picture, or one text holds most of the other."""
+    if one.image is not None and one.image == other.image:
+        return True
+    return bool(one.text and other.text) and overlap(one.text, other.text) >= CARRIES
+
+
+def same_content(item: Observation) -> str:
+    """A key that items of the same content share; empty for one without any."""
+    if item.image is not None:
+        return f"image:{item.image}"
+    said = " ".join(words(item.text))
+    return f"text:{said}" if said else ""
+
+
+def _runs(said: list[str]) -> set[tuple[str, ...]]:
+    size = min(RUN, len(said))
+    return {tuple(said[at : at + size]) for at in range(len(said) - size + 1)} if said else set()

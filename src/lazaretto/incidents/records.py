@@ -1,0 +1,138 @@
+"""What belongs together as one incident: plain records, all of them derived from the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lazaretto.provenance.traces import Window
+
+State = Literal["open", "contained", "cleared"]
+STATES: tuple[State, ...] = ("open", "contained", "cleared")
+Role = Literal["patient zero", "finding", "carrier", "reached"]
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentItem:
+    """One item of an incident."""
+
+    id: str
+    role: Role
+    """``finding``: a gate, a repair or a person found it. ``carrier``: it carries a finding's content. ``reached``:
+    something was made from one of these."""
+    agent: str
+    """Who wrote it."""
+    time: float
+    channel: str
+    source: str
+    text: str
+    """What it says, cut to a length that a report can show."""
+    image: str | None
+    shown: bool
+    """Whether recall may still return it."""
+    standing: str
+    """How it stands: in recall, held, hidden, replaced, released, erased, or not a memory."""
+    rule: str
+    """What found it, or the rule of its last ruling."""
+    risk: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReached:
+    """An agent that wrote, read or was sent an item of the incident."""
+
+    agent: str
+    time: float
+    """When it first met one."""
+    hops: int
+    """0 for who brought patient zero in."""
+    to_screen: bool
+    """Whether nobody has looked at it since."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionTouched:
+    """A reported decision that rested on an item of the incident."""
+
+    id: str
+    agent: str
+    time: float
+    what: str
+    success: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """One thing that happened."""
+
+    seq: int
+    time: float
+    kind: str
+    """The event's kind."""
+    subject: str
+    agent: str
+    says: str
+    """In a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairDone:
+    """A repair that touched the incident."""
+
+    receipt: str
+    repair: str
+    time: float
+    items: int
+    undone: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Everything about one incident."""
+
+    id: str
+    """Made from the first item that was found, so it stays when more is."""
+    state: State
+    """``open``: something that carries it is still in recall. ``contained``: nothing is, but not all of it is settled.
+    ``cleared``: every finding was repaired, labelled or released, and what was made from it was looked at again."""
+    false_alarm: bool
+    """Whether people released every finding."""
+    title: str
+    patient_zero: str
+    """The item it began with, as far as the ledger tells."""
+    brought_by: str
+    """The agent that wrote it."""
+    opened: float
+    """When the first item of it was seen."""
+    found: float
+    """When the first of it was found."""
+    updated: float
+    items: tuple[IncidentItem, ...]
+    """Patient zero first, then findings and carriers in time order."""
+    reached: tuple[IncidentItem, ...]
+    """Other items made from these."""
+    agents: tuple[AgentReached, ...]
+    decisions: tuple[DecisionTouched, ...]
+    reproduction: tuple[Window, ...]
+    """Agents that each reached agent went on to reach, per stretch of time."""
+    repairs: tuple[RepairDone, ...]
+    timeline: tuple[TimelineEntry, ...]
+    """Rulings, labels, appeals, repairs and releases, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An item that waits for a person."""
+
+    id: str
+    agent: str
+    channel: str
+    since: float
+    ruling: str
+    rule: str
+    risk: float
+    text: str
+    reasons: tuple[str, ...]
+    appealed: bool
+    """Whether somebody disputes the ruling."""

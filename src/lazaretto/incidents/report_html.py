@@ -1,0 +1,175 @@
+"""An incident as one self-contained page: graph, timeline and tables. No script, nothing loaded from outside."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+
+from lazaretto.errors import MissingExtra
+from lazaretto.incidents.records import Incident
+from lazaretto.incidents.report import moment, outcome
+from lazaretto.provenance.drawing.export import to_svg
+from lazaretto.provenance.drawing.labels import showable
+from lazaretto.provenance.drawing.subgraph import Subgraph
+
+_STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1d2730;background:#fff}
+h1{font-size:1.5rem;margin-bottom:.3rem}
+h2{font-size:1.1rem;margin-top:2.2rem;border-bottom:1px solid #d5dde3;padding-bottom:.2rem}
+.badge{display:inline-block;padding:.1rem .7rem;border-radius:1rem;color:#fff;font-weight:600;font-size:1rem;
+vertical-align:middle}
+.open{background:#b3261e}.contained{background:#8a6100}.cleared{background:#1b6e3c}
+.meta{color:#4d5b66}.numbers{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}
+.numbers div{border:1px solid #d5dde3;border-radius:.6rem;padding:.5rem 1rem;min-width:7rem}
+.numbers b{display:block;font-size:1.5rem}
+table{border-collapse:collapse;width:100%;font-size:.92rem}.wide{overflow-x:auto}
+td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid #e3e9ee;vertical-align:top;overflow-wrap:break-word}
+td:last-child{overflow-wrap:anywhere}
+th{color:#4d5b66;font-weight:600}td.id{font-family:ui-monospace,monospace;font-size:.8rem;min-width:9rem}
+tr.zero td{background:#fdeeee}ol.time{list-style:none;margin:0;padding:0 0 0 1rem;border-left:3px solid #d5dde3}
+ol.time li{position:relative;padding:.25rem 0 .25rem .8rem;overflow-wrap:anywhere}
+ol.time li:before{content:"";position:absolute;left:-1.42rem;top:.7rem;width:.7rem;height:.7rem;
+border-radius:50%;background:#9fb2c0}
+ol.time li.ruled:before{background:#d9822b}ol.time li.labelled:before{background:#4a6fd4}
+ol.time li.repaired:before{background:#1b6e3c}ol.time li.found:before{background:#b3261e}
+ol.time time{color:#4d5b66;font-size:.85rem;margin-right:.5rem}figure{margin:0}svg{max-width:100%;height:auto}
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def to_html(incident: Incident, subgraph: Subgraph | None = None) -> str:
+    """The page; ``subgraph`` is what the picture shows (``guard.graph.subgraph(incident.patient_zero)``)."""
+    e = _escaped
+    alarm = " · a false alarm" if incident.false_alarm else ""
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width'>"
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>Incident {e(incident.id)}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>Incident {e(incident.id)} <span class='badge {incident.state}'>{incident.state}</span></h1>",
+        f"<p>{e(incident.title)}</p>",
+        f"<p class='meta'>Began {moment(incident.opened)} · found {moment(incident.found)} · last change "
+        f"{moment(incident.updated)} (UTC){alarm}</p>",
+        _numbers(incident),
+        f"<h2>Where it came from and whom it reached</h2><figure>{_picture(incident, subgraph)}</figure>",
+    ]
+    if incident.reproduction:
+        parts.append(f"<h2>Reproduction number</h2><figure>{reproduction_svg(incident)}</figure>")
+    parts.append("<h2>What happened</h2>" + _timeline(incident))
+    rows = [
+        (one.id, one.role, one.agent, moment(one.time), one.standing, one.rule, one.text or _image(one.image))
+        for one in (*incident.items, *incident.reached)
+    ]
+    marked = {0: "zero"} if incident.items and incident.items[0].id == incident.patient_zero else {}
+    parts.append(_table("Items", ("item", "part", "by", "written", "stands", "found by", "says"), rows, marked))
+    parts.append(
+        _table(
+            "Agents",
+            ("agent", "met it", "hops from patient zero", "still to screen"),
+            [(a.agent, moment(a.time), str(a.hops), "yes" if a.to_screen else "no") for a in incident.agents],
+        )
+    )
+    parts.append(
+        _table(
+            "Decisions that rested on it",
+            ("decision", "by", "taken", "went", "what"),
+            [(d.id, d.agent, moment(d.time), outcome(d.success), d.what) for d in incident.decisions],
+        )
+    )
+    parts.append(
+        _table(
+            "Repairs",
+            ("receipt", "repair", "done", "items", "undone", "reason"),
+            [
+                (r.receipt, r.repair, moment(r.time), str(r.items), "yes" if r.undone else "no", r.reason)
+                for r in incident.repairs
+            ],
+        )
+    )
+    return "\n".join(part for part in parts if part) + "\n</body></html>\n"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(showable(text), quote=True)
+
+
+def _image(digest: str | None) -> str:
+    return f"picture {digest[:16]}…" if digest else ""
+
+
+def _numbers(incident: Incident) -> str:
+    wrong = sum(one.success is False for one in incident.decisions)
+    peak = max((w.r_effective for w in incident.reproduction if w.r_effective is not None), default=None)
+    cells = [
+        (str(len(incident.items)), "items carry it"),
+        (str(sum(one.shown for one in incident.items)), "of them in recall"),
+        (str(len(incident.reached)), "made from them"),
+        (str(len(incident.agents)), "agents met it"),
+        (f"{wrong} of {len(incident.decisions)}", "decisions went wrong"),
+        ("-" if peak is None else f"{peak:.2f}", "highest reproduction number"),
+    ]
+    return "<div class='numbers'>" + "".join(f"<div><b>{n}</b>{what}</div>" for n, what in cells) + "</div>"
+
+
+def _picture(incident: Incident, subgraph: Subgraph | None) -> str:
+    if subgraph is None:
+        return "<p class='meta'>No picture was asked for.</p>"
+    try:
+        svg = to_svg(subgraph, f"Incident {incident.id}")
+    except MissingExtra as error:
+        return f"<p class='meta'>The picture is left out: {_escaped(str(error))}</p>"
+    return svg[svg.index("<svg") :]
+
+
+def reproduction_svg(incident: Incident) -> str:
+    """How many agents each reached agent went on to reach, as bars over time."""
+    width, height, left, base = 720, 160, 44, 130
+    windows = incident.reproduction
+    top = max(1.0, *(w.r_effective or 0.0 for w in windows))
+    step = (width - left - 10) / len(windows)
+    parts = [f"<svg viewBox='0 0 {width} {height}' role='img' aria-label='reproduction number over time'>"]
+    for level in dict.fromkeys((1.0, top)):
+        y = base - 100 * level / top
+        parts.append(f"<line x1='{left}' x2='{width - 10}' y1='{y:.1f}' y2='{y:.1f}' stroke='#d5dde3'/>")
+        parts.append(f"<text x='{left - 6}' y='{y + 4:.1f}' text-anchor='end' font-size='11'>{level:.1f}</text>")
+    for place, window in enumerate(windows):
+        tall = 100 * (window.r_effective or 0.0) / top
+        x = left + place * step
+        parts.append(
+            f"<rect x='{x + 3:.1f}' y='{base - tall:.1f}' width='{step - 6:.1f}' height='{tall:.1f}' fill='#c8464a'/>"
+            f"<text x='{x + step / 2:.1f}' y='{base + 16}' text-anchor='middle' font-size='11'>{window.cases}</text>"
+        )
+    parts.append(f"<line x1='{left}' x2='{width - 10}' y1='{base}' y2='{base}' stroke='#4d5b66'/>")
+    caption = "agents newly reached in each stretch of time; the bar: how many each of them went on to reach"
+    parts.append(f"<text x='{left}' y='{height - 2}' font-size='11' fill='#4d5b66'>{caption}</text></svg>")
+    return "".join(parts)
+
+
+def _timeline(incident: Incident) -> str:
+    rows = []
+    found = {one.id for one in incident.items if one.rule}
+    first = True
+    for one in incident.timeline:
+        kind = one.kind
+        if first and one.subject in found and not one.says.startswith(("allow", "warn")):
+            kind, first = "found", False
+        rows.append(
+            f"<li class='{kind}'><time>{moment(one.time)}</time><b>{_escaped(one.kind)}</b> "
+            f"{_escaped(one.subject)}: {_escaped(one.says)}</li>"
+        )
+    return f"<ol class='time'>{''.join(rows)}</ol>"
+
+
+def _table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], marked: Mapping[int, str] | None = None
+) -> str:
+    if not rows:
+        return ""
+    head = "".join(f"<th>{column}</th>" for column in columns)
+    body = []
+    for place, row in enumerate(rows):
+        first, *rest = (_escaped(cell) or "-" for cell in row)
+        cells = f"<td class='id'>{first}</td>" + "".join(f"<td>{cell}</td>" for cell in rest)
+        body.append(f"<tr class='{(marked or {}).get(place, '')}'>{cells}</tr>")
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    return f"<h2>{title}</h2><div class='wide'>{table}</div>"
