@@ -145,6 +145,7 @@ class Guard:
         rules = Policy.read(policy)
         ledger = Ledger.open(store or rules.store or None, namespace or rules.namespace)
         try:
+            ledger.prove_as(rules.record)
             return cls(ledger, rules, gates=gates, file=file)
         except BaseException:
             ledger.close()

@@ -205,6 +205,21 @@ class RepairLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """How the record proves itself."""
+
+    __pydantic_config__ = CLOSED
+    key: Annotated[str, Field(description="File of the key that signs what is appended; empty: nothing is signed.")] = (
+        ""
+    )
+    witness: Annotated[
+        str,
+        Field(description="Who is sent checkpoints: stdout, file:PATH, an http(s) URL, a store URL; empty: nobody."),
+    ] = ""
+    witness_every: Annotated[int, Field(gt=0, description="Events between two checkpoints.")] = 1_000
+
+
+@dataclass(frozen=True, slots=True)
 class Influence:
     """How the guard links a memory to what its writer had read, when the caller names no parents."""
 
@@ -241,6 +256,7 @@ class Policy:
     limits: Limits = Limits()
     repair: RepairLimits = RepairLimits()
     influence: Influence = Influence()
+    record: Record = Record()
     gates: Annotated[Mapping[str, Mapping[str, Any]], Field(description="One table per gate: its own settings.")] = (
         field(default_factory=dict)
     )

@@ -39,6 +39,7 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
     "held": (lambda c: (), lambda c: f"lazaretto release {c.held} or lazaretto label {c.held} harmful", 0),
     "ledger verify": (lambda c: (), lambda c: f"good {c.events} events, every link holds", 0),
     "ledger head": (lambda c: (), lambda c: f"crew {c.events} ", 0),
+    "ledger checkpoint": (lambda c: ("--to", "file:kept.jsonl"), lambda c: f"crew {c.events} ", 0),
     "ledger export": (lambda c: ("out.jsonl",), lambda c: f"{c.events} events in out.jsonl", 0),
     "ledger import": (lambda c: (c.export,), lambda c: "2 events in namespace other", 0),
     "ledger stats": (lambda c: (), lambda c: c.url, 0),
@@ -61,6 +62,8 @@ ELSEWHERE = {
     "foresight calibrate": "test_folder_calibration.py",
     "serve": "test_shared_context.py",
     "keys revoke": "test_access.py",
+    "ledger key": "test_proofs.py",
+    "ledger rotate-key": "test_proofs.py",
 }
 """Commands that need a model or do not end, and where they are tried."""
 
@@ -83,6 +86,9 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "held": (("--policy", "absent.toml"), 2, "absent.toml: (file)"),
     "ledger verify": (("--head", "absent.json"), 2, "--head: absent.json cannot be read"),
     "ledger head": (("--namespace", "x" * 600), 2, "namespace: 600 is past the limit"),
+    "ledger checkpoint": (("--to", "pigeon"), 2, "witness: 'pigeon' is unknown"),
+    "ledger key": (("absent/key",), 2, "key: absent/key cannot be written"),
+    "ledger rotate-key": (("absent",), 2, "key: absent cannot be read"),
     "ledger export": (("absent/out.jsonl",), 3, "absent/out.jsonl: cannot be written"),
     "ledger import": (("absent.jsonl",), 2, "absent.jsonl"),
     "ledger stats": (("--store", "sqlite:///absent.db"), 3, "no ledger at sqlite:///absent.db"),
@@ -106,7 +112,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
 """A mistake for each command, its exit code and words of the message, the field among them."""
 
 
-NO_POLICY = {"init", "screen", "foresight calibrate", "keys add", "keys list", "keys revoke"}
+NO_POLICY = {"init", "screen", "foresight calibrate", "keys add", "keys list", "keys revoke", "ledger key"}
 """Commands that follow no policy."""
 
 

@@ -51,6 +51,8 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
     "held": (lambda c: (), lambda c, got: [one["id"] for one in got] == [c.held], 0),
     "ledger verify": (lambda c: (), lambda c, got: got["checked"] == c.events, 0),
     "ledger head": (lambda c: (), lambda c, got: (got["namespace"], got["seq"]) == ("crew", c.events), 0),
+    "ledger checkpoint": (lambda c: (), lambda c, got: (got["namespace"], got["seq"]) == ("crew", c.events), 0),
+    "ledger rotate-key": (lambda c: ("absent",), lambda c, got: "key: absent cannot be read" in got, 2),
     "ledger export": (lambda c: (c.folder / "out.jsonl",), lambda c, got: got["events"] == c.events, 0),
     "ledger import": (lambda c: (c.export,), lambda c, got: got["namespace"] == "other", 0),
     "ledger stats": (lambda c: (), lambda c, got: got["store"] == c.url and got["items"] == 4, 0),

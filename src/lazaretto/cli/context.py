@@ -70,7 +70,8 @@ class CommandContext:
 
     def open_ledger(self, *, create: bool = True, read_only: bool = False) -> Ledger:
         """The tenant's ledger."""
-        return Ledger.open(self.store, self.namespace, create=create, read_only=read_only)
+        ledger = Ledger.open(self.store, self.namespace, create=create, read_only=read_only)
+        return ledger.prove_as(self.policy.record)
 
     def open_store(self) -> Store:
         """The whole store as it is: neither created nor upgraded."""
@@ -83,6 +84,7 @@ class CommandContext:
 
         ledger = Ledger.open(self.store, namespace or self.namespace)
         try:
+            ledger.prove_as(self.policy.record)
             return SyncGuard(Guard(ledger, policy or self.policy, file=self.policy_file or "policy"))
         except BaseException:
             ledger.close()

@@ -11,10 +11,11 @@ import orjson
 import typer
 from rich.table import Table
 
-from lazaretto.cli.common import EXIT_FLAGGED, console, print_table
+from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, console, emit, plain_errors, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
-from lazaretto.ledger import Ledger
+from lazaretto.ledger import Checkpoint, Ledger, PublicKey, SigningKey
+from lazaretto.ledger.checkpoints import read_checkpoints, witness_at, witnessed
 from lazaretto.types import Head
 
 commands = typer.Typer(no_args_is_help=True, help="The record of what happened: verify, export, import, erase.")
@@ -40,11 +41,18 @@ def _read_head(path: Path) -> Head:
 def verify(
     context: CommandContext,
     head: Annotated[Path | None, typer.Option(help="A head kept earlier by 'ledger head --out'.")] = None,
+    witness: Annotated[
+        str | None, typer.Option(help="Where checkpoints were sent: file:PATH or the URL of a second store.")
+    ] = None,
+    public_key: Annotated[
+        list[str] | None, typer.Option(help="Key that must have signed it all (64 characters); repeat it.")
+    ] = None,
 ) -> None:
     """Check every event, and all that is derived from them. Exit code 1 when anything was altered, removed or cut."""
     kept = None if head is None else _read_head(head)
+    keys = [PublicKey.from_hex(one) for one in public_key or ()]
     with context.open_ledger(read_only=True) as ledger:
-        found = ledger.verify(kept)
+        found = ledger.verify(kept, checkpoints=_kept_by(witness, context.namespace), keys=keys)
 
     def show() -> None:
         if found.ok:
@@ -57,6 +65,61 @@ def verify(
     context.emit(found, show)
     if not found.ok:
         raise typer.Exit(EXIT_FLAGGED)
+
+
+def _kept_by(witness: str | None, namespace: str) -> list[Checkpoint]:
+    """What a witness keeps of a namespace."""
+    if witness is None:
+        return []
+    kind, _, rest = witness.partition(":")
+    if kind == "file" and rest:
+        return [one for one in read_checkpoints(Path(rest)) if one.namespace == namespace]
+    with Ledger.open(witness, "witness", create=False, read_only=True) as ledger:
+        return witnessed(ledger, namespace)
+
+
+@commands.command()
+@with_context()
+def checkpoint(
+    context: CommandContext,
+    to: Annotated[
+        str | None, typer.Option(help="Send it there: stdout, file:PATH, an http(s) URL, or the URL of a second store.")
+    ] = None,
+) -> None:
+    """The state of the chain for others to keep: signed where the policy names a key (record.key)."""
+    send = None if to is None else witness_at(to)
+    with context.open_ledger() as ledger:
+        made = ledger.checkpoint()
+    if send is not None:
+        send(made)
+    signed = f"signed with {made.key}" if made.key else "not signed"
+    context.emit(made, lambda: console.print(f"{made.namespace} {made.seq} {made.root} {signed}", highlight=False))
+
+
+@commands.command()
+@plain_errors
+def key(
+    path: Annotated[Path, typer.Argument(help="File for the new key; it must not exist.")],
+    json: JsonFlag = False,
+) -> None:
+    """Make a key that signs the record, and print its public half. Name the file in the policy: record.key."""
+    made = SigningKey.create(path)
+    data = {"key": str(path), "id": made.public.id, "public": made.public.raw.hex()}
+    emit(data, json, lambda: console.print(data["public"], highlight=False, soft_wrap=True))
+
+
+@commands.command(name="rotate-key")
+@with_context()
+def rotate_key(
+    context: CommandContext,
+    path: Annotated[Path, typer.Argument(help="File of the new key, made by 'ledger key'.")],
+) -> None:
+    """Let the key of the policy (record.key) hand over to another; then name the new one in the policy."""
+    new = SigningKey.load(path)
+    with context.open_ledger(create=False) as ledger:
+        ledger.hand_over(new)
+    data = {"key": str(path), "id": new.public.id, "public": new.public.raw.hex()}
+    context.emit(data, lambda: console.print(f"from now on sign with {path}: {data['public']}", soft_wrap=True))
 
 
 @commands.command()

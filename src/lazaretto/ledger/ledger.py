@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -11,8 +14,9 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, StaleState, UnknownItem
-from lazaretto.ledger import blobs, erasure, fingerprints, queries, search, transfer, vectors, verify
+from lazaretto.ledger import blobs, erasure, fingerprints, merkle, queries, search, transfer, vectors, verify
 from lazaretto.ledger.appending import append_batch, lock_head
+from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, Witness, witness_at
 from lazaretto.ledger.database_errors import translate
 from lazaretto.ledger.drafts import check_drafts, seen_draft
 from lazaretto.ledger.edges import EdgeColumns
@@ -20,13 +24,16 @@ from lazaretto.ledger.encoding import GENESIS, Linker, check_time
 from lazaretto.ledger.fingerprints import Fingerprint
 from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import ItemState
-from lazaretto.ledger.schema import events, heads
+from lazaretto.ledger.schema import events, heads, signatures
+from lazaretto.ledger.signing import PublicKey, SigningKey, handover, head_statement
 from lazaretto.ledger.store import CommitUnsure, Store
 from lazaretto.ledger.vectors import ClaimRow, Floats, Neighbour, VectorIndex
 from lazaretto.ledger.verify import Verification
 from lazaretto.names import check_name
+from lazaretto.policy import Record
 from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observation
 
+log = logging.getLogger("lazaretto")
 T = TypeVar("T")
 _UNSURE_KEPT = 64
 _REPAIRS = (EventKind.REPAIRED.value, EventKind.UNDONE.value)
@@ -37,8 +44,11 @@ _HEAD = sa.select(heads.c.seq, heads.c.hash).where(heads.c.namespace == sa.bindp
 class Ledger:
     """What happened in one namespace, and the only way to it."""
 
-    def __init__(self, store: Store, namespace: str = "default") -> None:
+    def __init__(self, store: Store, namespace: str = "default", key: SigningKey | None = None) -> None:
         self._store = store
+        self._key = key
+        self._witness: tuple[Witness, int] | None = None
+        self._witnessed = 0
         self.namespace = check_name(namespace, "namespace")
         self._linker = Linker(namespace)
         self._head: tuple[tuple[int, int], Head] | None = None
@@ -47,15 +57,24 @@ class Ledger:
 
     @classmethod
     def open(
-        cls, url: str | None = None, namespace: str = "default", *, create: bool = True, read_only: bool = False
+        cls,
+        url: str | None = None,
+        namespace: str = "default",
+        *,
+        create: bool = True,
+        read_only: bool = False,
+        key: SigningKey | None = None,
     ) -> Ledger:
-        """Open a ledger; without ``url`` the one ``LAZARETTO_STORE`` names, or a file in the user's data folder."""
+        """Open a ledger; without ``url`` the one ``LAZARETTO_STORE`` names, or a file in the user's data folder.
+
+        With ``key`` everything that is appended is signed.
+        """
         check_name(namespace, "namespace")
-        return cls(Store.open(url, create=create, read_only=read_only), namespace)
+        return cls(Store.open(url, create=create, read_only=read_only), namespace, key)
 
     def within(self, namespace: str) -> Ledger:
         """The ledger of another tenant of the same store."""
-        return Ledger(self._store, namespace)
+        return Ledger(self._store, namespace, self._key)
 
     @property
     def url(self) -> str:
@@ -127,6 +146,8 @@ class Ledger:
                 tried, cause = unsure.result, unsure.cause
                 continue
             self._unsure = [one for one in self._unsure if one[0] != key]
+            if recorded:
+                self._tell_witness(recorded[-1].seq)
             return recorded
         # whoever tries the same again gets it recorded once, whichever way it went
         self._unsure = [*self._unsure[-_UNSURE_KEPT:], (key, tried or [])]
@@ -143,7 +164,16 @@ class Ledger:
             found = connection.execute(query).scalar()
             if found is not None and bytes(found).hex() == last.hash:
                 return tried
-        return work(connection)
+        recorded = work(connection)
+        if self._key is not None and recorded:
+            self._sign(connection, self._key, recorded[-1])
+        return recorded
+
+    def _sign(self, connection: sa.Connection, key: SigningKey, last: Event) -> None:
+        """Sign the end of what was just appended, in the same transaction."""
+        signature = key.sign(head_statement(self.namespace, last.seq, bytes.fromhex(last.hash)))
+        row = {"tenant": self._tenant(connection), "seq": last.seq, "key": key.public.id, "signature": signature}
+        connection.execute(signatures.insert().values(**row))
 
     def observe(
         self,
@@ -156,6 +186,64 @@ class Ledger:
         if observation.namespace != self.namespace:
             raise InputError("namespace", f"{observation.namespace!r} is not this ledger's {self.namespace!r}")
         return self.append([seen_draft(observation), *extra], states=states)
+
+    # proving
+
+    def checkpoint(self) -> Checkpoint:
+        """The state of the chain for others to keep; signed where the ledger has a key."""
+
+        def work(connection: sa.Connection) -> Checkpoint:
+            head = lock_head(connection, self.namespace)
+            assert head is not None
+            tenant, seq, last = head
+            merkle.extend(connection, tenant, seq)
+            root = merkle.root(merkle.stored_node(connection, tenant), 0, seq)
+            return Checkpoint(self.namespace, seq, last.hex(), root.hex(), time.time())
+
+        made = self._repeatable(work)
+        if self._key is None:
+            return made
+        signature = self._key.sign(made.statement()).hex()
+        return replace(made, key=self._key.public.id, signature=signature)
+
+    def prove(self, old: Checkpoint, new: Checkpoint) -> ConsistencyProof:
+        """What shows whoever keeps both that the later chain only added to the earlier one: a few dozen hashes."""
+        with self._store.reading(snapshot=True) as connection:
+            tenant = self._tenant(connection)
+            if tenant is None or not 0 <= old.seq <= new.seq <= self.head().seq:
+                raise InputError(
+                    "checkpoint", f"{old.seq} to {new.seq} is no stretch of this chain", "Give older, newer"
+                )
+            path = merkle.prove(merkle.stored_node(connection, tenant), old.seq, new.seq)
+        return ConsistencyProof(old.seq, new.seq, tuple(one.hex() for one in path))
+
+    def prove_as(self, rules: Record) -> Ledger:
+        """Sign and send checkpoints as the policy says; returns the ledger itself."""
+        if rules.key and not self._store.read_only:
+            self._key = SigningKey.load(Path(rules.key))
+        if rules.witness and not self._store.read_only:
+            self.send_checkpoints(witness_at(rules.witness), rules.witness_every)
+        return self
+
+    def send_checkpoints(self, witness: Witness, every: int) -> None:
+        """Let a witness have a checkpoint whenever so many events were added."""
+        self._witness, self._witnessed = (witness, every), self.head().seq
+
+    def hand_over(self, new: SigningKey) -> None:
+        """Sign with another key from now on; the old one vouches for it with its last signature."""
+        if self._key is None:
+            raise InputError("key", "this ledger is not signed", "Open it with the key that is to be replaced")
+        self.append([handover(self._key.public, new.public)])
+        self._key = new
+
+    def _tell_witness(self, seq: int) -> None:
+        if self._witness is None or seq - self._witnessed < self._witness[1]:
+            return
+        self._witnessed = seq  # one that is away is tried again after as many events, and never stops a write
+        try:
+            self._witness[0](self.checkpoint())
+        except Exception:
+            log.exception("the witness of namespace %r could not be told", self.namespace)
 
     # reading
 
@@ -245,10 +333,16 @@ class Ledger:
         self._head = None if version is None else (version, head)
         return head
 
-    def verify(self, head: Head | None = None) -> Verification:
-        """Check the whole chain and all that is derived from it, and that it still contains ``head``."""
+    def verify(
+        self, head: Head | None = None, *, checkpoints: Sequence[Checkpoint] = (), keys: Sequence[PublicKey] = ()
+    ) -> Verification:
+        """Check the whole chain and all that is derived from it, and that it still contains what was kept of it.
+
+        With ``keys`` every part of it, and its end, must be signed by one of them or by whom they handed over to, and
+        so must the checkpoints.
+        """
         with self._store.reading(snapshot=True) as connection:
-            return verify.verify(connection, self.namespace, head)
+            return verify.verify(connection, self.namespace, head, tuple(checkpoints), tuple(keys))
 
     def stats(self) -> dict[str, Any]:
         """How much this namespace holds."""

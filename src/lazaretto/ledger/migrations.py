@@ -108,12 +108,25 @@ def _claims(connection: sa.Connection) -> None:
     )
 
 
+def _proofs(connection: sa.Connection) -> None:
+    _run_all(
+        connection,
+        (
+            "CREATE TABLE lz_signatures (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, key {text} NOT NULL,"
+            " signature {blob} NOT NULL, PRIMARY KEY (tenant, seq)) {clustered}",
+            "CREATE TABLE lz_tree (tenant INTEGER NOT NULL, level INTEGER NOT NULL, place BIGINT NOT NULL,"
+            " hash {blob} NOT NULL, PRIMARY KEY (tenant, level, place)) {clustered}",
+        ),
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "the chain, items, edges and blobs", _chain),
     Migration(2, "fingerprints of known items", _known),
     Migration(3, "full-text search over memories", search.build),
     Migration(4, "fingerprints rest on events", _known_as_events),
     Migration(5, "claims of memories and their vectors", _claims),
+    Migration(6, "signatures and the tree over the events", _proofs),
 )
 
 

@@ -94,3 +94,19 @@ claims = sa.Table(
     sa.Column("cell", sa.SmallInteger, nullable=False),
     sa.Column("vector", sa.LargeBinary, nullable=False),
 )
+signatures = sa.Table(
+    "lz_signatures",
+    metadata,
+    sa.Column("tenant", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("signature", sa.LargeBinary, nullable=False),
+)
+tree = sa.Table(
+    "lz_tree",
+    metadata,
+    sa.Column("tenant", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("level", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("place", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("hash", sa.LargeBinary, nullable=False),
+)

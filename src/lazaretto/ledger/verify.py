@@ -18,12 +18,15 @@ import sqlalchemy as sa
 from lazaretto.errors import InputError, StoreDamaged
 from lazaretto.ledger import fingerprints, search
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
+from lazaretto.ledger.checkpoints import Checkpoint
 from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.edges import edges_of
 from lazaretto.ledger.encoding import GENESIS, Linker
 from lazaretto.ledger.item_state import changes_of
+from lazaretto.ledger.merkle import Builder
 from lazaretto.ledger.schema import blob_refs, blobs, events, heads, items
 from lazaretto.ledger.schema_check import fault_in_schema
+from lazaretto.ledger.signing import PublicKey, Trust, head_statement
 from lazaretto.types import Channel, Event, EventKind, Head
 
 _FETCH = 500
@@ -169,11 +172,18 @@ class _ExpectedTables:
         )
 
 
-def verify(connection: sa.Connection, namespace: str, head: Head | None) -> Verification:
+def verify(
+    connection: sa.Connection,
+    namespace: str,
+    head: Head | None,
+    checkpoints: tuple[Checkpoint, ...] = (),
+    keys: tuple[PublicKey, ...] = (),
+) -> Verification:
     """Check everything a tenant has; a fault is an answer, not an exception."""
-    if head is not None and head.namespace != namespace:
-        raise InputError("head", f"is of namespace {head.namespace!r}, not {namespace!r}")
-    verifier = _Verifier(connection, namespace, head)
+    for kept in (*([head] if head else ()), *checkpoints):
+        if kept.namespace != namespace:
+            raise InputError("head", f"is of namespace {kept.namespace!r}, not {namespace!r}")
+    verifier = _Verifier(connection, namespace, head, checkpoints, keys)
     try:
         verifier.run()
     except _Fault as fault:
@@ -189,8 +199,16 @@ def verify(connection: sa.Connection, namespace: str, head: Head | None) -> Veri
 class _Verifier:
     """One verification on its way."""
 
-    def __init__(self, connection: sa.Connection, namespace: str, head: Head | None) -> None:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        namespace: str,
+        head: Head | None,
+        checkpoints: tuple[Checkpoint, ...],
+        keys: tuple[PublicKey, ...],
+    ) -> None:
         self._connection, self._namespace, self._wanted = connection, namespace, head
+        self._checkpoints, self._keys = checkpoints, keys
         self.checked = 0
         self._last = GENESIS
 
@@ -202,8 +220,11 @@ class _Verifier:
             sa.select(heads.c.tenant, heads.c.seq, heads.c.hash).where(heads.c.namespace == self._namespace)
         ).first()
         if row is None:
-            if self._wanted is not None and self._wanted.seq > 0:
-                raise _Fault(1, f"the chain is gone; the kept head stands at event {self._wanted.seq}")
+            last = self._kept_seq()
+            if last > 0:
+                raise _Fault(1, f"the chain is gone; the kept head stands at event {last}")
+            if self._keys:
+                raise _Fault(1, "the chain is gone, and with it its signatures")
             self._check_orphans()
             self._check_file()
             return
@@ -212,8 +233,9 @@ class _Verifier:
         try:
             self._check_chain(tenant, tables)
             self._check_head(seq, bytes(last), "its own head")
-            if self._wanted is not None and self._wanted.seq > self.checked:
-                raise _Fault(self.checked + 1, f"the tail is cut: the kept head stands at event {self._wanted.seq}")
+            kept = self._kept_seq()
+            if kept > self.checked:
+                raise _Fault(self.checked + 1, f"the tail is cut: the kept head stands at event {kept}")
             tables.check_tombstones()
             self._check_items(tenant, tables)
             self._check_search(tenant, tables)
@@ -223,6 +245,10 @@ class _Verifier:
             tables.close()
         self._check_file()
 
+    def _kept_seq(self) -> int:
+        """How far the chain reached at least, by what was kept of it."""
+        return max([self._wanted.seq if self._wanted else 0, *(one.seq for one in self._checkpoints)])
+
     def _check_orphans(self) -> None:
         """Events whose head row was removed belong to nobody, so an empty namespace may be one that lost its own."""
         kept = sa.select(heads.c.tenant)
@@ -231,6 +257,7 @@ class _Verifier:
 
     def _check_chain(self, tenant: int, tables: _ExpectedTables) -> None:
         linker = Linker(self._namespace)
+        proofs = _Proofs(self._connection, tenant, self._namespace, self._checkpoints, self._keys)
         stored_edges = _EdgeReader(_stored_edges(self._connection, tenant))
         for stored in _stored_events(self._connection, tenant):
             seq = self.checked + 1
@@ -251,7 +278,9 @@ class _Verifier:
             ]
             if stored_edges.up_to(seq) != expected:
                 raise _Fault(seq, "the edges table does not agree with this event")
+            proofs.follow(event, stored.hash)
             self.checked, self._last = seq, stored.hash
+        proofs.finish(self.checked)
         left = stored_edges.next_seq()
         if left is not None:
             raise _Fault(self.checked + 1, f"the edges table holds an edge of event {left}, which is not there")
@@ -348,6 +377,61 @@ class _Verifier:
         answer = self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
         if answer != "ok":
             raise _Fault(None, f"the file is damaged: {answer}")
+
+
+class _Proofs:
+    """Signatures, tree and kept checkpoints, followed event by event."""
+
+    def __init__(
+        self,
+        connection: sa.Connection,
+        tenant: int,
+        namespace: str,
+        checkpoints: tuple[Checkpoint, ...],
+        keys: tuple[PublicKey, ...],
+    ) -> None:
+        self._namespace, self._checkpoints, self._keys = namespace, checkpoints, keys
+        self._due = sorted(checkpoints, key=lambda one: -one.seq)
+        self._trust = Trust(keys)
+        self._signatures = _stream(
+            connection, "SELECT seq, key, signature FROM lz_signatures WHERE tenant = {tenant} ORDER BY seq", tenant
+        )
+        self._next = next(self._signatures, None)
+        self._signed = 0
+        nodes = _stream(connection, "SELECT level, place, hash FROM lz_tree WHERE tenant = {tenant}", tenant)
+        self._nodes = {(level, place): bytes(digest) for level, place, digest in nodes}
+        self._whole = 2 * (max((place for level, place in self._nodes if level == 1), default=-1) + 1)
+        self._tree = Builder()
+
+    def follow(self, event: Event, digest: bytes) -> None:
+        for level, place, node in self._tree.add(digest):
+            if event.seq <= self._whole and self._nodes.pop((level, place), None) != node:
+                raise _Fault(event.seq, "the tree over the events does not agree with them")
+        while self._due and self._due[-1].seq <= event.seq:
+            kept = self._due.pop()
+            if kept.seq and (kept.hash != event.hash or kept.root != self._tree.root().hex()):
+                raise _Fault(event.seq, "the chain was rewritten: a kept checkpoint has another hash here")
+        if event.kind is EventKind.NOTED:
+            self._trust.follow(event.subject, event.body)
+        if self._next is None or self._next[0] != event.seq:
+            return
+        _, key, signature = self._next
+        self._next, self._signed = next(self._signatures, None), event.seq
+        if self._keys:
+            fault = self._trust.fault_in(key, head_statement(self._namespace, event.seq, digest), signature)
+            if fault:
+                raise _Fault(event.seq, fault)
+
+    def finish(self, last: int) -> None:
+        if self._next is not None:
+            raise _Fault(last + 1, f"a signature stands at event {self._next[0]}, which is not there")
+        if self._nodes:
+            raise _Fault(None, "the tree over the events holds nodes that no events have")
+        if self._keys and self._signed != last:
+            raise _Fault(self._signed + 1, "from here on nothing is signed: somebody without the key wrote it")
+        for kept in self._checkpoints if self._keys else ():
+            if not kept.signed_by(self._trust.ever):
+                raise _Fault(kept.seq, "a kept checkpoint is not signed by a key that is trusted here")
 
 
 class _EdgeReader:

@@ -1,0 +1,156 @@
+"""A Merkle tree over a chain's events, as in RFC 6962: proofs of consistency in the logarithm of its length.
+
+Nodes are hashes of whole subtrees and never change, so they are kept (``lz_tree``) and a proof reads a few dozen of
+them. They are added when a checkpoint is made, not on the way of every write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+import sqlalchemy as sa
+
+from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.schema import events, tree
+
+Node = Callable[[int, int], bytes]
+"""The hash of the whole subtree at a level (0: leaves) and place."""
+
+
+def leaf(digest: bytes) -> bytes:
+    """The leaf of an event, from its hash."""
+    return hashlib.sha256(b"\0" + digest).digest()
+
+
+def join(left: bytes, right: bytes) -> bytes:
+    """The node above two."""
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+def _split(size: int) -> int:
+    """The largest power of two below ``size``."""
+    return 1 << ((size - 1).bit_length() - 1)
+
+
+def root(node: Node, start: int, end: int) -> bytes:
+    """The hash of the leaves from ``start`` up to ``end``; ``start`` is a multiple of the power of two below."""
+    size = end - start
+    if size == 0:
+        return hashlib.sha256().digest()
+    if size & (size - 1) == 0:
+        level = size.bit_length() - 1
+        return node(level, start >> level)
+    middle = start + _split(size)
+    return join(root(node, start, middle), root(node, middle, end))
+
+
+def prove(node: Node, old: int, new: int) -> list[bytes]:
+    """What shows that the tree of ``new`` leaves begins with that of ``old``."""
+    return [] if old in (0, new) else _prove(node, old, 0, new, True)
+
+
+def _prove(node: Node, old: int, start: int, end: int, whole: bool) -> list[bytes]:
+    size = end - start
+    if old == size:
+        return [] if whole else [root(node, start, end)]
+    middle = _split(size)
+    if old <= middle:
+        return [*_prove(node, old, start, start + middle, whole), root(node, start + middle, end)]
+    return [*_prove(node, old - middle, start + middle, end, False), root(node, start, start + middle)]
+
+
+def consistent(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> bool:
+    """Whether ``proof`` shows that a tree with ``new_root`` only added to one with ``old_root`` (RFC 9162, 2.1.4.2)."""
+    if old > new or old < 0:
+        return False
+    if old == new:
+        return not proof and old_root == new_root
+    if old == 0:
+        return not proof
+    path = [old_root, *proof] if old & (old - 1) == 0 else list(proof)
+    if not path:
+        return False
+    first, last = old - 1, new - 1
+    while first & 1:
+        first, last = first >> 1, last >> 1
+    small = big = path[0]
+    for one in path[1:]:
+        if last == 0:
+            return False
+        if first & 1 or first == last:
+            small, big = join(one, small), join(one, big)
+            while not first & 1 and first:
+                first, last = first >> 1, last >> 1
+        else:
+            big = join(big, one)
+        first, last = first >> 1, last >> 1
+    return last == 0 and small == old_root and big == new_root
+
+
+class Builder:
+    """Whole subtrees as leaves come in: what the store keeps, and what the verifier expects it to have kept."""
+
+    def __init__(self, size: int = 0, edge: Sequence[tuple[int, bytes]] = ()) -> None:
+        """``edge``: level and hash of the whole subtrees that ``size`` leaves are made of, the largest first."""
+        self.size = size
+        self._edge = list(edge)
+
+    def add(self, digest: bytes) -> Iterator[tuple[int, int, bytes]]:
+        """Level, place and hash of every subtree that this event completes, above the leaves."""
+        level, hashed = 0, leaf(digest)
+        self.size += 1
+        while self._edge and self._edge[-1][0] == level:
+            hashed = join(self._edge.pop()[1], hashed)
+            level += 1
+            yield level, (self.size >> level) - 1, hashed
+        self._edge.append((level, hashed))
+
+    def root(self) -> bytes:
+        """The root over all leaves so far."""
+        if not self._edge:
+            return hashlib.sha256().digest()
+        hashed = self._edge[-1][1]
+        for _, left in reversed(self._edge[:-1]):
+            hashed = join(left, hashed)
+        return hashed
+
+
+def stored_node(connection: sa.Connection, tenant: int) -> Node:
+    """Nodes from the store."""
+
+    def node(level: int, place: int) -> bytes:
+        if level == 0:
+            query = sa.select(events.c.hash).where(events.c.tenant == tenant, events.c.seq == place + 1)
+            return leaf(bytes(connection.execute(query).scalar_one()))
+        query = sa.select(tree.c.hash).where(tree.c.tenant == tenant, tree.c.level == level, tree.c.place == place)
+        return bytes(connection.execute(query).scalar_one())
+
+    return node
+
+
+def extend(connection: sa.Connection, tenant: int, size: int) -> None:
+    """Keep every whole subtree of the first ``size`` events, inside the caller's transaction."""
+    level_one = sa.select(sa.func.max(tree.c.place)).where(tree.c.tenant == tenant, tree.c.level == 1)
+    last = connection.execute(level_one).scalar()
+    have = 0 if last is None else 2 * (int(last) + 1)
+    node = stored_node(connection, tenant)
+    edge, start = [], 0
+    for level in range(have.bit_length() - 1, -1, -1):
+        if have >> level & 1:
+            edge.append((level, node(level, start >> level)))
+            start += 1 << level
+    builder = Builder(have, edge)
+    fresh = connection.execute(
+        sa.select(events.c.hash)
+        .where(events.c.tenant == tenant, events.c.seq > have, events.c.seq <= size)
+        .order_by(events.c.seq)
+    )
+    made = ((tenant, *one) for (digest,) in fresh.all() for one in builder.add(bytes(digest)))
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    for rows in chunks(made):
+        connection.exec_driver_sql(
+            f"INSERT INTO lz_tree (tenant, level, place, hash) VALUES ({', '.join([mark] * 4)})"
+            " ON CONFLICT (tenant, level, place) DO NOTHING",
+            rows,
+        )
