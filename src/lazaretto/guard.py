@@ -549,9 +549,9 @@ class Guard:
         return event
 
     def _readers(self, item: str) -> tuple[str, ...]:
-        """Who wrote an item, and who read it or something made from it."""
+        """Who wrote an item or what it was made from, and who read it or something made from it."""
         reached = self.graph.blast_radius(item, history=True).agents
-        return tuple(dict.fromkeys((self.ledger.item(item).agent, *(one.id for one in reached))))
+        return tuple(dict.fromkeys((*self.graph.lineage(item).writers, *(one.id for one in reached))))
 
     def _tell_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
         """Tell the gates that learn what became of an item. One that fails at it is logged, no more."""

@@ -20,11 +20,13 @@ from lazaretto.gates.foresight.monitor import MemoryMonitor, MonitorSettings
 from lazaretto.learn.calibration import benign_agents, calibrate_flp, calibrate_monitor
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
+from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.experiment import available, experiment_folder, load_experiment
 from lazaretto_lab.studies.foresight.calibration import FlpOptions, MonitorOptions, read_options
 from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence
 from lazaretto_lab.studies.foresight.runner import TrialSettings, infect
 from lazaretto_lab.studies.foresight.through_guard import GuardDefence, guard_for
+from lazaretto_lab.studies.foresight.tracing import TracingSettings, encoded_anew, trace
 from lazaretto_lab.studies.outbreak.settings import read_settings
 from lazaretto_lab.worlds.album_chat.defence import Defence
 from lazaretto_lab.worlds.album_chat.measures import measure_spread
@@ -144,6 +146,7 @@ def in_order(outcome: Outcome) -> list[Any]:
     return [replace(t, changes=tuple(sorted(t.changes, key=lambda c: c.agent))) for t in outcome.rounds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curiosity", [0.25, 4.0])
 def test_the_defence_is_the_same_through_the_guard(watch_parts: Any, tmp_path: Path, curiosity: float) -> None:
     """Removals, purged histories, talk, contacts and every model call: nothing differs but who keeps the books."""
@@ -165,6 +168,7 @@ def test_the_defence_is_the_same_through_the_guard(watch_parts: Any, tmp_path: P
         guard.close()
 
 
+@pytest.mark.slow
 def test_the_published_mode_is_the_same_through_the_guard(watch_parts: Any, tmp_path: Path) -> None:
     direct = FlpDefence(watch_parts[1].thresholds, PEOPLE)
     guarded = through_guard(watch_parts, tmp_path, {"mode": "flp"}, everybody=True)
@@ -173,6 +177,19 @@ def test_the_published_mode_is_the_same_through_the_guard(watch_parts: Any, tmp_
     assert {c.reason for t in one.rounds for c in t.changes} <= {"rollback", "bisect"}
     assert any(change.removed for trace in one.rounds for change in trace.changes)
     guarded.guard.close()
+
+
+@pytest.mark.slow
+def test_contacts_first_finds_the_carriers_with_fewer_rehearsals(watch_parts: Any, tmp_path: Path) -> None:
+    wanted = TracingSettings(agents=40, infected=1, rounds=4)
+    chat, embedder = ScriptedChatModel(speak), HashingEmbedder(lambda data: data.split(b" #")[0].decode(), 512)
+    context = RunContext(tmp_path, lambda share, note: None)
+    found = trace(wanted, [VIRUS], POOL, chat, embedder, watch_parts[0], 3, context)
+    assert found["carriers"] >= 3 and found["missed_contacts"] == found["missed_scan"] == 0
+    assert found["wrong_contacts"] == found["wrong_scan"] == 0
+    assert found["times_fewer"] > 2 and found["rehearsed_contacts"] < found["rehearsed_scan"]
+    one, other = encoded_anew(VIRUS.album_item, 1), encoded_anew(VIRUS.album_item, 2)
+    assert one.key != other.key and encoded_anew(one, 2) == other
 
 
 def test_near_duplicates() -> None:
@@ -202,6 +219,9 @@ def test_every_foresight_experiment_can_be_read() -> None:
             if experiment.runner == "outbreak":
                 settings = read_settings(row.settings)
                 mode, wanted = settings.defence, settings.defence_settings
+            elif experiment.runner == "foresight-tracing":
+                read_options(TracingSettings, row.settings)
+                continue
             else:
                 trial = read_options(TrialSettings, row.settings)
                 mode, wanted = trial.mode, trial.mode_settings

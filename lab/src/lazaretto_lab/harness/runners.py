@@ -15,6 +15,7 @@ RUNNERS: dict[str, str] = {
     "foresight-diagnosis": "lazaretto_lab.studies.foresight.runner:diagnosis",
     "foresight-drift": "lazaretto_lab.studies.foresight.runner:drift",
     "foresight-purification": "lazaretto_lab.studies.foresight.runner:purify",
+    "foresight-tracing": "lazaretto_lab.studies.foresight.tracing:run",
     "memory": "lazaretto_lab.studies.memory.runner:run",
     "memory-texts": "lazaretto_lab.studies.memory.texts:run",
     "outbreak": "lazaretto_lab.studies.outbreak.runner:run",

@@ -15,6 +15,7 @@ from typing import Any
 from lazaretto import Guard
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.chat_agent import ChatAgent
+from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState, Turn
 from lazaretto.learn.calibration import FlpCalibration, MonitorCalibration
@@ -38,15 +39,17 @@ class GuardDefence:
     def __init__(self, guard: Guard, name: str, everybody: bool = False) -> None:
         """``guard`` rehearses already; ``everybody``: not only who shows something is about to speak (mode flp)."""
         self.guard, self.name, self.everybody = guard, f"guard: {name}", everybody
-        self._items: dict[str, list[str]] = {}
+        self.items: dict[str, list[str]] = {}
+        """The ids of what stands in each album, oldest first."""
 
     async def before_round(self, view: View) -> Sequence[Change]:
         """Hand the guard everybody, and do to the agents what it says."""
-        for agent in view.agents:
-            if agent.id not in self._items:
-                self._items[agent.id] = [await self._remember(agent.id, k) for k in agent.album]
+        await self.remember_all(view)
         speaking = {view.agents[q].id for q, _ in view.pairs} if not self.everybody else {a.id for a in view.agents}
-        ready = {agent.id: self._chat_agent(agent, view) for agent in view.agents}
+        ready = {
+            a.id: self.chat_agent(a, dict(zip(self.items[a.id], a.album, strict=True)), view.agent_model)
+            for a in view.agents
+        }
         order = [view.agents[q].id for q, _ in view.pairs] if not self.everybody else list(ready)
         foresight = self.guard.foresight
         assert foresight is not None
@@ -61,30 +64,39 @@ class GuardDefence:
         """Tell the guard what was read, said and kept."""
         for turn in turns:
             if not turn.void and turn.retrieval.album_item is not None:
-                await self._tell(turn, turn.retrieval.album_item, turn.retrieval.slot)
-        for agent in view.agents:
-            self._items[agent.id] = self._items[agent.id][-len(agent.album) :] if len(agent.album) else []
+                await self.tell(turn, turn.retrieval.album_item, turn.retrieval.slot)
+        self.trim(view)
         return ()
+
+    async def remember_all(self, view: View) -> None:
+        """Have the guard know what everybody holds at the start."""
+        for agent in view.agents:
+            if agent.id not in self.items:
+                self.items[agent.id] = [await self._remember(agent.id, k) for k in agent.album]
+
+    def trim(self, view: View) -> None:
+        """Forget the ids of what fell out of the albums."""
+        for agent in view.agents:
+            self.items[agent.id] = self.items[agent.id][-len(agent.album) :] if len(agent.album) else []
 
     def snapshot(self) -> Mapping[str, Any]:
         """Which items stand in which albums; what the guard knows is in its ledger."""
-        return {"items": self._items}
+        return {"items": self.items}
 
     def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
         """Go on with them."""
-        self._items = {agent: list(items) for agent, items in snapshot["items"].items()}
+        self.items = {agent: list(items) for agent, items in snapshot["items"].items()}
 
-    def _chat_agent(self, agent: AgentState, view: View) -> ChatAgent:
-        album = dict(zip(self._items[agent.id], agent.album, strict=True))
+    @staticmethod
+    def chat_agent(agent: AgentState, album: Mapping[str, AlbumItem], model: AgentModel) -> ChatAgent:
+        """The world's agent as the guard takes it."""
         history = [(record.question, record.answer) for record in agent.history]
-        return ChatAgent(
-            agent.id, view.agent_model, album, history, persona=agent.persona, remembers=agent.history.size
-        )
+        return ChatAgent(agent.id, model, album, history, persona=agent.persona, remembers=agent.history.size)
 
     def _after(self, agent: AgentState, turn: BeforeTurn) -> AgentState:
         gone = set(turn.removed)
-        kept = [(item, k) for item, k in zip(self._items[agent.id], agent.album, strict=True) if item not in gone]
-        self._items[agent.id] = [item for item, _ in kept]
+        kept = [(item, k) for item, k in zip(self.items[agent.id], agent.album, strict=True) if item not in gone]
+        self.items[agent.id] = [item for item, _ in kept]
         records = list(reversed(agent.history.records))
         for heard, said in turn.forget:
             records.remove(ChatRecord(heard, said))  # of several alike the newest goes
@@ -94,12 +106,13 @@ class GuardDefence:
             history=replace(agent.history, records=tuple(reversed(records))),
         )
 
-    async def _tell(self, turn: Turn, shown: AlbumItem, slot: int) -> None:
-        item = self._items[turn.questioner][slot]
+    async def tell(self, turn: Turn, kept_item: AlbumItem, slot: int) -> None:
+        """One turn: read, asked, kept by the answerer, answered."""
+        item = self.items[turn.questioner][slot]
         await self.guard.recall(agent=turn.questioner, items=[item])
         await self.guard.exchange(turn.question, sender=turn.questioner, receiver=turn.answerer, parents=[item])
-        kept = await self._remember(turn.answerer, shown, [item])
-        self._items[turn.answerer].append(kept)
+        kept = await self._remember(turn.answerer, kept_item, [item])
+        self.items[turn.answerer].append(kept)
         await self.guard.exchange(turn.answer, sender=turn.answerer, receiver=turn.questioner, parents=[kept])
 
     async def _remember(self, agent: str, album_item: AlbumItem, parents: Sequence[str] = ()) -> str:
