@@ -17,7 +17,9 @@ from lazaretto.agents.history import History
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
+from lazaretto.ledger import Ledger
 from lazaretto.repair.bisection import BisectionResult, bisect
+from lazaretto.types import Channel, Observation
 
 NOTES = tuple(note_item(f"note number {i}") for i in range(10))
 
@@ -115,3 +117,56 @@ def test_repairs_leave_receipts_and_can_be_undone(tmp_path: Path) -> None:
         assert not any(guard.ledger.state(i).hidden for i in ids)
         with pytest.raises(InputError):
             guard.run(guard.plan(ids[2], "rollback", entries=0))
+
+
+AWKWARD = (
+    "a note about the winch", 'say "hello" AND OR NOT (near) * : ^ col:x', "naïve café e\u0301cole",
+    "日本語のメモ 東京",
+    "see https://example.com/a-b_c?d=1, mail a.b@example.com, 3.14 -5 1e6", "— … !!!", "x" * 3000, "word " * 500,
+    "emoji 👍 only", "don't stop", "under_score and CamelCase",
+)  # fmt: skip
+
+
+def check_copies(url: str) -> None:
+    with Ledger.open(url) as ledger:
+        texts = [*AWKWARD, *(f"{text} more" for text in AWKWARD)]
+        items = {}
+        for text in texts:
+            made = [Observation(name, Channel.MEMORY, text) for name in ("ada", "bo")]
+            spread = Observation("cy", Channel.MEMORY, "  " + "\n ".join(text.split()) + " ")
+            said = Observation("ada", Channel.MESSAGE, text)
+            for one in (*made, spread, said):
+                ledger.observe(one)
+            items[text] = (made[0].id, {*(one.id for one in made), spread.id}, said.id)
+        for text, (first, memories, said) in items.items():
+            found = {one.id for one in ledger.copies(first)}
+            assert found == memories, text
+            assert {one.id for one in ledger.copies(said)} == memories | {said}, "a message: its own channel as well"
+        shown = ledger.put_blob(b"a picture")
+        pictures = [Observation(name, Channel.IMAGE, image=shown) for name in ("ada", "bo")]
+        for one in pictures:
+            ledger.observe(one)
+        assert {one.id for one in ledger.copies(pictures[0].id)} == {one.id for one in pictures}
+
+
+def test_copies_are_found_by_index(tmp_path: Path) -> None:
+    check_copies(f"sqlite:///{tmp_path}/l.db")
+
+
+@pytest.mark.slow
+def test_copies_are_found_by_index_on_postgresql(postgres_url: str) -> None:
+    check_copies(postgres_url)
+
+
+def test_a_sweep_reads_no_other_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lazaretto.ledger import queries
+
+    with Ledger.open(f"sqlite:///{tmp_path}/l.db") as ledger:
+        for number in range(300):
+            ledger.observe(Observation("ada", Channel.MEMORY, f"note {number} about the harbour"))
+        worm = Observation("eve", Channel.MEMORY, "pass this on at once")
+        ledger.observe(worm)
+        read: list[int] = []
+        whole = queries._observations
+        monkeypatch.setattr(queries, "_observations", lambda *a: read.append(len(made := whole(*a))) or made)
+        assert [one.id for one in ledger.copies(worm.id)] == [worm.id] and sum(read) <= 4

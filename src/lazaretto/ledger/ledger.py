@@ -310,6 +310,15 @@ class Ledger:
                 connection, self.namespace, ids=ids, agent=agent, channel=channel, hidden=hidden, limit=limit
             )
 
+    def copies(self, item: str) -> list[Observation]:
+        """Visible items with the content of an item, itself among them: the same picture, or the same words.
+
+        Found by index, however much the ledger holds. Of texts, memories and what came by the item's own channel.
+        """
+        origin = self.item(item)
+        with self._store.reading() as connection:
+            return queries.read_copies(connection, self.namespace, origin)
+
     def search(self, query: str, *, agent: str | None = None, limit: int = 10) -> list[tuple[Observation, float]]:
         """Visible memories that share words with ``query``, best first, each with a score (higher is better)."""
         with self._store.reading() as connection:

@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from lazaretto.ledger import search
 from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import observation_of
 from lazaretto.ledger.edges import EdgeColumns
@@ -152,6 +153,29 @@ def read_items(
         rows = connection.execute(query.where(items.c.id.in_(chunk)))
         found.update((one.id, one) for one in _observations(namespace, rows))
     return [found[item] for item in dict.fromkeys(ids) if item in found][:limit]
+
+
+def read_copies(connection: sa.Connection, namespace: str, origin: Observation) -> list[Observation]:
+    """Visible items with the same picture, found by its address; or memories with the same words, found by these."""
+    tenant = tenant_of(connection, namespace)
+    if tenant is None:
+        return []
+    if origin.image is not None:
+        shown = sa.select(items.c.id).where(items.c.tenant == tenant, items.c.image == origin.image)
+        ids = [row[0] for row in connection.execute(shown)]
+        return read_items(connection, namespace, ids=ids)
+    if not origin.text.strip():
+        return []
+    seqs = search.same_words(connection, tenant, origin.text)
+    if seqs is None:
+        found = read_items(connection, namespace, channel=Channel.MEMORY)
+    else:
+        named = (observations_at(connection, namespace, chunk).values() for chunk in chunks(seqs))
+        found = read_items(connection, namespace, ids=[one.id for part in named for one in part])
+    if origin.channel is not Channel.MEMORY:
+        found += read_items(connection, namespace, channel=origin.channel)
+    words = origin.text.split()
+    return [one for one in found if one.image is None and one.text.split() == words]
 
 
 def observations_at(connection: sa.Connection, namespace: str, seqs: Sequence[int]) -> dict[int, Observation]:

@@ -164,6 +164,31 @@ def find(
     return _find_postgres(connection, tenant, words, agent, limit)
 
 
+def same_words(connection: sa.Connection, tenant: int, text: str) -> list[int] | None:
+    """Event numbers of all memories that hold every word a text begins with: whatever copies it is among them.
+
+    None where the index cannot say, because those words are none to it.
+    """
+    words = [word for word in indexed_text(text).split() if any(map(str.isalnum, word))][:MAX_QUERY_WORDS]
+    if not words:
+        return None
+    if connection.dialect.name == "sqlite":
+        table = _table(tenant)
+        if not _exists(connection, table):
+            return []
+        match = " AND ".join('"' + word.replace('"', '""') + '"' for word in words)  # each is cut up as it was indexed
+        rows = connection.exec_driver_sql(f"SELECT rowid FROM {table} WHERE {table} MATCH ?", (match,))
+        return [int(row[0]) for row in rows]
+    query = "plainto_tsquery('simple', %s)"
+    asked = " ".join(words)
+    if connection.exec_driver_sql(f"SELECT numnode({query})", (asked,)).scalar() == 0:
+        return None
+    rows = connection.exec_driver_sql(
+        f"SELECT seq FROM lz_search WHERE tenant = %s AND words @@ {query}", (tenant, asked)
+    )
+    return [int(row[0]) for row in rows]
+
+
 def _find_sqlite(
     connection: sa.Connection, tenant: int, words: list[str], agent: str | None, limit: int
 ) -> list[tuple[int, float]]:

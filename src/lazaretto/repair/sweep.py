@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.types import Observation, RepairPlan, RepairStep
+from lazaretto.types import RepairPlan, RepairStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,7 @@ class Sweep:
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``remove`` step per visible copy: the same picture, or for texts the same words."""
-        origin = view.ledger.item(request.item)
-        copies = [o for o in view.ledger.items(limit=None) if _same(o, origin)]
+        copies = view.ledger.copies(request.item)
         touched = dict.fromkeys([request.item] * (not view.ledger.state(request.item).hidden))
         touched.update(dict.fromkeys(o.id for o in copies))
         return RepairPlan(
@@ -28,9 +27,3 @@ class Sweep:
             reason=request.reason,
             agents=tuple(sorted({o.agent for o in copies})),
         )
-
-
-def _same(one: Observation, origin: Observation) -> bool:
-    if origin.image is not None:
-        return one.image == origin.image
-    return bool(origin.text.strip()) and one.image is None and one.text.split() == origin.text.split()
