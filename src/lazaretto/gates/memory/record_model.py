@@ -128,7 +128,7 @@ def load_model(folder: Path = WEIGHTS) -> RecordModel:
     try:
         from safetensors.numpy import load_file
     except ImportError:
-        raise MissingExtra("the structured-memory detector", "models") from None
+        raise MissingExtra("the structured-memory detector", "gates") from None
     try:
         arrays = load_file(folder / "records.safetensors")
         raw: dict[str, Any] = json.loads((folder / "fusion.json").read_text(encoding="utf-8"))

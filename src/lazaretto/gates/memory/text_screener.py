@@ -154,7 +154,7 @@ def _load(weights: Path) -> tuple[dict[str, NDArray[np.floating[Any]]], Calibrat
     try:
         from safetensors.numpy import load_file
     except ImportError:
-        raise MissingExtra("the text-memory screener", "models") from None
+        raise MissingExtra("the text-memory screener", "gates") from None
     try:
         arrays = load_file(weights / "screener.safetensors")
         calibration = json.loads((weights / "calibration.json").read_text(encoding="utf-8"))

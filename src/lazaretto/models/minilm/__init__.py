@@ -1,15 +1,16 @@
 """all-MiniLM-L6-v2, the small text encoder that the embedded models stand on: one runtime for all who read with it.
 
-``weights`` finds, verifies and reads the encoder's file, and knows what an adapter is; ``tokens`` cuts texts into
-windows; ``encoder`` runs the network, plain or with an adapter merged in, in full precision or in eight bits;
-``embedder`` makes unit vectors of it. Within a process all encoders share the tokenizer, the embedding table, norms and
-biases; only the matrices of the layers, which an adapter changes, are an encoder's own.
+``base`` finds and verifies the encoder's file; ``weights`` reads it and adds adapters; ``tokens`` cuts texts into
+windows; ``encoder`` runs the network, plain or with an adapter merged in, in full precision or in eight bits, by
+``session`` (onnxruntime); ``embedder`` makes unit vectors of it. Within a process all encoders share the tokenizer and
+the table of words; only the layers, which an adapter changes, are an encoder's own.
 """
 
+from lazaretto.models.minilm.base import minilm_folder
 from lazaretto.models.minilm.embedder import MiniLM, fast_minilm, shared_minilm
 from lazaretto.models.minilm.encoder import Encoder
 from lazaretto.models.minilm.tokens import WINDOW_TOKENS, Tokens, minilm_tokenizer, window_texts
-from lazaretto.models.minilm.weights import DIMENSION, Adapter, minilm_folder, split_heads
+from lazaretto.models.minilm.weights import DIMENSION, Adapter, split_heads
 
 __all__ = [
     "DIMENSION",

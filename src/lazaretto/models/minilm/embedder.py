@@ -12,7 +12,6 @@ from lazaretto.models.minilm.encoder import Encoder
 from lazaretto.models.minilm.tokens import WINDOW_TOKENS, Tokens, window_texts
 from lazaretto.models.minilm.weights import DIMENSION, Adapter
 from lazaretto.models.protocol import Vectors
-from lazaretto.models.torch_loading import default_device
 
 _FAST_TOKENS = 128
 """What the encoder's authors trained it on; for finding cases, reading on is not worth its time (research/LOG.md)."""
@@ -28,7 +27,6 @@ class MiniLM:
         adapter: Adapter | None = None,
         name: str = "all-MiniLM-L6-v2",
         max_windows: int = 1,
-        device: str = "cpu",
         *,
         int8: bool = False,
         window_tokens: int = WINDOW_TOKENS,
@@ -40,8 +38,7 @@ class MiniLM:
         self.name = name
         self.max_windows = max_windows
         self._window_tokens = window_tokens
-        self._encoder = Encoder(adapter, int8=int8, device=device)
-        self.device = self._encoder.device
+        self._encoder = Encoder(adapter, int8=int8)
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """One unit vector per text: the mean of its token states (and of its windows, where there are several)."""
@@ -63,7 +60,7 @@ class MiniLM:
 @cache
 def shared_minilm() -> MiniLM:
     """One plain encoder per process, in full precision, for everyone who needs no adapter."""
-    return MiniLM(device=default_device())
+    return MiniLM()
 
 
 @cache

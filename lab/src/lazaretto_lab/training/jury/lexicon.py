@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.content.jury.lexicon import BUCKETS, counts, lexical_logits
+from lazaretto.gates.content.jury.lexicon import BLOCKS, BUCKETS, counts, lexical_logits
 from lazaretto.gates.content.records import InputKind
 from lazaretto_lab.training.jury.data import Example
 
@@ -23,7 +23,7 @@ def fit_lexicons(
     """The shipped weights, and per unseen folds (``"0,3"``) the logits of the texts in them, by id."""
     chosen = [i for i, e in enumerate(examples) if e.kind is InputKind.TEXT and not e.lettering]
     texts, number = [examples[i].text for i in chosen], fold[chosen]
-    blocks = counts(texts)
+    blocks = _matrices(texts)
     logits: dict[str, dict[str, float]] = {}
     unseen = [*((k,) for k in range(folds)), *combinations(range(folds), 2)]
     for missed in unseen:
@@ -35,15 +35,13 @@ def fit_lexicons(
     return _fit(blocks, [examples[i] for i in chosen], np.ones(len(chosen), dtype=bool)), logits
 
 
-def _fit(blocks: tuple[Any, Any], examples: Sequence[Example], rows: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+def _fit(blocks: Sequence[Any], examples: Sequence[Example], rows: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
     from scipy.sparse import hstack
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import normalize
 
-    idf = [np.log((1 + rows.sum()) / (1 + (b[rows] > 0).sum(axis=0).A1)) + 1.0 for b in map(_matrix, blocks)]
-    features = hstack(
-        [normalize(b[rows].multiply(w[None]).tocsr()) for b, w in zip(map(_matrix, blocks), idf, strict=True)]
-    )
+    idf = [np.log((1 + rows.sum()) / (1 + (b[rows] > 0).sum(axis=0).A1)) + 1.0 for b in blocks]
+    features = hstack([normalize(b[rows].multiply(w[None]).tocsr()) for b, w in zip(blocks, idf, strict=True)])
     labels = np.array([e.label for e in examples])[rows]
     trust = np.array(
         [_DEV if e.source == "dev" else e.trust if e.source in ("library", "raw") else _EXTRA for e in examples]
@@ -61,8 +59,15 @@ def _fit(blocks: tuple[Any, Any], examples: Sequence[Example], rows: NDArray[np.
     return {k: np.asarray(v, dtype=np.float16) for k, v in made.items()}
 
 
-def _matrix(block: Any) -> Any:
-    """Sparse arrays as sparse matrices, whose sums scikit-learn's versions agree on."""
+def _matrices(texts: Sequence[str]) -> list[Any]:
+    """The counts of all texts, a sparse matrix per block."""
     from scipy.sparse import csr_matrix
 
-    return csr_matrix(block)
+    counted = [counts(text) for text in texts]
+    made = []
+    for n in range(len(BLOCKS)):
+        buckets, often = zip(*(one[n] for one in counted), strict=True)
+        ends = np.cumsum([0, *map(len, buckets)])
+        shape = (len(texts), BUCKETS)
+        made.append(csr_matrix((np.concatenate(often), np.concatenate(buckets), ends), shape=shape))
+    return made

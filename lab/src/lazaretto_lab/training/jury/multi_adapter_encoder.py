@@ -29,7 +29,7 @@ class MultiAdapterEncoder:
         self.count, self.first_layer, self.device = count, first_layer, device
         self.precision: Any = torch.float32
         self.int8 = False
-        """Whether products are rounded as ``models.minilm.int8`` does: to score many seats as they will be run."""
+        """Whether products are rounded as ``models.minilm.session`` does: to score many seats as they will be run."""
         stored = load_file(folder / "model.safetensors")
         self.frozen = {k: v.float().to(device) for k, v in stored.items() if v.is_floating_point()}
 

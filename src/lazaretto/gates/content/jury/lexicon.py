@@ -7,48 +7,36 @@ calibrated odds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.errors import MissingExtra
+from lazaretto.models.hashed_ngrams import Counted, count_buckets, letter_runs, words_and_pairs
 
 BUCKETS = 2**17
+BLOCKS = ("words", "letters")
 _CHARACTERS = 3000
 Floats = NDArray[np.float64]
 
 
-@cache
-def _counters() -> tuple[Any, Any]:
-    try:
-        from sklearn.feature_extraction.text import HashingVectorizer
-    except ImportError:
-        raise MissingExtra("the embedded jury", "models") from None
-    shared: dict[str, Any] = {"n_features": BUCKETS, "alternate_sign": False, "norm": None}
-    return (
-        HashingVectorizer(ngram_range=(1, 2), token_pattern=r"\b\w+\b", **shared),
-        HashingVectorizer(analyzer="char_wb", ngram_range=(3, 5), **shared),
-    )
-
-
-def counts(texts: Sequence[str]) -> tuple[Any, Any]:
+def counts(text: str) -> tuple[Counted, Counted]:
     """How often each bucket occurs: words and word pairs, and runs of letters; on a logarithmic scale."""
-    lowered = [t[:_CHARACTERS].lower() for t in texts]
-    blocks = []
-    for counter in _counters():
-        found = counter.transform(lowered)
-        found.data = np.log(found.data) + 1.0
-        blocks.append(found)
-    return blocks[0], blocks[1]
+    lowered = text[:_CHARACTERS].lower()
+    found = (count_buckets(parts(lowered), BUCKETS) for parts in (words_and_pairs, letter_runs))
+    words, letters = ((buckets, np.log(often) + 1.0) for buckets, often in found)
+    return words, letters
 
 
 def lexical_logits(texts: Sequence[str], weights: Mapping[str, NDArray[Any]]) -> Floats:
     """One logit per text. ``weights``: ``idf.words``, ``idf.letters``, ``words``, ``letters``, ``bias``."""
-    total = np.full(len(texts), float(weights["bias"][0]))
-    for name, block in zip(("words", "letters"), counts(texts), strict=True):
-        scaled = block.multiply(np.asarray(weights[f"idf.{name}"], np.float64)[None]).tocsr()
-        length = np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel())
-        total += (scaled @ np.asarray(weights[name], np.float64)) / np.maximum(length, 1e-9)
+    return np.array([_logit(text, weights) for text in texts])
+
+
+def _logit(text: str, weights: Mapping[str, NDArray[Any]]) -> float:
+    total = float(weights["bias"][0])
+    for name, (buckets, often) in zip(BLOCKS, counts(text), strict=True):
+        scaled = often * np.asarray(weights[f"idf.{name}"][buckets], np.float64)
+        length = max(float(np.linalg.norm(scaled)), 1e-9)
+        total += float(scaled @ np.asarray(weights[name][buckets], np.float64)) / length
     return total

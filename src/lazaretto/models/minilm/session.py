@@ -1,0 +1,64 @@
+"""Where the encoder runs: onnxruntime on the processor, with weights given from memory.
+
+The graphs (``encoder.onnx``, ``encoder_int8.onnx``; ``tools/make_minilm_graphs.py`` writes them) hold no weights: those
+of the verified base file, with an adapter merged in, are handed over when a session opens. Nothing is kept on disk, so
+there is no cache that somebody could swap.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.errors import MissingExtra
+
+Arrays = Mapping[str, NDArray[Any]]
+_HERE = Path(__file__).parent
+_MOST_THREADS = 4
+"""More do not help a network of this size, and many busy processes share a machine."""
+
+
+def open_session(graph: str, arrays: Arrays) -> Any:
+    """A session of one of the graphs beside this module."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtra("the runtime of the embedded models (onnxruntime)", "gates") from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = thread_count()
+    options.inter_op_num_threads = 1
+    # Waiting threads sleep: on a machine with more work than cores, spinning ones take the time of those they wait for.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array)) for array in arrays.values()]
+    options.add_external_initializers(list(arrays), values)
+    return onnxruntime.InferenceSession((_HERE / graph).read_bytes(), options, providers=["CPUExecutionProvider"])
+
+
+def thread_count() -> int:
+    """``OMP_NUM_THREADS`` where it is set, else a thread per core, four at most."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else min(_MOST_THREADS, os.cpu_count() or 1)
+
+
+def rounded(name: str, weight: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    """A matrix (in, out) as whole numbers from -127 to 127, and what one of them is worth in each column."""
+    scale = np.maximum(np.abs(weight).max(axis=0) / 127, 1e-8).astype(np.float32)
+    return {f"{name}.weight": np.round(weight / scale).astype(np.int8), f"{name}.scale": scale}
+
+
+@cache
+def int8_is_exact() -> bool:
+    """Whether products in eight bits are exact here: on some older processors the sums overflow."""
+    weight = np.full((64, 16), 127.0, np.float32)
+    states = np.full((1, 4, 64), 255.0, np.float32)
+    states[..., 0] = 0.0
+    arrays = {**rounded("probe", weight), "probe.bias": np.zeros(16, np.float32)}
+    found = open_session("probe_int8.onnx", arrays).run(None, {"embedded": states})[0]
+    return bool(np.allclose(found, states @ weight, rtol=1e-4))
