@@ -74,3 +74,14 @@ def test_permissions_are_those_of_an_ordinary_file_unless_asked(tmp_path: Path) 
         pass
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes["ours"] == modes["ordinary"] and modes["private"] == 0o600
+
+
+def test_a_killed_writer_leaves_nothing(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from lazaretto.files import replacing\n"
+        "with replacing(Path(sys.argv[1])) as file:\n"
+        "    file.write(b'half'); file.flush(); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path / "out.jsonl")], check=False)
+    assert killed.returncode == -9
+    assert list(tmp_path.iterdir()) == []

@@ -24,17 +24,34 @@ def replacing(path: Path, *, durable: bool = False, mode: int = 0o666) -> Iterat
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")  # beside it: a move between disks is a copy
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        handle = _nameless(path.absolute().parent, mode)
+        named = handle is None
+        if handle is None:
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(handle, "wb") as file:
             yield file
+            file.flush()
             if durable:
-                file.flush()
                 os.fsync(file.fileno())
+            if not named:
+                number = file.fileno()  # naming a folder, which an absolute path ignores, makes the link be followed
+                os.link(f"/proc/self/fd/{number}", part, src_dir_fd=number, follow_symlinks=True)
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
     if durable:
         _sync_folder(path.absolute().parent)
+
+
+def _nameless(folder: Path, mode: int) -> int | None:
+    """A file without a name, which a killed process leaves nowhere; None where the system has no such thing."""
+    if not hasattr(os, "O_TMPFILE") or not Path("/proc/self/fd").is_dir():
+        return None
+    try:
+        return os.open(folder, os.O_WRONLY | os.O_TMPFILE, mode)
+    except OSError:  # this file system cannot; or the folder is not there, which opening by name says better
+        return None
 
 
 def _sync_folder(folder: Path) -> None:

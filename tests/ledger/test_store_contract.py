@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
+import sqlite3
+import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -431,9 +434,11 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "erase": lambda own, item, _, __: _refused(lambda: own.erase(item, "mischief")),
     "retain": lambda own, _, __, ___: own.retain(1e12),
     "export": lambda own, _, __, path: own.export(path / "spy.jsonl"),
+    "checkpoint": lambda own, _, __, ___: own.checkpoint().seq - own.head().seq,
+    "prove": lambda own, _, __, ___: own.prove(own.checkpoint(), own.checkpoint()).path,
 }
 # calls that name another tenant openly (an operator's), or touch no rows
-NOT_A_READ = {"open", "within", "close", "url", "import_"}
+NOT_A_READ = {"open", "within", "close", "url", "import_", "prove_as", "send_checkpoints", "hand_over", "scrubbed"}
 
 
 def _refused(call: Callable[[], Any]) -> None:
@@ -476,3 +481,27 @@ def test_operators_see_the_namespaces(store_url: str) -> None:
         Ledger(store, name).append([Draft(EventKind.NOTED, "x")])
     assert store.namespaces() == ("a", "b", "ünïcode ✓")
     store.close()
+
+
+def test_an_open_reader_delays_the_end_of_an_erasure_and_it_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "crew.db"
+    with Ledger.open(f"sqlite:///{path}") as ledger:
+        secret = memory("my telephone number is 5550199")
+        ledger.observe(secret)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM lz_events").fetchone()
+            ledger.erase(secret.id, "asked")
+            assert not ledger.scrubbed, "the reader still sees the old state"
+            reader.execute("ROLLBACK")
+        ledger.observe(memory("something else"))
+        assert ledger.scrubbed
+        assert b"5550199" not in path.read_bytes() + Path(f"{path}-wal").read_bytes()
+
+
+def test_the_files_of_a_store_are_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "crew.db"
+    with Ledger.open(f"sqlite:///{path}") as ledger:
+        ledger.observe(memory("a note"))
+        for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+            assert stat.S_IMODE(name.stat().st_mode) == 0o600

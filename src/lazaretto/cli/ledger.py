@@ -11,7 +11,7 @@ import orjson
 import typer
 from rich.table import Table
 
-from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, console, emit, plain_errors, print_table
+from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, console, emit, errors, plain_errors, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.ledger import Checkpoint, Ledger, PublicKey, SigningKey
@@ -207,6 +207,14 @@ def upgrade(
     context.emit({"store": opened.url, "steps": steps}, show)
 
 
+def _say_unscrubbed(ledger: Ledger) -> None:
+    if not ledger.scrubbed:
+        errors.print(
+            "erased, but a reader keeps the old bytes in the database's log; they go with the next write after it ends",
+            markup=False,
+        )
+
+
 @commands.command()
 @with_context()
 def erase(
@@ -217,6 +225,7 @@ def erase(
     """Remove the content of an item for good. Its id, agent and time stay, and so does the chain."""
     with context.open_ledger(create=False) as ledger:
         event = ledger.erase(item, reason)
+        _say_unscrubbed(ledger)
     context.emit(event, lambda: console.print(f"erased {item}: tombstone is event {event.seq}", markup=False))
 
 
@@ -233,4 +242,5 @@ def retain(
     moment = before.timestamp() if before is not None else time.time() - 86_400 * (days or 0)
     with context.open_ledger(create=False) as ledger:
         count = ledger.retain(moment)
+        _say_unscrubbed(ledger)
     context.emit({"erased": count, "before": moment}, lambda: console.print(f"erased the content of {count:,} items"))

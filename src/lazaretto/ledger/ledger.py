@@ -146,6 +146,8 @@ class Ledger:
                 tried, cause = unsure.result, unsure.cause
                 continue
             self._unsure = [one for one in self._unsure if one[0] != key]
+            if not self._store.scrubbed:
+                self._store.scrub()
             if recorded:
                 self._tell_witness(recorded[-1].seq)
             return recorded
@@ -359,6 +361,11 @@ class Ledger:
             return queries.count_all(connection, self.namespace)
 
     # privacy and transport
+
+    @property
+    def scrubbed(self) -> bool:
+        """False while bytes of what was erased may still lie in SQLite's log, because somebody reads the old state."""
+        return self._store.scrubbed
 
     def erase(self, item: str, reason: str) -> Event:
         """Remove the content of an item or a decision for good; its tombstone keeps the chain whole."""

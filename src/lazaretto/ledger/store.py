@@ -5,6 +5,7 @@ An operator holds a ``Store``; a tenant holds a ``Ledger``, which shows one name
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
-from lazaretto.errors import InputError, MissingExtra, StoreMissing, StoreUnavailable
+from lazaretto.errors import InputError, LazarettoError, MissingExtra, StoreMissing, StoreUnavailable
 from lazaretto.ledger import migrations
 from lazaretto.ledger.change_detector import ChangeDetector
 from lazaretto.ledger.database_errors import is_transient, plain_store_errors
@@ -28,6 +29,8 @@ T = TypeVar("T")
 BUSY_SECONDS = 60
 """How long a writer waits for the others before it gives up."""
 CONNECT_SECONDS = 10
+_SCRUB_MS = 200
+"""How long an erasure waits for readers of the old state before it says that it is not finished."""
 
 _WRITE = "lazaretto_write"
 
@@ -71,6 +74,9 @@ def _sqlite_engine(path: Path, *, create: bool, read_only: bool) -> sa.Engine:
     address = f"file:{quote(str(path))}?mode={mode}"
     if read_only and not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
         address += "&immutable=1"  # read-only media: SQLite could not make its shared-memory file there
+
+    if create and not read_only and not path.exists():
+        _make_file(path)
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -130,6 +136,8 @@ class Store:
         self.url = url.render_as_string(hide_password=True)
         """Where it is, without the password."""
         self.read_only = read_only
+        self.scrubbed = True
+        """False while erased bytes may still lie in SQLite's log."""
         self._pid = os.getpid()
         self._change_detector = ChangeDetector(engine) if engine.dialect.name == "sqlite" else None
 
@@ -241,18 +249,29 @@ class Store:
                 raise CommitUnsure(result, error) from error
             return result
 
-    def scrub(self) -> None:
+    def scrub(self) -> bool:
         """After an erasure: write SQLite's log into the file and empty it, so that the old bytes are nowhere left.
 
-        Readers and writers may keep it from finishing; the next one finishes it.
+        Whether it could: somebody who still reads what was there before keeps the log. It is tried again with every
+        write, and when the store is closed.
         """
-        if self.dialect == "sqlite":
-            with plain_store_errors(self.url), self._connect() as connection:
-                connection.execution_options(isolation_level="AUTOCOMMIT")
-                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        if self.dialect != "sqlite" or self.read_only:
+            return True
+        with plain_store_errors(self.url), self._connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={_SCRUB_MS}")
+            try:
+                busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").first()
+            finally:
+                connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+        self.scrubbed = busy is None or busy[0] == 0
+        return self.scrubbed
 
     def close(self) -> None:
         """Give every connection back."""
+        if not self.scrubbed:
+            with contextlib.suppress(LazarettoError):
+                self.scrub()
         if self._change_detector is not None:
             self._change_detector.close()
         self.engine.dispose(close=os.getpid() == self._pid)
@@ -263,6 +282,14 @@ def _rollback(transaction: sa.RootTransaction) -> None:
         transaction.rollback()
     except exc.DBAPIError:
         pass  # the server is gone, and the transaction with it
+
+
+def _make_file(path: Path) -> None:
+    """An empty file that its owner alone may read; SQLite gives its log the same permissions."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    except OSError:
+        pass  # SQLite says it better
 
 
 def _make_folder(folder: Path) -> None:

@@ -307,12 +307,18 @@ def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
     return [*brought, Draft(EventKind.REPAIRED, receipt.id, body=plain(_without_texts(receipt))), *follow]
 
 
+_CONTENT = ("difference", "was_action", "values")
+"""What a step quotes of its item: for whoever looks at the plan, not for the record."""
+
+
 def _without_texts(receipt: Receipt) -> Receipt:
-    """The receipt as it is recorded: new texts stand in their own items alone, so that erasing one leaves no copy."""
-    steps = tuple(
-        replace(step, detail={**step.detail, "replacement": {k: v for k, v in new.items() if k != "text"}})
-        if (new := step.detail.get("replacement"))
-        else step
-        for step in receipt.plan.steps
-    )
+    """The receipt as it is recorded: what a step quotes stands in the items alone, and goes with them."""
+    steps = tuple(replace(step, detail=_without_content(step.detail)) for step in receipt.plan.steps)
     return replace(receipt, plan=replace(receipt.plan, steps=steps))
+
+
+def _without_content(detail: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in detail.items() if key not in _CONTENT}
+    if "replacement" in kept:
+        kept["replacement"] = {key: kept["replacement"][key] for key in ("id", "agent")}
+    return kept
