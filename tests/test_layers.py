@@ -32,7 +32,8 @@ ALLOWED: dict[str, set[str]] = {
     "gates": GROUND | BED | RECORD,
     "repair": GROUND | BED | RECORD,
     "learn": GROUND | BED | RECORD | {"gates", "repair"},
-    "guard": GROUND | BED | RECORD | {"ingest", "gates", "repair", "learn", "incidents"},
+    "tending": GROUND | BED | RECORD | {"gates", "repair"},
+    "guard": GROUND | BED | RECORD | {"ingest", "gates", "repair", "learn", "incidents", "tending"},
 }
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["__init__"] = ALLOWED["sync_guard"] | {"sync_guard"}

@@ -36,6 +36,7 @@ COLUMNS: dict[Room, float] = {
     ("lazaretto", "gates"): 2.25,
     ("lazaretto", "learn"): 2.8,
     ("lazaretto", "testing"): -0.1,
+    ("lazaretto", "tending"): 1.3,
     ("lazaretto", "guard"): 1.0,
     ("lazaretto", "sync_guard"): 0.7,
     ("lazaretto", "__init__"): 0.4,

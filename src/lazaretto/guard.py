@@ -34,9 +34,11 @@ from lazaretto.ledger import Ledger
 from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.provenance.suspects import Suspect, suspects
 from lazaretto.repair import engine
 from lazaretto.repair.options import make_repair
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
+from lazaretto.tending import Tended, Tending
 from lazaretto.types import (
     BeforeRound,
     BeforeTurn,
@@ -122,6 +124,8 @@ class Guard:
         self._lessons = Lessons(ledger, self._tell_learners)
         self._contacts = ContactQueue(ledger, self._readers)
         self._incidents = Incidents(ledger, self.graph)
+        self._tending = Tending(ledger, self.graph, self.policy, (self._slots, self._contexts), self._tell_learners)
+        self._tends = threading.Lock()
         self._reading_log = ReadingLog(ledger, messages=self.policy.influence.messages)
         self._store_threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
         self._sync_worker: Worker | None = None
@@ -373,6 +377,32 @@ class Guard:
         """Every repair of this namespace, oldest first."""
         return await self._in_store_thread(engine.receipts, self.ledger)
 
+    # looking again
+
+    async def tend(self, *, limit: int | None = None, news: int = 1) -> Tended:
+        """Judge memories again, up to ``limit`` of them (default: the policy's): release what proves clean, hold what
+        slipped through and repair what was made from it. Call again while ``left`` is above 0.
+
+        Nothing is looked at until there were ``news`` (memories, outcomes, labels) since the last pass. A person's word
+        is never overturned.
+        """
+        most = self.policy.review.limit if limit is None else limit
+        for field, number in (("limit", most), ("news", news)):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise InputError(field, f"is {number!r}", "Give 1 or more")
+        self._require_open()
+        await self._in_store_thread(self._tends.acquire)
+        try:
+            return await self._tending.run(most, news, self._in_store_thread)
+        finally:
+            self._tends.release()
+
+    async def suspects(self, *, limit: int = 10) -> tuple[Suspect, ...]:
+        """What stands behind decisions that failed more often than chance lets it, the strongest suspicion first."""
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= self.policy.limits.max_results:
+            raise InputError("limit", f"is {limit!r}", f"Give 1 to {self.policy.limits.max_results}")
+        return await self._in_store_thread(suspects, self.ledger, self.graph, limit)
+
     # what happened, and what to look at
 
     async def incidents(self, state: State | None = None, *, limit: int | None = None) -> tuple[Incident, ...]:
@@ -516,16 +546,24 @@ class Guard:
         for item in self.ledger.unknown(items):
             raise UnknownItem(item, self.ledger.namespace, field)
 
-    def _recall(self, reader: str, query: str | None, items: Sequence[str] | None, limit: int) -> tuple[Recalled, ...]:
-        found: list[tuple[Observation, float | None]]
+    def _found(
+        self, query: str | None, items: Sequence[str] | None, limit: int
+    ) -> list[tuple[Observation, float | None]]:
+        """What a recall asks for, as far as it may be used."""
         if items is not None:
             ids = check_ids(items, "items", self.policy.limits.max_results)
             self._require_known(ids, "items")
-            found = [(o, None) for o in self.ledger.items(ids=ids, limit=None)]
-        elif query is not None:
-            found = list(self.ledger.search(query, limit=limit))
-        else:
-            found = [(o, None) for o in self.ledger.items(channel=Channel.MEMORY, limit=limit)]
+            return [(o, None) for o in self.ledger.items(ids=ids, limit=None)]
+        if query is not None:
+            return list(self.ledger.search(query, limit=limit))
+        return [(o, None) for o in self.ledger.items(channel=Channel.MEMORY, limit=limit)]
+
+    def _recall(self, reader: str, query: str | None, items: Sequence[str] | None, limit: int) -> tuple[Recalled, ...]:
+        found = self._found(query, items, limit)
+        if self._tending.recheck([o for o, _ in found]):  # what would be held today is held now, and others move up
+            found = self._found(query, items, limit)
+            gone = self._tending.recheck([o for o, _ in found])
+            found = [(o, score) for o, score in found if o.id not in gone]
         trust = self.policy.trust.table()
         recalled = tuple(
             Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, self.graph.trust(o.id, trust).value, score)

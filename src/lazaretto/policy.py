@@ -232,6 +232,21 @@ class Influence:
 
 
 @dataclass(frozen=True, slots=True)
+class Review:
+    """When memories are judged again."""
+
+    __pydantic_config__ = CLOSED
+    every: Annotated[
+        int, Field(gt=0, description="New memories, outcomes and labels after which a server looks again.")
+    ] = 25
+    interval_s: Annotated[float, Field(gt=0, description="Seconds between a server's looks whether it is time.")] = 5.0
+    limit: Annotated[int, Field(gt=0, description="Most memories that one step looks at.")] = 100
+    most_rechecked: Annotated[
+        int, Field(ge=0, description="Most memories that one recall judges again before it returns them.")
+    ] = 50
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Everything the guard needs to know.
 
@@ -257,6 +272,7 @@ class Policy:
     repair: RepairLimits = RepairLimits()
     influence: Influence = Influence()
     record: Record = Record()
+    review: Review = Review()
     gates: Annotated[Mapping[str, Mapping[str, Any]], Field(description="One table per gate: its own settings.")] = (
         field(default_factory=dict)
     )

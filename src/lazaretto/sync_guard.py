@@ -88,6 +88,8 @@ class SyncGuard:
     apply = _waited(Guard.apply)
     undo = _waited(Guard.undo)
     release = _waited(Guard.release)
+    tend = _waited(Guard.tend)
+    suspects = _waited(Guard.suspects)
     receipts = _waited(Guard.receipts)
     incidents = _waited(Guard.incidents)
     incident = _waited(Guard.incident)

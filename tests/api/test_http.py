@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ httpx = pytest.importorskip("httpx", reason="needs the openai extra")
 from lazaretto import Guard
 from lazaretto.api.app import build
 from lazaretto.cli import build as build_cli
+from lazaretto.policy import Review
 
 
 @pytest.fixture
@@ -53,6 +56,31 @@ async def test_a_note_is_kept_traced_isolated_and_brought_back(client: Any) -> N
     assert len((await client.post("/v1/recall", json={"agent": "bob", "query": "key"})).json()) == 2
     assert len((await client.get("/v1/repairs")).json()) == 1
     assert (await client.get("/v1/ledger/verify")).json()["ok"] is True
+
+
+async def test_memories_are_judged_again_on_request_and_by_the_server_itself(guard: Guard, client: Any) -> None:
+    for n in range(3):
+        await client.post("/v1/remember", json={"agent": "ada", "text": f"note {n}"})
+    done = (await client.post("/v1/tend?limit=2")).json()
+    assert (done["looked"], done["left"], done["held"]) == (2, 1, [])
+    assert (await client.get("/v1/suspects")).json() == []
+    assert (await client.post("/v1/tend?limit=0")).json()["field"] == "limit"
+
+    looked = asyncio.Event()
+    tend = guard.tend
+
+    async def watched(**options: Any) -> Any:
+        try:
+            return await tend(**options)
+        finally:
+            looked.set()
+
+    guard.policy = replace(guard.policy, review=Review(every=1, interval_s=0.01))
+    guard.tend = watched  # type: ignore[method-assign]
+    app = build(guard)
+    async with app.router.lifespan_context(app):
+        await asyncio.wait_for(looked.wait(), 10)
+    assert (await tend()).left == 0
 
 
 async def test_pictures_travel_as_base64(client: Any) -> None:

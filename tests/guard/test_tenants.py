@@ -110,6 +110,8 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
         "undo": [*(lambda i=i: guard.undo(i) for i in ids)],
         "release": [*(lambda i=i: guard.release(i) for i in ids)],
         "receipts": [guard.receipts],
+        "tend": [guard.tend],
+        "suspects": [guard.suspects],
         "incidents": [guard.incidents],
         "incident": [*(lambda i=i: guard.incident(i) for i in ids)],
         "held": [guard.held],
@@ -130,7 +132,7 @@ def test_every_public_call_is_tried(open_guard: Callable[..., Guard]) -> None:
 CALLS = (
     "check", "remember", "recall", "exchange", "report", "label", "appeal",
     "plan", "dry_run", "apply", "undo", "release", "receipts", "before_turn", "before_round",
-    "incidents", "incident", "held", "contacts_to_screen", "note_screened",
+    "incidents", "incident", "held", "contacts_to_screen", "note_screened", "tend", "suspects",
 )  # fmt: skip
 
 

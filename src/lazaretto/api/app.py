@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Any
 
 import orjson
@@ -36,6 +39,7 @@ try:
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
+log = logging.getLogger("lazaretto")
 PLANNED = "plan_sha256"
 """What the ledger keeps of a plan that was handed out: nothing but what it must be when it comes back."""
 _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
@@ -65,7 +69,12 @@ def build(guard: Guard, token: str | None = None, *, keys: Sequence[Key] = (), h
 
     ``token`` is an admin's key; ``keys`` have roles. ``hosts``: names the server answers to.
     """
-    app = FastAPI(title="Lazaretto", description="An immune system for multi-agent AI.", version="1")
+    app = FastAPI(
+        title="Lazaretto",
+        description="An immune system for multi-agent AI.",
+        version="1",
+        lifespan=partial(_tending, guard),
+    )
     door = Door(guard.ledger.namespace, token, keys)
     app.add_middleware(Border, door=door, limits=guard.policy.limits, hosts=tuple(hosts))
     _add_errors(app)
@@ -73,6 +82,31 @@ def build(guard: Guard, token: str | None = None, *, keys: Sequence[Key] = (), h
     _add_tracing(app, guard)
     _add_repairs(app, guard)
     return app
+
+
+@asynccontextmanager
+async def _tending(guard: Guard, _: FastAPI) -> AsyncIterator[None]:
+    """While the server runs, memories are judged again, in the background and in bounded steps."""
+    task = asyncio.create_task(tend_forever(guard))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def tend_forever(guard: Guard) -> None:
+    """Look again whenever enough is new. What fails is logged, and tried again later."""
+    rules = guard.policy.review
+    while True:
+        await asyncio.sleep(rules.interval_s)
+        try:
+            while (await guard.tend(news=rules.every)).left:
+                pass
+        except GuardClosed:
+            return
+        except Exception:
+            log.exception("memories could not be judged again")
 
 
 def _caller(request: Request) -> Caller:
@@ -170,6 +204,16 @@ def _add_tracing(app: FastAPI, guard: Guard) -> None:
     async def contacts(agent: str, _: Reviewer, since: float | None = None, until: float | None = None) -> Response:
         """Whom an agent read and who read it."""
         return answer(await asyncio.to_thread(guard.graph.contacts, agent, since, until))
+
+    @app.post("/v1/tend")
+    async def tend(_: Reviewer, limit: int | None = None) -> Response:
+        """Judge memories again; the server also does it by itself."""
+        return answer(await guard.tend(limit=limit))
+
+    @app.get("/v1/suspects")
+    async def suspects(_: Reviewer, limit: int = 10) -> Response:
+        """What stands behind decisions that failed."""
+        return answer(await guard.suspects(limit=limit))
 
     @app.get("/v1/ledger/verify")
     async def verify(_: Reviewer) -> Response:

@@ -13,6 +13,7 @@ from lazaretto.cli.common import EXIT_MODEL, errors
 FAMILIES: tuple[str, ...] = (
     "guard",
     "trace",
+    "tend",
     "repair",
     "incidents",
     "ledger",

@@ -110,9 +110,10 @@ class Screening:
         return [self._text.judge(o, one) for o, one in zip(observations, screened, strict=True)]
 
     def _judge_records(self, observations: list[Observation]) -> list[Verdict]:
-        from lazaretto.gates.memory.gate import record_verdict, stated_success
+        from lazaretto.gates.memory.gate import record_verdict
         from lazaretto.gates.memory.record_model import shared_model
         from lazaretto.gates.memory.record_screener import RecordScreener, embed_fields
+        from lazaretto.gates.memory.record_watch import stated_success
 
         self._records = self._records or RecordScreener(shared_model())
         vectors = embed_fields([o.fields for o in observations if o.fields is not None])

@@ -22,17 +22,18 @@ from pydantic import Field
 from lazaretto.errors import UnreadablePicture
 from lazaretto.gates.normalization import fold
 from lazaretto.gates.picture_hash import PerceptualHash, pixel_digest
-from lazaretto.gates.protocol import REPAIR, UNDONE, GateContext
+from lazaretto.gates.protocol import REPAIR, UNDONE, GateContext, SecondLook
 from lazaretto.ledger import Fingerprint
 from lazaretto.pictures import first_frame
 from lazaretto.policy import CLOSED, RulingWord, read_settings
-from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
+from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
 
 KIND = "blocklist"
 """What the ledger files our fingerprints under; a key is ``rule:fingerprint``, so that one look-up serves several."""
 EXACT, FOLDED, FILE, PIXELS, LOOK = "text", "text_folded", "file", "pixels", "look"
 CLEARED = Ruling.ALLOW.label
 """Mark of what a person released: it stops the search, so that a mere likeness does not flag it again."""
+OWN_WORD = (SourceClass.DIRECT_USER, SourceClass.SYSTEM)
 SWEEP = "sweep"
 """The repair that takes a picture out wherever it stands."""
 SLICES = 6
@@ -97,8 +98,16 @@ class BlocklistGate:
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """``allow`` for what is not known; else what was ruled then, or ``near_picture`` for a mere resemblance."""
+        return self._verdict(observation, context)
+
+    def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook]:
+        """What is known of others that are the same. That it was listed itself is no reason, and what a user or the
+        system said is not condemned afterwards because somebody repeated it."""
+        return [SecondLook(self._verdict(o, context, again=True)) for o in observations]
+
+    def _verdict(self, observation: Observation, context: GateContext, again: bool = False) -> Verdict:
         started = time.perf_counter()
-        match = self._match(observation, context)
+        match = None if again and observation.source in OWN_WORD else self._match(observation, context, again)
         cost = Cost(ms=(time.perf_counter() - started) * 1000)
         if match is None or match.ruling is Ruling.ALLOW:
             rule = "cleared" if match else "unknown"
@@ -174,32 +183,33 @@ class BlocklistGate:
             bands = [(KIND, band) for band in look_keys(PerceptualHash.from_hex(look).hash)]
             ledger.mark_known(bands, item, f"{ruling.label} {look}")
 
-    def _match(self, observation: Observation, context: GateContext) -> Match | None:
+    def _match(self, observation: Observation, context: GateContext, again: bool = False) -> Match | None:
         """What the text, the picture, or both together are known as; the strictest of these."""
+        own = observation.id if again else ""
         text, image = observation.text, observation.image
         alone = text_keys(text, self.settings.min_folded)
         pair = text_keys(text, self.settings.min_folded, image) if image and text else []
         file = [(FILE, image)] if image else []
-        found = self._look_up([*alone, *pair, *file], context)
+        found = self._look_up([*alone, *pair, *file], context, own)
         shown = _nearest(found, file)
         if image and shown is None:
-            shown = self._seen_before(observation, context)
+            shown = self._seen_before(observation, context, own)
         matches = [match for match in (_nearest(found, alone), _nearest(found, pair), shown) if match]
         return max(matches, key=lambda match: match.ruling, default=None)
 
-    def _seen_before(self, observation: Observation, context: GateContext) -> Match | None:
+    def _seen_before(self, observation: Observation, context: GateContext, own: str) -> Match | None:
         """A picture whose file is unknown: the same pixels, or a likeness."""
         image = self._decoded(observation, context)
         if image is None:
             return None
         look, pixels = PerceptualHash.of(image), (PIXELS, pixel_digest(image))
-        found = self._look_up([pixels, *(("", key) for key in look_keys(look.hash))], context)
+        found = self._look_up([pixels, *(("", key) for key in look_keys(look.hash))], context, own)
         return _nearest(found, [pixels]) or next(self._alike(look, found), None)
 
     @staticmethod
-    def _look_up(keys: Sequence[Key], context: GateContext) -> list[Fingerprint]:
+    def _look_up(keys: Sequence[Key], context: GateContext, own: str) -> list[Fingerprint]:
         wanted = [f"{rule}:{key}" if rule else key for rule, key in keys]
-        return context.ledger.find_known(KIND, wanted) if wanted else []
+        return [known for known in context.ledger.find_known(KIND, wanted) if known.item != own] if wanted else []
 
     def _alike(self, look: PerceptualHash, found: Sequence[Fingerprint]) -> Iterator[Match]:
         for known in found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -55,6 +55,37 @@ class Gate(Protocol):
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """The gate's opinion of one item."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SecondLook:
+    """What a gate makes of an item that it judged before, on today's evidence."""
+
+    verdict: Verdict
+    notes: tuple[float, ...] = ()
+    """What the gate wants to find in the ledger when it looks the next time."""
+    risk: float | None = None
+    """By this look alone, where the verdict's risk is made of several."""
+    conflict: float | None = None
+    """How far independent voices contradict it, from 0 to 1; None where the gate hears no voices."""
+    likeness: float = 0.0
+    """How like the nearest situation of others is: what a repair could rebuild it from."""
+
+
+@runtime_checkable
+class Reviewer(Protocol):
+    """A gate whose opinion of an item changes with what it learns about others, and that can say so cheaply.
+
+    Gates without it are asked through ``examine`` when memories are looked at again, and not at all when they are
+    merely recalled.
+    """
+
+    def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook | None]:
+        """One answer per item, none of them a witness for itself; None where only ``examine`` can tell.
+
+        Changes nothing: what comes of it is recorded first, and read back from the ledger.
+        """
         ...
 
 

@@ -1,9 +1,9 @@
 """The ledger: what agents read, kept and said, in an order that nobody can change without being found out."""
 
 from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof
-from lazaretto.ledger.drafts import seen_draft
+from lazaretto.ledger.drafts import observation_of, seen_draft
 from lazaretto.ledger.fingerprints import Fingerprint
-from lazaretto.ledger.item_state import ItemState
+from lazaretto.ledger.item_state import ItemState, changes_of, with_change
 from lazaretto.ledger.ledger import Ledger
 from lazaretto.ledger.signing import PublicKey, SigningKey
 from lazaretto.ledger.store import Store
@@ -19,5 +19,8 @@ __all__ = [
     "SigningKey",
     "Store",
     "Verification",
+    "changes_of",
+    "observation_of",
     "seen_draft",
+    "with_change",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lazaretto.types import EventKind, Ruling
@@ -48,6 +48,19 @@ class ItemState:
         """Whether recall and search may show it: not hidden, not replaced, not erased, and not ruled out."""
         ruled_out = self.ruling is not None and self.ruling > STRICTEST_SHOWN
         return not (self.hidden or self.erased or self.superseded_by is not None or ruled_out)
+
+
+def with_change(state: ItemState, field: str, value: Any) -> ItemState:
+    """The state after one of the changes of ``changes_of``."""
+    if field == "hidden":
+        return replace(state, hidden=bool(value))
+    if field == "erased":
+        return replace(state, erased=bool(value))
+    if field == "superseded_by":
+        return replace(state, superseded_by=value)
+    if field == "ruling":
+        return replace(state, ruling=None if value is None else Ruling(value))
+    return state
 
 
 def visible_sql(table: str = "lz_items") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -101,11 +101,13 @@ class Ledger:
         *,
         states: Mapping[str, ItemState] | None = None,
         no_repair_after: int | None = None,
+        no_label_after: int | None = None,
     ) -> Sequence[Event]:
         """Record ``drafts`` together or not at all; when this returns, they are on disk.
 
-        Refused (``StaleState``) unless the items of ``states`` still stand as the caller saw them, and when anything
-        was repaired or undone after the event ``no_repair_after``.
+        Refused (``StaleState``) unless the items of ``states`` still stand as the caller saw them, when anything was
+        repaired or undone after the event ``no_repair_after``, and when a person labelled one of those items after the
+        event ``no_label_after``.
         """
         wanted = tuple(drafts)
         if not wanted:
@@ -116,6 +118,8 @@ class Ledger:
         def work(connection: sa.Connection) -> Sequence[Event]:
             if states or no_repair_after is not None:
                 self._require_unchanged(connection, states or {}, no_repair_after)
+            if states and no_label_after is not None:
+                self._require_no_label(connection, states, no_label_after)
             return append_batch(connection, self._linker, self.namespace, batch)
 
         return self._record(wanted, work)
@@ -134,6 +138,15 @@ class Ledger:
         found = queries.read_states(connection, self.namespace, states)
         for item, state in states.items():
             if found.get(item) != state:
+                raise StaleState(item)
+
+    def _require_no_label(self, connection: sa.Connection, items: Container[str], after: int) -> None:
+        labelled = sa.select(events.c.subject).where(
+            events.c.tenant == self._tenant(connection), events.c.seq > after,
+            events.c.kind == EventKind.LABELLED.value,
+        )  # fmt: skip
+        for (item,) in connection.execute(labelled):
+            if item in items:
                 raise StaleState(item)
 
     def _record(self, key: tuple[object, ...], work: Callable[[sa.Connection], Sequence[Event]]) -> Sequence[Event]:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from lazaretto.ledger import Ledger
@@ -21,6 +23,10 @@ from lazaretto.types import EventKind, RepairPlan, RepairStep
 ISOLATE_HOPS, REWRITE_HOPS = 3, 6
 WEIGHTS = (0.5, 0.3, 0.2)
 ACT_ABOVE = 0.75
+MIN_LIKENESS = 0.2
+"""A situation less like than this says nothing about how to rebuild an action."""
+Ints = NDArray[np.int64]
+Floats = NDArray[np.floating]
 
 
 def priority(risk: float, hops: int, deepest: int, conflict: float) -> float:
@@ -32,6 +38,27 @@ def priority(risk: float, hops: int, deepest: int, conflict: float) -> float:
 def strategy(hops: int) -> str:
     """What to do with an item so many hops from the origin."""
     return "isolate" if hops < ISOLATE_HOPS else "rewrite" if hops < REWRITE_HOPS else "reconcile"
+
+
+def contained(
+    hops: Ints, risk: Floats, conflict: Floats, suspicious: NDArray[np.bool_], like: Floats, rewrite_near: bool = False
+) -> NDArray[np.str_]:
+    """What to do with each structured memory that was made from a poisoned one: nothing (empty), ``isolate``,
+    ``rewrite`` or ``reconcile``.
+
+    ``risk`` and ``conflict`` come from judging it anew without the poison, ``suspicious`` says whether that look alone
+    would hold it, ``like`` how like the nearest situation of others is: without any, nothing can be rebuilt.
+    ``rewrite_near`` rebuilds at any distance.
+    """
+    deepest = int(hops.max())
+    facts = zip(risk.tolist(), hops.tolist(), conflict.tolist(), strict=True)
+    urgency = np.array([priority(r, h, deepest, c) for r, h, c in facts])
+    plan = np.array(["rewrite" if rewrite_near else strategy(h) for h in hops.tolist()], dtype="<U9")
+    act = (urgency > ACT_ABOVE) | suspicious
+    act &= (plan != "reconcile") | (conflict > 0.5)  # what independent voices support stays
+    plan[(plan != "isolate") & ~(like > MIN_LIKENESS)] = "isolate"
+    plan[~act] = ""
+    return plan
 
 
 def recorded_risk(item: str, ledger: Ledger) -> float | None:
@@ -47,7 +74,7 @@ def independent_share(item: str, tainted: set[str], view: RepairView) -> float:
     """Of the roots an item rests on, the share that is not among the tainted; one root counts once."""
     lineage = view.graph.lineage(item)
     above = [one.id for one in lineage.items if one.id != item]
-    roots = {i for i in above if not view.ledger.item(i).parents}
+    roots = {one.id for one in view.ledger.items(ids=above, hidden=True, limit=None) if not one.parents}
     if not roots:
         return 0.0
     return sum(root not in tainted for root in roots) / len(roots)

@@ -54,7 +54,7 @@ def prepare(repair: Repair, request: RepairRequest, view: RepairView, limits: Re
     planned = repair.plan(request, view)
     states = view.ledger.states(step.item for step in planned.steps)
     _refuse_unknown(planned, states, view.ledger)
-    steps = tuple(_with_state(step, states) for step in planned.steps)
+    steps = tuple(with_state(step, states) for step in planned.steps)
     if not steps:
         raise RepairRefused(f"{planned.repair}: nothing to do for {planned.origin}; it already is as asked")
     authors = {o.agent for o in view.ledger.items(ids=[s.item for s in steps], hidden=True, limit=None)}
@@ -95,6 +95,22 @@ def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits) -> Receipt:
     """Do what the plan says, as a whole, and return the proof."""
     check_limits(plan, limits)
     check_plan(plan, ledger)
+    receipt, drafts = drafted(plan, ledger)
+    try:
+        ledger.append(drafts, states=states_before(plan))
+    except StaleState:
+        _refuse_stale(plan, ledger)  # says which item, or that it is unknown
+        raise RepairRefused(f"{plan.repair}: its items changed while it was applied; plan it anew") from None
+    return receipt
+
+
+def states_before(plan: RepairPlan) -> dict[str, ItemState]:
+    """The states that a plan was made for."""
+    return {step.item: _state_before(step) for step in plan.steps}
+
+
+def drafted(plan: RepairPlan, ledger: Ledger) -> tuple[Receipt, list[Draft]]:
+    """A plan's receipt and the events that apply it, for whoever appends them together with others."""
     started = time.perf_counter()
     receipt = Receipt(
         plan=plan,
@@ -103,12 +119,7 @@ def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits) -> Receipt:
         cost=Cost(ms=(time.perf_counter() - started) * 1000, calls=int(plan.price.get("model_calls", 0))),
         time=time.time(),
     )
-    try:
-        ledger.append(_drafts(receipt, ledger), states={step.item: _state_before(step) for step in plan.steps})
-    except StaleState:
-        _refuse_stale(plan, ledger)  # says which item, or that it is unknown
-        raise RepairRefused(f"{plan.repair}: its items changed while it was applied; plan it anew") from None
-    return receipt
+    return receipt, _drafts(receipt, ledger)
 
 
 def undo(receipt_id: str, ledger: Ledger) -> Receipt:
@@ -241,7 +252,8 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
                 raise InputError("plan.steps", problem, "Plan it anew") from None
 
 
-def _with_state(step: RepairStep, states: Mapping[str, ItemState]) -> RepairStep:
+def with_state(step: RepairStep, states: Mapping[str, ItemState]) -> RepairStep:
+    """The step with the state it was made for."""
     return replace(step, detail={**step.detail, "was": plain(asdict(states[step.item]))})
 
 

@@ -207,5 +207,5 @@ def test_a_long_stream_keeps_names_bounded(model: RecordModel) -> None:
         screener.keep([f"m{n}" for n in range(start, start + 50)], ["a", "b"] * 25, vectors[start : start + 50])
     judged = screener.screen("c", vectors[499:])
     assert judged.evidence[1].data["supports"] == "m499"
-    screener.drop("m499")
+    screener.window.forget(499)
     assert screener.screen("c", vectors[499:]).evidence[1].data["supports"] != "m499"

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from lazaretto.gates.memory.record_model import RecordModel, shared_model
-from lazaretto.gates.memory.record_screener import RecordJudgement, RecordScreener, vector_of
+from lazaretto.gates.memory.record_review import Look
+from lazaretto.gates.memory.record_screener import RecordJudgement
+from lazaretto.gates.memory.record_watch import RecordWatch, notes
 from lazaretto.gates.memory.text_screener import Screening, TextScreener, shared_screener
-from lazaretto.gates.protocol import GateContext
+from lazaretto.gates.protocol import GateContext, SecondLook
 from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
-from lazaretto.types import Channel, Cost, EventKind, Evidence, Observation, Ruling, SourceClass, Verdict
+from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
 
 MEMORY_POISONING = "ASI06"
 INTER_AGENT = "ASI07"
@@ -56,11 +58,14 @@ class MemoryGate:
     name = "memory"
     channels = frozenset({Channel.MEMORY, Channel.TOOL, Channel.DOCUMENT, Channel.MESSAGE})
 
-    def __init__(self, settings: MemorySettings, screener: TextScreener | None = None) -> None:
-        """``screener``: another than the one that ships, which is loaded when it is first needed."""
+    def __init__(
+        self, settings: MemorySettings, screener: TextScreener | None = None, model: RecordModel | None = None
+    ) -> None:
+        """``screener``, ``model``: others than those that ship, which are loaded when they are first needed."""
         self.settings = settings
         self._given = screener
-        self._structured: dict[str, _Evidence] = {}
+        self._model = model
+        self._watches: dict[str, RecordWatch] = {}
 
     @property
     def _screener(self) -> TextScreener:
@@ -87,35 +92,42 @@ class MemoryGate:
             started = time.perf_counter()
             screening = (await asyncio.to_thread(self._screener.screen, [observation.text]))[0]
             verdicts.append(self.judge(observation, screening, (time.perf_counter() - started) * 1000))
-        return max(verdicts, key=lambda verdict: (verdict.ruling, verdict.risk))  # a note must not excuse its record
+        return verdicts[0] if len(verdicts) == 1 else _stricter(*verdicts)
 
-    def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
-        """Structured memories that may be used become evidence; those that are held stop being it.
+    def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook | None]:
+        """Structured memories on today's evidence; a text says today what it said then, so ``examine`` reads it."""
+        found = self._watch_of(context).again([o.id for o in observations if o.fields is not None], context.ledger)
+        looks = iter(found)
+        return [self._second_look(o, next(looks)) if o.fields is not None else None for o in observations]
 
-        One that says of itself that it failed (``meta.success`` is false) is no evidence of what to do.
-        """
-        if observation.fields is None:
-            return
-        screener = self._evidence_of(context).screener
-        success = stated_success(observation)
-        if success is not None:
-            screener.record_use(observation.parents, success)
-        if ruling <= Ruling.WARN and success is not False:
-            screener.keep([observation.id], [observation.agent], vector_of(observation), [observation.parents])
-        else:
-            screener.drop(observation.id)
+    def _second_look(
+        self, observation: Observation, found: tuple[RecordJudgement, Look, int] | None
+    ) -> SecondLook | None:
+        if found is None:
+            return None
+        judged, look, row = found
+        verdict = record_verdict(observation, judged, self.settings.ruling)
+        if observation.text:
+            screening = self._screener.screen([observation.text])[0]
+            verdict = _stricter(verdict, self.judge(observation, screening))
+        model = self._watch_model()
+        risk = model.fusion.calibrated(float(look.terms.fused[row]))[0]
+        likeness = float(look.evidence.pairs[row, :, 4].max())
+        return SecondLook(verdict, notes(model, look, row), risk, float(look.evidence.conflict[row]), likeness)
 
     def _examine_record(self, observation: Observation, context: GateContext) -> Verdict:
-        evidence = self._evidence_of(context)
-        evidence.read_outcomes(context)
-        judged = evidence.screener.screen(observation.agent, vector_of(observation), observation.parents)
+        judged = self._watch_of(context).screen(observation, context.ledger)
         return record_verdict(observation, judged, self.settings.ruling)
 
-    def _evidence_of(self, context: GateContext) -> _Evidence:
+    def _watch_of(self, context: GateContext) -> RecordWatch:
         namespace = context.ledger.namespace
-        if namespace not in self._structured:
-            self._structured[namespace] = _Evidence.of(shared_model(), context, self.settings.false_positive_rate)
-        return self._structured[namespace]
+        if namespace not in self._watches:
+            self._watches[namespace] = RecordWatch(self._watch_model(), self.settings.false_positive_rate)
+        return self._watches[namespace]
+
+    def _watch_model(self) -> RecordModel:
+        self._model = self._model or shared_model()
+        return self._model
 
     def judge(self, observation: Observation, screening: Screening, ms: float = 0.0) -> Verdict:
         """The verdict that a screening means for an item of this source."""
@@ -148,40 +160,11 @@ class MemoryGate:
         return (Ruling.ALLOW, "clean") if screening.whole else (Ruling.REVIEW, "too_long_to_read_whole")
 
 
-class _Evidence:
-    """The structured memories of one namespace, and how far its outcomes were read."""
-
-    def __init__(self, screener: RecordScreener) -> None:
-        self.screener = screener
-        self._seen, self._due = 0, 0.0
-
-    @classmethod
-    def of(cls, model: RecordModel, context: GateContext, rate: float) -> _Evidence:
-        """Evidence filled with what the ledger holds; ``rate`` is the share of honest memories that may be held."""
-        made = cls(RecordScreener(model, rate=rate))
-        capacity = made.screener.window.capacity
-        items = context.ledger.items(channel=Channel.MEMORY, limit=capacity)
-        told = (i for i in items if i.fields is not None and stated_success(i) is not False)
-        for item in sorted(told, key=lambda i: i.time):
-            made.screener.keep([item.id], [item.agent], vector_of(item), [item.parents])
-        return made
-
-    def read_outcomes(self, context: GateContext) -> None:
-        """Outcomes that agents reported since the last time, looked up at most once a second."""
-        if time.monotonic() < self._due:
-            return
-        self._due = time.monotonic() + 1.0
-        for event in context.ledger.events(after=self._seen, kinds=(EventKind.REPORTED,)):
-            self._seen = event.seq
-            success = (event.body or {}).get("success")
-            if success is not None:
-                self.screener.report([(event.agent, bool(success))])
-
-
-def stated_success(observation: Observation) -> bool | None:
-    """What a record says of its own outcome; None where it says nothing."""
-    said = observation.fields.meta.get("success") if observation.fields else None
-    return said if isinstance(said, bool) else None
+def _stricter(of_record: Verdict, of_text: Verdict) -> Verdict:
+    """The stricter of the two, for a note must not excuse its record; what was noted of the record goes with it."""
+    if (of_record.ruling, of_record.risk) >= (of_text.ruling, of_text.risk):
+        return of_record
+    return replace(of_text, evidence=(*of_text.evidence, *of_record.evidence))
 
 
 def record_verdict(observation: Observation, judged: RecordJudgement, ruling: Ruling) -> Verdict:

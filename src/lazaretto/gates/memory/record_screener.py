@@ -1,14 +1,13 @@
-"""Structured memories at the gate: keeps the evidence of one namespace, and turns scores into verdicts.
+"""Structured memories without a ledger: a stream of records is judged in the order of writing, each once.
 
-The window is filled from the ledger when the gate first meets a structured memory, and grows with what is allowed; what
-is held never speaks for or against others.
+What is held never speaks for or against others. In a guard, ``record_watch`` judges them, again and again.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,13 +16,9 @@ from numpy.typing import NDArray
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.evidence import EvidenceTable, Window, selected, window_rows
 from lazaretto.gates.memory.record_model import AT_WORK_RATE, RecordModel, Scores
+from lazaretto.gates.memory.record_review import MIN_MEMORIES, MIN_SUPPORT
 from lazaretto.models.record_embedding import DIMENSION, Floats, embed, tags_block
 from lazaretto.types import Evidence, MemoryFields, Observation
-
-MIN_MEMORIES = 50
-MIN_SUPPORT = 0.02
-"""Below these there is too little to compare with, and the verdict says so instead of guessing. A subject of which
-nothing is known must be let in, or nothing would ever be known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,8 @@ class RecordScreener:
         scores = self.model.score(evidence)
         held, informed = self._ruled(evidence, scores, size)
         ms = (time.perf_counter() - started) * 1000
-        return self._judged(evidence, scores, 0, (bool(held[0]), bool(informed[0])), ms)
+        said = (float(scores.fused[0]), bool(held[0]), bool(informed[0]), ms)
+        return judgement(self.model, evidence, scores, 0, said, self._ids.get)
 
     def screen_many(
         self,
@@ -104,8 +100,8 @@ class RecordScreener:
             told = success[part] if success else None
             evidence, scores, held, informed = self._batch(agents[part], vectors[part], named[part], above, told)
             ms = (time.perf_counter() - started) * 1000 / len(evidence)
-            said = zip(held.tolist(), informed.tolist(), strict=True)
-            out += [self._judged(evidence, scores, row, both, ms) for row, both in enumerate(said)]
+            rows = zip(scores.fused.tolist(), held.tolist(), informed.tolist(), [ms] * len(evidence), strict=True)
+            out += [judgement(self.model, evidence, scores, row, s, self._ids.get) for row, s in enumerate(rows)]
         return out
 
     def risks(self, agents: Sequence[str], vectors: Floats, batch: int = 256) -> tuple[Floats, NDArray[np.bool_]]:
@@ -163,24 +159,6 @@ class RecordScreener:
             numbers = [self._number(item) for item in items]
             self.window.add(memories, agents, numbers, self.model.own_credibility(evidence), rows)
 
-    def record_use(self, parents: Sequence[str], good: bool) -> None:
-        """How a decision went that was made from some memories."""
-        with self._lock:
-            self.window.record_use(self._rows([parents]), np.array([good]))
-
-    def drop(self, item: str) -> None:
-        """A memory was held after all: it no longer speaks."""
-        with self._lock:
-            number = self._numbers.get(item)
-            if number is not None:
-                self.window.forget(number)
-
-    def report(self, outcomes: Iterable[tuple[str, bool]]) -> None:
-        """How decisions of agents went."""
-        with self._lock:
-            for agent, good in outcomes:
-                self.window.writers.add_outcomes(self.window.writers.places([agent]), np.array([good], np.float32))
-
     def _number(self, item: str) -> int:
         """The item's number in the window; names of memories that left it long ago are dropped."""
         known = self._numbers.get(item)
@@ -207,42 +185,46 @@ class RecordScreener:
         informed = (evidence.support >= MIN_SUPPORT) & (size >= MIN_MEMORIES)
         return informed & (scores.fused >= self._hold), informed
 
-    def _judged(
-        self, evidence: EvidenceTable, scores: Scores, row: int, said: tuple[bool, bool], ms: float
-    ) -> RecordJudgement:
-        risk, low, high = self.model.fusion.calibrated(float(scores.fused[row]))
-        held, informed = said
-        interval = (low, high) if informed else (0.0, 1.0)
-        return RecordJudgement(risk, interval, held, informed, self._evidence(evidence, scores, row), ms)
 
-    def _evidence(self, evidence: EvidenceTable, scores: Scores, row: int) -> tuple[Evidence, ...]:
-        """Which term spoke, and which memories agree and disagree most."""
-        terms = {
-            "credibility": round(float(scores.credibility[row]), 3),
-            "recognition": round(float(scores.neural[row]), 3),
-            "similarity_to_writer": round(float(evidence.similarity[row]), 3),
-            "writer_stability": round(float(evidence.stability[row]), 3),
-            "conflict": round(float(evidence.conflict[row]), 3),
-            "least_credible_source": round(float(evidence.lineage[row]), 3),
-            "voices": int(evidence.voices[row]),
+def judgement(
+    model: RecordModel, evidence: EvidenceTable, terms: Scores, row: int, said: tuple[float, bool, bool, float],
+    names: Callable[[int], str | None],
+) -> RecordJudgement:  # fmt: skip
+    """One row as a judgement; ``said``: its score, whether it is held, whether it is informed, and milliseconds."""
+    score, held, informed, ms = said
+    risk, low, high = model.fusion.calibrated(score)
+    interval = (low, high) if informed else (0.0, 1.0)
+    return RecordJudgement(risk, interval, held, informed, explanation(model, evidence, terms, row, names), ms)
+
+
+def explanation(
+    model: RecordModel, evidence: EvidenceTable, scores: Scores, row: int, names: Callable[[int], str | None]
+) -> tuple[Evidence, ...]:
+    """Which term spoke, and which memories agree and disagree most."""
+    terms = {
+        "credibility": round(float(scores.credibility[row]), 3),
+        "recognition": round(float(scores.neural[row]), 3),
+        "similarity_to_writer": round(float(evidence.similarity[row]), 3),
+        "writer_stability": round(float(evidence.stability[row]), 3),
+        "conflict": round(float(evidence.conflict[row]), 3),
+        "least_credible_source": round(float(evidence.lineage[row]), 3),
+        "voices": int(evidence.voices[row]),
+    }
+    alpha = model.fusion.alpha
+    source = "credibility" if alpha * (1 - terms["credibility"]) > (1 - alpha) * terms["recognition"] else "recognition"
+    found = [Evidence("measure", f"The {source} term spoke loudest.", terms)]
+    neighbours = evidence.neighbours[row].tolist()
+    agreements = [(a, n) for a, n in zip(evidence.pairs[row, :, 1].tolist(), neighbours, strict=True) if n >= 0]
+    if agreements:
+        (support, near), (conflict, against) = max(agreements), min(agreements)
+        data = {
+            "supports": names(near),
+            "agreement": round(support, 3),
+            "contradicts": names(against),
+            "disagreement": round(conflict, 3),
         }
-        alpha = self.model.fusion.alpha
-        source = (
-            "credibility" if alpha * (1 - terms["credibility"]) > (1 - alpha) * terms["recognition"] else "recognition"
-        )
-        found = [Evidence("measure", f"The {source} term spoke loudest.", terms)]
-        neighbours = evidence.neighbours[row].tolist()
-        agreements = [(a, n) for a, n in zip(evidence.pairs[row, :, 1].tolist(), neighbours, strict=True) if n >= 0]
-        if agreements:
-            (support, near), (conflict, against) = max(agreements), min(agreements)
-            data = {
-                "supports": self._ids.get(near),
-                "agreement": round(support, 3),
-                "contradicts": self._ids.get(against),
-                "disagreement": round(conflict, 3),
-            }
-            found.append(Evidence("match", "The nearest memories that support and contradict it.", data))
-        return tuple(found)
+        found.append(Evidence("match", "The nearest memories that support and contradict it.", data))
+    return tuple(found)
 
 
 def vector_of(observation: Observation) -> Floats:

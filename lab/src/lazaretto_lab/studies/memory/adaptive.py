@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.memory.evidence import window_rows
+from lazaretto.gates.memory.group_windows import GroupWindows, Origin
 from lazaretto.gates.memory.record_model import RecordModel
-from lazaretto.gates.memory.record_screener import MIN_SUPPORT
+from lazaretto.gates.memory.record_review import MIN_SUPPORT
 from lazaretto.models.record_embedding import Floats
 from lazaretto_lab.attacks.memory.craft import Memories
-from lazaretto_lab.studies.memory.evidence import Origin, TeamWindows
 from lazaretto_lab.worlds.shared_memory.log import VOCABULARY
 from lazaretto_lab.worlds.shared_memory.scenario import Scenario
 
@@ -22,7 +22,7 @@ from lazaretto_lab.worlds.shared_memory.scenario import Scenario
 class Adaptive:
     """A ``Chooser`` that queries the detector."""
 
-    def __init__(self, model: RecordModel, scenario: Scenario, tries: int, windows: TeamWindows) -> None:
+    def __init__(self, model: RecordModel, scenario: Scenario, tries: int, windows: GroupWindows) -> None:
         self._model, self._tries, self._windows = model, tries, windows
         self._rng = np.random.default_rng([scenario.seed, 41])
         self.queries = self.made = 0

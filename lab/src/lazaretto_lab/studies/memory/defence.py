@@ -1,9 +1,8 @@
-"""The memory gate inside the shared-memory world: holds what it finds, then repairs what that had touched.
+"""The memory gate inside the shared-memory world: the product's parts, driven by the world's rounds.
 
-It does not judge while there is too little to compare with. Recent memories, and what is held, are looked at again
-every few rounds, with everything held so far no longer speaking; so is, however old, what decisions rested on that
-failed. What had slipped through is isolated; what was made from it is screened anew and repaired by its distance from
-it, as the repair ``contain`` does; what proves clean is released.
+What is judged, when it is judged again, what is released and what is done with descendants is decided by the product
+(``RecordReview``, ``SecondLooks``, ``contained``), which the guard drives in the same way through its ledger. Only the
+rebuilding of an action stands here, because the world keeps actions as rows of numbers.
 """
 
 from __future__ import annotations
@@ -14,41 +13,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.evidence import EvidenceTable, WindowRows, selected, window_rows
-from lazaretto.gates.memory.record_model import RecordModel
-from lazaretto.gates.memory.record_screener import MIN_MEMORIES, MIN_SUPPORT
-from lazaretto.models.record_embedding import Floats
-from lazaretto.repair.contain import ACT_ABOVE, priority, strategy
-from lazaretto_lab.studies.memory.evidence import Ints, Origin, TeamWindows, disturbed
+from lazaretto.gates.memory.evidence import EvidenceTable, selected, window_rows
+from lazaretto.gates.memory.group_windows import Origin
+from lazaretto.gates.memory.record_model import RecordModel, Scores
+from lazaretto.gates.memory.record_review import Look, RecordReview, Records, joined
+from lazaretto.gates.second_looks import SecondLooks
+from lazaretto.repair.contain import contained
+from lazaretto_lab.studies.memory.evidence import TRUST, Ints, disturbed, team_windows
 from lazaretto_lab.training.records.baselines import Scorer
 from lazaretto_lab.training.records.training import without_graph
 from lazaretto_lab.worlds.shared_memory.log import VOCABULARY
 from lazaretto_lab.worlds.shared_memory.scenario import ACTION, Scenario
 from lazaretto_lab.worlds.shared_memory.world import MendResult, Rewriting, Writes
 
-EVERY, BACK = 5, 10
-"""Rounds between re-evaluations, and how many rounds back they reach."""
-HELD_BACK = 100
-"""Rounds for which a held memory may still prove clean, and one in use is looked at again when uses of it fail."""
-BLAMED = 2
-"""Failed uses since the last look that ask for another."""
+EVERY = 5
+"""Rounds between passes."""
 FAR = 1_000
-MIN_LIKENESS = 0.2
-"""A situation less like than this says nothing about how to rebuild an action."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Memories as the defence keeps them."""
-
-    ids: Ints
-    origin: Origin
-    memories: WindowRows
-    success: NDArray[np.bool_]
-    """As the record claims; what failed is no evidence of what to do."""
-
-    def __getitem__(self, rows: Ints) -> _Batch:
-        return _Batch(self.ids[rows], self.origin[rows], self.memories[rows], self.success[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,98 +49,85 @@ class MemoryDefence:
     """A ``Screen`` for the world."""
 
     def __init__(self, model: RecordModel, scenario: Scenario, hold: float, options: Options | None = None) -> None:
-        self._model, self._hold, self._options = model, hold, options or Options()
+        self._model, self._options = model, options or Options()
         self._rng = np.random.default_rng([scenario.seed, 22])
-        self.windows = TeamWindows(scenario)
-        self._rounds: deque[_Batch] = deque(maxlen=HELD_BACK)
-        most = scenario.honest_memories + scenario.poison_count
-        self._admitted = np.zeros(most, dtype=bool)
-        self._settled = np.zeros(most, dtype=bool)
-        self._blame = np.zeros(most, dtype=np.int64)
-        self._scores = np.full(most, np.nan)
-        self._action = np.zeros((most, ACTION), np.float32)
+        self.windows = team_windows(scenario)
+        self._review = RecordReview(self._scored, self.windows, hold)
+        self._looks = SecondLooks()
+        self._batches: deque[Records] = deque()
+        self._action = np.zeros((scenario.honest_memories + scenario.poison_count, ACTION), np.float32)
         self.done: Counter[str] = Counter()
         """How many memories were held, isolated, rewritten, reconciled and released."""
 
     def admit(self, writes: Writes) -> NDArray[np.bool_]:
         """Score each write against what its team holds; hold it above the threshold."""
-        origin = Origin(writes.team, writes.agent, writes.parents)
         vectors = disturbed(writes.memories.embedded(VOCABULARY), self._options.noise, self._rng)
-        batch = _Batch(writes.ids, origin, window_rows(vectors), writes.success)
+        origin = Origin(writes.team, writes.agent, writes.parents)
+        batch = Records(writes.ids, origin, window_rows(vectors), writes.success)
         self.windows.record_outcomes(writes.reported)
-        looked = self.windows.evidence_for(batch.memories, origin)
-        held = self._suspicious(looked, batch)
-        self.windows.record_use(origin, writes.success)
-        failed = writes.parents[~writes.success]
-        np.add.at(self._blame, failed[failed >= 0], 1)
-        self._keep(batch, np.flatnonzero(~held), looked)
+        look = self._review.look(batch)
+        self._looks.wrote(batch.ids, ~look.bad)
+        self._remember(batch, look)
+        self._looks.failed(writes.parents[~writes.success])
+        self._review.take(batch, look.bad, TRUST.own_credibility(look.evidence))
         self._action[writes.ids] = writes.memories.action
-        self._rounds.append(batch)
-        self.done["held"] += int(held.sum())
-        return held
+        if self._options.repair:
+            self._batches.append(batch)
+        self.done["held"] += int(look.bad.sum())
+        return look.bad
 
     def mend(self, round_index: int) -> MendResult | None:
         """Look again: hold what slipped through, repair what was made from it, release what proves clean."""
-        if not self._options.repair or round_index % EVERY or not self._rounds:
+        if not self._options.repair or round_index % EVERY or not self._batches:
             return None
-        batch = self._again()
-        looked = self.windows.evidence_for(batch.memories, batch.origin, batch.ids)
-        bad = self._suspicious(looked, batch)
-        kept = self._admitted[batch.ids]
-        caught, freed = batch.ids[bad & kept], np.flatnonzero(~bad & ~kept)
-        self._drop(batch[np.flatnonzero(bad & kept)])
-        self._keep(batch, freed, looked)
+        while self._batches[0].ids.max() < self._looks.oldest:
+            self._batches.popleft()
+        batch = joined([b[np.flatnonzero(self._looks.due(b.ids))] for b in self._batches])
+        look = self._review.look(batch, again=True)
+        self._remember(batch, look)
+        kept = self._looks.admitted[batch.ids]
+        caught, freed = np.flatnonzero(look.bad & kept), np.flatnonzero(~look.bad & ~kept)
+        self._drop(batch[caught])
+        self._looks.admitted[batch.ids[freed]] = True
+        self._review.keep(batch, freed, TRUST.own_credibility(look.evidence))
         self.done["isolated"] += len(caught)
         self.done["released"] += len(freed)
-        hidden, rewriting = self._descendants(batch, caught)
-        hide, show = np.concatenate([caught, hidden]), batch.ids[freed]
+        hidden, rewriting = self._descendants(batch, batch.ids[caught])
+        self._looks.close_pass()
+        hide, show = np.concatenate([batch.ids[caught], hidden]), batch.ids[freed]
         return MendResult(hide, show, rewriting) if len(hide) or len(show) or rewriting else None
 
-    def _again(self) -> _Batch:
-        """What is due for another look: all of the last rounds, and of older ones what is held or blamed."""
-        recent = len(self._rounds) - BACK
-        fresh = ~self._settled
-        due = (~self._admitted | (self._blame >= BLAMED)) & fresh
-        parts = [b[np.flatnonzero((fresh if n >= recent else due)[b.ids])] for n, b in enumerate(self._rounds)]
-        return _joined(parts)
-
-    def _descendants(self, batch: _Batch, caught: Ints) -> tuple[Ints, Rewriting | None]:
+    def _descendants(self, batch: Records, caught: Ints) -> tuple[Ints, Rewriting | None]:
         """Screen anew what was made from caught memories, by priority; repair by distance."""
         hops = self._traced(batch, caught)
-        rows = np.flatnonzero((hops > 0) & (hops < FAR) & self._admitted[batch.ids])
+        rows = np.flatnonzero((hops > 0) & (hops < FAR) & self._looks.admitted[batch.ids])
         if not len(rows):
             return np.zeros(0, dtype=np.int64), None
         part, hops = batch[rows], hops[rows]
-        looked = self.windows.evidence_for(part.memories, part.origin, part.ids)
+        look = self._review.look(part, again=True)
+        self._remember(part, look)
         fusion = self._model.fusion
-        risk = np.interp(self._fused(looked), fusion.knots, fusion.risk)
-        deepest = int(hops.max())
-        facts = zip(risk.tolist(), hops.tolist(), looked.conflict.tolist(), strict=True)
-        urgency = np.array([priority(r, h, deepest, c) for r, h, c in facts])
-        act = (urgency > ACT_ABOVE) | self._suspicious(looked, part)
-        plan = np.array([strategy(h) for h in hops.tolist()])
-        if self._options.rewrite_near:
-            plan[:] = "rewrite"
-        act &= (plan != "reconcile") | (looked.conflict > 0.5)  # what independent voices support stays
-        rebuilt = np.flatnonzero(act & (plan != "isolate") & (looked.pairs[..., 4].max(1) > MIN_LIKENESS))
-        hidden = np.setdiff1d(np.flatnonzero(act), rebuilt)
+        risk = np.interp(look.terms.fused, fusion.knots, fusion.risk)
+        like = look.evidence.pairs[..., 4].max(1)
+        plan = contained(hops, risk, look.evidence.conflict, look.bad, like, self._options.rewrite_near)
+        hidden, rebuilt = np.flatnonzero(plan == "isolate"), np.flatnonzero((plan == "rewrite") | (plan == "reconcile"))
         self._drop(part[hidden])
         self.done["isolated"] += len(hidden)
         self.done.update(plan[rebuilt].tolist())
-        rewriting = self._rebuilt(part[rebuilt], selected(looked, rebuilt)) if len(rebuilt) else None
+        rewriting = self._rebuilt(part[rebuilt], selected(look.evidence, rebuilt)) if len(rebuilt) else None
         return part.ids[hidden], rewriting
 
-    def _traced(self, batch: _Batch, caught: Ints) -> Ints:
+    def _traced(self, batch: Records, caught: Ints) -> Ints:
         """Edges from the nearest caught memory to each of the batch; ``FAR`` where there is no way."""
-        distance = np.full(len(self._admitted), FAR, dtype=np.int64)
+        distance = np.full(self._looks.count, FAR, dtype=np.int64)
         distance[caught] = 0
         if len(caught):
-            for ids, parents in ((b.ids, b.origin.parents) for b in list(self._rounds)[-BACK:]):
+            for ids, parents in ((b.ids, b.origin.parents) for b in self._batches if b.ids.max() >= self._looks.recent):
                 way = np.where(parents >= 0, distance[parents], FAR).min(1) + 1
                 distance[ids] = np.minimum(distance[ids], way)
         return np.minimum(distance[batch.ids], FAR)
 
-    def _rebuilt(self, part: _Batch, looked: EvidenceTable) -> Rewriting:
+    def _rebuilt(self, part: Records, looked: EvidenceTable) -> Rewriting:
         """Each number of the action from the voice in the middle; the rebuilt memory itself speaks for nobody."""
         voice = np.where(looked.neighbours >= 0, looked.pairs[..., 4], 0.0)
         said = self._action[looked.neighbours]
@@ -169,36 +136,20 @@ class MemoryDefence:
         middle = (heard >= heard[:, -1:] / 2).argmax(1)
         chosen = np.take_along_axis(order, middle[:, None], 1)[:, 0]
         sources = np.take_along_axis(looked.neighbours, chosen, 1)
-        self._forget(part)
-        self._settled[part.ids] = True
+        self._review.drop(part)
+        self._looks.settled[part.ids] = True
         return Rewriting(part.ids, self._action[sources, np.arange(ACTION)], sources)
 
-    def _suspicious(self, looked: EvidenceTable, batch: _Batch) -> NDArray[np.bool_]:
-        """Whether the score is above the threshold, half of it from the looks before: one odd look decides nothing."""
-        sizes = np.array([w.size for w in self.windows.windows])
-        informed = (sizes[batch.origin.team] >= MIN_MEMORIES) & (looked.support >= MIN_SUPPORT)
-        fused, before = self._fused(looked), self._scores[batch.ids]
-        self._scores[batch.ids] = np.where(np.isnan(before), fused, (before + fused) / 2)
-        self._blame[batch.ids] = 0
-        return np.asarray((self._scores[batch.ids] >= self._hold) & informed)
+    def _remember(self, batch: Records, look: Look) -> None:
+        self._review.remember(batch.ids, look.scores)
+        self._looks.blame[batch.ids] = 0
 
-    def _fused(self, looked: EvidenceTable) -> Floats:
-        return self._model.score(without_graph(looked, self._options.use_graph)).fused
+    def _scored(self, looked: EvidenceTable) -> Scores:
+        return self._model.score(without_graph(looked, self._options.use_graph))
 
-    def _keep(self, batch: _Batch, rows: Ints, looked: EvidenceTable) -> None:
-        self._admitted[batch.ids[rows]] = True
-        speaking = rows[batch.success[rows]]
-        if len(speaking):
-            part = batch[speaking]
-            self.windows.add(part.memories, part.origin, part.ids, selected(looked, speaking))
-
-    def _drop(self, part: _Batch) -> None:
-        self._admitted[part.ids] = False
-        self._forget(part)
-
-    def _forget(self, part: _Batch) -> None:
-        for team, item in zip(part.origin.team.tolist(), part.ids.tolist(), strict=True):
-            self.windows.windows[team].forget(item)
+    def _drop(self, part: Records) -> None:
+        self._looks.admitted[part.ids] = False
+        self._review.drop(part)
 
 
 class ScorerDefence:
@@ -208,7 +159,7 @@ class ScorerDefence:
         self, score: Scorer, threshold: float, scenario: Scenario, with_evidence: bool, noise: float = 0.0
     ) -> None:
         self._score, self._threshold, self._noise = score, threshold, noise
-        self._windows = TeamWindows(scenario) if with_evidence else None
+        self._windows = team_windows(scenario) if with_evidence else None
         self._rng = np.random.default_rng([scenario.seed, 23])
 
     def admit(self, writes: Writes) -> NDArray[np.bool_]:
@@ -223,21 +174,11 @@ class ScorerDefence:
         self._windows.record_use(origin, writes.success)
         rows = np.flatnonzero(~held & writes.success)
         if len(rows):
-            self._windows.add(brief[rows], origin[rows], writes.ids[rows], selected(looked, rows))
+            self._windows.add(
+                brief[rows], origin[rows], writes.ids[rows], TRUST.own_credibility(selected(looked, rows))
+            )
         return held
 
     def mend(self, round_index: int) -> MendResult | None:
         """Nothing: these methods have no second look."""
         return None
-
-
-def _joined(parts: list[_Batch]) -> _Batch:
-    def column(record: str, name: str) -> NDArray[np.generic]:
-        return np.concatenate([getattr(getattr(p, record), name) for p in parts])
-
-    return _Batch(
-        np.concatenate([p.ids for p in parts]),
-        Origin(*(column("origin", n) for n in ("team", "agent", "parents"))),  # type: ignore[arg-type]
-        WindowRows(*(column("memories", n) for n in ("situation", "action", "short"))),  # type: ignore[arg-type]
-        np.concatenate([p.success for p in parts]),
-    )

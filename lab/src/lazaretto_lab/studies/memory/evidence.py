@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.evidence import EvidenceTable, Window, WindowRows, concatenated, selected, window_rows
+from lazaretto.gates.memory.evidence import EvidenceTable, concatenated, selected, window_rows
+from lazaretto.gates.memory.group_windows import GroupWindows, Origin
 from lazaretto.gates.memory.record_model import Fusion, RecordModel
 from lazaretto.models.record_embedding import DIMENSION, Floats
 from lazaretto_lab.attacks.memory.craft import Memories
@@ -20,6 +21,8 @@ CROSS_SHARE = 0.08
 CLEANED = 0.9
 """Of poison and what it moved, the share that a working detector keeps out of the evidence, as training assumes it."""
 Ints = NDArray[np.int64]
+TRUST = RecordModel({}, Fusion())
+"""For the credibility of a memory when it is taken in, which no training changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,13 @@ def split_teams(scenario: Scenario) -> Split:
     return Split(*(np.flatnonzero(parts == n) for n in range(3)))
 
 
+def first_of_each_domain(split: Split, scenario: Scenario, count: int) -> Split:
+    """The same parts with only the first ``count`` test teams of each domain."""
+    domain = split.test // scenario.per_domain
+    chosen = [split.test[domain == d][:count] for d in np.unique(domain).tolist()]
+    return Split(split.train, split.validate, np.concatenate(chosen))
+
+
 @dataclass(frozen=True, slots=True)
 class LogEvidence:
     """The evidence around the memories of a log (row by row), and around cross-poisoned ones."""
@@ -55,68 +65,9 @@ class LogEvidence:
     """Embeddings in half precision, for the baselines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where some memories come from, one row each."""
-
-    team: Ints
-    agent: Ints
-    parents: Ints
-    """Ids of the memories they were made from, -1 for none."""
-
-    def __getitem__(self, rows: Ints | NDArray[np.bool_]) -> Origin:
-        return Origin(self.team[rows], self.agent[rows], self.parents[rows])
-
-
-class TeamWindows:
+def team_windows(scenario: Scenario) -> GroupWindows:
     """One evidence window per team."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.windows = [Window(MAX_AGENTS * scenario.window) for _ in range(scenario.teams)]
-        self._names = [str(a) for a in range(MAX_AGENTS)]
-        self._trust = RecordModel({}, Fusion())
-
-    def record_outcomes(self, reported: Floats) -> None:
-        """Outcomes of a round, (teams, agents)."""
-        for team, row in enumerate(reported):
-            agents = np.flatnonzero(~np.isnan(row))
-            if len(agents):
-                writers = self.windows[team].writers
-                writers.add_outcomes(writers.places([self._names[a] for a in agents.tolist()]), row[agents])
-
-    def evidence_for(self, memories: WindowRows, origin: Origin, ids: Ints | None = None) -> EvidenceTable:
-        """Looks of some memories, in their order; ``ids`` when they already are in the windows."""
-        order = np.argsort(origin.team, kind="stable")
-        parts = [
-            self.windows[t].evidence_for(
-                memories[rows], self._writers(origin, rows), origin.parents[rows], None if ids is None else ids[rows]
-            )
-            for t, rows in _groups(origin.team, order)
-        ]
-        back = np.empty(len(order), dtype=np.int64)
-        back[order] = np.arange(len(order))
-        return selected(concatenated(parts), back)
-
-    def add(self, memories: WindowRows, origin: Origin, ids: Ints, looked: EvidenceTable) -> None:
-        """Take memories in."""
-        trust = self._trust.own_credibility(looked)
-        for t, rows in _groups(origin.team, np.argsort(origin.team, kind="stable")):
-            self.windows[t].add(
-                memories[rows], self._writers(origin, rows), ids[rows].tolist(), trust[rows], origin.parents[rows]
-            )
-
-    def record_use(self, origin: Origin, good: NDArray[np.bool_]) -> None:
-        """How the decisions went that were made from memories in the windows."""
-        for t, rows in _groups(origin.team, np.argsort(origin.team, kind="stable")):
-            self.windows[t].record_use(origin.parents[rows], good[rows])
-
-    def _writers(self, origin: Origin, rows: Ints) -> list[str]:
-        return [self._names[a] for a in origin.agent[rows].tolist()]
-
-
-def _groups(team: NDArray[np.int64], order: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
-    ends = np.flatnonzero(np.diff(team[order])) + 1
-    return [(int(team[rows[0]]), rows) for rows in np.split(order, ends) if len(rows)]
+    return GroupWindows(scenario.teams, MAX_AGENTS * scenario.window)
 
 
 def collect_evidence(
@@ -132,7 +83,7 @@ def collect_evidence(
     and of those they moved kept out of the windows: what a detector sees once it is used. A memory that says of itself
     that it failed is looked at, but is no evidence of what to do.
     """
-    windows = TeamWindows(scenario)
+    windows = team_windows(scenario)
     rng = np.random.default_rng([scenario.seed, 21, int(screened)])
     training = np.isin(np.arange(scenario.teams), split_teams(scenario).train)
     out = screened & ~log.honest & (rng.random(len(log)) < CLEANED)
@@ -154,13 +105,13 @@ def collect_evidence(
         looked = windows.evidence_for(brief, origin)
         looks.append(looked)
         taken_rows.append(rows)
-        swapped = np.flatnonzero(training[origin.team] & (rng.random(len(rows)) < CROSS_SHARE) & ~log.poisoned[rows])
+        swapped = np.flatnonzero(training[origin.group] & (rng.random(len(rows)) < CROSS_SHARE) & ~log.poisoned[rows])
         if len(swapped) and index >= scenario.quiet_rounds:
-            fake = _crossed(memories, origin.team, swapped, rng)
+            fake = _crossed(memories, origin.group, swapped, rng)
             cross.append(windows.evidence_for(window_rows(fake.embedded(VOCABULARY)), origin[swapped]))
         windows.record_use(origin, log.success[rows])
         kept = np.flatnonzero(~out[rows] & log.success[rows])
-        windows.add(brief[kept], origin[kept], rows[kept], selected(looked, kept))
+        windows.add(brief[kept], origin[kept], rows[kept], TRUST.own_credibility(selected(looked, kept)))
         if index % 20 == 0:
             progress(index / scenario.rounds, f"evidence, round {index}")
     return LogEvidence(np.concatenate(taken_rows), concatenated(looks), concatenated(cross), vectors)

@@ -4,7 +4,10 @@ Settings: fields of the world's scenario (``rounds``, ``per_domain``, ``poison``
 ``method`` (``ours`` or a baseline's name), ``noise`` (on embeddings at test time), ``adaptive`` (versions that an
 attacker who can query the detector tries per memory), ``peace`` (train under
 attack, then guard a world without one) and the ablations ``contrast``, ``alphas``, ``use_graph``, ``repair``,
-``rewrite_near``. Every unit leaves a ledger of its defended run in its work folder.
+``rewrite_near``. ``detector = "shipped"`` takes the weights that ship instead of training some, and ``through =
+"guard"`` writes every memory of the test teams through a guard with a ledger; ``judged`` takes so many test teams of
+each domain instead of all. Every unit leaves a ledger of its
+defended run in its work folder.
 """
 
 from __future__ import annotations
@@ -20,16 +23,24 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.evidence import EvidenceTable, concatenated, selected
-from lazaretto.gates.memory.record_model import Fusion, RecordModel
+from lazaretto.gates.memory.record_model import AT_WORK_RATE, Fusion, RecordModel, shared_model
 from lazaretto_lab.harness.context import Progress, RunContext
 from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.metrics.detection import auc, confusion, recall_at_fpr
 from lazaretto_lab.metrics.intervals import bootstrap_interval
 from lazaretto_lab.studies.memory.adaptive import Adaptive
 from lazaretto_lab.studies.memory.defence import MemoryDefence, Options, ScorerDefence
-from lazaretto_lab.studies.memory.evidence import LogEvidence, Split, collect_evidence, embeddings, split_teams
+from lazaretto_lab.studies.memory.evidence import (
+    LogEvidence,
+    Split,
+    collect_evidence,
+    embeddings,
+    first_of_each_domain,
+    split_teams,
+)
 from lazaretto_lab.studies.memory.ledger import write_ledger
 from lazaretto_lab.studies.memory.threshold import choose_hold_threshold
+from lazaretto_lab.studies.memory.through_guard import GuardDefence
 from lazaretto_lab.training.records.baselines import NEEDS_EVIDENCE, Data, baseline
 from lazaretto_lab.training.records.training import TrainingSettings, fit_fusion, train, without_graph
 from lazaretto_lab.worlds.shared_memory import DOMAINS, Log, Outcomes, Scenario, Screen, outcomes, simulate
@@ -38,6 +49,7 @@ from lazaretto_lab.worlds.shared_memory.log import agent_points, load_log, log_p
 _ROC = np.arange(101) / 1000
 """False-positive rates of the ROC curve: every tenth of a per cent up to ten."""
 _OWN = {"method", "noise", "adaptive", "contrast", "alphas", "use_graph", "repair", "rewrite_near", "steps", "peace"}
+_OWN |= {"detector", "through", "judged"}
 
 
 def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
@@ -45,6 +57,8 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     scenario = scenario_from({k: v for k, v in settings.items() if k not in _OWN}, seed)
     log = stored_log(scenario, context.workdir, _part(context.progress, 0.0, 0.3))
     split = split_teams(scenario)
+    if "judged" in settings:
+        split = first_of_each_domain(split, scenario, int(settings["judged"]))
     before = outcomes(log, scenario, split.test)
     method = str(settings.get("method", "ours"))
     measures: dict[str, Any] = {f"{k}_before": v for k, v in dataclasses.asdict(before).items()}
@@ -52,14 +66,18 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     noise = float(settings.get("noise", 0.0))
     if method != "ours":
         found, screen = _judge_baseline(method, log, scenario, noise)
-        return measures | found | _defended((screen, None), scenario, before, context)
+        return measures | found | _defended((screen, None), scenario, split.test, before, context)
     evidence = collect_evidence(log, scenario, progress=_part(context.progress, 0.3, 0.5))
     options = TrainingSettings(
         seed=seed, steps=int(settings.get("steps", 500)), contrast=float(settings.get("contrast", 0.3)),
         use_graph=bool(settings.get("use_graph", True)),
         alphas=tuple(settings.get("alphas", TrainingSettings().alphas)),
     )  # fmt: skip
-    model = fit(log, (evidence, collect_evidence(log, scenario, screened=True)), split, options)
+    shipped = settings.get("detector") == "shipped"
+    if shipped:
+        model = shared_model()
+    else:
+        model = fit(log, (evidence, collect_evidence(log, scenario, screened=True)), split, options)
     tested = collect_evidence(log, scenario, noise) if noise else evidence
     context.progress(0.65, "trained")
     looked = without_graph(tested.looked, options.use_graph)
@@ -69,15 +87,23 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     how = Options(
         bool(settings.get("repair", True)), bool(settings.get("rewrite_near", False)), options.use_graph, noise
     )
-    model = choose_hold_threshold(model, log, scenario, split.validate, dataclasses.replace(how, noise=0.0))
+    if shipped:  # what a policy that says nothing gets
+        hold = model.fusion.threshold_at(AT_WORK_RATE)
+        model = RecordModel(model.arrays, dataclasses.replace(model.fusion, hold=hold))
+    else:
+        model = choose_hold_threshold(model, log, scenario, split.validate, dataclasses.replace(how, noise=0.0))
     measures |= {"threshold": model.fusion.threshold, "hold": model.fusion.hold}
     if settings.get("peace"):
         scenario = dataclasses.replace(scenario, poison=0)
         before = outcomes(stored_log(scenario, context.workdir, context.progress), scenario, split.test)
+    if settings.get("through") == "guard":
+        with GuardDefence(model, scenario, model.fusion.hold, context.workdir, split.test.tolist()) as guarded:
+            measures |= _defended((guarded, None), scenario, split.test, before, context)
+        return measures | {f"{name}_by_defence": count for name, count in guarded.done.items()}
     defence = MemoryDefence(model, scenario, model.fusion.hold, how)
     tries = int(settings.get("adaptive", 0))
     attacker = Adaptive(model, scenario, tries, defence.windows) if tries else None
-    measures |= _defended((defence, attacker), scenario, before, context)
+    measures |= _defended((defence, attacker), scenario, split.test, before, context)
     measures |= {f"{name}_by_defence": count for name, count in defence.done.items()}
     return measures
 
@@ -180,11 +206,14 @@ def _judge_baseline(method: str, log: Log, scenario: Scenario, noise: float) -> 
 
 
 def _defended(
-    sides: tuple[Screen, Adaptive | None], scenario: Scenario, before: Outcomes, context: RunContext
+    sides: tuple[Screen, Adaptive | None],
+    scenario: Scenario,
+    test: NDArray[np.int64],
+    before: Outcomes,
+    context: RunContext,
 ) -> dict[str, Any]:
     """The same world with a defence in it, and with an adaptive attacker where there is one."""
     screen, attacker = sides
-    test = split_teams(scenario).test
     log = simulate(scenario, screen, attacker, _part(context.progress, 0.65, 1.0))
     after = outcomes(log, scenario, test)
     mine = np.isin(log.team, test) & (log.round >= scenario.quiet_rounds)

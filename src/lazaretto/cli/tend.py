@@ -1,0 +1,65 @@
+"""``lazaretto tend | suspects``: memories are judged again, and who stands behind what failed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from lazaretto.cli.common import console, new_table, print_table
+from lazaretto.cli.context import CommandContext, with_context
+from lazaretto.cli.trace import clock
+from lazaretto.provenance.drawing.labels import showable
+from lazaretto.provenance.suspects import Suspect
+from lazaretto.tending import Tended
+
+
+@with_context()
+def tend(
+    context: CommandContext,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-l", help="Look at no more than this many. Default: the policy's.")
+    ] = None,
+) -> None:
+    """Judge memories again: release what proves clean, hold what slipped through, repair what was made from it."""
+    with context.open_guard() as guard:
+        done = guard.tend(limit=limit)
+    context.emit(done, lambda: _show_tended(done))
+
+
+def _show_tended(done: Tended) -> None:
+    words = f"looked at {done.looked}, held {len(done.held)}, released {len(done.released)}"
+    console.print(f"{words}, rewritten {len(done.rewritten)}, left {done.left}", highlight=False)
+    for name, items in (("held", done.held), ("released", done.released), ("unjudged", done.unjudged)):
+        for item in items:
+            console.print(f"{name} {item}", markup=False, highlight=False, soft_wrap=True)
+
+
+@with_context()
+def suspects(
+    context: CommandContext,
+    limit: Annotated[int, typer.Option("--limit", "-l", help="At most so many.")] = 10,
+) -> None:
+    """List what failed decisions share and the others do not, the strongest suspicion first."""
+    with context.open_guard() as guard:
+        found = guard.suspects(limit=limit)
+    context.emit(found, lambda: _show_suspects(found))
+
+
+def _show_suspects(found: tuple[Suspect, ...]) -> None:
+    if not found:
+        console.print("nothing stands behind failed decisions more often than chance lets it")
+        return
+    table = new_table("item", "by", "time", "failed", "succeeded", "by chance", "unexplained")
+    for one in found:
+        chance = "nothing to compare" if one.chance is None else f"{one.chance:.2g}"
+        counts = (str(one.failed), str(one.succeeded), chance, str(one.unexplained))
+        table.add_row(one.item, Text(showable(one.agent)), clock(one.time), *counts)
+    print_table(table)
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    for command in (tend, suspects):
+        app.command()(command)

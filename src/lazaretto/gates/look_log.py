@@ -1,0 +1,191 @@
+"""Which memories of a ledger are due for another look, as its events tell: a restart forgets nothing.
+
+Every step of a re-evaluation leaves one NOTED event (subject ``tend``) in the same transaction as what it changed:
+what was looked at and what the gates noted, what was held and released, where its pass ends, and which held memories
+still wait for their descendants to be repaired.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazaretto.gates.second_looks import BLAMED, SecondLooks
+from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
+from lazaretto.types import Channel, Event, EventKind
+
+TENDED = "tend"
+"""Subject of the NOTED events that say what was looked at again."""
+MACHINE = "lazaretto"
+"""Who released what a re-evaluation found clean; whatever anybody else released is a person's word."""
+BY_PERSON = "person:"
+"""How the rule of a ruling begins that a person made."""
+HORIZON = 60_000
+"""How many events a newly opened ledger is looked back."""
+_KINDS = (
+    EventKind.SEEN, EventKind.RULED, EventKind.RELEASED, EventKind.ERASED, EventKind.SUPERSEDED, EventKind.REPAIRED,
+    EventKind.UNDONE, EventKind.REPORTED, EventKind.LABELLED, EventKind.NOTED,
+)  # fmt: skip
+
+
+class LookLog:
+    """Follows one ledger. Safe to share between threads."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._looks = SecondLooks()
+        self._names: list[str] = []
+        self._seqs: list[int] = []
+        self._numbers: dict[str, int] = {}
+        self._states: list[ItemState] = []
+        self._seq: int | None = None
+        self._until: int | None = None
+        """Last event of the pass under way; None between passes."""
+        self._looked: set[int] = set()
+        self._origins: dict[str, None] = {}
+        self._news: list[int] = []
+        self._failures: list[int] = []
+        self._spoken: set[str] = set()
+        self._lock = threading.RLock()
+
+    def follow(self) -> int:
+        """Take in what was recorded since the last time, by anybody; the number of the last event that mattered."""
+        with self._lock:
+            if self._seq is None:
+                self._seq = max(0, self._ledger.head().seq - HORIZON)
+            for event in self._ledger.events(after=self._seq, kinds=_KINDS):
+                self._seq = event.seq
+                self._take(event)
+            return self._seq
+
+    @property
+    def news(self) -> int:
+        """Memories, outcomes and people's words since the last pass began: whether the evidence has changed."""
+        return len(self._news)
+
+    @property
+    def failures(self) -> int:
+        """Failed decisions since the last pass began."""
+        return len(self._failures)
+
+    def spoken_for(self, item: str) -> bool:
+        """Whether a person ruled on an item, of any channel: no machine overturns that."""
+        with self._lock:
+            return item in self._spoken
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a pass was begun and not ended."""
+        return self._until is not None
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Memories that were held after they had been in use, and whose descendants were not looked after yet."""
+        return tuple(self._origins)
+
+    def due(self, limit: int, also: Sequence[str] = (), news: int = 1) -> tuple[list[str], int, int]:
+        """What to look at next, blamed memories first; the last event of the pass; how many are left after these.
+
+        ``also`` names memories that are suspect however old they are; a new pass begins only after so many ``news``.
+        """
+        with self._lock:
+            until = self._until
+            if until is None:
+                if len(self._news) < news:
+                    return [], self._seq or 0, 0
+                until = self._seq or 0
+            count = bisect_right(self._seqs, until)
+            ids = np.arange(self._looks.oldest, count)
+            chosen = {int(n) for n in ids[self._looks.due(ids)]} if len(ids) else set()
+            chosen |= {n for n in map(self._numbers.get, also) if n is not None and not self._looks.settled[n]}
+            waiting = sorted(chosen - self._looked, key=lambda n: (self._looks.blame[n] < BLAMED, n))
+            return [self._names[n] for n in waiting[:limit]], until, max(0, len(waiting) - limit)
+
+    def state(self, item: str) -> ItemState | None:
+        """How a memory stands; None where it is not known, or a machine has no say in it any more."""
+        with self._lock:
+            number = self._numbers.get(item)
+            return None if number is None or self._looks.settled[number] else self._states[number]
+
+    def _take(self, event: Event) -> None:
+        body = event.body or {}
+        if event.kind is EventKind.SEEN:
+            if body.get("channel") == Channel.MEMORY.value:
+                self._wrote(event, body)
+        elif event.kind is EventKind.REPORTED:
+            self._news.append(event.seq)
+            if body.get("success") is False:
+                self._failures.append(event.seq)
+                self._blame(body.get("rests_on", ()))
+        elif event.kind is EventKind.NOTED:
+            if event.subject == TENDED:
+                self._tended(body)
+        elif event.kind is EventKind.LABELLED:
+            self._spoken.add(event.subject)
+            self._settle(event.subject)
+            self._news.append(event.seq)
+        else:
+            self._change(event, body)
+
+    def _wrote(self, event: Event, body: Mapping[str, Any]) -> None:
+        number = len(self._names)
+        self._names.append(event.subject)
+        self._seqs.append(event.seq)
+        self._states.append(ItemState())
+        self._numbers[event.subject] = number
+        self._looks.wrote(np.array([number]), np.array([True]))
+        meta = (body.get("fields") or {}).get("meta") or {}
+        self._looks.settled[number] = bool(meta.get("rebuilt"))
+        self._news.append(event.seq)
+        if meta.get("success") is False:
+            self._blame(body.get("parents", ()))
+
+    def _blame(self, items: Sequence[str]) -> None:
+        used = [self._numbers[item] for item in items if item in self._numbers]
+        self._looks.failed(np.array(used, dtype=np.int64))
+
+    def _change(self, event: Event, body: Mapping[str, Any]) -> None:
+        person = event.kind is EventKind.UNDONE or str(body.get("rule", "")).startswith(BY_PERSON)
+        if event.kind is EventKind.RELEASED:
+            person = body.get("by") != MACHINE
+        for item, name, value in changes_of(event.kind, event.subject, event.body):
+            if person:
+                self._spoken.add(item)
+            number = self._numbers.get(item)
+            if number is None:
+                continue
+            state = with_change(self._states[number], name, value)
+            self._states[number] = state
+            self._looks.admitted[number] = state.visible
+            if state.erased:
+                self._origins.pop(item, None)
+            if person or state.hidden or state.erased or state.superseded_by:
+                self._settle(item)
+
+    def _settle(self, item: str) -> None:
+        number = self._numbers.get(item)
+        if number is not None:
+            self._looks.settled[number] = True
+
+    def _tended(self, body: Mapping[str, Any]) -> None:
+        for item in body.get("looked", {}):
+            number = self._numbers.get(item)
+            if number is not None:
+                self._looks.blame[number] = 0
+                if "until" in body:
+                    self._looked.add(number)
+        if "until" in body:
+            self._until = int(body["until"])
+            self._news = [seq for seq in self._news if seq > self._until]
+            self._failures = [seq for seq in self._failures if seq > self._until]
+            if body.get("done"):
+                self._looks.close_pass(bisect_right(self._seqs, self._until))
+                self._until = None
+                self._looked.clear()
+        self._origins.update(dict.fromkeys(body.get("origins", ())))
+        for item in body.get("repaired", ()):
+            self._origins.pop(item, None)

@@ -1,0 +1,115 @@
+"""Structured memories under watch: judged when written, judged again as the evidence around them changes.
+
+The score of a memory is half what the looks before made of it: one odd look decides nothing. Judging changes nothing;
+what was ruled is told afterwards (``take``, ``settle``), so that whoever rules can record it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.gates.memory.evidence import EvidenceTable, Ints, WindowRows
+from lazaretto.gates.memory.group_windows import GroupWindows, Origin
+from lazaretto.gates.memory.record_model import Scores
+from lazaretto.models.record_embedding import Floats
+
+MIN_MEMORIES = 50
+MIN_SUPPORT = 0.02
+"""Below these there is too little to compare with, and the verdict says so instead of guessing. A subject of which
+nothing is known must be let in, or nothing would ever be known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Structured memories, one row each."""
+
+    ids: Ints
+    """Numbers in the order of writing."""
+    origin: Origin
+    memories: WindowRows
+    success: NDArray[np.int8] | NDArray[np.bool_]
+    """What they say of their own outcome: 1, 0, or -1 for nothing. What failed is no evidence of what to do."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, rows: Ints) -> Records:
+        return Records(self.ids[rows], self.origin[rows], self.memories[rows], self.success[rows])
+
+
+def joined(parts: list[Records]) -> Records:
+    """The rows of several as one."""
+
+    def column(record: str, name: str) -> NDArray[np.generic]:
+        return np.concatenate([getattr(getattr(p, record), name) for p in parts])
+
+    return Records(
+        np.concatenate([p.ids for p in parts]),
+        Origin(*(column("origin", n) for n in ("group", "writer", "parents"))),  # type: ignore[arg-type]
+        WindowRows(*(column("memories", n) for n in ("situation", "action", "short"))),  # type: ignore[arg-type]
+        np.concatenate([p.success for p in parts]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look makes of some memories."""
+
+    evidence: EvidenceTable
+    terms: Scores
+    """The probability by this look alone, and what it is made of."""
+    scores: NDArray[np.float64]
+    """Half of it from the looks before."""
+    informed: NDArray[np.bool_]
+    """Whether there was enough to compare with."""
+    bad: NDArray[np.bool_]
+    """Whether to hold it."""
+
+
+class RecordReview:
+    """Windows of evidence and the running score of every memory."""
+
+    def __init__(self, score: Callable[[EvidenceTable], Scores], windows: GroupWindows, hold: float) -> None:
+        self._score, self.windows, self._hold = score, windows, hold
+        self._scores = np.full(1_024, np.nan)
+
+    def look(self, records: Records, again: bool = False) -> Look:
+        """Judge memories against what is known; ``again`` when they may be part of it. Nothing is changed."""
+        evidence = self.windows.evidence_for(records.memories, records.origin, records.ids if again else None)
+        terms = self._score(evidence)
+        before = self._known(records.ids)
+        scores = np.where(np.isnan(before), terms.fused, (before + terms.fused) / 2)
+        informed = (self.windows.sizes(records.origin.group) >= MIN_MEMORIES) & (evidence.support >= MIN_SUPPORT)
+        return Look(evidence, terms, scores, informed, np.asarray((scores >= self._hold) & informed))
+
+    def remember(self, ids: Ints, scores: NDArray[np.float64]) -> None:
+        """Keep the scores of a look."""
+        while len(ids) and int(ids.max()) >= len(self._scores):
+            self._scores = np.concatenate([self._scores, np.full(len(self._scores), np.nan)])
+        self._scores[ids] = scores
+
+    def take(self, records: Records, held: NDArray[np.bool_], trust: Floats) -> None:
+        """Memories were written and ruled on: their uses are known now, and what is not held speaks."""
+        said = np.flatnonzero(records.success >= 0)
+        if len(said):
+            self.windows.record_use(records.origin[said], records.success[said] > 0)
+        self.keep(records, np.flatnonzero(~held), trust)
+
+    def keep(self, records: Records, rows: Ints, trust: Floats) -> None:
+        """Let some of the memories speak, unless they say of themselves that they failed."""
+        speaking = rows[records.success[rows] != 0]
+        if len(speaking):
+            part = records[speaking]
+            self.windows.add(part.memories, part.origin, part.ids, trust[speaking])
+
+    def drop(self, records: Records) -> None:
+        """Memories are held after all: they no longer speak."""
+        self.windows.forget(records.origin.group, records.ids)
+
+    def _known(self, ids: Ints) -> NDArray[np.float64]:
+        inside = ids < len(self._scores)
+        return np.where(inside, self._scores[np.where(inside, ids, 0)], np.nan)

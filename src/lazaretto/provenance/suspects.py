@@ -1,0 +1,111 @@
+"""Who stands behind decisions that failed: suspicion falls on what the failed ones share and the others do not.
+
+A memory that everybody uses stands behind many failures and is no suspect for it. What counts is whether decisions
+that rest on it fail more often than chance lets them, given how often decisions fail at all (hypergeometric tail,
+corrected for how many were looked at). Where no decision succeeded there is nothing to compare with, and the answer
+says so instead of a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lazaretto.types import EventKind
+
+if TYPE_CHECKING:
+    from lazaretto.ledger import Ledger
+    from lazaretto.provenance.graph import ProvenanceGraph
+
+HORIZON = 60_000
+"""How many events are looked back for decisions."""
+MOST_DECISIONS = 2_000
+MIN_FAILED = 2
+"""One failure makes nobody a suspect."""
+CHANCE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """An item that failed decisions share."""
+
+    item: str
+    agent: str
+    """Who wrote it; empty when the ledger never saw it written."""
+    time: float
+    failed: int
+    """Failed decisions that rest on it, directly or through what was made from it."""
+    succeeded: int
+    chance: float | None
+    """How likely so many failures are if it were innocent; None where no decision succeeded to compare with."""
+    unexplained: int
+    """Failed decisions that no stronger suspect stands behind; 0: it may only keep bad company."""
+
+
+def suspects(ledger: Ledger, graph: ProvenanceGraph, limit: int = 10) -> tuple[Suspect, ...]:
+    """Items behind failed decisions, the strongest suspicion first."""
+    failed, good = _decisions(ledger)
+    if len(failed) < MIN_FAILED:
+        return ()
+    behind = {decision: {step.id: step.time for step in graph.rests_on(decision)} for decision in (*failed, *good)}
+    times: dict[str, float] = {item: time for above in behind.values() for item, time in above.items()}
+    uses = {item: [d for d in failed if item in behind[d]] for item in {i for d in failed for i in behind[d]}}
+    uses = {item: several for item, several in uses.items() if len(several) >= MIN_FAILED}
+    worked = {item: sum(item in behind[d] for d in good) for item in uses}
+    chances = _chances({i: (len(f), worked[i]) for i, f in uses.items()}, len(failed), len(good))
+    # equal chances: what explains more comes first, then what was there first
+    order = sorted(uses, key=lambda i: (chances[i] or 0.0, -len(uses[i]), times[i], i))
+    found: list[Suspect] = []
+    explained: set[str] = set()
+    for item in order:
+        chance = chances[item]
+        if chance is not None and chance > CHANCE:
+            break
+        left = sum(decision not in explained for decision in uses[item])
+        explained.update(uses[item])
+        found.append(Suspect(item, "", times[item], len(uses[item]), worked[item], chance, left))
+        if len(found) == limit:
+            break
+    writers = {one.id: one.agent for one in ledger.items(ids=[s.item for s in found], hidden=True, limit=None)}
+    return tuple(
+        Suspect(s.item, writers.get(s.item, ""), s.time, s.failed, s.succeeded, s.chance, s.unexplained) for s in found
+    )
+
+
+def _decisions(ledger: Ledger) -> tuple[list[str], list[str]]:
+    """The newest reported decisions that rested on something and whose outcome is known: failed ones, good ones."""
+    start = max(0, ledger.head().seq - HORIZON)
+    known: list[tuple[str, bool]] = []
+    for event in ledger.events(after=start, kinds=(EventKind.REPORTED,)):
+        body = event.body or {}
+        success = body.get("success")
+        if success is not None and body.get("rests_on"):
+            known.append((event.subject, bool(success)))
+    newest = known[-MOST_DECISIONS:]
+    return [d for d, well in newest if not well], [d for d, well in newest if well]
+
+
+def _chances(uses: Mapping[str, tuple[int, int]], failed: int, good: int) -> dict[str, float | None]:
+    if not good:
+        return dict.fromkeys(uses)
+    return {i: min(1.0, len(uses) * tail(f, f + w, failed, failed + good)) for i, (f, w) in uses.items()}
+
+
+def tail(hits: int, drawn: int, marked: int, total: int) -> float:
+    """How likely at least ``hits`` of ``drawn`` are among the ``marked`` of ``total``."""
+
+    def log_choose(n: int, k: int) -> float:
+        return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+    most = min(drawn, marked)
+    least = max(hits, drawn - (total - marked))
+    every = log_choose(total, drawn)
+    return min(
+        1.0,
+        sum(
+            math.exp(log_choose(marked, k) + log_choose(total - marked, drawn - k) - every)
+            for k in range(least, most + 1)
+        ),
+    )
