@@ -180,12 +180,12 @@ def test_the_published_mode_is_the_same_through_the_guard(watch_parts: Any, tmp_
 
 
 @pytest.mark.slow
-def test_contacts_first_finds_the_carriers_with_fewer_rehearsals(watch_parts: Any, tmp_path: Path) -> None:
+def test_contacts_first_finds_the_infected_with_fewer_rehearsals(watch_parts: Any, tmp_path: Path) -> None:
     wanted = TracingSettings(agents=40, infected=1, rounds=4)
     chat, embedder = ScriptedChatModel(speak), HashingEmbedder(lambda data: data.split(b" #")[0].decode(), 512)
     context = RunContext(tmp_path, lambda share, note: None)
     found = trace(wanted, [VIRUS], POOL, chat, embedder, watch_parts[0], 3, context)
-    assert found["carriers"] >= 3 and found["missed_contacts"] == found["missed_scan"] == 0
+    assert found["infected"] >= 3 and found["missed_contacts"] == found["missed_scan"] == 0
     assert found["wrong_contacts"] == found["wrong_scan"] == 0
     assert found["times_fewer"] > 2 and found["rehearsed_contacts"] < found["rehearsed_scan"]
     one, other = encoded_anew(VIRUS.album_item, 1), encoded_anew(VIRUS.album_item, 2)

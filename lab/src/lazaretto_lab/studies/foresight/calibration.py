@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+import lazaretto_lab
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona, persona_pool
@@ -46,6 +47,8 @@ CALIBRATION_POOL, CALIBRATION_PERSONAS, CALIBRATION_LIFE = 5150, 6160, 7170
 REHEARSAL_PERSONAS = 8180
 """Seed of the personas that rehearsals draw from."""
 CAST = 64
+SHIPPED = Path(lazaretto_lab.__file__).parent / "pocket" / "calibrations"
+"""Calibrations that come with the pocket models, by what they rest on; others are made on first use."""
 RECIPE = 2
 """Counts up when calibration itself changes, so that kept ones are not taken for new ones."""
 
@@ -181,6 +184,9 @@ class Calibrator:
                 agents, rehearsal_personas(), AgentModelBackend(agent_model), source=source, memories=on.memories
             )
 
+        shipped = SHIPPED / path.name
+        if shipped.is_file():
+            return MonitorCalibration.from_json(load(shipped)), path.stem
         with file_lock(path):
             if not path.is_file():
                 save(asyncio.run(make()), path)

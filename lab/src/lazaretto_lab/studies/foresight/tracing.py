@@ -1,7 +1,7 @@
 """Contact tracing on the bench: one infected agent is known; how many must be rehearsed until all are found?
 
 A crew lives undefended on a guard's ledger. Whatever is passed on is encoded anew, as messengers do, so no two copies
-have the same bytes: a sweep finds none of the others, and every carrier has to be rehearsed. Then one carrier is found,
+have the same bytes: a sweep finds none of the others, and everybody infected has to be rehearsed. Then one of them is found,
 and the others are sought twice, from copies of the same ledger: with ``guard.contacts_to_screen`` first, and by looking
 at everybody in a random order.
 """
@@ -55,7 +55,7 @@ class TracingSettings(BaseModel):
     infected: int = 1
     """Patients zero."""
     rounds: int = 8
-    """Rounds lived before the first carrier is found."""
+    """Rounds lived before the first infected agent is found."""
     pool: int = 600
     models: ModelSettings = ModelSettings()
     attack: AttackSettings = AttackSettings()
@@ -67,7 +67,7 @@ class Messenger(GuardDefence):
 
     def __init__(self, guard: Guard, viruses: Sequence[AlbumItem]) -> None:
         super().__init__(guard, "messenger")
-        self.carried = {virus.key for virus in viruses}
+        self.virus_keys = {virus.key for virus in viruses}
         """Keys of everything that is a virus, re-encoded copies included."""
         self._copies = 0
 
@@ -85,17 +85,17 @@ class Messenger(GuardDefence):
                 continue
             self._copies += 1
             copy = encoded_anew(shown, self._copies)
-            if shown.key in self.carried:
-                self.carried.add(copy.key)
+            if shown.key in self.virus_keys:
+                self.virus_keys.add(copy.key)
             await self.tell(turn, copy, turn.retrieval.slot)
             agent = agents[turn.answerer]
             changes.append(Change(replace(agent, album=agent.album.replaced(len(agent.album) - 1, copy)), "copy"))
         self.trim(view)
         return changes
 
-    def carriers(self, agents: Sequence[AgentState]) -> list[str]:
+    def infected(self, agents: Sequence[AgentState]) -> list[str]:
         """Who holds a virus."""
-        return [agent.id for agent in agents if any(k.key in self.carried for k in agent.album)]
+        return [agent.id for agent in agents if any(k.key in self.virus_keys for k in agent.album)]
 
 
 def encoded_anew(album_item: AlbumItem, number: int) -> AlbumItem:
@@ -112,12 +112,12 @@ def encoded_anew(album_item: AlbumItem, number: int) -> AlbumItem:
 
 @dataclass
 class _Crew:
-    """A crew that has lived, with what it takes to look for carriers in it."""
+    """A crew that has lived, with what it takes to look for the infected in it."""
 
     agents: tuple[AgentState, ...]
     items: Mapping[str, list[str]]
-    carriers: list[str]
-    carried: set[str]
+    infected: list[str]
+    virus_keys: set[str]
     chat: ChatModel
     embedder: TextEmbedder
     calibration: Any
@@ -126,7 +126,7 @@ class _Crew:
 
 
 def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
-    """Rehearsals until all carriers are found, contacts first and by scanning."""
+    """Rehearsals until all infected agents are found, contacts first and by scanning."""
     wanted = read_options(TracingSettings, settings)
     world = OutbreakSettings(
         agents=wanted.agents, pool=wanted.pool, models=wanted.models, attack=wanted.attack, rounds=wanted.rounds
@@ -150,8 +150,8 @@ def trace(
 ) -> Mapping[str, Any]:
     """``run`` with the parts already made."""
     crew = asyncio.run(_live(wanted, viruses, pool, chat, embedder, calibration, seed, context))
-    if len(crew.carriers) < 2:
-        return {"outcome": "void", "reason": f"{len(crew.carriers)} carriers: there is nobody left to find"}
+    if len(crew.infected) < 2:
+        return {"outcome": "void", "reason": f"{len(crew.infected)} infected: there is nobody left to find"}
     contacts = asyncio.run(_search(crew, contacts_first=True))
     context.progress(0.8, "scanning")
     scan = asyncio.run(_search(crew, contacts_first=False))
@@ -159,8 +159,8 @@ def trace(
         f"{name}_{way}": found[name] for way, found in (("contacts", contacts), ("scan", scan)) for name in found
     }
     return {
-        "carriers": len(crew.carriers),
-        "carrying": 100.0 * len(crew.carriers) / wanted.agents,
+        "infected": len(crew.infected),
+        "carrying": 100.0 * len(crew.infected) / wanted.agents,
         **figures,
         "times_fewer": scan["rehearsed"] / contacts["rehearsed"],
         "times_fewer_calls": scan["calls"] / max(1, contacts["calls"]),
@@ -191,15 +191,15 @@ async def _live(
         outcome = await crew.run(
             lambda done: context.progress(0.6 * (done.round_index + 1) / wanted.rounds, "the crew lives")
         )
-        carriers = messenger.carriers(outcome.agents)
+        infected = messenger.infected(outcome.agents)
         items = {agent: list(held) for agent, held in messenger.items.items()}
-        return _Crew(outcome.agents, items, carriers, messenger.carried, chat, embedder, calibration, folder, seed)
+        return _Crew(outcome.agents, items, infected, messenger.virus_keys, chat, embedder, calibration, folder, seed)
     finally:
         guard.close()
 
 
 async def _search(crew: _Crew, *, contacts_first: bool) -> dict[str, Any]:
-    """Look at agents until all carriers are found; the first one, drawn by chance, is known and not counted."""
+    """Look at agents until all infected ones are found; the first one, drawn by chance, is known and not counted."""
     place = crew.folder / ("contacts" if contacts_first else "scan")
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
@@ -210,9 +210,9 @@ async def _search(crew: _Crew, *, contacts_first: bool) -> dict[str, Any]:
         guard.rehearse_with(crew.calibration, crew.embedder, rehearsal_personas())
         model = AgentModel(remembering(crew.chat, crew.folder), EmbeddingCache(crew.embedder, crew.folder))
         order = stream(crew.seed, "tracing order").sample([agent.id for agent in crew.agents], len(crew.agents))
-        first = stream(crew.seed, "tracing first").choice(crew.carriers)
+        first = stream(crew.seed, "tracing first").choice(crew.infected)
         known = {agent.id: agent for agent in crew.agents}
-        missing, looked, calls, wrong = set(crew.carriers), 0, 0, 0
+        missing, looked, calls, wrong = set(crew.infected), 0, 0, 0
         half = 0
         left = [first, *(one for one in order if one != first)]
         while left and missing:
@@ -222,10 +222,10 @@ async def _search(crew: _Crew, *, contacts_first: bool) -> dict[str, Any]:
             spent, removed = await _look(guard, model, known[name], crew.items[name])
             if name != first:
                 looked, calls = looked + 1, calls + spent
-            wrong += sum(key not in crew.carried for key in removed)
-            if any(key in crew.carried for key in removed):
+            wrong += sum(key not in crew.virus_keys for key in removed)
+            if any(key in crew.virus_keys for key in removed):
                 missing.discard(name)
-            if not half and 2 * len(missing) <= len(crew.carriers):
+            if not half and 2 * len(missing) <= len(crew.infected):
                 half = looked
         return {"rehearsed": looked, "rehearsed_half": half, "calls": calls, "missed": len(missing), "wrong": wrong}
     finally:
