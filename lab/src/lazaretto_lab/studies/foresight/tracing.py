@@ -1,9 +1,9 @@
 """Contact tracing on the bench: one infected agent is known; how many must be rehearsed until all are found?
 
 A crew lives undefended on a guard's ledger. Whatever is passed on is encoded anew, as messengers do, so no two copies
-have the same bytes: a sweep finds none of the others, and everybody infected has to be rehearsed. Then one of them is found,
-and the others are sought twice, from copies of the same ledger: with ``guard.contacts_to_screen`` first, and by looking
-at everybody in a random order.
+have the same bytes: a sweep finds none of the others, and everybody infected has to be rehearsed. Then one of them is
+found, and the others are sought twice, from copies of the same ledger: with ``guard.contacts_to_screen`` first, and by
+looking at everybody in a random order.
 """
 
 from __future__ import annotations
