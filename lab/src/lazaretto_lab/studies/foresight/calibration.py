@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-import lazaretto_lab
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import Persona, persona_pool
@@ -34,6 +33,7 @@ from lazaretto.learn.calibration import (
 )
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder
+from lazaretto_lab.harness.experiment import STUDIES
 from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence
 from lazaretto_lab.studies.outbreak.components import DefenceContext
@@ -47,7 +47,7 @@ CALIBRATION_POOL, CALIBRATION_PERSONAS, CALIBRATION_LIFE = 5150, 6160, 7170
 REHEARSAL_PERSONAS = 8180
 """Seed of the personas that rehearsals draw from."""
 CAST = 64
-SHIPPED = Path(lazaretto_lab.__file__).parent / "pocket" / "calibrations"
+SHIPPED = STUDIES.parent / "pocket" / "calibrations"
 """Calibrations that come with the pocket models, by what they rest on; others are made on first use."""
 RECIPE = 2
 """Counts up when calibration itself changes, so that kept ones are not taken for new ones."""
