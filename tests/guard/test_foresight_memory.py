@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from lazaretto import InputError, Policy, Ruling, SyncGuard, UnknownItem
 from lazaretto.agents.album import note_item, picture_item
@@ -295,7 +297,7 @@ def test_pictures_have_titles(store: str, parts: Any) -> None:
         own = ChatAgent(
             "ada", AgentModel(CHAT, EMBEDDER), {captioned: pictures[0], bare: picture_item(pictures[3], "mine")}
         )
-        state, _ = state_of(own, foresight._titles([own]))
+        state, _ = state_of(own, foresight._titles([own.album()]))
         assert state.album.listing == ("a red boat", "mine")
         assert guard.before_turn("ada").removed == (), "an embedder of texts finds pictures by title"
 
@@ -304,6 +306,9 @@ def test_agents_are_checked(store: str, parts: Any) -> None:
     with opened(store, parts) as guard:
         with pytest.raises(UnknownItem, match="album"):
             guard.before_turn(ChatAgent("ada", AgentModel(CHAT, EMBEDDER), {"it_nobody": "a note"}))
+        known = guard.remember("a note", agent="ada").item
+        with pytest.raises(InputError, match="is int"):
+            guard.before_turn(ChatAgent("ada", AgentModel(CHAT, EMBEDDER), {known: 5}))  # type: ignore[dict-item]
         with pytest.raises(InputError, match="twice"):
             guard.before_round(["ada"], others=["ada"])
     with SyncGuard.open(store) as guard:
@@ -323,6 +328,34 @@ def test_many_callers_take_turns(store: str, parts: Any) -> None:
         done = asyncio.run(all_at_once())
         assert sum(len(turn.receipts) for turn in done) == 1, "whoever came first removed all copies"
         assert mode_of(guard).monitor.heard == {}
+
+
+def test_two_guards_of_one_store_share_what_they_read(store: str, parts: Any) -> None:
+    with opened(store, parts) as one, opened(store, parts) as other:
+        furnish(one, "ada", VIRUS)
+        other.before_round([])
+        mode_of(other).monitor.urgent.add("mine")
+        assert one.before_turn("ada").calls > 0
+        assert other.before_turn("ada").calls == 0, "every suspicious memory was read by the other guard"
+        assert "mine" in mode_of(other).monitor.urgent and mode_of(other).removed.keys() == mode_of(one).removed.keys()
+
+
+def test_pictures_through_an_endpoint(store: str, parts: Any, stub_url: str) -> None:
+    pytest.importorskip("openai")
+    from lazaretto.models.openai_chat import Endpoint, OpenAIChat
+
+    made = io.BytesIO()
+    Image.effect_noise((24, 24), 80).save(made, "PNG")
+    with SyncGuard.open(store, Policy(gates={"foresight": {"budget": 8.0, "curiosity": 8.0}})) as guard:
+        guard.rehearse_with(parts[0], EMBEDDER, PEOPLE, chat=OpenAIChat(Endpoint("stub", stub_url)))
+        guard.remember("a boat at the beach", image=made.getvalue(), agent="ada")
+        done = guard.before_turn("ada")
+        assert done.calls == 4 and not done.unread and not done.waiting
+        (reading,) = mode_of(guard).monitor.readings.values()
+        assert reading.utterances == ("OK",) * 4
+        guard.rehearse_with(parts[0], EMBEDDER, PEOPLE, chat=OpenAIChat(Endpoint("stub-garbage", stub_url, retries=0)))
+        guard.remember("a tree in the garden", agent="bo")
+        assert guard.before_turn("bo").waiting, "what a failing model left unread is not clear"
 
 
 def test_a_ready_agent_does_what_an_adapter_must() -> None:

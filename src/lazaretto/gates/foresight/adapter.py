@@ -18,6 +18,7 @@ from lazaretto.agents.history import History
 from lazaretto.agents.model import Utterance, cleaned
 from lazaretto.agents.prompts import HISTORY, ChatRecord
 from lazaretto.agents.turn import AgentState
+from lazaretto.errors import InputError
 from lazaretto.gates.foresight.backend import AgentModelBackend, RehearsalBackend
 from lazaretto.models.protocol import ImageTextEmbedder, TextEmbedder, Vectors
 
@@ -152,14 +153,19 @@ def backend_for(agents: Sequence[ForesightAgent], embedder: TextEmbedder) -> Reh
     return AdapterBackend(agents, embedder)
 
 
-def state_of(agent: ForesightAgent, titles: Mapping[str, str] | None = None) -> tuple[AgentState, dict[str, list[str]]]:
+def state_of(
+    agent: ForesightAgent, titles: Mapping[str, str] | None = None, album: Mapping[str, Memory] | None = None
+) -> tuple[AgentState, dict[str, list[str]]]:
     """The agent as a value, and which item ids stand behind each content, oldest first. Empty memories are left out.
 
-    ``titles`` are for those of its items that bring none.
+    ``titles`` are for those of its items that bring none; ``album`` is what it holds, where that was asked already.
     """
     items: dict[str, list[str]] = {}
     kept: list[AlbumItem] = []
-    for item, memory in agent.album().items():
+    for item, memory in (agent.album() if album is None else album).items():
+        if not isinstance(memory, (str, bytes, AlbumItem)):
+            problem = f"{item} of {agent.name} is {type(memory).__name__}"
+            raise InputError("album", problem, "Give text, the bytes of a picture, or an AlbumItem")
         if isinstance(memory, AlbumItem) or (memory.strip() if isinstance(memory, str) else memory):
             album_item = as_album_item(memory, (titles or {}).get(item, ""))
             items.setdefault(album_item.key, []).append(item)

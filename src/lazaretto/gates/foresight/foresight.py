@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from lazaretto.agents.album import AlbumItem
-from lazaretto.agents.chat_agent import ChatAgent, Exchange
+from lazaretto.agents.chat_agent import ChatAgent, Exchange, Memory
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError, UnknownItem
@@ -65,8 +65,9 @@ class Foresight:
             names = [check_name(agent.name, "agent", printable=True) for agent in agents]
             if len(set(names)) < len(names):
                 raise InputError("agent", f"{Counter(names).most_common(1)[0][0]!r} is given twice", "Give each once")
-            titles = await self._in_store(self._titles, agents)
-            looked_at = [state_of(agent, titles) for agent in agents]
+            albums = [dict(agent.album()) for agent in agents]
+            titles = await self._in_store(self._titles, albums)
+            looked_at = [state_of(agent, titles, album) for agent, album in zip(agents, albums, strict=True)]
             states = [state for state, _ in looked_at]
             items = {state.id: held for state, held in looked_at}
             backend = backend_for(agents, self.embedder)
@@ -85,6 +86,8 @@ class Foresight:
                 for state in states
                 if state.id in spoken or state.id in cleaning.changed
             ]
+            for turn in turns:
+                self.memory.forget(turn.agent, turn.forget)
             return BeforeRound(tuple(turns), tuple(receipts), calls)
 
     async def _agent(self, agent: ForesightAgent | str) -> ForesightAgent:
@@ -95,9 +98,8 @@ class Foresight:
         album = await self._in_store(self.memory.album, check_name(agent, "agent", printable=True), self._album)
         return ChatAgent(agent, self.model, album, self.memory.history(agent))
 
-    def _titles(self, agents: Sequence[ForesightAgent]) -> dict[str, str]:
+    def _titles(self, albums: Sequence[Mapping[str, Memory]]) -> dict[str, str]:
         """Titles for pictures that bring none; an id that the ledger does not know is an error."""
-        albums = [agent.album() for agent in agents]
         for item in self._ledger.unknown(list(dict.fromkeys(item for album in albums for item in album))):
             raise UnknownItem(item, self._ledger.namespace, "album")
         plain = [item for album in albums for item, memory in album.items() if isinstance(memory, bytes)]

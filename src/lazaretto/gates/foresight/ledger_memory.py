@@ -56,10 +56,11 @@ class LedgerMemory:
 
     def follow(self) -> None:
         """Take in everything recorded since the last time, by this process or another."""
+        opening = self._seq is None
         if self._seq is None:
             self._seq = max(0, self._ledger.head().seq - WINDOW)
         for event in self._ledger.events(after=self._decided_seq, kinds=_DECIDED):
-            self._take_note(event) if event.kind is EventKind.NOTED else self._follow_people(event)
+            self._take_note(event, opening) if event.kind is EventKind.NOTED else self._follow_people(event)
             self._decided_seq = event.seq
         said: dict[str, Said] = {}
         meetings: list[tuple[str, str]] = []
@@ -67,6 +68,15 @@ class LedgerMemory:
             self._follow_event(event, said, meetings)
             self._seq = event.seq
         self._mode.listen(self._talk(said), meetings)
+
+    def forget(self, agent: str, chats: Sequence[Exchange]) -> None:
+        """Take chats out of what is remembered of an agent, the newest of several alike first."""
+        kept = self._histories[agent]
+        for chat in chats:
+            for place in reversed(range(len(kept))):
+                if kept[place] == chat:
+                    del kept[place]
+                    break
 
     def history(self, agent: str) -> Sequence[Exchange]:
         """The agent's last chats, as its messages tell."""
@@ -111,7 +121,8 @@ class LedgerMemory:
     def _note(self, subject: str, **body: Any) -> Draft:
         return Draft(EventKind.NOTED, subject, body={"what": SUBJECT, "by": self._fingerprint, **body})
 
-    def _take_note(self, event: Event) -> None:
+    def _take_note(self, event: Event, opening: bool) -> None:
+        """What was kept: on opening all there is; later, what another process has found in the meantime."""
         body = event.body or {}
         if body.get("what") != SUBJECT or body.get("by") != self._fingerprint:
             return
@@ -120,15 +131,18 @@ class LedgerMemory:
             self._state = dict(state)
             self.rounds = max(self.rounds, state.get("rounds", 0))
             if isinstance(mode, MonitorMode):
-                mode.monitor.urgent, mode.monitor.credit = set(state["urgent"]), state["credit"]
-                mode.awaited = set(state["awaited"])
+                ours: tuple[set[str], set[str]] = (set(), set()) if opening else (mode.monitor.urgent, mode.awaited)
+                mode.monitor.urgent, mode.awaited = ours[0] | set(state["urgent"]), ours[1] | set(state["awaited"])
+                mode.monitor.credit = state["credit"]
             elif isinstance(mode, FlpMode):
                 mode.restore(state, {})
         elif isinstance(mode, MonitorMode) and "reading" in body:
             key, row = body["key"], body["reading"]
             if self._kept.get(key) != row:
                 self._kept[key], self._heard_from[key] = row, body.get("heard_from", 0)
-                mode.monitor.readings[key] = Reading.of_row(row)
+                mode.monitor.readings[key] = reading = Reading.of_row(row)
+                if reading.collapse is not None and not opening:
+                    mode.monitor.urgent.discard(key)  # somebody else has looked into it
         elif isinstance(mode, MonitorMode) and body.get("removed") and body["key"] not in mode.removed:
             self._recall_removed(event.subject, body["key"], mode)
 
