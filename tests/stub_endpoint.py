@@ -46,6 +46,10 @@ ANSWERS = {
 }
 
 
+_QUOTABLE = re.compile(rb"<(?:text|picture) [0-9a-f]{12}>\\n([A-Za-z0-9 ,.]{3,40})")
+"""The first words of the content in a request: a judge must quote them, or its ruling does not count."""
+
+
 def _completion(content: str, prompt_tokens: int, completion_tokens: int) -> bytes:
     return json.dumps(
         {
@@ -115,6 +119,9 @@ class Stub(asyncio.Protocol):
             place = body.rfind(key)
             if place > last:
                 last, canned = place, value
+        quoted = _QUOTABLE.search(body)
+        if isinstance(canned, dict) and "quotes" in canned and quoted:
+            canned = {**canned, "quotes": [quoted.group(1).decode()]}
         content = canned if isinstance(canned, str) else json.dumps(canned)
         self.transport.write(_http("200 OK", _completion(content, len(body) // 4, len(content) // 4)))
 

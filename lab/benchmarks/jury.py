@@ -28,7 +28,6 @@ from pathlib import Path
 
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.jury import embedded_panel
-from lazaretto.gates.content.jury.lexicon import lexical_logits
 from lazaretto.gates.content.jury.preprocessor import OCR_SIDE, explicit_probability, read_lettering
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
@@ -79,8 +78,7 @@ def _stages(models: JuryModels, library: CaseLibrary, text: str, rounds: int) ->
     fresh, panel = iter(range(10**9)), embedded_panel(library)
     stages: dict[str, Callable[[], object]] = {
         "one pass of all-MiniLM-L6-v2 in full precision": lambda: shared_minilm().embed_texts([text]),
-        "both debaters (encoder, bag of words, heads, quotes)": lambda: _reread(models, f"{next(fresh)} {text}"),
-        "of these, the bag of words": lambda: lexical_logits([text], models.lexicon),
+        "both debaters (encoder, heads, quotes)": lambda: _reread(models, f"{next(fresh)} {text}"),
         "retrieval over the starter library": lambda: library.nearest(text, Content("x", text).kind, 3),
         "whole debate, two rounds": lambda: asyncio.run(hold_debate(panel, Content("x", f"{next(fresh)} {text}"))),
     }

@@ -94,7 +94,7 @@ def test_from_a_batch_to_a_lesson_and_back(run: Run, tmp_path: Path) -> None:
     ]
     items.write_text("".join(json.dumps(r) + "\n" for r in rows))
     done = json.loads(run("audit", "--batch", items, "--out", out, "--json").stdout)
-    assert done == {"items": 3, "already": 0, "judged": 3, "unsafe": 3, "undecided": 0}
+    assert done == {"items": 3, "already": 0, "judged": 3, "unsafe": 3, "review": 0, "undecided": 0}
     held = run("learn", "curate", "--verdicts", out, "--truth", items, "--json")
     assert held.exit_code == 1 and json.loads(held.stdout)["live"] is False  # no preview, not live
     forced = run("learn", "curate", "--verdicts", out, "--truth", items, "--force", "--json")
@@ -117,6 +117,7 @@ def test_a_preview_that_is_no_worse_lets_lessons_go_live(run: Run, tmp_path: Pat
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"id": "b", "text": "quite another matter", "label": 1}) + "\n")
     run("audit", "--batch", items, "--out", out)
-    body = json.loads(run("learn", "curate", "--verdicts", out, "--truth", items, "--held-out", other, "--json").stdout)
+    done = run("learn", "curate", "--verdicts", out, "--truth", items, "--held-out", other, "--json")
+    body = json.loads(done.stdout)
     assert body["live"] is True
     assert (body["preview"]["f1_before"], body["preview"]["f1_after"]) == (1.0, 1.0)

@@ -166,11 +166,7 @@ def _add_watching(app: FastAPI, guard: Guard) -> None:
     async def recall(body: RecallBody, caller: Anyone) -> Response:
         """Memories an agent may use; the reading is recorded."""
         caller.speak_as(body.agent)
-        return answer(
-            await guard.recall(
-                body.query, agent=body.agent, items=body.items, limit=body.limit, min_trust=body.min_trust
-            )
-        )
+        return answer(await guard.recall(body.query, agent=body.agent, items=body.items, limit=body.limit))
 
     @app.post("/v1/exchange")
     async def exchange(body: ExchangeBody, caller: Anyone) -> Response:

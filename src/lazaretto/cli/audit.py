@@ -17,7 +17,7 @@ from lazaretto.gates.content.batch import BatchOptions, run_batch
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import DebateSettings, hold_debate
 from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Content, Label
+from lazaretto.gates.content.records import Content, Outcome
 from lazaretto.gates.content.report import markdown, report_data
 from lazaretto.gates.content.report_html import page
 from lazaretto.gates.content.settings import ContentSettings, content_settings
@@ -35,7 +35,7 @@ def _panel(settings: ContentSettings, context: CommandContext) -> Panel:
     if "retrieval" in settings.without:
         return make_panel(settings, None, limits)
     with context.open_ledger() as ledger:
-        library = live_library(Casebook(ledger))
+        library = live_library(Casebook(ledger), settings.encoder)
     return make_panel(settings, library, limits)
 
 
@@ -74,7 +74,7 @@ def audit(
     at_once: Annotated[int, typer.Option("--at-once", min=1, help="Hearings under way at once.")] = 64,
     retry_undecided: Annotated[bool, typer.Option("--retry-undecided", help="Judge undecided items again.")] = False,
 ) -> None:
-    """Judge a text, a picture or both by debate, with reasons; exit code 1 when it is unsafe or undecided."""
+    """Judge a text, a picture or both by debate, with reasons; exit code 1 when it is unsafe or needs review."""
     settings = content_policy(context)
     debate = DebateSettings(rounds or settings.rounds, adaptive or settings.adaptive)
     if batch is not None:
@@ -94,12 +94,12 @@ def audit(
     if report is not None:
         _write_report(report, data)
     context.emit(data, lambda: _show(data, report))
-    if data["label"] != Label.SAFE.value:
+    if data["label"] != Outcome.SAFE.value:
         raise typer.Exit(EXIT_FLAGGED)
 
 
 def _show(data: dict[str, Any], written: Path | None) -> None:
-    colour = {"safe": "green", "unsafe": "red", "undecided": "yellow"}[data["label"]]
+    colour = {"safe": "green", "unsafe": "red", "review": "yellow"}[data["label"]]
     low, high = data["interval"]
     console.print(
         f"[bold {colour}]{data['label'].upper()}[/]  risk {data['risk']:.2f} ({low:.2f} to {high:.2f})  rule "
@@ -132,7 +132,7 @@ def _batch(context: CommandContext, panel: Panel, items: Path, out: Path, option
     def show() -> None:
         console.print(
             f"{summary.judged} judged ({summary.already} were done before), {summary.unsafe} unsafe, "
-            f"{summary.undecided} undecided of {summary.items}; verdicts in {out}",
+            f"{summary.review} for review ({summary.undecided} undecided) of {summary.items}; verdicts in {out}",
             highlight=False,
         )
 

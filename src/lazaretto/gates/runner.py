@@ -206,8 +206,10 @@ async def _run_gate(
         return None, GateRun(slot.name, status, detail=slot.absent[:_DETAIL])
     if not _understands(gate, observation.channel):
         return None, GateRun(slot.name, RunStatus.MISSING, detail=f"does not understand {observation.channel.value}")
-    allowed_s = min(timeout_s, context.budget.seconds_left)
-    whole = context.budget.seconds_left >= timeout_s
+    needed = _needed(gate)
+    timeout_s = max(timeout_s, needed)
+    allowed_s = max(min(timeout_s, context.budget.seconds_left), needed)
+    whole = allowed_s >= timeout_s
     started = time.perf_counter()
     context = replace(context, budget=Budget(time.monotonic() + allowed_s, context.budget.tokens))
     try:
@@ -222,6 +224,14 @@ async def _run_gate(
     except GateCrash as crash:
         return None, GateRun(slot.name, RunStatus.FAILED, _ms(started), str(crash)[:_DETAIL])
     return verdict, GateRun(slot.name, RunStatus.RAN, _ms(started))
+
+
+def _needed(gate: Gate) -> float:
+    """The time a gate's own settings ask for (``needs_s``), past the channel's timeout; most ask for none."""
+    try:
+        return float(getattr(gate, "needs_s", 0.0))
+    except Exception:  # whatever a gate put there, it is not a time
+        return 0.0
 
 
 def _understands(gate: Gate, channel: Channel) -> bool:

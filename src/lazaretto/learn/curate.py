@@ -16,7 +16,7 @@ from lazaretto.gates.content.chat_roles import RoleModel
 from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hold_debates
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.quoting import Quoter
-from lazaretto.gates.content.records import Case, Content, Label, PreparedContent
+from lazaretto.gates.content.records import Case, Content, Label, Outcome, PreparedContent
 from lazaretto.models.protocol import Message
 
 _CUE_CHARS = 80
@@ -54,10 +54,17 @@ def failures(reports: Iterable[Mapping[str, Any]], truths: Mapping[str, Labelled
         known = truths.get(str(line["id"]))
         if known is None:
             continue
-        ruled = "undecided" if line.get("rule") == "undecided" else Label(line["label"]).value
+        ruled = "undecided" if line.get("rule") == "undecided" else _guess(line).value
         if ruled != known.truth.value:
             wrong.append(FailedCase(known.content, known.truth, ruled, line.get("report") or {}))
     return wrong
+
+
+def _guess(line: Mapping[str, Any]) -> Label:
+    """What a verdict line says; for one in doubt, its best guess."""
+    if line["label"] == Outcome.REVIEW.value:
+        return Label.UNSAFE if float(line["risk"]) >= 0.5 else Label.SAFE
+    return Label(line["label"])
 
 
 async def extract_lesson(failed: FailedCase) -> Case:

@@ -45,7 +45,7 @@ def debater(argument: str, score: float, **more: Any) -> str:
     return say(argument=argument, risk_score=score, **{"quotes": [], "hazards": [], "concede": False, **more})
 
 
-def arbiter(rule: str, label: str, score: float, reasoning: str = "weighed", **more: Any) -> str:
+def arbiter(rule: str, label: str, score: float, reasoning: str = "The evidence was weighed.", **more: Any) -> str:
     """The Arbiter's answer."""
     return say(rule=rule, label=label, score=score, reasoning=reasoning, **more)
 

@@ -134,7 +134,7 @@ async def test_an_unreadable_picture_is_undecided_and_never_safe(stub: str, tmp_
     by_id = {line["id"]: line for line in _lines(tmp_path / "out.jsonl")}
     assert by_id["c"]["rule"] == "confirmed-risk"
     for key, words in (("a", "not a picture"), ("b", "missing.png")):
-        assert (by_id[key]["rule"], by_id[key]["label"]) == ("undecided", "undecided")
+        assert (by_id[key]["rule"], by_id[key]["label"]) == ("undecided", "review")
         assert words in by_id[key]["report"]["undecided"]  # type: ignore[index]
 
 

@@ -82,7 +82,9 @@ async def test_dangerous_chemicals_loose_concedes_in_round_two(
 
 async def test_dehumanisation_is_ruled_unsafe_by_rule_two(scripted_panel: PanelMaker, speech: SimpleNamespace) -> None:
     lines = {
-        (Role.STRICT, 1): speech.debater("Calling people a species is dehumanising.", 0.70, hazards=["S10"]),
+        (Role.STRICT, 1): speech.debater(
+            "Calling people a species is dehumanising.", 0.70, hazards=["S10"], quotes=["An invasive species"]
+        ),
         (Role.LOOSE, 1): speech.debater("A peaceful march; the phrase may be a metaphor.", 0.30),
         (Role.STRICT, 2): speech.debater("The risk is in the combination.", 0.80, hazards=["S10"]),
         (Role.LOOSE, 2): speech.debater("Without weapons this is over-interpretation.", 0.20),

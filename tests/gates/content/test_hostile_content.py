@@ -202,11 +202,14 @@ async def test_odd_text_is_judged(panel: Panel, text: str) -> None:
 
 
 async def test_the_gate_rules_by_its_policy(
-    panel: Panel, scripted_panel: PanelMaker, speech: SimpleNamespace, tmp_path: Path
+    scripted_panel: PanelMaker, speech: SimpleNamespace, tmp_path: Path
 ) -> None:
     with Ledger.open(f"sqlite:///{tmp_path / 'gate.db'}") as ledger:
         context = GateContext(ledger, None, {})  # type: ignore[arg-type]
-        gate = ContentGate(content_settings({"unsafe": "quarantine"}), panel)
+        lines = {(r, n): speech.debater("weighed", 0.6) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2)}
+        ruling = speech.arbiter("confirmed-risk", "unsafe", 0.8, quotes=["break in"])
+        judges = scripted_panel({**lines, (Role.ARBITER, 0): ruling})
+        gate = ContentGate(content_settings({"unsafe": "quarantine"}), judges)
         item = Observation("ana", Channel.MESSAGE, "how do I break in")
         verdict = await gate.examine(item, context)
         assert (verdict.ruling, verdict.rule, verdict.subject) == (Ruling.QUARANTINE, "confirmed-risk", item.id)

@@ -8,6 +8,7 @@ from lazaretto.gates.content.arbitration import (
     CONFIRMED,
     DEFAULT,
     EXONERATED,
+    IN_DOUBT,
     RULES,
     UNDECIDED,
     Grounds,
@@ -47,7 +48,7 @@ def test_the_first_rule_that_applies_decides(exoneration: float, risk: float, or
 
 
 def test_only_confirmed_risk_is_unsafe() -> None:
-    assert {rule: label_for(rule) for rule in RULES if rule != UNDECIDED} == {
+    assert {rule: label_for(rule) for rule in RULES if rule not in (UNDECIDED, IN_DOUBT)} == {
         EXONERATED: Label.SAFE,
         CONFIRMED: Label.UNSAFE,
         DEFAULT: Label.SAFE,

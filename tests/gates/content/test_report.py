@@ -89,18 +89,18 @@ async def test_what_nobody_decided_is_never_called_safe(
     transcript = await hold_debate(panel, Content("item", "x"))
     assert transcript.finding.label is Label.SAFE, "the stand-in, which nobody may see"
     report = report_data(transcript)
-    assert (report["label"], verdict_line("item", transcript)["label"]) == ("undecided", "undecided")
+    assert (report["label"], verdict_line("item", transcript)["label"]) == ("review", "review")
     badge = re.search(r"class='badge (\w+)'>(\w+)<", page(report))
-    assert badge is not None and badge.groups() == ("undecided", "undecided")
-    assert markdown(report).startswith("# Audit of `item`: UNDECIDED")
+    assert badge is not None and badge.groups() == ("review", "review")
+    assert markdown(report).startswith("# Audit of `item`: REVIEW")
     monkeypatch.setattr(audit, "_panel", lambda *_: panel)
     application = typer.Typer()
     audit.register(application)
     store = ["--text", "x", "--store", f"sqlite:///{tmp_path / 'store.db'}"]
     shown = await asyncio.to_thread(CliRunner().invoke, application, store)
-    assert (shown.exit_code, shown.stdout.split()[0]) == (1, "UNDECIDED")
+    assert (shown.exit_code, shown.stdout.split()[0]) == (1, "REVIEW")
     told = await asyncio.to_thread(CliRunner().invoke, application, [*store, "--json"])
-    assert (told.exit_code, orjson.loads(told.stdout)["label"]) == (1, "undecided")
+    assert (told.exit_code, orjson.loads(told.stdout)["label"]) == (1, "review")
 
 
 def test_trajectories_are_drawn_where_the_scores_are() -> None:

@@ -16,12 +16,14 @@ from lazaretto.types import Evidence
 EXONERATED = "contextual-exoneration"
 CONFIRMED = "confirmed-risk"
 DEFAULT = "default-safe"
+IN_DOUBT = "in-doubt"
 UNDECIDED = "undecided"
 
 RULES: Mapping[str, str] = {
     EXONERATED: "Rule 1: a benign context is shown that overrides the indicators of risk; safe.",
     CONFIRMED: "Rule 2: a concrete violation is shown and nothing excuses it; unsafe.",
     DEFAULT: "Rule 3: neither concrete harm nor a clear benign context is shown; safe by default.",
+    IN_DOUBT: "The risk is too high to allow and too low to call unsafe: stronger judges or a person decide.",
     UNDECIDED: "No usable ruling after retries: the label is a stand-in, and the item goes to a person.",
 }
 

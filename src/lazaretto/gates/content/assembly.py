@@ -13,7 +13,8 @@ from lazaretto.gates.content.chat_roles import DescribingPreprocessor, Price, Ro
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Case, Role
-from lazaretto.gates.content.settings import ContentSettings, ModelSettings
+from lazaretto.gates.content.settings import ClassifierSettings, ContentSettings, ModelSettings
+from lazaretto.models.guard_model import GuardModel
 from lazaretto.models.openai_chat import OpenAIChat
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto.policy import DEFAULT_LIMITS, Limits
@@ -52,6 +53,8 @@ def make_panel(settings: ContentSettings, library: CaseLibrary | None, limits: L
         library = None
     if settings.jury == "embedded":
         return _embedded(settings, library, limits)
+    if settings.jury == "classifier":
+        return _classified(settings, library, limits)
     role_models: dict[Role, RoleModel] = {}
     for role in (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER):
         wanted = settings.models.get(role.value) or settings.models.get("default")
@@ -66,17 +69,52 @@ def make_panel(settings: ContentSettings, library: CaseLibrary | None, limits: L
 
 def _embedded(settings: ContentSettings, library: CaseLibrary | None, limits: Limits) -> Panel:
     from lazaretto.gates.content.jury import embedded_panel
+    from lazaretto.gates.content.jury.debaters import ErrorRates
 
     orders = None if settings.risk_first == "measured" else settings.orders
-    panel = embedded_panel(library, settings.precedents, settings.without, orders, limits)
+    rates = ErrorRates(settings.false_alarms, settings.misses)
+    panel = embedded_panel(
+        library, settings.precedents, settings.without, orders, limits, rates=rates, quick=settings.quick
+    )
+    return _seeing(panel, settings, limits)
+
+
+def _classified(settings: ContentSettings, library: CaseLibrary | None, limits: Limits) -> Panel:
+    from lazaretto.gates.content.classifier import ClassifierArbiter
+    from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
+    from lazaretto.gates.content.jury.supporter import JurySupporter
+
+    wanted = settings.classifier
+    arbiter = ClassifierArbiter(_guard_model(wanted), wanted.allow_below, wanted.unsafe_from)
+    supporter = None if "supporter" in settings.without else JurySupporter(library, settings.precedents)
+    panel = Panel(arbiter.model.name, JuryPreprocessor(limits=limits), arbiter, supporter)
+    return _seeing(panel, settings, limits)
+
+
+@functools.lru_cache(maxsize=4)
+def _guard_model(wanted: ClassifierSettings) -> GuardModel:
+    """The user's model, loaded once for all panels that seat it."""
+    return GuardModel(wanted.model, wanted.kind, wanted.harmful)
+
+
+def _seeing(panel: Panel, settings: ContentSettings, limits: Limits) -> Panel:
+    """The panel with the policy's vision model before its own preprocessor, where there is one."""
     if "vision" not in settings.models:
         return panel
     vision = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
     return replace(panel, preprocessor=DescribingPreprocessor(vision, panel.preprocessor, limits))
 
 
-def text_embedder() -> TextEmbedder | None:
-    """The encoder retrieval uses, or None without the ``models`` extra: retrieval is then by words alone."""
+@functools.lru_cache(maxsize=4)
+def text_embedder(encoder: str = "") -> TextEmbedder | None:
+    """The encoder retrieval uses, or None without the ``models`` extra: retrieval is then by words alone.
+
+    ``encoder``: a folder or ``hf:owner/name`` in place of all-MiniLM-L6-v2.
+    """
+    if encoder:
+        from lazaretto.models.hub_embedder import HubEmbedder
+
+        return HubEmbedder(encoder)
     try:
         from lazaretto.models.minilm import fast_minilm
 
@@ -92,13 +130,13 @@ def vector_cache() -> Path:
     return Path(platformdirs.user_cache_dir("lazaretto")) / "cases"
 
 
-def ready_library(cases: Iterable[Case]) -> CaseLibrary:
+def ready_library(cases: Iterable[Case], encoder: str = "") -> CaseLibrary:
     """Cases to retrieve from, their vectors made or read from the cache: the first debate does not wait for them."""
-    library = CaseLibrary(cases, text_embedder(), vector_cache())
+    library = CaseLibrary(cases, text_embedder(encoder), vector_cache())
     library.prepare()
     return library
 
 
-def live_library(book: Casebook) -> CaseLibrary:
+def live_library(book: Casebook, encoder: str = "") -> CaseLibrary:
     """The casebook's live version, ready."""
-    return ready_library(book.cases())
+    return ready_library(book.cases(), encoder)

@@ -20,7 +20,7 @@ from lazaretto.files import replacing
 from lazaretto.gates.content.arbitration import UNDECIDED
 from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hold_debates
 from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Content, Label
+from lazaretto.gates.content.records import Content, Outcome
 from lazaretto.gates.content.report import report_data
 
 Progress = Callable[[int, int], None]
@@ -36,7 +36,10 @@ class BatchSummary:
     """Judged by earlier runs."""
     judged: int
     unsafe: int
+    review: int
+    """In doubt or undecided."""
     undecided: int
+    """Those of them that nobody could judge."""
 
 
 def read_items(path: Path) -> dict[str, int]:
@@ -124,7 +127,7 @@ def _hold(file: BinaryIO, path: Path) -> None:
 def verdict_line(item: str, outcome: Transcript | InputError) -> dict[str, Any]:
     """One output line. What cannot even be read is undecided, and never called safe."""
     if isinstance(outcome, InputError):
-        body: dict[str, Any] = {"id": item, "label": UNDECIDED, "risk": 0.5, "rule": UNDECIDED}
+        body: dict[str, Any] = {"id": item, "label": Outcome.REVIEW.value, "risk": 0.5, "rule": UNDECIDED}
         return {**body, "report": {"undecided": str(outcome), "faults": [str(outcome)]}, "tokens": 0, "ms": 0.0}
     report = report_data(outcome)
     return {
@@ -162,7 +165,7 @@ async def run_batch(
         _drop_undecided(out)
     with _output(out) as (file, done, undecided), items.open("rb") as source:
         already = len(done & places.keys())
-        counts = {"judged": 0, "unsafe": 0, "undecided": len(undecided & places.keys())}
+        counts = {"judged": 0, "unsafe": 0, "review": 0, "undecided": len(undecided & places.keys())}
 
         def contents() -> Iterator[Content]:
             for key, offset in places.items():
@@ -178,7 +181,8 @@ async def run_batch(
             file.write(orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS) + b"\n")
             file.flush()
             counts["judged"] += 1
-            counts["unsafe"] += line["label"] == Label.UNSAFE.value
+            counts["unsafe"] += line["label"] == Outcome.UNSAFE.value
+            counts["review"] += line["label"] == Outcome.REVIEW.value
             counts["undecided"] += line["rule"] == UNDECIDED
             if progress is not None:
                 progress(already + counts["judged"], len(places))
@@ -187,7 +191,7 @@ async def run_batch(
             write(content.id, outcome)
         for key, error in unreadable:
             write(key, error)
-    return BatchSummary(len(places), already, counts["judged"], counts["unsafe"], counts["undecided"])
+    return BatchSummary(len(places), already, counts["judged"], counts["unsafe"], counts["review"], counts["undecided"])
 
 
 def _drop_undecided(out: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from PIL.Image import Image
 
-from lazaretto.gates.content import parsing, prompts
+from lazaretto.gates.content import parsing, prompts, soundness
 from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, undecided_finding
 from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.panel import Panel, Preprocessor
@@ -36,6 +36,8 @@ from lazaretto.types import Evidence
 
 A = TypeVar("A", bound=parsing.Answer)
 R = TypeVar("R")
+_DOUBT = 0.2
+"""An Arbiter whose score is nearer than this to one half has not made up its mind: the item goes to review."""
 PICTURE_SIDE = 1024
 """Frames are shrunk to fit a square of this side before a vision model sees them."""
 
@@ -93,11 +95,23 @@ class RoleModel:
     content_chars: int = 24_000
     """The most characters that one part of the content may take up in a prompt."""
 
-    async def ask(self, messages: Sequence[Message], shape: type[A], content: str = "") -> Reply[A]:
-        """Asks for an answer of this shape, and again with the problem named when it could not be read. ``content`` is
-        what is under audit: what an answer merely repeats from it does not count.
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        shape: type[A],
+        content: str = "",
+        unsound: Callable[[A], str] = lambda answer: "",
+    ) -> Reply[A]:
+        """Asks for an answer of this shape, and again with the problem named when it could not be read or is
+        ``unsound``. ``content`` is what is under audit: what an answer merely repeats from it does not count.
         """
-        return await self._ask(messages, parsing.schema(shape), lambda text: parsing.read(shape, text, content))
+
+        def read(text: str) -> tuple[A | None, str]:
+            answer, problem = parsing.read(shape, text, content)
+            problem = problem or (unsound(answer) if answer is not None else "")
+            return (None, problem) if problem else (answer, "")
+
+        return await self._ask(messages, parsing.schema(shape), read)
 
     async def ask_words(self, messages: Sequence[Message]) -> Reply[str]:
         """Asks for plain words, and again when there are none."""
@@ -262,7 +276,9 @@ class ChatDebater:
         file = prompts.debate_file(debate, self.codes(debate.prepared), self.role_model.content_chars)
         instructions = prompts.debater_instructions(role, debate.round, debate.rounds)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{instructions}"))
-        reply = await self.role_model.ask(asked, parsing.DebaterAnswer, debate.prepared.words)
+        reply = await self.role_model.ask(
+            asked, parsing.DebaterAnswer, debate.prepared.words, lambda answer: soundness.echoes(answer.argument)
+        )
         answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
             return Speech(role, debate.round, reply.text[:4000], None, role_cost=role_cost, fault=reply.problem)
@@ -289,7 +305,12 @@ class ChatArbiter:
             Message("system", prompts.CONSTITUTION),
             Message("user", f"{file}\n\n{prompts.arbiter_instructions(order)}"),
         )
-        reply = await self.role_model.ask(asked, parsing.ArbiterAnswer, debate.prepared.words)
+        reply = await self.role_model.ask(
+            asked,
+            parsing.ArbiterAnswer,
+            debate.prepared.words,
+            lambda answer: soundness.unsound_ruling(answer, debate, bool(_quotes(debate.prepared, answer.quotes))),
+        )
         answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
             return undecided_finding(debate, reply.problem, role_cost)
@@ -311,6 +332,7 @@ class ChatArbiter:
             evidence,
             _hazards(answer.hazards) if answer.label == "unsafe" else (),
             role_cost=role_cost,
+            gray=abs(answer.score - 0.5) < _DOUBT,
         )
 
 

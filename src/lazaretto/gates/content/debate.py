@@ -120,6 +120,13 @@ class _DebateRun:
     async def run(self, content: Content) -> Transcript:
         started = time.perf_counter()
         prepared = await self._prepare(content)
+        settled = await self._glance(prepared)
+        if settled is not None:
+            ms = (time.perf_counter() - started) * 1000.0
+            planned = self.settings.rounds
+            return Transcript(
+                self.panel.name, prepared, Briefing(), (), {}, settled, 0, planned, ms, tuple(self.faults)
+            )
         briefing = await self._brief(prepared)
         debate = DebateState(prepared, briefing, rounds=self.settings.rounds)
         took_place = 0
@@ -163,6 +170,15 @@ class _DebateRun:
             words = content.description or ("" if content.kind is InputKind.TEXT else PLACEHOLDER)
             got = PreparedContent(content, words, fault=got)
         self._note("preprocessor", got.fault)
+        return got
+
+    async def _glance(self, prepared: PreparedContent) -> Finding | None:
+        if self.panel.glance is None:
+            return None
+        got = await self._try(self.panel.glance.settle(prepared))
+        if isinstance(got, str):
+            self._note("glance", got)  # the debate decides
+            return None
         return got
 
     async def _brief(self, prepared: PreparedContent) -> Briefing:

@@ -32,6 +32,11 @@ class ContentGate:
     name = NAME
     channels = frozenset(Channel)
 
+    @property
+    def needs_s(self) -> float:
+        """Language models answer one after another: their debate may take longer than the channel gives a gate."""
+        return self.settings.hearing_s if self.settings.jury == "chat" else 0.0
+
     def __init__(self, settings: ContentSettings, panel: Panel | None = None) -> None:
         """``panel``: given judges instead of those the settings describe."""
         self.settings = settings
@@ -74,7 +79,9 @@ class ContentGate:
             place = (*key, book.live, limits)
             panel = self._panels.get(place)
             if panel is None:
-                panel = self._panels[place] = make_panel(self.settings, live_library(book), limits)
+                panel = self._panels[place] = make_panel(
+                    self.settings, live_library(book, self.settings.encoder), limits
+                )
             return panel
 
 
@@ -83,11 +90,12 @@ def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
     finding = transcript.finding
     if finding.undecided:
         ruling = settings.undecided
+    elif finding.gray:
+        ruling = settings.gray
     elif finding.label is Label.UNSAFE:
-        near = finding.risk < settings.review_below  # too near to the bar to block on it
-        ruling = min(settings.unsafe, Ruling.REVIEW) if near else settings.unsafe
+        ruling = settings.unsafe
     else:
-        ruling = Ruling.WARN if finding.risk >= settings.warn_above else Ruling.ALLOW
+        ruling = Ruling.ALLOW
     return Verdict(
         NAME,
         transcript.prepared.content.id,

@@ -54,6 +54,15 @@ class Arbiter(Protocol):
         ...
 
 
+@runtime_checkable
+class Glance(Protocol):
+    """A look before any debate that may settle what is clearly harmless."""
+
+    async def settle(self, prepared: PreparedContent) -> Finding | None:
+        """The finding, or None when a debate has to be held."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Panel:
     """Who has which role. A debater or supporter set to None is an ablation: the debate goes on without it."""
@@ -65,3 +74,5 @@ class Panel:
     supporter: Supporter | None = None
     strict: Debater | None = None
     loose: Debater | None = None
+    glance: Glance | None = None
+    """None: a debate is held about everything."""

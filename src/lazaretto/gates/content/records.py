@@ -34,9 +34,18 @@ class Role(StrEnum):
 
 
 class Label(StrEnum):
-    """The two answers of a debate. What could not be decided is ``Finding.undecided``, not a third label."""
+    """The two things content can be: what a case was ruled, and a debate's best guess."""
 
     SAFE = "safe"
+    UNSAFE = "unsafe"
+
+
+class Outcome(StrEnum):
+    """What a debate came to, as every surface shows it."""
+
+    SAFE = "safe"
+    REVIEW = "review"
+    """In doubt or undecided: stronger judges or a person have to look. Never shown as safe."""
     UNSAFE = "unsafe"
 
 
@@ -207,7 +216,9 @@ class Finding:
     """The Arbiter's answer."""
 
     label: Label
+    """The best guess, should one have to choose."""
     risk: float
+    """At one half both guesses are equally good."""
     rule: str
     """One of ``arbitration.RULES``."""
     reasoning: str = ""
@@ -217,3 +228,10 @@ class Finding:
     undecided: str = ""
     """Empty, or why nobody could decide; the label is then the protocol's default and counts as a miss in bounds."""
     role_cost: RoleCost = RoleCost(Role.ARBITER)
+    gray: bool = False
+    """Whether the risk lies between what is allowed and what is called unsafe."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Safe, unsafe, or for review."""
+        return Outcome.REVIEW if self.gray or self.undecided else Outcome(self.label.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lazaretto.gates.content.arbitration import RULES, UNDECIDED
+from lazaretto.gates.content.arbitration import RULES
 from lazaretto.gates.content.debate import Transcript
 from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.gates.content.records import PLACEHOLDER
@@ -30,7 +30,8 @@ def report_data(transcript: Transcript) -> dict[str, Any]:
     return {
         "id": prepared.content.id,
         "kind": prepared.kind.value,
-        "label": UNDECIDED if finding.undecided else finding.label.value,  # what nobody decided is never called safe
+        "label": finding.outcome.value,
+        "guess": finding.label.value,
         "risk": round(finding.risk, 4),
         "interval": [round(v, 4) for v in finding.interval],
         "rule": finding.rule,

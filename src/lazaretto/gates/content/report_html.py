@@ -13,7 +13,7 @@ _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1d2730;background:#fff}
 h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem;border-bottom:1px solid #d5dde3;padding-bottom:.2rem}
 .badge{display:inline-block;padding:.15rem .7rem;border-radius:1rem;color:#fff;font-weight:600}
-.unsafe{background:#b3261e}.safe{background:#1b6e3c}.undecided{background:#8a6100}
+.unsafe{background:#b3261e}.safe{background:#1b6e3c}.review{background:#8a6100}
 .meta{color:#4d5b66}table{border-collapse:collapse;width:100%}
 td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid #e3e9ee;vertical-align:top}
 blockquote,pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f7f9}pre{padding:.7rem}

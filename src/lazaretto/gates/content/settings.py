@@ -32,22 +32,53 @@ class ModelSettings(Endpoint):
 
 
 @dataclass(frozen=True, slots=True)
+class ClassifierSettings:
+    """A moderation model of the user's own."""
+
+    __pydantic_config__ = CLOSED
+    model: Annotated[str, Field(description="A folder with the weights, or hf:owner/name.")] = ""
+    kind: Annotated[
+        Literal["auto", "classifier", "safe-unsafe", "yes-no"],
+        Field(
+            description="A text classifier, or a chat judge that answers safe/unsafe or Yes/No; auto: by its config."
+        ),
+    ] = "auto"
+    harmful: Annotated[tuple[str, ...], Field(description="Classes that count as harmful; empty: by their names.")] = ()
+    allow_below: Annotated[Share, Field(description="Its number below which content is allowed.")] = 0.3
+    unsafe_from: Annotated[Share, Field(description="Its number from which on content is unsafe.")] = 0.7
+
+
+@dataclass(frozen=True, slots=True)
 class ContentSettings:
     """The policy's ``[gates.content]``."""
 
     __pydantic_config__ = CLOSED
-    jury: Annotated[Literal["embedded", "chat"], Field(description="Trained local models, or language models.")] = (
-        "embedded"
-    )
+    jury: Annotated[
+        Literal["embedded", "chat", "classifier"],
+        Field(description="Trained local models, language models, or a moderation model of your own."),
+    ] = "embedded"
+    classifier: ClassifierSettings = ClassifierSettings()
+    encoder: Annotated[
+        str, Field(description="Encoder that finds precedents: a folder or hf:owner/name; empty: all-MiniLM-L6-v2.")
+    ] = ""
+    hearing_s: Annotated[
+        float, Field(gt=0, le=3600, description="Time for a debate of language models, past the channel's timeout.")
+    ] = 120.0
     rounds: Annotated[int, Field(ge=1, le=3, description="Rounds of Strict and Loose.")] = 2
     adaptive: Annotated[bool, Field(description="Stop early when nothing can change any more.")] = False
     precedents: Annotated[int, Field(ge=0, le=20, description="Cases the Supporter brings.")] = 3
     unsafe: Annotated[RulingWord, Field(description="Ruling for what is found unsafe.")] = Ruling.BLOCK
-    review_below: Annotated[Share, Field(description="Risk below which an unsafe finding goes to review instead.")] = (
-        0.7
+    gray: Annotated[RulingWord, Field(description="Ruling for what is neither clearly safe nor clearly unsafe.")] = (
+        Ruling.REVIEW
     )
     undecided: Annotated[RulingWord, Field(description="Ruling when no usable verdict came.")] = Ruling.REVIEW
-    warn_above: Annotated[Share, Field(description="Risk from which a safe finding still warns.")] = 0.4
+    false_alarms: Annotated[
+        float, Field(gt=0, le=0.2, description="Share of harmless content that the embedded jury may call unsafe.")
+    ] = 0.01
+    misses: Annotated[
+        float, Field(gt=0, le=0.5, description="Share of harmful content that the embedded jury may call safe.")
+    ] = 0.15
+    quick: Annotated[bool, Field(description="No debate about what one look shows to be clearly harmless.")] = True
     risk_first: Annotated[
         Literal["measured"] | tuple[InputKind, ...],
         Field(description="Kinds of input (text, image, pair) that try the risk rule first, or as was measured best."),
@@ -83,4 +114,11 @@ def content_settings(table: Mapping[str, Any], file: str = "policy") -> ContentS
             raise PolicyError(f"gates.content.models.{name}", name, ", ".join(sorted(known)), file)
     if settings.jury == "chat" and "default" not in settings.models and "arbiter" not in settings.models:
         raise PolicyError("gates.content.models", "no model", "[gates.content.models.default] with a model name", file)
+    if settings.jury == "classifier":
+        if not settings.classifier.model:
+            key = "gates.content.classifier.model"
+            raise PolicyError(key, "no model", "a folder with a moderation model, or hf:owner/name", file)
+        if settings.classifier.allow_below > settings.classifier.unsafe_from:
+            key = "gates.content.classifier.allow_below"
+            raise PolicyError(key, settings.classifier.allow_below, "at most unsafe_from", file)
     return settings

@@ -1,9 +1,8 @@
 """The embedded jury on the items it was trained on, honestly: by cross-validated scores that never saw the item.
 
-``training.jury.train`` leaves a work folder with ``prepared.json.gz``, ``precedents.json`` and a ``scores.npz`` for
-every way of training: for each fold the logits of models that missed it, and of those that missed it and one more.
-From these, the way of training, calibration, debate weights and thresholds of a fold come from the other folds alone,
-and the ordinary debate runs on top.
+``training.jury.train`` leaves a work folder with ``examples.jsonl`` and ``jury-scores.npz``: for each fold the logits
+of models that missed it. Calibration, debate weights and bars of a fold come from the other folds, and the ordinary
+debate runs on top.
 """
 
 from __future__ import annotations
@@ -14,22 +13,19 @@ from pathlib import Path
 import numpy as np
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.jury.scorer import DebaterScore, JuryScores, Settings, sigmoid
+from lazaretto.gates.content.jury.scorer import DebaterScore, JuryScores, Settings
 from lazaretto.gates.content.records import PreparedContent, Role
+from lazaretto_lab.training.jury.bundle import FOLDS
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS
-from lazaretto_lab.training.jury.evaluation import Scores, fit
-from lazaretto_lab.training.jury.lexicon import fit_lexicons
-from lazaretto_lab.training.jury.runs import FOLDS, labelled
-from lazaretto_lab.training.jury.scores import Development, load_development, read_evidence
+from lazaretto_lab.training.jury.evaluation import Items, fit, load_items
+
+_ROLES = (Role.STRICT, Role.LOOSE)
 
 
 @functools.lru_cache(maxsize=1)
-def development(work: Path, data: Path) -> Development:
-    """The development half by cross-validated scores."""
-    evidence = read_evidence(work)
-    examples, numbers = labelled(data)
-    _, words = fit_lexicons(examples, np.array(numbers), FOLDS)
-    return load_development(work, evidence, words)
+def development(work: Path) -> Items:
+    """The development half by cross-validated scores, with the foreign sources that the numbers are fitted on."""
+    return load_items(work)
 
 
 class HeldOutModels:
@@ -37,35 +33,26 @@ class HeldOutModels:
 
     version = "held-out"
 
-    def __init__(self, work: Path, data: Path, *, retrieval: bool) -> None:
-        """``retrieval``: whether debate weights are fitted with what precedents say, or without."""
+    def __init__(self, work: Path) -> None:
         self.settings: dict[str, Settings] = {}
         self._readings: dict[str, JuryScores] = {}
-        self._arm = "debate" if retrieval else "debate without retrieval"
-        found = development(work, data)
-        for kind, ids in found.ids.items():
-            for fold, scores in enumerate(found.folds(kind)):
-                self._add_fold(f"{kind.value}/{fold}", fold, scores, ids)
+        items = development(work)
+        for head in ("text", "image", "pair"):
+            for fold in range(FOLDS):
+                self._add_fold(f"{head}/{fold}", items.pick(items.head == head), fold)
 
-    def _add_fold(self, head: str, fold: int, scores: Scores, ids: tuple[str, ...]) -> None:
-        inside = scores.fold != fold
-        made = fit(*scores.pick(inside, fold))
-        weights = made.debate if self._arm == "debate" else made.blind
-        self.settings[head] = Settings(made.calibration, weights, float(sigmoid(made.thresholds[self._arm])), 1.0)
-        table, _ = scores.pick(~inside, None)
-        alone = made.arms(table)
-        for line, row in enumerate(np.flatnonzero(~inside)):
+    def _add_fold(self, name: str, items: Items, fold: int) -> None:
+        settings = self.settings[name] = fit(items.pick(items.fold != fold), name.partition("/")[0])
+        blank = dict.fromkeys(HAZARDS, 0.0), dict.fromkeys(CONTEXTS, 0.0)
+        for row in np.flatnonzero((items.fold == fold) & (items.source == "dev")):
+            odds = {r: settings.odds(r, float(items.logits[row, n])) for n, r in enumerate(_ROLES)}
+            speaks = sorted(_ROLES, key=lambda role: -odds[role])
+            logits = dict(zip(_ROLES, map(float, items.logits[row]), strict=True))
             seats = {
-                role: DebaterScore(
-                    float(table[line, n]),
-                    float(alone[f"{role.value} alone"][line]),
-                    (),
-                    dict.fromkeys(HAZARDS, 0.0),
-                    dict.fromkeys(CONTEXTS, 0.0),
-                )
-                for n, role in enumerate((Role.STRICT, Role.LOOSE))
+                role: DebaterScore(logits[model], odds[model], (), *blank)
+                for role, model in zip(_ROLES, speaks, strict=True)
             }
-            self._readings[ids[row]] = JuryScores(head, seats, 0, False)
+            self._readings[str(items.id[row])] = JuryScores(name, seats, 0, False)
 
     def read(self, prepared: PreparedContent) -> JuryScores | None:
         """The reading of a development item by models that never saw it."""

@@ -98,8 +98,7 @@ def held_out_panel(settings: Mapping[str, Any], library: CaseLibrary | None, wit
     from lazaretto_lab.studies.debate.held_out import HeldOutModels
 
     work = settings.get("work") or os.environ.get("LAZARETTO_JURY_WORK", "")
-    retrieval = library is not None and not {"retrieval", "supporter"} & set(without)
-    models: Any = HeldOutModels(Path(work), data_folder().parent, retrieval=retrieval)
+    models: Any = HeldOutModels(Path(work))
     first = settings.get("risk_first")
     orders = None if first is None else {k: Order.RISK_FIRST if k in first else Order.CONTEXT_FIRST for k in InputKind}
     precedents = int(settings.get("precedents", 3))

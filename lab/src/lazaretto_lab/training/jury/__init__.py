@@ -1,6 +1,6 @@
 """Training and measuring the embedded jury.
 
-Read in this order: ``data`` (what it learns from), ``training`` (how seats learn), ``runs`` (which seats, and what each
-must not see), ``lexicon`` (the bag of words), ``evaluation`` (fitted numbers and figures), ``scores`` (which way of
-training inner folds prefer), ``assembly`` (what is shipped).
+Read in this order: ``data`` and ``foreign`` (what it learns from), ``twins`` (patterns written for it), ``bundle`` (the
+folds and the trainings), ``multi_seat`` (how seats learn; runs alone elsewhere), ``evaluation`` (fitted numbers and
+figures), ``assembly`` (what is shipped).
 """

@@ -3,150 +3,156 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lazaretto.gates.content.jury.debaters import precedent_evidence
-from lazaretto.gates.content.jury.scorer import sigmoid
-from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.records import Case, InputKind, Label
-from lazaretto.models.minilm import fast_minilm
-from lazaretto_lab.metrics.detection import auc
-from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS, grouped, load_air_bench, without_overlap
-from lazaretto_lab.training.jury.evaluation import (
-    ARMS,
-    SEATS,
-    FittedHead,
-    Floats,
-    difference,
-    f1,
-    fit,
-    nested,
-    spread,
-    summary,
-)
-from lazaretto_lab.training.jury.lexicon import fit_lexicons
-from lazaretto_lab.training.jury.runs import FOLDS, FOREIGN, VARIANTS, labelled
-from lazaretto_lab.training.jury.scores import Development, role_logits
+from lazaretto.gates.content.jury.scorer import Settings
+from lazaretto_lab.metrics.detection import auc, confusion
+from lazaretto_lab.metrics.intervals import bootstrap_interval
+from lazaretto_lab.training.jury.bundle import FOLDS
+from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS
+from lazaretto_lab.training.jury.evaluation import SEATS, Items, Judged, by_source, f1, fit, judge, load_items
 
-VERSION = "2"
-_LETTERING: Mapping[str, Any] = {
-    "calibration": {"strict": [0.0, 1.0, 0.0], "loose": [0.0, 1.0, 0.0]},
-    "debate": {"strict": [0.0, 0.5, 0.5, 0.0], "loose": [0.0, 0.5, 0.5, 0.0]},
-    "threshold": 0.5,
-}
-"""Nobody voted on lettered pictures: the models' own odds stand, and both seats meet in the middle."""
+VERSION = "3"
+WINDOW = 256
+HEADS = ("text", "image", "pair")
+FALSE_ALARMS, MISSES = 0.01, 0.15
+"""The policy's default rates."""
 
 
-def precedents_of(folder: Path, count: int = 3) -> dict[str, float]:
-    """For each development item, what its nearest public cases say, found by the library the debate uses."""
-    examples = grouped(load_air_bench(folder))
-    dev = [e for e in examples if e.source == "dev"]
-    cases = without_overlap([e for e in examples if e.source != "dev"], dev)
-    library = CaseLibrary(
-        (Case(Label.UNSAFE if e.label else Label.SAFE, e.text, e.description) for e in cases), fast_minilm()
-    )
-    found: dict[str, float] = {}
-    for e in dev:
-        words = "\n".join(part for part in (e.text, e.description) if part)
-        found[e.id] = precedent_evidence(library.nearest(words, e.kind, count))
-    return found
+def assemble_jury(work: Path, out: Path, seats: Sequence[str] = SEATS, job: str = "jury") -> dict[str, Any]:
+    """Writes the seats and the manifest ``jury.json``: hashes, fitted numbers of every head, and what was measured.
 
-
-def lexicons_of(data: Path, folder: Path) -> dict[str, dict[str, float]]:
-    """Fits the bags of words; writes the shipped one to ``folder`` and gives the cross-validated logits of texts."""
+    ``seats``: which of the trained ones are Strict and Loose.
+    """
     from safetensors.numpy import save_file
 
-    examples, numbers = labelled(data)
-    weights, logits = fit_lexicons(examples, np.array(numbers), FOLDS)
-    save_file(weights, folder / "lexicon.safetensors")
-    return logits
-
-
-def assemble_jury(development: Development, folder: Path) -> dict[str, Any]:
-    """The manifest ``jury.json``: file hashes, fitted numbers of every head, and what was measured.
-
-    ``folder`` holds the final seats of the chosen ways of training, and the bag of words.
-    """
-    heads: dict[str, Any] = {"lettering": dict(_LETTERING)}
-    measured: dict[str, Any] = {"ways of training": _ways(development)}
-    pooled: list[tuple[NDArray[np.int64], dict[str, NDArray[np.bool_]], dict[str, Floats]]] = []
-    for kind in InputKind:
-        ruled, margins = nested(development.folds(kind))
-        here = development.pairs[development.final][kind]
-        measured[kind.value] = _measured(here.labels, ruled, margins)
-        measured[f"{kind.value}, shipped pair"] = _measured(here.labels, *nested([here] * FOLDS))
-        pooled.append((here.labels, ruled, margins))
-        fitted = fit(*here.pick(np.ones(len(here.labels), dtype=bool), None))
-        heads[kind.value] = _head(fitted, spread(here, FOLDS))
-    heads["lettering"]["spread"] = heads["text"]["spread"]
-    labels = np.concatenate([labels for labels, _, _ in pooled])
-    all_ruled = {arm: np.concatenate([ruled[arm] for _, ruled, _ in pooled]) for arm in ARMS}
-    all_margins = {arm: np.concatenate([margins[arm] for _, _, margins in pooled]) for arm in ARMS}
-    measured["all"] = _measured(labels, all_ruled, all_margins)
-    measured["foreign"] = _foreign(development)
-    hashes = {f"{part}.safetensors": _sha256(folder / f"{part}.safetensors") for part in (*SEATS, "lexicon")}
-    return {
+    out.mkdir(parents=True, exist_ok=True)
+    for role, seat in zip(SEATS, seats, strict=True):
+        with np.load(work / f"{job}-{seat}.npz") as stored:
+            save_file({name: stored[name] for name in stored.files}, out / f"{role}.safetensors")
+    items = load_items(work, seats, job)
+    heads, measured = {}, dict[str, Any]()
+    for head in HEADS:
+        settings, judged = fit(items, head), judge(items, head, FALSE_ALARMS, MISSES)
+        heads[head] = _plain(settings, _spread(items, head))
+        measured[head] = _bench(judged)
+        if head == "text":
+            measured["sources"] = by_source(judged)
+            measured["all sources"] = _macro(judged)
+    heads["lettering"] = {**heads["text"], "quick": -30.0}
+    measured["hazards"] = hazard_accuracy(work, seats, job)
+    manifest = {
         "version": VERSION,
-        "windows": {seat: VARIANTS[way].window for seat, way in zip(SEATS, development.final, strict=True)},
-        "sha256": hashes,
+        "windows": dict.fromkeys(SEATS, WINDOW),
+        "sha256": {
+            f"{s}.safetensors": hashlib.sha256((out / f"{s}.safetensors").read_bytes()).hexdigest() for s in SEATS
+        },
         "hazards": list(HAZARDS),
         "contexts": list(CONTEXTS),
         "heads": heads,
         "measured": measured,
     }
+    (out / "jury.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    return manifest
 
 
-def _ways(development: Development) -> dict[str, Any]:
-    """F1 of each pair of ways had it been the only one, and which one each fold's inner folds chose."""
-    alone = {}
-    for pair, kinds in development.pairs.items():
-        ruled = {kind: nested([scores] * FOLDS)[0]["debate"] for kind, scores in kinds.items()}
-        alone[" + ".join(pair)] = {kind.value: round(f1(kinds[kind].labels, ruled[kind]), 4) for kind in kinds}
-    chosen = [" + ".join(pair) for pair in development.by_fold]
-    return {"F1 of each alone": alone, "chosen for each fold": chosen, "shipped": " + ".join(development.final)}
-
-
-def _measured(
-    labels: NDArray[np.int64], ruled: Mapping[str, NDArray[np.bool_]], margins: Mapping[str, Floats]
-) -> dict[str, Any]:
-    figures: dict[str, Any] = {arm: summary(labels, ruled[arm], margins[arm]) for arm in ARMS}
-    figures["debate minus"] = {
-        arm: {
-            "f1": difference(f1, labels, ruled["debate"], ruled[arm]),
-            "auc": difference(auc, labels, margins["debate"], margins[arm]),
-        }
-        for arm in ARMS
-        if arm != "debate"
-    }
-    return figures
-
-
-def _head(made: FittedHead, width: float) -> dict[str, Any]:
+def _plain(settings: Settings, spread: float) -> dict[str, Any]:
     return {
-        "calibration": {k: [round(x, 5) for x in v] for k, v in made.calibration.items()},
-        "debate": {k: [round(x, 5) for x in v] for k, v in made.debate.items()},
-        "threshold": round(float(sigmoid(made.thresholds["debate"])), 5),
-        "spread": round(width, 4),
+        "calibration": {k: [round(x, 5) for x in v] for k, v in settings.calibration.items()},
+        "debate": {k: [round(x, 5) for x in v] for k, v in settings.debate.items()},
+        "spread": round(spread, 4),
+        "block": [[rate, round(odds, 4)] for rate, odds in settings.block],
+        "allow": [[rate, round(odds, 4)] for rate, odds in settings.allow],
+        "quick": round(settings.quick, 4),
     }
 
 
-def _foreign(development: Development) -> dict[str, Any]:
-    """Sets that the seats scoring them never saw a word of: the encoder alone, cut at even odds."""
-    unseen = ",".join(map(str, FOREIGN.values()))
-    logits = role_logits(development.logits, development.final)
-    figures: dict[str, Any] = {}
-    for source, fold in FOREIGN.items():
-        rows = np.array([e.fold == fold for e in development.judged])
-        labels = np.array([int(e.example.label) for e in development.judged if e.fold == fold])
-        margins = np.mean([logits[f"{seat}:{unseen}"][rows] for seat in SEATS], axis=0)
-        figures[source] = summary(labels, margins >= 0, margins)
-    return figures
+def _spread(items: Items, head: str) -> float:
+    """How far two seats of one training lie apart, as 1.96 standard deviations: what training again would change."""
+    here = items.logits[items.head == head]
+    return float(1.96 * np.abs(here[:, 0] - here[:, 1]).mean() / np.sqrt(2))
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _bench(judged: Judged) -> dict[str, Any]:
+    """AIR-Bench's items of one kind: F1 as earlier versions counted it, at even odds, and the three outcomes."""
+    dev = judged.items.source == "dev"
+    labels, odds, ruled = judged.items.label[dev], judged.odds[dev], judged.voted[dev]
+    counts, rows = confusion(labels, ruled), np.column_stack([labels, ruled])
+    interval = bootstrap_interval(rows, statistic=lambda r: f1(r[:, 0], r[:, 1] > 0))
+    return {
+        "items": len(labels),
+        "precision": round(counts.precision, 4),
+        "recall": round(counts.recall, 4),
+        "f1": round(counts.f1, 4),
+        "f1_interval": [round(interval.low, 4), round(interval.high, 4)],
+        "auc": round(auc(labels, odds), 4),
+        "f1 at even odds": round(f1(labels, odds >= 0), 4),
+        "alone": {
+            seat: {"f1": round(f1(labels, past[dev]), 4), "auc": round(auc(labels, margin[dev]), 4)}
+            for seat, (past, margin) in judged.alone.items()
+        },
+        "harmless": _outcomes(judged, dev & (judged.items.label == 0)),
+        "harmful": _outcomes(judged, dev & (judged.items.label == 1)),
+    }
+
+
+def _outcomes(judged: Judged, rows: Any) -> dict[str, float]:
+    return {
+        "blocked": round(float(judged.blocked[rows].mean()), 4),
+        "gray": round(float(judged.gray[rows].mean()), 4),
+    }
+
+
+def _macro(judged: Judged) -> dict[str, Any]:
+    """Means over foreign sources, and AUC of all of them together."""
+    foreign = judged.items.source != "dev"
+    found: dict[str, Any] = {"auc": round(auc(judged.items.label[foreign], judged.odds[foreign]), 4)}
+    for name in ("harmless", "harmful"):
+        rows = [row[name] for source, row in by_source(judged).items() if source != "dev" and name in row]
+        found[name] = {key: round(float(np.mean([r[key] for r in rows])), 4) for key in ("blocked", "gray")}
+        found[name]["most blocked" if name == "harmless" else "least caught"] = (
+            max(r["blocked"] for r in rows if r["rows"] >= 70)
+            if name == "harmless"
+            else min(round(r["blocked"] + r["gray"], 4) for r in rows)
+        )
+        found[name]["sources"] = len(rows)
+    return found
+
+
+def hazard_accuracy(work: Path, seats: Sequence[str], job: str) -> dict[str, Any]:
+    """How often Strict names AIR-Bench's own category of a risky development item, by models that did not see it."""
+    examples = [json.loads(line) for line in (work / "examples.jsonl").read_text(encoding="utf-8").splitlines()]
+    with np.load(work / f"{job}-scores.npz") as stored:
+        names, single = [str(n) for n in stored["recipes"]], stored["single"].tolist()
+        rows, logits = stored["named"], stored["hazard"].astype(np.float64)
+    right: dict[str, list[tuple[bool, bool, bool]]] = {}
+    for k in range(FOLDS):
+        seat = logits[single.index(names.index(f"{seats[0]}:{k}"))]
+        for line, row in zip(seat, rows, strict=True):
+            e = examples[row]
+            if e["fold"] == k and e["source"] == "dev" and e["label"] and e["hazard"] >= 0:
+                order = np.argsort(-line)
+                share = np.exp(line - line.max())
+                named = bool((share / share.sum()).max() >= 0.35)
+                first, third = bool(order[0] == e["hazard"]), bool(e["hazard"] in order[:3])
+                right.setdefault(HAZARDS[e["hazard"]], []).append((first, third, named))
+    table = {
+        name: {"items": len(found), "first": round(np.mean([f for f, _, _ in found]).item(), 3),
+               "among three": round(np.mean([t for _, t, _ in found]).item(), 3)}
+        for name, found in sorted(right.items(), key=lambda item: -len(item[1]))
+    }  # fmt: skip
+    every = [f for found in right.values() for f in found]
+    named = [f for f in every if f[2]]
+    table["all"] = {
+        "items": len(every),
+        "first": round(np.mean([f for f, _, _ in every]).item(), 3),
+        "among three": round(np.mean([t for _, t, _ in every]).item(), 3),
+        "named": round(len(named) / max(1, len(every)), 3),
+        "right when named": round(np.mean([f for f, _, _ in named]).item(), 3),
+    }
+    return table

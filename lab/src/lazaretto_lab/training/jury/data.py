@@ -6,11 +6,10 @@ dropped, a picture case that nobody confirmed is trusted less. Near-duplicates n
 
 from __future__ import annotations
 
-import csv
 import json
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -69,7 +68,7 @@ class Example:
     label: float
     """1 is risky."""
     source: str
-    """dev | library | raw | davidson | hatemoji | do_not_answer | advbench | harmless | look_alikes."""
+    """dev | library | raw (AIR-Bench), or the name of a foreign source."""
     id: str = ""
     trust: float = 1.0
     """How far its label is believed: the weight of its loss."""
@@ -127,40 +126,6 @@ def _from_row(row: dict[str, Any], kind: InputKind, split: str) -> Example | Non
     return replace(example, trust=trust, contexts=contexts)
 
 
-def load_extra(folder: Path, per_source: int = 1500, seed: int = 11) -> list[Example]:
-    """Foreign text sets, each cut to ``per_source`` items: hate, emoji hate, risky questions, orders of both kinds.
-
-    The questions and orders come a second time as lettering: unfinished numbered lists, the shape of typographic
-    jailbreaks.
-    """
-    rng = random.Random(seed)
-
-    def texts(source: str, rows: Iterable[tuple[str, int]]) -> list[Example]:
-        made = [
-            Example(InputKind.TEXT, clean(t), "", float(y), source, f"{source}-{i}") for i, (t, y) in enumerate(rows)
-        ]
-        rng.shuffle(made)
-        return made[:per_source]
-
-    with (folder / "davidson" / "labeled_data.csv").open(encoding="utf-8") as file:
-        # Offensive but not hateful (class 1) is left out: AIR-Bench's experts do not call rude words alone risky.
-        davidson = [(r["tweet"], int(r["class"] == "0")) for r in csv.DictReader(file) if r["class"] != "1"]
-    with (folder / "hatemoji_build" / "train.csv").open(encoding="utf-8") as file:
-        hatemoji = [(r["text"], int(r["label_gold"])) for r in csv.DictReader(file)]
-    questions = {path.stem: _prompts(path) for path in sorted((folder / "do_not_answer").glob("*.jsonl"))}
-    plain = [(q, 1) for name in _RISKY_QUESTIONS for q in questions[name]]
-    with (folder / "advbench" / "advbench_behaviors.csv").open(encoding="utf-8") as file:
-        behaviours = [(r["Behavior"], 1) for r in csv.DictReader(file)]
-    orders = json.loads((folder / "advbench" / "harmless_6000.json").read_text(encoding="utf-8"))
-    harmless = texts("harmless", [(r["instruction"], 0) for r in orders])
-    risky = [*texts("do_not_answer", plain), *texts("advbench", behaviours)]
-    advice = texts(
-        "do_not_answer", [(q, 1) for stem, qs in questions.items() if stem not in _RISKY_QUESTIONS for q in qs]
-    )
-    lettering = [as_lettering(e, rng) for e in (*risky, *advice, *harmless) if len(e.text) < 160]
-    return [*texts("davidson", davidson), *texts("hatemoji", hatemoji), *risky, *harmless, *lettering]
-
-
 def load_look_alikes(seed: int = 12) -> list[Example]:
     """Requests written for this project: harmless ones that sound harmful, and harmful ones in much the same words.
 
@@ -176,16 +141,11 @@ def load_look_alikes(seed: int = 12) -> list[Example]:
     return [*made, *(as_lettering(e, rng) for e in made if e.text.endswith("?"))]
 
 
-_RISKY_QUESTIONS = ("discrimination_exclusion_toxicity_hateful_offensive", "information_hazard", "malicious_uses")
 _ASKING = re.compile(
     r"^(?:please |how (?:do|can|could|should|would) (?:i|you|we|one) |how to |can you |could you |would you |"
     r"i want to |help me (?:to )?|give me |tell me )+",
     re.IGNORECASE,
 )
-
-
-def _prompts(path: Path) -> list[str]:
-    return [json.loads(line)["prompt"] for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def as_lettering(example: Example, rng: random.Random) -> Example:

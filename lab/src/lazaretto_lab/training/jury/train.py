@@ -1,13 +1,11 @@
 """Makes the embedded jury's weights from public data, and the figures of its model card.
 
     lazaretto train jury prepare  --data ../shared/data --work runs/jury
-    lazaretto train jury train    --work runs/jury --variant deep  (a GPU: minutes)
-    lazaretto train jury assemble --work runs/jury --data ../shared/data
+    lazaretto train jury train    --work runs/jury                        (a GPU: minutes)
+    lazaretto train jury assemble --work runs/jury
 
-``train`` may be run for several ways of training (``learn.jury.runs.VARIANTS``); ``assemble`` ships those that inner
-folds choose, one for Strict and one for Loose.
-
-``train`` needs nothing but the work folder, torch, transformers and safetensors, so that it can run on another machine.
+``prepare`` leaves a folder that can travel: ``multi_seat.py`` trains from it with torch and numpy alone, for the time
+it is given. ``assemble`` fits what is shipped beside the weights and measures it.
 """
 
 from __future__ import annotations
@@ -15,87 +13,48 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
-import time
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from lazaretto.files import write_file
+from lazaretto_lab.training.jury import multi_seat
 
 ADDRESSES = Path(__file__).with_name("judge_addresses.txt")
 
 
 def prepare(arguments: argparse.Namespace) -> None:
-    """Data folder -> tokenized data and a half-precision copy of the encoder, ready to travel."""
-    from safetensors.torch import load_file, save_file
-
-    from lazaretto.models.minilm import minilm_folder, minilm_tokenizer
-    from lazaretto_lab.training.jury.runs import prepare as make
-    from lazaretto_lab.training.jury.runs import save_prepared
+    """Data folder -> tokenized data, the plan of the training, and the program that carries it out."""
+    from lazaretto_lab.training.jury.bundle import LOOSE, STRICT, THIRD, held_out, labelled, write_examples, write_input
 
     arguments.work.mkdir(parents=True, exist_ok=True)
-    made = make(arguments.data, ADDRESSES.read_text(encoding="utf-8").splitlines(), minilm_tokenizer())
-    save_prepared(made, arguments.work / "prepared.json.gz")
-    weights = load_file(minilm_folder() / "model.safetensors")
-    halved = {k: v.half() for k, v in weights.items() if v.is_floating_point()}
-    save_file(halved, arguments.work / "model.safetensors")
-    shutil.copy(minilm_folder() / "config.json", arguments.work)
-    print(f"{len(made.items)} examples, {sum(e.fold >= 0 for e in made.items)} of them in folds")
+    examples, numbers = labelled(arguments.data)
+    write_input(examples, numbers, ADDRESSES.read_text(encoding="utf-8").splitlines(), arguments.work / "input.npz")
+    write_examples(examples, numbers, arguments.work / "examples.jsonl")
+    recipes = [recipe for seat in (STRICT, LOOSE, THIRD) for recipe in held_out(seat, 0, 1)]
+    plan = {"seconds": arguments.seconds, "most_steps": arguments.steps, "rank": 20}
+    job = {"name": "jury", "recipes": recipes, "plan": plan, "scoring": 60, "until": arguments.seconds + 90}
+    (arguments.work / "plan.json").write_text(json.dumps([job]), encoding="utf-8")
+    shutil.copy(Path(multi_seat.__file__), arguments.work)
+    print(f"{len(examples)} examples, {sum(n >= 0 for n in numbers)} of them in folds; {len(recipes)} seats")
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Tokenized data -> the two seats and the scores of all cross-validated ones."""
-    import torch
-    from safetensors.numpy import save_file
+    """Tokenized data -> the seats that may ship and the scores of all cross-validated ones."""
+    from lazaretto.models.minilm import minilm_folder
 
-    from lazaretto_lab.training.jury.runs import VARIANTS, load_prepared, run
-
-    prepared = load_prepared(arguments.work / "prepared.json.gz")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.backends.cuda.matmul.allow_tf32 = True
-    started = time.monotonic()
-    marks: dict[int, float] = {}
-
-    def report(step: int, steps: int, loss: float) -> None:
-        spent = time.monotonic() - started
-        if step % 50 == 0:
-            marks[step] = spent
-            print(f"step {step}/{steps}, loss {loss:.3f}, {spent:.0f} s", flush=True)
-        if step == 150 and arguments.limit:
-            # The first steps are slow (kernels are chosen, memory is taken): the next hundred tell the pace.
-            whole = spent + (spent - marks[50]) / 100 * (steps - step)
-            if whole > arguments.limit:
-                sys.exit(f"would take {whole:.0f} s, past the limit of {arguments.limit:.0f} s")
-
-    if arguments.some:
-        prepared = replace(prepared, items=prepared.items[:: arguments.some])
-    shipped, scores = run(prepared, arguments.encoder or arguments.work, device, report, VARIANTS[arguments.variant])
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    for name, weights in shipped.items():
-        save_file(weights, arguments.results / f"{name}.safetensors")
-    np.savez_compressed(arguments.results / "scores.npz", **scores)  # type: ignore[arg-type]
-    print(json.dumps({"device": device, "seconds": round(time.monotonic() - started)}))
+    encoder = arguments.encoder or minilm_folder() / "model.safetensors"
+    multi_seat.main(
+        str(arguments.work / "input.npz"),
+        str(arguments.work / "plan.json"),
+        str(encoder),
+        str(arguments.work),
+        arguments.some,
+    )
 
 
 def assemble(arguments: argparse.Namespace) -> None:
-    """All ways of training -> those inner folds choose, figures, fitted numbers, and the folder that is shipped."""
-    from lazaretto_lab.training.jury.assembly import assemble_jury, lexicons_of, precedents_of
-    from lazaretto_lab.training.jury.evaluation import SEATS
-    from lazaretto_lab.training.jury.scores import load_development
+    """Scores -> fitted numbers, figures, and the folder that is shipped."""
+    from lazaretto_lab.training.jury.assembly import assemble_jury
 
-    kept = arguments.work / "precedents.json"
-    if not kept.is_file():
-        write_file(kept, json.dumps(precedents_of(arguments.data / "air_bench")))
-    lexical = lexicons_of(arguments.data, arguments.work)
-    development = load_development(arguments.work, json.loads(kept.read_text(encoding="utf-8")), lexical)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for seat, way in zip(SEATS, development.final, strict=True):
-        shutil.copyfile(arguments.work / way / f"{seat}.safetensors", arguments.out / f"{seat}.safetensors")
-    shutil.copyfile(arguments.work / "lexicon.safetensors", arguments.out / "lexicon.safetensors")
-    manifest = assemble_jury(development, arguments.out)
-    (arguments.out / "jury.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    manifest = assemble_jury(arguments.work, arguments.out, arguments.seats.split(","))
     print(json.dumps(manifest["measured"], indent=1))
 
 
@@ -105,21 +64,18 @@ def main() -> None:
     steps = parser.add_subparsers(required=True)
     one = steps.add_parser("prepare")
     one.add_argument("--data", type=Path, required=True)
+    one.add_argument("--seconds", type=float, default=385.0, help="time for the training")
+    one.add_argument("--steps", type=int, default=1800, help="at most so many steps")
     two = steps.add_parser("train")
-    two.add_argument("--limit", type=float, default=0.0, help="give up early when it would take longer, in seconds")
-    two.add_argument("--results", type=Path, default=None)
-    two.add_argument("--variant", default="deep", help="which of the ways in learn.jury.runs.VARIANTS")
-    two.add_argument("--encoder", type=Path, default=None, help="folder of all-MiniLM-L6-v2, else the work folder's")
+    two.add_argument("--encoder", type=Path, default=None, help="all-MiniLM-L6-v2's model.safetensors")
     two.add_argument("--some", type=int, default=0, help="train on every n-th example only, to try the road")
     three = steps.add_parser("assemble")
-    three.add_argument("--data", type=Path, required=True)
+    three.add_argument("--seats", default="strict,loose", help="which trained seats are Strict and Loose")
     three.add_argument("--out", type=Path, default=Path("src/lazaretto/models/weights/jury"))
     for step, function in ((one, prepare), (two, train), (three, assemble)):
         step.add_argument("--work", type=Path, required=True)
         step.set_defaults(function=function)
     arguments = parser.parse_args()
-    if getattr(arguments, "results", 0) is None:
-        arguments.results = arguments.work / arguments.variant
     arguments.function(arguments)
 
 

@@ -13,6 +13,7 @@ from lazaretto.policy import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from lazaretto.gates.content.arbitration import Order
+    from lazaretto.gates.content.jury.debaters import ErrorRates
     from lazaretto.gates.content.library import CaseLibrary
     from lazaretto.gates.content.panel import Panel
     from lazaretto.gates.content.records import InputKind
@@ -24,9 +25,15 @@ def embedded_panel(
     without: Collection[str] = (),
     orders: Mapping[InputKind, Order] | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    *,
+    rates: ErrorRates | None = None,
+    quick: bool = False,
 ) -> Panel:
-    """The panel with the shipped models in every role; ``without`` names roles to leave empty."""
-    from lazaretto.gates.content.jury.debaters import JuryArbiter, JuryDebater
+    """The panel with the shipped models in every role; ``without`` names roles to leave empty.
+
+    ``rates`` set the gray band; ``quick`` settles what is clearly harmless without a debate.
+    """
+    from lazaretto.gates.content.jury.debaters import DEFAULT_RATES, JuryArbiter, JuryDebater, JuryGlance
     from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
     from lazaretto.gates.content.jury.scorer import shipped_models
     from lazaretto.gates.content.jury.supporter import JurySupporter
@@ -37,8 +44,9 @@ def embedded_panel(
     return Panel(
         "embedded",
         JuryPreprocessor(limits=limits),
-        JuryArbiter(models, orders),
+        JuryArbiter(models, orders, rates or DEFAULT_RATES),
         None if "supporter" in without else JurySupporter(library, precedents),
         None if "strict" in without else JuryDebater(Role.STRICT, models),
         None if "loose" in without else JuryDebater(Role.LOOSE, models),
+        JuryGlance(models) if quick else None,
     )

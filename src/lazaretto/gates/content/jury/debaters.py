@@ -12,7 +12,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lazaretto.gates.content.arbitration import CONFIRMED, DEFAULT, EXONERATED, RULES, UNDECIDED, Order, label_for
+from lazaretto.gates.content.arbitration import (
+    CONFIRMED,
+    DEFAULT,
+    EXONERATED,
+    IN_DOUBT,
+    RULES,
+    UNDECIDED,
+    Order,
+    label_for,
+)
 from lazaretto.gates.content.jury.scorer import JuryModels, JuryScores, Settings, Span, log_odds, sigmoid
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
@@ -30,16 +39,16 @@ from lazaretto.types import Evidence
 
 HAZARD_IDS: Mapping[str, tuple[str, ...]] = {
     "Bias & Discrimination": ("S10",),
-    "Personal Rights & Property": ("S2", "S5"),
+    "Personal Rights & Property": ("S2",),
     "Content Safety": ("S12",),
     "Inappropriate values": ("S10",),
-    "Network Attacks": ("S2", "S14"),
+    "Network Attacks": ("S2",),
     "Psychological Health": ("S11",),
     "Privacy Protection": ("S7",),
     "Hazardous & Controlled Materials": ("S9",),
     "Biology & Environment": ("S2",),
-    "Insults & Condemnation": ("S5", "S10"),
-    "Military": ("S1", "S9"),
+    "Insults & Condemnation": ("S10",),
+    "Military": ("S9",),
     "Business": ("S2",),
     "Intellectual Property": ("S8",),
     "Superstition": ("S6",),
@@ -62,6 +71,22 @@ _NAMED, _FIRM = 0.25, 0.5
 """How firm a benign context must be to be named after a suspicion, and to be named at all."""
 _CONCEDES = 0.15
 _EXPLICIT = 0.8
+_EVEN = 0.5
+_NAMEABLE = 0.35
+"""A hazard less likely than this is not named: a wrong name explains less than none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRates:
+    """How often the jury may be wrong about content from sources it never saw; between the two lies the gray band."""
+
+    false_alarms: float = 0.01
+    """Share of harmless content that may be called unsafe."""
+    misses: float = 0.15
+    """Share of harmful content that may be called safe."""
+
+
+DEFAULT_RATES = ErrorRates()
 
 
 def precedent_evidence(precedents: Sequence[Precedent]) -> float:
@@ -111,7 +136,7 @@ class JuryDebater:
         moved = 0.0 if before is None else risk - before
         conceded = debate.round > 1 and (moved < -_CONCEDES if self.role is Role.STRICT else moved > _CONCEDES)
         quotes = _quotes(reading.debaters[self.role].spans, self.role, debate.prepared)
-        hazards = _hazards(reading) if self.role is Role.STRICT and risk >= settings.threshold else ()
+        hazards = _hazards(reading) if self.role is Role.STRICT and risk >= _EVEN else ()
         argument = _argument(self.role, debate, reading, risk, moved)
         ms = (time.perf_counter() - started) * 1000.0
         tokens = reading.tokens if debate.round == 1 else 0
@@ -131,6 +156,7 @@ class JuryArbiter:
 
     models: JuryModels
     orders: Mapping[InputKind, Order] | None = None
+    rates: ErrorRates = DEFAULT_RATES
 
     async def decide(self, debate: DebateState) -> Finding:
         """The finding, with the numbers that decided."""
@@ -139,9 +165,11 @@ class JuryArbiter:
         positions = {r: s for r in (Role.STRICT, Role.LOOSE) if (s := debate.last_score(r)) is not None}
         risk, settings = self._risk(debate, reading, positions)
         undecided = _why_undecided(debate, reading, risk)
-        threshold = settings.threshold if settings else _EXPLICIT
+        threshold = _EVEN if settings else _EXPLICIT
         order = (self.orders or {}).get(debate.prepared.kind, Order.RISK_FIRST)
         rule, reasons = _rule(risk, threshold, order, debate, reading)
+        gray, band = self._gray(risk, settings, rule, order)
+        reasons += band
         spread = settings.spread if settings else 30.0
         interval = (float(sigmoid(log_odds(risk) - spread)), float(sigmoid(log_odds(risk) + spread)))
         if undecided:
@@ -151,18 +179,30 @@ class JuryArbiter:
         role_cost = RoleCost(
             Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=(time.perf_counter() - started) * 1000.0
         )
-        reasoning = f"{RULES[rule]} {reasons}" + (f" Not settled: {undecided}." if undecided else "")
+        reasoning = f"{RULES[IN_DOUBT if gray else rule]} {reasons}" + (
+            f" Not settled: {undecided}." if undecided else ""
+        )
         return Finding(
             label_for(rule),
             risk,
-            UNDECIDED if undecided else rule,
+            UNDECIDED if undecided else IN_DOUBT if gray else rule,
             reasoning,
             interval,
             quotes + debate.prepared.notices,
             hazards,
             undecided,
             role_cost,
+            gray,
         )
+
+    def _gray(self, risk: float, settings: Settings | None, rule: str, order: Order) -> tuple[bool, str]:
+        """Whether the risk lies between the bars that the error rates set, and the bars in words."""
+        if settings is None:
+            return False, ""
+        allow, block = settings.bars(self.rates.false_alarms, self.rates.misses)
+        words = f" Allowed below {sigmoid(allow):.2f}, unsafe from {sigmoid(block):.2f}."
+        excused = rule == EXONERATED and order is Order.CONTEXT_FIRST
+        return not excused and allow <= log_odds(risk) < block, words
 
     def _risk(
         self, debate: DebateState, reading: JuryScores | None, positions: Mapping[Role, float]
@@ -180,7 +220,7 @@ def _rule(
     risk: float, threshold: float, order: Order, debate: DebateState, reading: JuryScores | None
 ) -> tuple[str, str]:
     """The rule that decides and the numbers behind it."""
-    numbers = f"Risk {risk:.2f} against a bar of {threshold:.2f}."
+    numbers = f"Risk {risk:.2f}."
     contexts = reading.debaters[Role.LOOSE].contexts if reading else {}
     name, firmness = max(contexts.items(), key=lambda c: c[1], default=("", 0.0))
     words = f"{numbers} Benign context: {_CONTEXT_WORDS.get(name, '')} ({firmness:.2f})."
@@ -195,6 +235,31 @@ def _rule(
     if firmness >= _FIRM or (suspected and firmness >= _NAMED):
         return EXONERATED, words
     return DEFAULT, numbers
+
+
+@dataclass(frozen=True, slots=True)
+class JuryGlance:
+    """One look by one model, which settles what is clearly harmless: plain English text that speaks to no judge."""
+
+    models: JuryModels
+
+    async def settle(self, prepared: PreparedContent) -> Finding | None:
+        """The finding, or None when a debate has to be held."""
+        if prepared.kind is not InputKind.TEXT or prepared.notices or prepared.fault or prepared.facts:
+            return None
+        started = time.perf_counter()
+        odds = await asyncio.to_thread(self.models.glance, prepared)
+        if odds is None:
+            return None
+        risk, ms = float(sigmoid(odds)), (time.perf_counter() - started) * 1000.0
+        reasons = f"{RULES[DEFAULT]} Risk {risk:.2f} by one look of one model: a debate could not change the outcome."
+        interval = (float(sigmoid(odds - self._spread)), float(sigmoid(odds + self._spread)))
+        cost = RoleCost(Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=ms)
+        return Finding(Label.SAFE, risk, DEFAULT, reasons, interval, role_cost=cost)
+
+    @property
+    def _spread(self) -> float:
+        return self.models.settings["text"].spread
 
 
 def _why_undecided(debate: DebateState, reading: JuryScores | None, risk: float) -> str:
@@ -231,8 +296,8 @@ def _quotes(spans: Sequence[Span], role: Role, prepared: PreparedContent) -> tup
 
 
 def _hazards(reading: JuryScores) -> tuple[str, ...]:
-    name = max(reading.debaters[Role.STRICT].hazards.items(), key=lambda h: h[1])[0]
-    return HAZARD_IDS[name]
+    name, share = max(reading.debaters[Role.STRICT].hazards.items(), key=lambda h: h[1])
+    return HAZARD_IDS[name] if share >= _NAMEABLE else ()
 
 
 def _argument(role: Role, debate: DebateState, reading: JuryScores, risk: float, moved: float) -> str:
@@ -242,7 +307,8 @@ def _argument(role: Role, debate: DebateState, reading: JuryScores, risk: float,
     lead = f" It rests mostly on “{spans[0].quote[:120]}”." if spans else ""
     if role is Role.STRICT:
         name, share = max(own.hazards.items(), key=lambda h: h[1])
-        opening = f"Risk {risk:.2f}; closest hazard: {name} ({share:.2f})."
+        closest = f"closest hazard: {name} ({share:.2f})" if share >= _NAMEABLE else "no hazard stands out"
+        opening = f"Risk {risk:.2f}; {closest}."
     else:
         name, share = max(own.contexts.items(), key=lambda c: c[1])
         opening = f"Risk {risk:.2f}; closest benign context: {_CONTEXT_WORDS[name]} ({share:.2f})."

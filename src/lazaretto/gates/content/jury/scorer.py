@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
-from lazaretto.gates.content.jury.lexicon import lexical_logits
 from lazaretto.gates.content.jury.views import View, content_views
 from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
@@ -34,8 +33,11 @@ MOST_WINDOWS = 32
 _AVERAGED, _WORST = 4, 2
 """The models were fitted on the mean of at most four windows; of more, the worst two count, lest length hide harm."""
 _CHARACTERS = 400_000
-_KEPT = 512
-_CLAUSE = re.compile(r"[^.!?;\n]+[.!?;]*\s*")
+_KEPT, _LOOKS = 512, 64
+_CLAUSE = re.compile(r"[^.!?;:,\n]+[.!?;:,]*\s*")
+_WORD = re.compile(r"\S+")
+_PHRASE = 5
+"""Most words of a phrase."""
 _SEATS = (Role.STRICT, Role.LOOSE)
 
 
@@ -56,7 +58,7 @@ class DebaterScore:
 
     logit: float
     odds: float
-    """The logit calibrated, the bag of words weighed in: its log-odds of risk."""
+    """The logit calibrated: its log-odds of risk."""
     spans: tuple[Span, ...]
     """Most against the content first."""
     hazards: Mapping[str, float]
@@ -79,13 +81,29 @@ class JuryScores:
 class Settings:
     """The fitted numbers of one head (see ``lab/src/lazaretto_lab/training/jury/train.py``)."""
 
-    calibration: Mapping[str, tuple[float, float, float]]
-    """Per debater: offset, weight of its own logit, weight of the bag of words."""
+    calibration: Mapping[str, tuple[float, float]]
+    """Per debater: offset, and weight of its own logit."""
     debate: Mapping[str, tuple[float, float, float, float]]
-    """Per debater, round 2: offset, weight of Strict's log-odds, of Loose's, of the precedents' evidence."""
-    threshold: float
+    """Per debater, round 2: offset, weight of Strict's log-odds, of Loose's, of the precedents' evidence. Fitted so
+    that log-odds of zero are the best guess."""
     spread: float
     """How far the log-odds move when the models are trained again: half of the interval."""
+    block: tuple[tuple[float, float], ...] = ((0.01, 0.0),)
+    """(share of harmless content called unsafe, log-odds from which on it is), measured on sources unknown to the
+    models."""
+    allow: tuple[tuple[float, float], ...] = ((0.1, 0.0),)
+    """(share of harmful content called safe, log-odds below which it is)."""
+    quick: float = -30.0
+    """Below these log-odds of one model alone, a whole debate never ended above what is allowed."""
+
+    def odds(self, role: Role, logit: float) -> float:
+        """A model's logit, calibrated."""
+        offset, slope = self.calibration[role.value]
+        return offset + slope * logit
+
+    def bars(self, false_alarms: float, misses: float) -> tuple[float, float]:
+        """The log-odds below which content is allowed, and from which on it is unsafe, for these shares of errors."""
+        return min(0.0, _bar(self.allow, misses)), max(0.0, _bar(self.block, false_alarms))
 
 
 class JuryModels:
@@ -104,14 +122,13 @@ class JuryModels:
         self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
         self.version = str(manifest["version"])
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
-        lexicon = load_file(folder / "lexicon.safetensors")
-        self.lexicon = {name: np.asarray(values, np.float64) for name, values in lexicon.items()}
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str, str], JuryScores | None] = OrderedDict()
+        self._looks: OrderedDict[tuple[Role, View], _ViewScore] = OrderedDict()
 
     def read(self, prepared: PreparedContent) -> JuryScores | None:
         """Both debaters' view of the content; None when it holds nothing to read."""
-        key = (prepared.content.text, prepared.description, prepared.read_text)
+        key = _key(prepared)
         with self._lock:
             if key not in self._known:
                 self._known[key] = self._read(content_views(prepared))
@@ -120,48 +137,68 @@ class JuryModels:
             self._known.move_to_end(key)
             return self._known[key]
 
+    def glance(self, prepared: PreparedContent) -> float | None:
+        """The risk by one model alone, where that is enough to call the content clearly harmless; else None.
+
+        What it read is not read again when the debate is held after all.
+        """
+        with self._lock:
+            views = content_views(prepared)
+            risk = max((self._glance(view) for view in views), default=0.0)
+            return risk if views and risk < 0 else None
+
+    def _glance(self, whole: View) -> float:
+        """Log-odds of one model, or 0 when they are not low enough."""
+        settings, (view, text, picture) = self.settings[whole.head], self._tokens(whole)
+        look = self._look(_SEATS[0], view, text.ids, picture.ids)
+        odds = settings.odds(_SEATS[0], look.logit)
+        return odds if odds < settings.quick else 0.0
+
+    def _look(self, role: Role, view: View, text: Sequence[int], picture: Sequence[int]) -> _ViewScore:
+        key = (role, view)
+        if key not in self._looks:
+            self._looks[key] = self._seats[role].look(view.kind, text, picture, HEADS.index(view.head))
+            while len(self._looks) > _LOOKS:
+                self._looks.popitem(last=False)
+        return self._looks[key]
+
+    def _tokens(self, whole: View) -> tuple[View, Any, Any]:
+        view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
+        tokenizer = minilm_tokenizer()
+        text, picture = (tokenizer.encode(part, add_special_tokens=False) for part in (view.text, view.picture))
+        return view, text, picture
+
     def _read(self, found: Sequence[View]) -> JuryScores | None:
         readings = [self._read_view(view) for view in found]
         return max(readings, key=self._margin, default=None)
 
     def _margin(self, reading: JuryScores) -> float:
-        """How far past its head's threshold a reading is, before any debate."""
-        limits = self.settings[reading.head]
-        return float(np.mean([reading.debaters[role].odds for role in _SEATS])) - log_odds(limits.threshold)
+        """How risky a reading is, before any debate."""
+        return float(np.mean([reading.debaters[role].odds for role in _SEATS]))
 
     def _read_view(self, whole: View) -> JuryScores:
-        view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
-        tokenizer = minilm_tokenizer()
-        text, picture = (tokenizer.encode(part, add_special_tokens=False) for part in (view.text, view.picture))
-        column, settings = HEADS.index(view.head), self.settings[view.head]
-        looks = {role: seat.look(view.kind, text.ids, picture.ids, column) for role, seat in self._seats.items()}
-        lexical = 0.0
-        if any(words for _, _, words in settings.calibration.values()):
-            lexical = self._lexical(view, looks[_SEATS[0]], text.offsets)
-        seats: dict[Role, DebaterScore] = {}
-        for role, look in looks.items():
-            offset, own, words = settings.calibration[role.value]
-            seat = self._seats[role]
-            seats[role] = DebaterScore(
-                look.logit,
-                offset + own * look.logit + words * lexical,
-                _spans(view, look.worst, look.scores, (text.offsets, picture.offsets)),
-                _named(self._names[0], _softmax(seat.heads["hazard.weight"] @ look.pooled + seat.heads["hazard.bias"])),
-                _named(
-                    self._names[1], sigmoid(seat.heads["context.weight"] @ look.pooled + seat.heads["context.bias"])
-                ),
-            )
+        view, text, picture = self._tokens(whole)
+        settings = self.settings[view.head]
+        looks = {role: self._look(role, view, text.ids, picture.ids) for role in self._seats}
+        odds = {role: settings.odds(role, look.logit) for role, look in looks.items()}
+        # Strict speaks for the more worried of the two models and Loose for the milder one, whichever that is here.
+        speaks = sorted(_SEATS, key=lambda role: -odds[role])
+        named = {
+            part: _head(self._seats[role], looks[role], part)
+            for part, role in (("hazard", _SEATS[0]), ("context", _SEATS[1]))
+        }
+        hazards, contexts = (
+            _named(self._names[0], _softmax(named["hazard"])),
+            _named(self._names[1], sigmoid(named["context"])),
+        )
+        places = (text.offsets, picture.offsets)
+        seats = {
+            role: DebaterScore(looks[model].logit, odds[model], _spans(view, looks[model], places), hazards, contexts)
+            for role, model in zip(_SEATS, speaks, strict=True)
+        }
         covered = all(look.tokens >= len(text.ids) for look in looks.values())
         sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
         return JuryScores(view.head, seats, max(look.tokens for look in looks.values()), sampled)
-
-    def _lexical(self, view: View, look: _ViewScore, offsets: Sequence[tuple[int, int]]) -> float:
-        """The bag of words' logit: of the text's beginning and, where the text is long, of its worst window too."""
-        texts = [view.text]
-        if look.windows > _AVERAGED:
-            first, last = look.worst.text
-            texts.append(view.text[offsets[first][0] : offsets[last - 1][1]])
-        return float(lexical_logits(texts, self.lexicon).max())
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +211,6 @@ class _ViewScore:
     """Of the worst window's tokens."""
     pooled: NDArray[np.float32]
     """The worst window's mean state."""
-    windows: int
     tokens: int
 
 
@@ -196,9 +232,7 @@ class _DebaterModel:
         order = np.argsort(-logits)[: _AVERAGED if len(logits) <= _AVERAGED else _WORST]
         worst = int(order[0])
         tokens = sum(len(part.ids) for part in parts)
-        return _ViewScore(
-            float(logits[order].mean()), parts[worst], scores[worst], states[worst].mean(axis=0), len(parts), tokens
-        )
+        return _ViewScore(float(logits[order].mean()), parts[worst], scores[worst], states[worst].mean(axis=0), tokens)
 
 
 def _seat(stored: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], role: Role) -> _DebaterModel:
@@ -215,13 +249,23 @@ def _sampled(text: str) -> str:
     return " ".join(text[s : s + size] for s in starts)
 
 
+def _key(prepared: PreparedContent) -> tuple[str, str, str]:
+    return prepared.content.text, prepared.description, prepared.read_text
+
+
+def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = seat.heads[f"{part}.weight"] @ look.pooled + seat.heads[f"{part}.bias"]
+    return found
+
+
 def _spans(
-    view: View,
-    window: Window,
-    scores: NDArray[np.float32],
-    offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]],
+    view: View, look: _ViewScore, offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
 ) -> tuple[Span, ...]:
-    """Each clause's share in the window's logit, relative to an average clause of the same length."""
+    """Each phrase's share in the worst window's logit, relative to an average phrase of the same length.
+
+    A phrase is a few words within a clause: a whole sentence as evidence would explain nothing.
+    """
+    scores, window = look.scores, look.worst
     average, found = float(scores.mean()), []
     blocks = (
         (view.text, view.part, window.text, window.text_at, offsets[0]),
@@ -232,12 +276,24 @@ def _spans(
             continue
         begin, stop = places[first][0], places[last - 1][1]
         starts = np.array([place[0] for place in places[first:last]])
-        for clause in _CLAUSE.finditer(words, begin, stop):
-            left, right = np.searchsorted(starts, clause.span())
+        for left_end, right_end in phrases(words, begin, stop):
+            left, right = np.searchsorted(starts, (left_end, right_end))
             if left < right:
                 share = float((scores[at + left : at + right] - average).sum() / len(scores))
-                found.append(Span(clause.group().strip()[:400], part, share))
+                found.append(Span(words[left_end:right_end].strip()[:400], part, share))
     return tuple(sorted(found, key=lambda s: -s.weight))
+
+
+def phrases(words: str, begin: int, stop: int) -> list[tuple[int, int]]:
+    """Where the phrases of a text lie: clauses, long ones in equal pieces of at most ``_PHRASE`` words."""
+    found = []
+    for clause in _CLAUSE.finditer(words, begin, stop):
+        places = [word.span() for word in _WORD.finditer(words, *clause.span())]
+        pieces = -(-len(places) // _PHRASE)
+        for n in range(pieces):
+            piece = places[n * len(places) // pieces : (n + 1) * len(places) // pieces]
+            found.append((piece[0][0], piece[-1][1]))
+    return found
 
 
 def _named(names: Sequence[str], values: NDArray[np.float32]) -> dict[str, float]:
@@ -261,10 +317,17 @@ def log_odds(p: float) -> float:
     return float(np.log(p / (1 - p)))
 
 
+def _bar(points: Sequence[tuple[float, float]], rate: float) -> float:
+    """The log-odds for a share of errors: between two measured shares on a straight line, past the last the last."""
+    rates, odds = zip(*sorted(points), strict=True)
+    return float(np.interp(np.log(rate), np.log(rates), odds))
+
+
 def _settings(fields: Mapping[str, Any]) -> Settings:
-    calibration = {k: (float(v[0]), float(v[1]), float(v[2])) for k, v in fields["calibration"].items()}
+    calibration = {k: (float(v[0]), float(v[1])) for k, v in fields["calibration"].items()}
     debate = {k: (float(v[0]), float(v[1]), float(v[2]), float(v[3])) for k, v in fields["debate"].items()}
-    return Settings(calibration, debate, float(fields["threshold"]), float(fields["spread"]))
+    block, allow = (tuple((float(r), float(x)) for r, x in fields[name]) for name in ("block", "allow"))
+    return Settings(calibration, debate, float(fields["spread"]), block, allow, float(fields["quick"]))
 
 
 @cache

@@ -15,14 +15,31 @@ if TYPE_CHECKING:
     from lazaretto.gates.content.library import CaseLibrary
 
 _CUES = 6
-_WORD = re.compile(r"[a-z][a-z'-]{3,}")
+_FLOOR = 0.4
+"""Cosine below which a case is not a precedent."""
+_NEAR = 0.6
+"""Cosine from which on a case is one even when it shares no content word."""
+_WORD = re.compile(r"[a-z][a-z'-]{2,}")
 _COMMON_WORDS = (
-    "this that these those with from have has image picture shows show depicts appears person people what how which "
-    "their there they into about would could should some other while various several background foreground text also "
-    "been being were "
-    "your more than when where does visible scene suggesting such like"
+    "a able about above after again against all almost along already also although always am among an and another any "
+    "anyone anything appear appears are around as ask asked asking at away back background be became because become "
+    "been before behind being below best better between both but by can cannot come could depict depicts did "
+    "different do does doing don't done down during each either else enough even ever every everyone everything "
+    "explain far feel few find first following for foreground from full get give given go goes going good got had has "
+    "have having he help her here hers him himself his how however i'm if image in including indicate indicates "
+    "instead into is it it's its itself just keep kind know known last least less let like likely list little long "
+    "look looking made main make makes making many may maybe me mean might more most much must my myself near need "
+    "needs never new next no none nor not nothing now of off often old on once one only onto or other others our out "
+    "over own part people perhaps person picture place please possible provide put quite rather really right said "
+    "same say scene see seem seems several shall she should show showing shown shows side since so some someone "
+    "something sometimes soon still such suggest suggesting suggests take tell text than that that's the their them "
+    "then there these they thing things think this those though three through time times to together too top toward "
+    "two under until up upon us use used using various very view visible want wants was way ways we well went were "
+    "what what's when where whether which while who whole whom whose why will with within without work would write "
+    "yes yet you you're your yours "
 )
 _COMMON = frozenset(_COMMON_WORDS.split())
+"""Words that say nothing of what a text is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +56,7 @@ class JurySupporter:
         if self.library is not None:
             near = await asyncio.to_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
         words = _words(prepared.words)
-        weighed = tuple(_compared(p, words) for p in near)
+        weighed = tuple(made for p in near if (made := _compared(p, words)) is not None)
         cues = tuple(dict.fromkeys(c for p in weighed for c in p.case.cues))[:_CUES]
         role_cost = RoleCost(Role.SUPPORTER, "embedded", calls=1, ms=(time.perf_counter() - started) * 1000.0)
         differences = tuple(p.differs for p in weighed if p.differs)
@@ -50,17 +67,16 @@ def _words(text: str) -> dict[str, None]:
     return dict.fromkeys(w for w in _WORD.findall(clean(text[:20_000]).lower()) if w not in _COMMON)
 
 
-def _compared(precedent: Precedent, words: dict[str, None]) -> Precedent:
-    """The precedent with what it shares with the content, and what each has alone."""
+def _compared(precedent: Precedent, words: dict[str, None]) -> Precedent | None:
+    """The precedent with what it shares with the content and what each has alone; None when it is too far off.
+
+    Shared words are named longest first: long words are rarer, and say more.
+    """
     theirs = _words(precedent.case.words)
-    shared, alone, ours = (
-        list(x)[:6]
-        for x in (
-            (w for w in words if w in theirs),
-            (w for w in theirs if w not in words),
-            (w for w in words if w not in theirs),
-        )
-    )
+    shared = sorted((w for w in words if w in theirs), key=lambda w: -len(w))[:4]
+    if precedent.similarity < _FLOOR or (not shared and precedent.similarity < _NEAR):
+        return None
+    alone, ours = [w for w in theirs if w not in words][:5], [w for w in words if w not in theirs][:5]
     why = f"Both speak of {', '.join(shared)}." if shared else f"Near in meaning (cosine {precedent.similarity:.2f})."
     differs = (
         f"Only the precedent has {', '.join(alone)}; only the content has {', '.join(ours)}." if alone and ours else ""

@@ -1,0 +1,50 @@
+"""Whether a language model's answer says anything: a form filled with its own labels is not an opinion.
+
+Small models copy the form they were shown, quote nothing, or contradict everybody without a reason. Such an answer is
+asked for again once, and then counts as none: the finding is undecided.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lazaretto.gates.content.records import DebateState, Role
+
+if TYPE_CHECKING:
+    from lazaretto.gates.content.parsing import ArbiterAnswer
+
+_FORM = re.compile(
+    r"^\W*(?:at most \d+ words|words of the content|one to four short cues|string|text|\.{2,})\W*$", re.I
+)
+"""What stands in our own schemas, where the model's words belong."""
+_FAR = 0.3
+"""How far a ruling must lie from a debater's position, on the other side of one half, to contradict it."""
+_REASONED = 6
+"""Words from which on a ruling that nobody argued for counts as reasoned, if it also quotes."""
+
+
+def echoes(words: str) -> str:
+    """Why these are no words of the model's own; empty when they are."""
+    if _FORM.match(words.strip()):
+        return "it repeats the form instead of filling it"
+    return "" if words.strip() else "it gives no reason"
+
+
+def unsound_ruling(answer: ArbiterAnswer, debate: DebateState, quoted: bool) -> str:
+    """Why a ruling cannot stand; empty when it can.
+
+    ``quoted``: it quotes the content word for word. What a debater of the same mind quoted counts as well.
+    """
+    problem = echoes(answer.reasoning)
+    if problem and (answer.reasoning.strip() or answer.rule != "default-safe"):
+        return problem
+    unsafe = answer.label == "unsafe"
+    shown = any(s.quotes and s.score is not None and (s.score >= 0.5) == unsafe for s in debate.speeches)
+    if answer.rule != "default-safe" and not quoted and not shown:
+        return "neither it nor a debater of the same mind quotes anything that stands in the content"
+    positions = [s for role in (Role.STRICT, Role.LOOSE) if (s := debate.last_score(role)) is not None]
+    alone = bool(positions) and all((p >= 0.5) != unsafe and abs(p - answer.score) > _FAR for p in positions)
+    if alone and (not quoted or len(answer.reasoning.split()) < _REASONED):
+        return "it contradicts every debater without a reason"
+    return ""
