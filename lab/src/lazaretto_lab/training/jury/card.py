@@ -41,7 +41,7 @@ def _files(hashes: Mapping[str, str]) -> str:
         "loose": "more weight on AIR-Bench; names contexts",
     }
     rows = [
-        f"| `{name}` | rank-20 adapter of all layers and heads, half precision; {what[name.split('.')[0]]} | `{digest}` |"
+        f"| `{name}` | rank-20 adapter and heads, half precision; {what[name.split('.')[0]]} | `{digest}` |"
         for name, digest in sorted(hashes.items(), reverse=True)
     ]
     return "\n".join(["| file | what | sha256 |", "|---|---|---|", *rows])
