@@ -21,18 +21,28 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lazaretto import plugins
-from lazaretto.errors import GuardClosed, InputError, MissingExtra, PolicyError, RepairRefused, UnknownItem
-from lazaretto.gates.decision import decide
+from lazaretto.errors import (
+    GuardClosed,
+    InputError,
+    MissingExtra,
+    PolicyError,
+    RepairRefused,
+    StaleState,
+    StoreUnavailable,
+    UnknownItem,
+)
+from lazaretto.gates.decision import decide, with_taint
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.incidents.records import Held, Incident, State
 from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
-from lazaretto.ingest.reading_log import ReadingLog
+from lazaretto.ingest.reading_log import ReadingLog, is_reading
 from lazaretto.learn.lessons import LABELS, SCREENED, ContactQueue, Lessons
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Policy
+from lazaretto.provenance import taint
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.suspects import Suspect, suspects
 from lazaretto.repair import engine
@@ -70,6 +80,8 @@ T = TypeVar("T")
 BY_PERSON = "person:"
 """How the rule of a ruling begins that a person made."""
 MAX_REASON = 10_000
+_TRIES = 10
+"""How often the sources of an item may change while it is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +138,9 @@ class Guard:
         self._incidents = Incidents(ledger, self.graph)
         self._tending = Tending(ledger, self.graph, self.policy, (self._slots, self._contexts), self._tell_learners)
         self._tends = threading.Lock()
-        self._reading_log = ReadingLog(ledger, messages=self.policy.influence.messages)
+        self._reading_log = ReadingLog(
+            ledger, messages=self.policy.influence.messages, window_s=self.policy.influence.window_s
+        )
         self._store_threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
         self._sync_worker: Worker | None = None
         self._closed = False
@@ -167,10 +181,17 @@ class Guard:
         source: SourceClass | str | None = None,
         parents: Sequence[str] = (),
     ) -> Decision:
-        """Judge something an agent is about to read or say, and record both."""
-        return await self._judge_and_record(
-            RawInput(agent, channel or _channel_for(text, image), text, image, None, parents, source)
-        )
+        """Judge something an agent is about to read or say, and record both.
+
+        A page, tool result or picture that is allowed counts as read by the agent.
+        """
+
+        def read(observation: Observation, decision: Decision) -> list[Draft]:
+            reads = decision.allowed and is_reading(observation)
+            return [Draft(EventKind.RETRIEVED, observation.id, observation.agent)] if reads else []
+
+        raw = RawInput(agent, channel or _channel_for(text, image), text, image, None, parents, source)
+        return await self._judge_and_record(raw, read)
 
     async def remember(
         self,
@@ -183,34 +204,36 @@ class Guard:
         parents: Sequence[str] | None = None,
         key: str | None = None,
     ) -> Decision:
-        """Judge and keep a memory. Without ``parents``, what the agent read since its last one counts as influence.
+        """Judge and keep a memory. What the agent read lately counts as influence beside the ``parents`` it names.
 
-        ``key`` is the name under which a store of your own keeps it; the policy says who may write protected ones.
+        ``parents=[...]`` says that nothing else was used; that is believed of sources the policy trusts enough
+        (``influence.believe_from``). ``key`` is the name under which a store of your own keeps it; the policy says who
+        may write protected ones.
         """
         raw = RawInput(agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key)
-        rules = self.policy.influence
-        if parents is not None or not rules.infer:
-            return await self._judge_and_record(raw)
-        writer = check_name(agent, "agent", printable=True)
-        sources = await self._in_store_thread(self._reading_log.before_memory, writer, rules.max_sources)
-
-        def influences(item: str, _: Decision) -> list[Draft]:
-            return [Draft(EventKind.INFLUENCED, source_id, agent, {"target": item}) for source_id in sources]
-
-        return await self._judge_and_record(raw, influences)
+        return await self._judge_and_record(raw, writes=True, stated=parents is not None)
 
     async def recall(
-        self, query: str | None = None, *, agent: str, items: Sequence[str] | None = None, limit: int = 5
+        self,
+        query: str | None = None,
+        *,
+        agent: str,
+        items: Sequence[str] | None = None,
+        limit: int = 5,
+        min_trust: float = 0.0,
     ) -> tuple[Recalled, ...]:
         """Memories the agent may use, and a record that it read them.
 
         By ``query`` (best first), by ``items`` (all those ids of your own store that may be used, in your order), or
-        the newest ones. Whatever is held, superseded or erased stays out.
+        the newest ones. Whatever is held, superseded or erased stays out, and whatever is trusted less than
+        ``min_trust`` (which is at most the trust of the least trusted thing it was made from).
         """
         reader = check_name(agent, "agent", printable=True)
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= self.policy.limits.max_results:
             raise InputError("limit", f"is {limit!r}", f"Give 1 to {self.policy.limits.max_results}")
-        return await self._in_store_thread(self._recall, reader, query, items, limit)
+        if isinstance(min_trust, bool) or not isinstance(min_trust, (int, float)) or not 0 <= min_trust <= 1:
+            raise InputError("min_trust", f"is {min_trust!r}", "Give a number from 0 to 1")
+        return await self._in_store_thread(self._recall, reader, query, items, limit, float(min_trust))
 
     async def exchange(
         self,
@@ -220,17 +243,19 @@ class Guard:
         receiver: str,
         image: bytes | None = None,
         source: SourceClass | str | None = None,
-        parents: Sequence[str] = (),
+        parents: Sequence[str] | None = None,
     ) -> Decision:
-        """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed."""
+        """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed.
+
+        What the sender read lately counts as influence, as in ``remember``.
+        """
         to = check_name(receiver, "receiver", printable=True)
 
-        def sent(item: str, decision: Decision) -> list[Draft]:
-            return [Draft(EventKind.SENT, item, sender, {"to": to})] if decision.allowed else []
+        def sent(observation: Observation, decision: Decision) -> list[Draft]:
+            return [Draft(EventKind.SENT, observation.id, sender, {"to": to})] if decision.allowed else []
 
-        return await self._judge_and_record(
-            RawInput(sender, _channel_for(text, image), text, image, None, parents, source), sent
-        )
+        raw = RawInput(sender, _channel_for(text, image), text, image, None, parents or (), source)
+        return await self._judge_and_record(raw, sent, writes=True, stated=parents is not None)
 
     async def report(
         self, what: str, *, agent: str, success: bool | None = None, rests_on: Sequence[str] | None = None
@@ -338,6 +363,8 @@ class Guard:
         def work() -> Receipt:
             receipt = engine.apply(plan, self.ledger, self.policy.repair)
             self._lessons.catch_up()
+            shown = [step.item for step in plan.steps if step.action == "show"]
+            self.ledger.append(self._freed(shown))
             return receipt
 
         return await self._in_store_thread(work)
@@ -365,6 +392,8 @@ class Guard:
         def work() -> Receipt:
             receipt = engine.undo(check_name(receipt_id, "receipt", printable=True), self.ledger)
             self._lessons.catch_up()
+            states = self.ledger.states(receipt.after)
+            self.ledger.append(self._freed([item for item, state in states.items() if not state.held]))
             return receipt
 
         return await self._in_store_thread(work)
@@ -509,11 +538,17 @@ class Guard:
         return await waiting
 
     async def _judge_and_record(
-        self, raw: RawInput, follow_ups: Callable[[str, Decision], list[Draft]] = lambda _item, _decision: []
+        self,
+        raw: RawInput,
+        follow_ups: Callable[[Observation, Decision], list[Draft]] = lambda _observation, _decision: [],
+        *,
+        writes: bool = False,
+        stated: bool = False,
     ) -> Decision:
         """The way of every item: read, examine, decide, record, learn.
 
         ``follow_ups`` says which events belong to the item besides its ruling; they are recorded with it or not at all.
+        ``writes``: the agent made it itself, so what it read lately counts; ``stated``: it says what it made it from.
         """
         self._require_open()  # before the gates are troubled
         observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
@@ -527,29 +562,93 @@ class Guard:
         rules = self.policy.channels[observation.channel]
         started = time.perf_counter()
         examined = await run_stages(self._slots, rules, observation, self._contexts)
-        decision = decide(observation.id, examined, rules, (time.perf_counter() - started) * 1000)
-        if self.policy.mode == "observe":
-            decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
-        ruled = Draft(EventKind.RULED, observation.id, body=plain(decision))
-        await self._in_store_thread(
-            self._record, observation, [ruled, *follow_ups(observation.id, decision)], decision.standing
-        )
-        return decision
+        decided = decide(observation.id, examined, rules, (time.perf_counter() - started) * 1000)
 
-    def _record(self, observation: Observation, extra: list[Draft], verdicts: tuple[Verdict, ...]) -> None:
-        self.ledger.observe(observation, extra)
-        if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
-            self._tell_learners(observation, max(v.ruling for v in verdicts), verdicts)
+        def work() -> Decision:
+            influences = self._influences(observation, stated) if writes else ()
+            return self._record(observation, decided, influences, follow_ups)
+
+        return await self._in_store_thread(work)
+
+    def _record(
+        self,
+        observation: Observation,
+        decided: Decision,
+        influences: Sequence[str],
+        follow_ups: Callable[[Observation, Decision], list[Draft]],
+    ) -> Decision:
+        """Record an item with its ruling, on which the state of its sources at that moment has a say."""
+        for _ in range(_TRIES):
+            tainted, states = taint.on_writing(observation, influences, self.ledger, self.policy.taint.ruling)
+            decision = with_taint(decided, tainted)
+            if self.policy.mode == "observe":
+                decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
+            extra = [Draft(EventKind.RULED, observation.id, body=plain(decision))]
+            if influences:
+                body = {"sources": list(influences)}
+                extra.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))
+            try:
+                self.ledger.observe(observation, [*extra, *follow_ups(observation, decision)], states=states)
+            except StaleState:
+                continue  # a source was held or released in between
+            verdicts = decision.standing
+            if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
+                self._tell_learners(observation, max(v.ruling for v in verdicts), verdicts)
+            return decision
+        raise StoreUnavailable(f"the sources of {observation.id} keep changing; nothing was recorded, try again")
+
+    def _influences(self, observation: Observation, stated: bool) -> tuple[str, ...]:
+        """What the writer read lately and did not name; nothing where its word is enough that it names everything."""
+        rules, trust = self.policy.influence, self.policy.trust.table()
+        if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
+            return ()
+        read = [item for item in self._reading_log.lately(observation.agent) if item not in observation.parents]
+        if len(read) <= rules.max_sources:
+            return tuple(read)
+        found = self.ledger.items(ids=read, hidden=True, limit=None)
+        return taint.most_telling(observation, found, trust, rules.max_sources)
 
     def _require_known(self, items: Sequence[str], field: str) -> None:
         """``UnknownItem`` for the first id that this namespace does not know."""
         for item in self.ledger.unknown(items):
             raise UnknownItem(item, self.ledger.namespace, field)
 
-    def _found(
+    def _recall(
+        self, reader: str, query: str | None, items: Sequence[str] | None, limit: int, min_trust: float
+    ) -> tuple[Recalled, ...]:
+        most = self.policy.limits.max_results
+        recalled: list[Recalled] = []
+        asked = limit
+        while True:
+            found = self._usable(query, items, asked)
+            recalled = [one for one in map(self._recalled, found) if one.trust >= min_trust]
+            if items is not None or len(recalled) >= limit or len(found) < asked or asked >= most:
+                break
+            asked = min(most, asked * 4)  # some were trusted too little: look further down
+        if items is None:
+            del recalled[limit:]
+        self.ledger.append([Draft(EventKind.RETRIEVED, one.id, reader) for one in recalled])
+        return tuple(recalled)
+
+    def _recalled(self, found: tuple[Observation, float | None]) -> Recalled:
+        o, score = found
+        trust = self.graph.trust(o.id, self.policy.trust.table()).value
+        return Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, trust, score)
+
+    def _usable(
         self, query: str | None, items: Sequence[str] | None, limit: int
     ) -> list[tuple[Observation, float | None]]:
-        """What a recall asks for, as far as it may be used."""
+        """What a recall asks for, without what would be held today: that is held now, and others move up."""
+        found = self._find(query, items, limit)
+        if self._tending.recheck([o for o, _ in found]):
+            found = self._find(query, items, limit)
+            gone = self._tending.recheck([o for o, _ in found])
+            found = [(o, score) for o, score in found if o.id not in gone]
+        return found
+
+    def _find(
+        self, query: str | None, items: Sequence[str] | None, limit: int
+    ) -> list[tuple[Observation, float | None]]:
         if items is not None:
             ids = check_ids(items, "items", self.policy.limits.max_results)
             self._require_known(ids, "items")
@@ -557,20 +656,6 @@ class Guard:
         if query is not None:
             return list(self.ledger.search(query, limit=limit))
         return [(o, None) for o in self.ledger.items(channel=Channel.MEMORY, limit=limit)]
-
-    def _recall(self, reader: str, query: str | None, items: Sequence[str] | None, limit: int) -> tuple[Recalled, ...]:
-        found = self._found(query, items, limit)
-        if self._tending.recheck([o for o, _ in found]):  # what would be held today is held now, and others move up
-            found = self._found(query, items, limit)
-            gone = self._tending.recheck([o for o, _ in found])
-            found = [(o, score) for o, score in found if o.id not in gone]
-        trust = self.policy.trust.table()
-        recalled = tuple(
-            Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, self.graph.trust(o.id, trust).value, score)
-            for o, score in found
-        )
-        self.ledger.append([Draft(EventKind.RETRIEVED, one.id, reader) for one in recalled])
-        return recalled
 
     def _label(self, item: str, label: str, by: str) -> Event:
         ruling, state = LABELS[label], self.ledger.state(check_name(item, "item", printable=True))
@@ -582,9 +667,44 @@ class Guard:
             drafts.append(Draft(EventKind.RULED, item, body=plain(decision)))
         elif not (state.visible or state.erased or state.superseded_by):
             drafts.append(Draft(EventKind.RELEASED, item, body={"by": by}))
-        event = self.ledger.append(drafts)[0]
+            drafts += self._freed([item])
+        tainted = self._tainted_by([item]) if ruling is Ruling.BLOCK else []
+        event = self.ledger.append([*drafts, *tainted])[0]
         self._lessons.catch_up()
+        self._tell_of_taint(tainted)
+        self._hold_what_came_from([item])
         return event
+
+    def _hold_what_came_from(self, items: Sequence[str]) -> tuple[str, ...]:
+        """Hold what was made from items that are held by now, or repeats them; returns what was not held before.
+
+        Blocks; whoever rules on an item afterwards calls it, and it may be called again after an interruption.
+        """
+        held: list[str] = []
+        origins = [item for item, state in self.ledger.states(items).items() if state.held]
+        while drafts := self._tainted_by(origins):
+            self.ledger.append(drafts)
+            self._tell_of_taint(drafts)
+            held += [draft.subject for draft in drafts]
+        return tuple(held)
+
+    def _tell_of_taint(self, drafts: Sequence[Draft]) -> None:
+        for draft in drafts:
+            self._tell_learners(self.ledger.item(draft.subject), self.policy.taint.ruling)
+
+    def _tainted_by(self, items: Sequence[str]) -> list[Draft]:
+        """The rulings on what came from held items, as many as one repair may touch."""
+        ruling = self.policy.taint.ruling
+        if ruling <= Ruling.WARN or self.policy.mode == "observe" or not items:
+            return []
+        found = list(taint.spread_of(items, self.ledger, self.graph, ruling).tainted.values())
+        decisions = [taint.taint_decision(verdict) for verdict in found[: self.policy.repair.max_items]]
+        return [Draft(EventKind.RULED, one.item, body=plain(one)) for one in decisions]
+
+    def _freed(self, items: Sequence[str]) -> list[Draft]:
+        """The release of what is held only because these items were."""
+        freed = taint.freed_by(items, self.ledger, self.graph)
+        return [Draft(EventKind.RELEASED, item, body={taint.BECAUSE: list(items)}) for item in freed]
 
     def _readers(self, item: str) -> tuple[str, ...]:
         """Who wrote an item or what it was made from, and who read it or something made from it."""

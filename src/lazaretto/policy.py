@@ -221,13 +221,23 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Influence:
-    """How the guard links a memory to what its writer had read, when the caller names no parents."""
+    """How the guard links a memory or message to what its writer had read, beside the parents that are named."""
 
     __pydantic_config__ = CLOSED
     infer: Annotated[bool, Field(description="Record probable influence of what the agent read before it wrote.")] = (
         True
     )
-    max_sources: Annotated[int, Field(ge=0, description="At most so many sources, the most recent ones.")] = 20
+    window_s: Annotated[
+        float, Field(gt=0, description="How long what an agent read stays in its mind, in seconds.")
+    ] = 900.0
+    max_sources: Annotated[
+        int,
+        Field(ge=0, description="At most so many sources: those the new text repeats, then the least trusted."),
+    ] = 100
+    believe_from: Annotated[
+        Share,
+        Field(description="Trust of a source class from which its word counts that nothing but `parents` was used."),
+    ] = 0.8
     messages: Annotated[bool, Field(description="Count messages sent to the agent as read, not only recalls.")] = True
 
 
@@ -244,6 +254,17 @@ class Review:
     most_rechecked: Annotated[
         int, Field(ge=0, description="Most memories that one recall judges again before it returns them.")
     ] = 50
+
+
+@dataclass(frozen=True, slots=True)
+class TaintPolicy:
+    """What happens to what is made from something held."""
+
+    __pydantic_config__ = CLOSED
+    ruling: Annotated[
+        RulingWord,
+        Field(description="Least ruling for what is made from something held, or repeats it; `allow` turns it off."),
+    ] = Ruling.REVIEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +294,7 @@ class Policy:
     influence: Influence = Influence()
     record: Record = Record()
     review: Review = Review()
+    taint: TaintPolicy = TaintPolicy()
     gates: Annotated[Mapping[str, Mapping[str, Any]], Field(description="One table per gate: its own settings.")] = (
         field(default_factory=dict)
     )

@@ -56,19 +56,21 @@ async def test_recall_is_recorded_and_carries_trust(guard: Guard) -> None:
     note = await guard.remember("High tide is at 4 pm", agent="ada", parents=[web.item], source="direct_user")
     (found,) = await guard.recall("tide", agent="bob")
     assert (found.id, found.agent, found.trust) == (note.item, "ada", guard.policy.trust.untrusted_document)
-    assert kinds(guard, EventKind.RETRIEVED) == [("retrieved", note.item)]
-    assert [r.id for r in guard.graph.blast_radius(web.item).agents] == ["bob"]
+    assert kinds(guard, EventKind.RETRIEVED) == [("retrieved", web.item), ("retrieved", note.item)]
+    assert {r.id for r in guard.graph.blast_radius(web.item).agents} == {"ada", "bob"}
 
 
-async def test_influence_is_inferred_from_what_was_read_since_the_last_memory(guard: Guard) -> None:
+async def test_influence_is_inferred_from_what_was_read_lately(guard: Guard) -> None:
     source = await guard.remember("the spare key is under the mat", agent="ada")
     await guard.recall("key", agent="bob")
-    first = await guard.remember("I know a way in", agent="bob")
-    second = await guard.remember("It rains", agent="bob")
+    first = await guard.remember("It rains", agent="bob")
+    second = await guard.remember("I know a way in", agent="bob")
     reached = {r.id for r in guard.graph.blast_radius(source.item).items}
-    assert reached == {first.item} and second.item not in reached
-    explicit = await guard.remember("no sources at all", agent="bob", parents=[])
-    assert explicit.item not in {r.id for r in guard.graph.blast_radius(source.item).items}
+    assert reached == {first.item, second.item}, "a dummy in between takes nothing off an agent's mind"
+    denied = await guard.remember("no sources at all", agent="bob", parents=[])
+    believed = await guard.remember("my own words", agent="bob", parents=[], source="direct_user")
+    reached = {r.id for r in guard.graph.blast_radius(source.item).items}
+    assert denied.item in reached and believed.item not in reached
 
 
 async def test_messages_count_as_read(guard: Guard) -> None:

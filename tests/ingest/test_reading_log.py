@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,52 +30,54 @@ def remembered(ledger: Ledger, agent: str, text: str = "a note") -> None:
     ledger.observe(Observation(agent, Channel.MEMORY, text))
 
 
-def test_a_memory_ends_one_list_and_a_decision_the_other(ledger: Ledger) -> None:
-    log = ReadingLog(ledger, messages=True)
+def test_a_memory_ends_nothing_and_a_decision_one_of_the_lists(ledger: Ledger) -> None:
+    log = ReadingLog(ledger, messages=True, window_s=60)
     recalled(ledger, "bob", "a", "b")
-    assert log.before_memory("bob", 9) == log.before_decision("bob", 9) == ("a", "b")
-    remembered(ledger, "bob")
-    assert (log.before_memory("bob", 9), log.before_decision("bob", 9)) == ((), ("a", "b"))
+    assert log.lately("bob") == log.before_decision("bob", 9) == ("a", "b")
+    remembered(ledger, "bob", "a dummy, to look harmless")
+    assert log.lately("bob") == log.before_decision("bob", 9) == ("a", "b")
     recalled(ledger, "bob", "c")
     ledger.append([Draft(EventKind.REPORTED, "de_1", "bob", {"what": "x", "success": None, "rests_on": []})])
-    assert (log.before_memory("bob", 9), log.before_decision("bob", 9)) == (("c",), ())
+    assert (log.lately("bob"), log.before_decision("bob", 9)) == (("a", "b", "c"), ())
 
 
-def test_only_memories_end_it(ledger: Ledger) -> None:
-    log = ReadingLog(ledger, messages=True)
+def test_what_was_read_fades_after_the_window(ledger: Ledger) -> None:
+    now = time.time()
+    log = ReadingLog(ledger, messages=True, window_s=60)
+    for item, ago in (("a", 61), ("b", 30), ("c", 90), ("d", 1)):  # the clock of another process may be behind
+        ledger.append([Draft(EventKind.RETRIEVED, item, "bob", time=now - ago)])
+    assert log.lately("bob") == ("b", "d")
     recalled(ledger, "bob", "a")
-    ledger.observe(Observation("bob", Channel.MESSAGE, "hello"))
-    remembered(ledger, "cy")
-    assert log.before_memory("bob", 9) == ("a",), "neither a message nor another agent's memory counts"
+    assert log.lately("bob") == ("b", "d", "a")
 
 
-def test_the_most_recent_are_kept_and_what_is_read_again_moves_to_the_end(ledger: Ledger) -> None:
-    log = ReadingLog(ledger, messages=True)
+def test_what_is_read_again_moves_to_the_end(ledger: Ledger) -> None:
+    log = ReadingLog(ledger, messages=True, window_s=60)
     recalled(ledger, "bob", "a", "b", "c", "a")
-    assert log.before_memory("bob", 9) == ("b", "c", "a")
-    assert log.before_memory("bob", 2) == ("c", "a")
-    assert log.before_memory("bob", 0) == ()
-    assert log.before_memory("nobody", 9) == ()
+    assert log.lately("bob") == ("b", "c", "a")
+    assert log.before_decision("bob", 2) == ("c", "a")
+    assert log.before_decision("bob", 0) == ()
+    assert log.lately("nobody") == ()
 
 
 @pytest.mark.parametrize(("messages", "read"), [(True, ("a",)), (False, ())])
 def test_messages_count_as_the_policy_says(ledger: Ledger, messages: bool, read: tuple[str, ...]) -> None:
     ledger.append([Draft(EventKind.SENT, "a", "ada", {"to": "bob"})])
-    assert ReadingLog(ledger, messages=messages).before_memory("bob", 9) == read
+    assert ReadingLog(ledger, messages=messages, window_s=60).lately("bob") == read
 
 
 def test_it_sees_what_other_processes_record(ledger: Ledger, tmp_path: Path) -> None:
-    log = ReadingLog(ledger, messages=True)
-    assert log.before_memory("bob", 9) == ()
+    log = ReadingLog(ledger, messages=True, window_s=60)
+    assert log.lately("bob") == ()
     with Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}") as other:
         recalled(other, "bob", "d")
-    assert log.before_memory("bob", 9) == ("d",)
+    assert log.lately("bob") == ("d",)
 
 
 def test_a_new_guard_looks_back_over_a_window(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_log, "WINDOW", 2)
     recalled(ledger, "bob", "a", "b", "c")
-    log = ReadingLog(ledger, messages=True)
-    assert log.before_memory("bob", 9) == ("b", "c")
+    log = ReadingLog(ledger, messages=True, window_s=60)
+    assert log.lately("bob") == ("b", "c")
     recalled(ledger, "bob", "d")
-    assert log.before_memory("bob", 9) == ("c", "d"), "and never holds more than that per agent"
+    assert log.lately("bob") == ("c", "d"), "and never holds more than that per agent"

@@ -166,7 +166,11 @@ def _add_watching(app: FastAPI, guard: Guard) -> None:
     async def recall(body: RecallBody, caller: Anyone) -> Response:
         """Memories an agent may use; the reading is recorded."""
         caller.speak_as(body.agent)
-        return answer(await guard.recall(body.query, agent=body.agent, items=body.items, limit=body.limit))
+        return answer(
+            await guard.recall(
+                body.query, agent=body.agent, items=body.items, limit=body.limit, min_trust=body.min_trust
+            )
+        )
 
     @app.post("/v1/exchange")
     async def exchange(body: ExchangeBody, caller: Anyone) -> Response:

@@ -51,10 +51,11 @@ class RememberBody(Content):
 
 
 class ExchangeBody(Content):
-    """``POST /v1/exchange``."""
+    """``POST /v1/exchange``; leave ``parents`` out to have influence inferred."""
 
     sender: str
     receiver: str
+    parents: list[str] | None = None  # type: ignore[assignment]
 
 
 class RecallBody(Body):
@@ -64,6 +65,7 @@ class RecallBody(Body):
     query: str | None = None
     items: list[str] | None = None
     limit: int = 5
+    min_trust: float = 0.0
 
 
 class ReportBody(Body):

@@ -136,7 +136,7 @@ def remember(
     image: ImageOption = None,
     parent: Annotated[
         list[str] | None,
-        typer.Option("--parent", help="Id it was derived from; may repeat. Default: what the agent has just recalled."),
+        typer.Option("--parent", help="Id it was derived from; may repeat. What the agent read lately counts besides."),
     ] = None,
     source: SourceOption = None,
     key: Annotated[str | None, typer.Option("--key", help="The name under which your own store keeps it.")] = None,
@@ -157,10 +157,11 @@ def recall(
         list[str] | None, typer.Option("--item", help="Only these ids, as far as they may be used.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-l", help="At most so many.")] = 5,
+    min_trust: Annotated[float, typer.Option("--min-trust", help="Only what is trusted so far, from 0 to 1.")] = 0.0,
 ) -> None:
     """Memories that an agent may use; what is held stays out. The reading is recorded."""
     with context.open_guard() as guard:
-        found = guard.recall(query, agent=agent, items=item, limit=limit)
+        found = guard.recall(query, agent=agent, items=item, limit=limit, min_trust=min_trust)
     context.emit(found, lambda: _show_recalled(found))
 
 

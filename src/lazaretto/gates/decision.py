@@ -5,10 +5,29 @@ What a cheap gate left gray, a later one that was asked about it may clear; the 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lazaretto.gates.cascade import ANSWERED, cleared
 from lazaretto.gates.runner import Examination
 from lazaretto.policy import ChannelPolicy
-from lazaretto.types import Cost, Decision, Ruling, RunStatus
+from lazaretto.types import Cost, Decision, Ruling, RunStatus, Verdict
+
+
+def with_taint(decision: Decision, verdict: Verdict | None) -> Decision:
+    """The decision with what the item's sources say about it: it can only become stricter, and no stage clears it."""
+    if verdict is None:
+        return decision
+    verdicts = (*decision.verdicts, verdict)
+    if verdict.ruling <= decision.ruling:
+        return replace(decision, verdicts=verdicts)
+    return replace(
+        decision,
+        ruling=verdict.ruling,
+        risk=max(decision.risk, verdict.risk),
+        interval=(decision.interval[0], 1.0),
+        rule=f"{verdict.gate}:{verdict.rule}",
+        verdicts=verdicts,
+    )
 
 
 def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -> Decision:

@@ -1,50 +1,68 @@
-"""What each agent has read since it last wrote a memory or took a decision.
+"""What each agent has read lately, and since it last took a decision.
 
 It follows the ledger instead of this process's own calls, so it is right when several processes serve one crew, and
-when one command recalls and the next one remembers.
+when one command recalls and the next one remembers. Writing a memory takes nothing off it: what was read stays in mind
+for the policy's window of time, whatever is written or read meanwhile.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from lazaretto.types import Channel, Event, EventKind
+from lazaretto.types import Channel, Event, EventKind, Observation, SourceClass
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
 
 WINDOW = 10_000
-"""How many events a newly opened guard looks back."""
-_KINDS = (EventKind.RETRIEVED, EventKind.SENT, EventKind.SEEN, EventKind.REPORTED)
-ItemIds = dict[str, None]
-"""Item ids, oldest first, each once."""
+"""How many events a newly opened guard looks back, and how many items it keeps per agent."""
+_KINDS = (EventKind.RETRIEVED, EventKind.SENT, EventKind.REPORTED)
+Readings = dict[str, float]
+"""Item id -> when it was last read, oldest first."""
+
+
+_READ_CHANNELS = (Channel.TOOL, Channel.DOCUMENT, Channel.IMAGE)
+_OWN_SOURCES = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
+
+
+def is_reading(observation: Observation) -> bool:
+    """Whether an agent that has something checked is about to read it: a page, a tool's result, a picture, or anything
+    that neither it nor another agent made.
+    """
+    if observation.channel is Channel.MEMORY:
+        return False
+    return observation.channel in _READ_CHANNELS or observation.source not in _OWN_SOURCES
 
 
 class ReadingLog:
     """Per agent, the items it may have had in mind. Safe to share between threads."""
 
-    def __init__(self, ledger: Ledger, *, messages: bool) -> None:
+    def __init__(self, ledger: Ledger, *, messages: bool, window_s: float) -> None:
         self._ledger = ledger
         self._messages = messages
+        self._window_s = window_s
         self._seq: int | None = None
         self._lock = threading.Lock()
-        self._since_memory: defaultdict[str, ItemIds] = defaultdict(dict)
-        self._since_decision: defaultdict[str, ItemIds] = defaultdict(dict)
+        self._read: defaultdict[str, Readings] = defaultdict(dict)
+        self._since_decision: defaultdict[str, Readings] = defaultdict(dict)
 
-    def before_memory(self, agent: str, limit: int) -> tuple[str, ...]:
-        """What the agent read since its last memory, the most recent ``limit`` of it."""
-        return self._newest(self._since_memory, agent, limit)
+    def lately(self, agent: str) -> tuple[str, ...]:
+        """What the agent read within the window, oldest first."""
+        with self._lock:
+            self._follow()
+            log, start = self._read[agent], time.time() - self._window_s
+            while log and next(iter(log.values())) < start:
+                del log[next(iter(log))]
+            return tuple(item for item, read in log.items() if read >= start)
 
     def before_decision(self, agent: str, limit: int) -> tuple[str, ...]:
         """What the agent read since its last reported decision, the most recent ``limit`` of it."""
-        return self._newest(self._since_decision, agent, limit)
-
-    def _newest(self, logs: defaultdict[str, ItemIds], agent: str, limit: int) -> tuple[str, ...]:
         with self._lock:
             self._follow()
-            return tuple(logs[agent])[-limit:] if limit else ()
+            return tuple(self._since_decision[agent])[-limit:] if limit else ()
 
     def _follow(self) -> None:
         if self._seq is None:
@@ -54,19 +72,16 @@ class ReadingLog:
             self._seq = event.seq
 
     def _follow_event(self, event: Event) -> None:
-        body = event.body or {}
         if event.kind is EventKind.RETRIEVED:
-            self._add(event.agent, event.subject)
+            self._add(event.agent, event)
         elif event.kind is EventKind.SENT and self._messages:
-            self._add(str(body.get("to", "")), event.subject)
-        elif event.kind is EventKind.SEEN and body.get("channel") == Channel.MEMORY.value:
-            self._since_memory.pop(event.agent, None)
+            self._add(str((event.body or {}).get("to", "")), event)
         elif event.kind is EventKind.REPORTED:
             self._since_decision.pop(event.agent, None)
 
-    def _add(self, agent: str, item: str) -> None:
-        for log in (self._since_memory[agent], self._since_decision[agent]):
-            log.pop(item, None)  # read again: it moves to the end
-            log[item] = None
+    def _add(self, agent: str, event: Event) -> None:
+        for log in (self._read[agent], self._since_decision[agent]):
+            log.pop(event.subject, None)  # read again: it moves to the end
+            log[event.subject] = event.time
             if len(log) > WINDOW:
                 del log[next(iter(log))]

@@ -281,6 +281,9 @@ def references(kind: EventKind, subject: str, body: Mapping[str, Any]) -> Iterat
         _id_at(body, "to")
     elif kind is _DERIVED:
         yield "body.parent", _other(subject, _id_at(body, "parent"), "body.parent"), False
+    elif kind is _INFLUENCED and "sources" in body:
+        for source in _ids_in(body["sources"], "body.sources"):
+            yield "body.sources", _other(subject, source, "body.sources"), False
     elif kind is _INFLUENCED:
         target = _other(subject, _id_at(body, "target"), "body.target")
         yield "body.target", target, target.startswith("de_")

@@ -65,6 +65,8 @@ def _derived(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> 
 
 
 def _influenced(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> list[EdgeFields]:
+    if "sources" in body:  # told about what was shaped, with everything that shaped it
+        return [(source, subject, _INFLUENCED, time) for source in body["sources"]]
     return [(subject, body.get("target", ""), _INFLUENCED, time)]
 
 

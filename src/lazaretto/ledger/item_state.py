@@ -44,10 +44,14 @@ class ItemState:
     """The latest ruling; a release counts as ``allow``."""
 
     @property
+    def held(self) -> bool:
+        """Whether a repair or a ruling keeps it out of sight."""
+        return self.hidden or (self.ruling is not None and self.ruling > STRICTEST_SHOWN)
+
+    @property
     def visible(self) -> bool:
-        """Whether recall and search may show it: not hidden, not replaced, not erased, and not ruled out."""
-        ruled_out = self.ruling is not None and self.ruling > STRICTEST_SHOWN
-        return not (self.hidden or self.erased or self.superseded_by is not None or ruled_out)
+        """Whether recall and search may show it: not held, not replaced, not erased."""
+        return not (self.held or self.erased or self.superseded_by is not None)
 
 
 def with_change(state: ItemState, field: str, value: Any) -> ItemState:

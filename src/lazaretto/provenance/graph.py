@@ -21,7 +21,7 @@ import numpy as np
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.provenance.adjacency import Floats, Ints
 from lazaretto.provenance.drawing.subgraph import Subgraph, subgraph_around
-from lazaretto.provenance.index import GraphIndex, LedgerReader
+from lazaretto.provenance.index import DERIVED_TAG, GraphIndex, LedgerReader
 from lazaretto.provenance.lazy_rows import LazyRows
 from lazaretto.provenance.outbreak import covering_origin, reproduction_windows
 from lazaretto.provenance.traces import BlastRadius, Contact, Lineage, PatientZero, TraceStep, Trust, Window
@@ -104,6 +104,34 @@ class ProvenanceGraph:
         np.minimum.at(earliest, agents, times)
         reached = np.flatnonzero(fewest < _FAR)
         return _rows(index.agents.names, reached, fewest[reached], earliest[reached])
+
+    def children(self, items: Sequence[str]) -> tuple[tuple[str, str, bool], ...]:
+        """What was made from each of ``items``, as far as no repair cut it off: item, child, and whether the child was
+        derived from it (else it was influenced). Decisions are left out.
+        """
+        with self._fresh() as index:
+            numbers = [index.item_number(item) for item in items]
+            owners, targets, _, tags = index.children.gather(numbers)
+            found: dict[tuple[str, str], bool] = {}
+            for owner, child, tag in zip(owners.tolist(), targets.tolist(), tags.tolist(), strict=True):
+                if not index.decision[child] and child not in index.influence.cuts.get(numbers[owner], ()):
+                    pair = (items[owner], index.items.names[child])
+                    found[pair] = found.get(pair, False) or tag == DERIVED_TAG
+            return tuple((item, child, derived) for (item, child), derived in found.items())
+
+    def made_from(self, item: str) -> Mapping[str, bool]:
+        """The items that an item was directly made from, as far as no repair cut them off, and whether it was derived
+        from each (else influenced).
+        """
+        with self._fresh() as index:
+            number = index.item_number(item)
+            _, sources, _, tags = index.parents.gather([number])
+            found: dict[str, bool] = {}
+            for source, tag in zip(sources.tolist(), tags.tolist(), strict=True):
+                if number not in index.influence.cuts.get(source, ()):
+                    name = index.items.names[source]
+                    found[name] = found.get(name, False) or tag == DERIVED_TAG
+            return found
 
     def lineage(self, item: str) -> Lineage:
         """Everything the item was made from, however far back."""

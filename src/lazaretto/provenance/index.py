@@ -22,7 +22,7 @@ TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 _TAG_OF = {kind.value: tag for kind, tag in TAGS.items()}
 _TO_AGENTS = frozenset(kind.value for kind in (EdgeKind.WRITTEN_BY, EdgeKind.RETRIEVED_BY, EdgeKind.SENT_TO))
 _WRITTEN_BY, _RETRIEVED_BY, _SENT_TO = (TAGS[EdgeKind.WRITTEN_BY], TAGS[EdgeKind.RETRIEVED_BY], TAGS[EdgeKind.SENT_TO])
-_DERIVED_FROM, _INFLUENCED = TAGS[EdgeKind.DERIVED_FROM], TAGS[EdgeKind.INFLUENCED]
+DERIVED_TAG, _INFLUENCED = TAGS[EdgeKind.DERIVED_FROM], TAGS[EdgeKind.INFLUENCED]
 
 WIDE = 512
 """Frontiers from this size on are followed in whole arrays; thinner ones node by node."""
@@ -151,7 +151,7 @@ class GraphIndex:
         self._date(rows, written, read)
         writes, reads = rows.where(written), rows.where(read)
         other = rows.sources != rows.targets
-        derived = rows.where((rows.tags == _DERIVED_FROM) & other)
+        derived = rows.where((rows.tags == DERIVED_TAG) & other)
         influenced = rows.where((rows.tags == _INFLUENCED) & other)
         flow = NewEdges.joined([derived.reversed(), influenced])
         for some, outward, back in ((flow, self.children, self.parents), (reads, self.exposures, self.readings)):

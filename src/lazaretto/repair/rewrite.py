@@ -18,9 +18,10 @@ from pydantic import Field
 
 from lazaretto.ledger import Ledger
 from lazaretto.models.record_embedding import embed, tags_block
+from lazaretto.provenance.carrying import recorded_spans
 from lazaretto.repair.engine import replacement
 from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.types import Channel, EventKind, MemoryFields, Observation, RepairPlan, RepairStep
+from lazaretto.types import Channel, MemoryFields, Observation, RepairPlan, RepairStep
 
 TRUSTED_NEEDED = 3
 NEIGHBOURS = 8
@@ -45,18 +46,6 @@ def difference(old: str, new: str) -> str:
     """What changes, line by line, as people read it."""
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "before", "after", lineterm="", n=1)
     return "\n".join(lines)
-
-
-def recorded_spans(item: str, ledger: Ledger) -> list[tuple[int, int]]:
-    """The stretches that the gates quoted when they ruled on an item."""
-    found: list[tuple[int, int]] = []
-    for event in ledger.events(subject=item, kinds=(EventKind.RULED,)):
-        for verdict in (event.body or {}).get("verdicts", ()):
-            for one in verdict.get("evidence", ()):
-                data = one.get("data", {})
-                if one.get("kind") == "span" and data.get("view", "plain") == "plain" and "start" in data:
-                    found.append((int(data["start"]), int(data["end"])))
-    return found
 
 
 def trusted_records(ledger: Ledger, without: set[str]) -> list[Observation]:

@@ -1,0 +1,210 @@
+"""Taint: what is made from something held is held for a person, when it is written and when its source is found later.
+
+Being *made from* a held item (a parent that was named) taints always. Having been *influenced* by one (its writer had
+read it) taints only what repeats something of it: an agent that met poison goes on working, and its honest notes stay.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lazaretto.ledger import ItemState, Ledger
+from lazaretto.provenance.carrying import recorded_spans, what_is_carried
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Decision, EventKind, Evidence, Observation, Ruling, Verdict
+
+TAINT = "taint"
+"""Stands where a gate's name would, in verdicts and rules."""
+MADE_FROM, REPEATS, MET = "made_from_held", "repeats_held", "met_held"
+_NAMED = 4
+"""Held items to which a verdict gives a sentence each."""
+
+BECAUSE = "because"
+"""In the body of a release: the item whose own release set this one free, where no person looked at it."""
+
+Carries = Callable[[Observation, Observation], str]
+"""What an item carries of a poison, in words; empty for nothing."""
+
+
+def poison_of(item: str, ledger: Ledger) -> Observation:
+    """The part of a held item that is the poison: what gates quoted of it, else all of it."""
+    observation, spans = ledger.item(item), recorded_spans(item, ledger)
+    quoted = "\n".join(observation.text[start:end] for start, end in sorted(spans))
+    return replace(observation, text=quoted) if quoted.strip() else observation
+
+
+def on_writing(
+    observation: Observation, influences: Sequence[str], ledger: Ledger, ruling: Ruling
+) -> tuple[Verdict | None, Mapping[str, ItemState]]:
+    """What a new item's sources say about it, and their states, on which that rests."""
+    states = ledger.states([*observation.parents, *influences])
+    held = [item for item in states if states[item].held]
+    if not held or ruling is Ruling.ALLOW:
+        return None, states
+    parents = [item for item in held if item in observation.parents and not _rewritten(states[item])]
+    if parents:
+        causes = {item: f"It was made from {item}, which is held." for item in parents}
+        return _verdict(observation.id, ruling, MADE_FROM, causes), states
+    carried = {item: why for item in held if (why := what_is_carried(observation, poison_of(item, ledger)))}
+    if carried:
+        causes = {item: f"It repeats {why} of {item}, which its writer had read." for item, why in carried.items()}
+        return _verdict(observation.id, ruling, REPEATS, causes), states
+    causes = {item: f"Its writer had read {item}, which is held; nothing of it was found here." for item in held}
+    return _verdict(observation.id, Ruling.ALLOW, MET, causes), states
+
+
+def _rewritten(state: ItemState) -> bool:
+    """Whether a gate gave a text to use instead: whoever remembers that names the old item as its parent."""
+    return state.ruling is Ruling.REWRITE and not state.hidden
+
+
+def _verdict(item: str, ruling: Ruling, rule: str, causes: Mapping[str, str]) -> Verdict:
+    """``causes``: held items, each with the sentence that says what they have to do with the item."""
+    evidence = tuple(Evidence("path", words, {"held": held}) for held, words in list(causes.items())[:_NAMED])
+    rest = list(causes)[_NAMED:]
+    if rest:
+        evidence += (Evidence("path", f"The same holds for {len(rest)} more.", {"more": rest}),)
+    held = ruling > Ruling.WARN
+    return Verdict(TAINT, item, ruling, 0.6 if held else 0.1, (0.0, 1.0), rule, evidence, ("ASI06",) if held else ())
+
+
+@dataclass(slots=True)
+class Spread:
+    """What a held item has tainted, and what it only met."""
+
+    tainted: dict[str, Verdict] = field(default_factory=dict)
+    """Visible items that are to be held, each with the reason."""
+    met: dict[str, str] = field(default_factory=dict)
+    """Visible items that were influenced and carry nothing that was found: why they stay."""
+
+
+def spread_of(
+    origins: Iterable[str],
+    ledger: Ledger,
+    graph: ProvenanceGraph,
+    ruling: Ruling = Ruling.REVIEW,
+    carries: Carries = what_is_carried,
+) -> Spread:
+    """Everything that was made from ``origins``, sorted into what is tainted and what only met them.
+
+    Whoever derived from something tainted is tainted. Whoever was influenced is when it repeats something, of its
+    source or of an origin; what does not is followed further, because words may come back.
+    """
+    starts = list(dict.fromkeys(origins))
+    poisons = [poison_of(item, ledger) for item in starts]
+    tainted: dict[str, Verdict | None] = dict.fromkeys(starts)
+    met: dict[str, str] = {}
+    queue = deque([starts])
+    while queue:
+        rows = [row for row in graph.children(queue.popleft()) if row[1] not in tainted]
+        found = {o.id: o for o in ledger.items(ids=[i for row in rows for i in row[:2]], hidden=True, limit=None)}
+        following: dict[str, None] = {}
+        for parent, child, derived in sorted(rows, key=lambda row: not row[2]):
+            if child in tainted:
+                continue
+            ill = parent in tainted
+            cause = _cause(found[child], found[parent], ill and derived, [*poisons, *[found[parent]] * ill], carries)
+            if cause is not None and not _excused(child, ledger):
+                rule, held, words = cause
+                tainted[child] = _verdict(child, ruling, rule, {held: words})
+                met.pop(child, None)
+                following[child] = None
+            elif child not in met:
+                met[child] = _why_left(parent, cause is not None)
+                following[child] = None
+        if following:
+            queue.append(list(following))
+    states = ledger.states([*tainted, *met])
+    return Spread(
+        {item: verdict for item, verdict in tainted.items() if verdict is not None and states[item].visible},
+        {item: why for item, why in met.items() if states[item].visible},
+    )
+
+
+def _cause(
+    item: Observation, source: Observation, derived: bool, poisons: Sequence[Observation], carries: Carries
+) -> tuple[str, str, str] | None:
+    """Rule, held item and sentence for what taints an item; None where nothing does."""
+    if derived:
+        return MADE_FROM, source.id, f"It was made from {source.id}, which is held."
+    for poison in poisons:
+        why = carries(item, poison)
+        if why:
+            return REPEATS, poison.id, f"It repeats {why} of {poison.id}, which had reached its writer."
+    return None
+
+
+def _why_left(parent: str, excused: bool) -> str:
+    return "a person released it" if excused else f"influenced by {parent}, but repeats nothing of what is held"
+
+
+def _excused(item: str, ledger: Ledger) -> bool:
+    """Whether somebody released the item after it had been held for a taint."""
+    was_tainted = excused = False
+    for event in ledger.events(subject=item, kinds=(EventKind.RULED, EventKind.RELEASED)):
+        body = event.body or {}
+        if event.kind is EventKind.RULED:
+            was_tainted = str(body.get("rule", "")).startswith(f"{TAINT}:")
+        elif was_tainted and BECAUSE not in body:
+            excused = True
+    return excused
+
+
+def taint_decision(verdict: Verdict) -> Decision:
+    """The ruling on an item whose source was found out after it was written."""
+    rule = f"{TAINT}:{verdict.rule}"
+    return Decision(verdict.subject, verdict.ruling, verdict.risk, verdict.interval, rule, (verdict,))
+
+
+def freed_by(items: Iterable[str], ledger: Ledger, graph: ProvenanceGraph) -> tuple[str, ...]:
+    """What is held for nothing but the taint of ``items``, which are held no longer; nearest first."""
+    fine = dict.fromkeys(items)
+    found: dict[str, None] = {}
+    layer = list(fine)
+    seen = set(layer)
+    while layer:
+        following = []
+        for child in dict.fromkeys(child for _, child, _ in graph.children(layer)):
+            if child in seen:
+                continue
+            seen.add(child)
+            following.append(child)
+            if _held_for_taint(child, ledger) and not _tainted_still(child, set(fine), ledger, graph):
+                found[child] = fine[child] = None
+        layer = following
+    return tuple(found)
+
+
+def _held_for_taint(item: str, ledger: Ledger) -> bool:
+    """Whether a taint is the only reason why an item is held."""
+    if not ledger.state(item).held or ledger.state(item).hidden:
+        return False
+    body: Mapping[str, Any] = {}
+    for event in ledger.events(subject=item, kinds=(EventKind.RULED,)):
+        body = event.body or {}
+    others = [v for v in body.get("verdicts", ()) if v["gate"] != TAINT]
+    return str(body.get("rule", "")).startswith(f"{TAINT}:") and not any(
+        Ruling.from_label(v["ruling"]) > Ruling.WARN for v in others
+    )
+
+
+def _tainted_still(item: str, fine: set[str], ledger: Ledger, graph: ProvenanceGraph) -> bool:
+    """Whether something else that is held taints an item too."""
+    sources = {source: derived for source, derived in graph.made_from(item).items() if source not in fine}
+    held = [source for source, state in ledger.states(sources).items() if state.held]
+    return any(sources[s] or what_is_carried(ledger.item(item), poison_of(s, ledger)) for s in held)
+
+
+def most_telling(
+    text: Observation, read: Sequence[Observation], trust: Mapping[Any, float], limit: int
+) -> tuple[str, ...]:
+    """Of what somebody read (oldest first), what matters most for a text: what it repeats, the least trusted, the new.
+
+    So nothing that shaped the text is pushed out by reading other things afterwards.
+    """
+    ranked = sorted(enumerate(read), key=lambda row: (not what_is_carried(text, row[1]), trust[row[1].source], -row[0]))
+    kept = {item.id for _, item in ranked[:limit]}
+    return tuple(item.id for item in read if item.id in kept)
