@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 2
 
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
-.PHONY: help setup demo test test-core check bench serve clean
+.PHONY: help setup demo test test-core check bench sbom serve clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -59,6 +59,11 @@ check: $(VENV)/.test  ## format, lint, strict types, layer order
 
 bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python lab/benchmarks/$$name.py --write || exit 1; done
+
+sbom: $(VENV)/.test  ## sbom.json: every package of the environment, as CycloneDX; the tool has an environment of its own
+	@test -x .venv-sbom/bin/cyclonedx-py || { $(PYTHON) -m venv .venv-sbom && .venv-sbom/bin/python -m pip install --quiet cyclonedx-bom; }
+	@.venv-sbom/bin/cyclonedx-py environment --output-format JSON --output-file sbom.json $(BIN)/python
+	@echo "wrote sbom.json"
 
 serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve

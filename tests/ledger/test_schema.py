@@ -105,3 +105,22 @@ def test_a_lost_table_is_a_clear_error(tmp_path: Path) -> None:
             file.commit()
         with pytest.raises(StoreDamaged, match="lz_events"):
             list(ledger.events())
+
+
+def test_the_search_migration_reads_every_memory_by_its_key(tmp_path: Path) -> None:
+    """It looked each page up by event number, for which items have no index: 20,000 memories took 42 s."""
+    from lazaretto.ledger import search
+
+    path, read = tmp_path / "old.db", list[str]()
+    first_step_file(path)
+    engine = schema_engine(path)
+    with engine.connect() as connection:
+        sa.event.listen(
+            engine, "before_cursor_execute", lambda c, cur, statement, args, ctx, many: read.append(statement)
+        )
+        assert [text for page in search._memories(connection, 1) for _, text in page] == ["an old memory"]
+        plan = connection.exec_driver_sql(
+            f"EXPLAIN QUERY PLAN {next(one for one in read if 'lz_items' in one)}", (1, 0, "memory", "seen", 500, 0)
+        ).all()
+    engine.dispose()
+    assert not any(str(row[-1]).startswith("SCAN") for row in plan), plan

@@ -186,8 +186,11 @@ class Ledger:
 
     def _sign(self, connection: sa.Connection, key: SigningKey, last: Event) -> None:
         """Sign the end of what was just appended, in the same transaction."""
-        signature = key.sign(head_statement(self.namespace, last.seq, bytes.fromhex(last.hash)))
-        row = {"tenant": self._tenant(connection), "seq": last.seq, "key": key.public.id, "signature": signature}
+        tenant = self._tenant(connection)
+        newest = sa.select(sa.func.max(signatures.c.seq)).where(signatures.c.tenant == tenant)
+        prev = int(connection.execute(newest).scalar() or 0)
+        signature = key.sign(head_statement(self.namespace, last.seq, prev, bytes.fromhex(last.hash)))
+        row = {"tenant": tenant, "seq": last.seq, "prev": prev, "key": key.public.id, "signature": signature}
         connection.execute(signatures.insert().values(**row))
 
     def observe(

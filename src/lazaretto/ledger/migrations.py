@@ -112,8 +112,8 @@ def _proofs(connection: sa.Connection) -> None:
     _run_all(
         connection,
         (
-            "CREATE TABLE lz_signatures (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, key {text} NOT NULL,"
-            " signature {blob} NOT NULL, PRIMARY KEY (tenant, seq)) {clustered}",
+            "CREATE TABLE lz_signatures (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, prev BIGINT NOT NULL,"
+            " key {text} NOT NULL, signature {blob} NOT NULL, PRIMARY KEY (tenant, seq)) {clustered}",
             "CREATE TABLE lz_tree (tenant INTEGER NOT NULL, level INTEGER NOT NULL, place BIGINT NOT NULL,"
             " hash {blob} NOT NULL, PRIMARY KEY (tenant, level, place)) {clustered}",
         ),

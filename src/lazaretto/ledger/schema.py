@@ -99,6 +99,7 @@ signatures = sa.Table(
     metadata,
     sa.Column("tenant", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("prev", sa.BigInteger, nullable=False),
     sa.Column("key", sa.Text, nullable=False),
     sa.Column("signature", sa.LargeBinary, nullable=False),
 )

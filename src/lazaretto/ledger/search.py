@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.item_state import visible_sql
 from lazaretto.ledger.schema import events, heads, items
+from lazaretto.types import EventKind
 
 MAX_INDEXED = 100_000
 """Characters of a memory that are searchable; PostgreSQL takes about 1 MB of words at most."""
@@ -67,8 +68,9 @@ def _memories(connection: sa.Connection, tenant: int) -> Iterator[list[tuple[int
     while True:
         page = connection.execute(
             sa.select(events.c.seq, events.c.body)
-            .join(items, (items.c.tenant == events.c.tenant) & (items.c.seq == events.c.seq))
+            .join(items, (items.c.tenant == events.c.tenant) & (items.c.id == events.c.subject))
             .where(events.c.tenant == tenant, events.c.seq > after, items.c.channel == "memory")
+            .where(events.c.kind == EventKind.SEEN.value)
             .where(events.c.body.is_not(None))
             .order_by(events.c.seq)
             .limit(500)

@@ -32,10 +32,14 @@ def _crypto() -> Any:
     return ed25519
 
 
-def head_statement(namespace: str, seq: int, digest: bytes) -> bytes:
-    """What is signed: that the chain of this namespace has this event, with this hash, at this place."""
+def head_statement(namespace: str, seq: int, prev: int, digest: bytes) -> bytes:
+    """What is signed: that the chain of this namespace has this event, with this hash, at this place.
+
+    ``prev`` is the event that was signed before, so that no signature can be taken out unseen.
+    """
     name = namespace.encode()
-    return b"".join((_HEAD, len(name).to_bytes(4, "big"), name, seq.to_bytes(8, "big"), digest))
+    places = seq.to_bytes(8, "big") + prev.to_bytes(8, "big")
+    return b"".join((_HEAD, len(name).to_bytes(4, "big"), name, places, digest))
 
 
 def key_id(public: bytes) -> str:

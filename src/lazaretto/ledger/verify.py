@@ -24,7 +24,7 @@ from lazaretto.ledger.edges import edges_of
 from lazaretto.ledger.encoding import GENESIS, Linker
 from lazaretto.ledger.item_state import changes_of
 from lazaretto.ledger.merkle import Builder
-from lazaretto.ledger.schema import blob_refs, blobs, events, heads, items
+from lazaretto.ledger.schema import blob_refs, blobs, events, heads, items, metadata
 from lazaretto.ledger.schema_check import fault_in_schema
 from lazaretto.ledger.signing import PublicKey, Trust, head_statement
 from lazaretto.types import Channel, Event, EventKind, Head
@@ -243,6 +243,7 @@ class _Verifier:
             self._check_blobs(tenant, tables)
         finally:
             tables.close()
+        self._check_orphans()
         self._check_file()
 
     def _kept_seq(self) -> int:
@@ -250,10 +251,19 @@ class _Verifier:
         return max([self._wanted.seq if self._wanted else 0, *(one.seq for one in self._checkpoints)])
 
     def _check_orphans(self) -> None:
-        """Events whose head row was removed belong to nobody, so an empty namespace may be one that lost its own."""
+        """Rows whose head was removed belong to nobody, so an empty namespace may be one that lost its own; and a head
+        without events is one that somebody made up."""
         kept = sa.select(heads.c.tenant)
-        if self._connection.execute(sa.select(events.c.seq).where(events.c.tenant.not_in(kept)).limit(1)).first():
-            raise _Fault(1, "a head was removed from the store: events are left that belong to no namespace")
+        for table in metadata.tables.values():
+            if "tenant" not in table.columns or table is heads:
+                continue
+            if self._connection.execute(sa.select(table.c.tenant).where(table.c.tenant.not_in(kept)).limit(1)).first():
+                raise _Fault(1, f"a head was removed, or {table.name} holds rows that belong to no namespace")
+        ends = sa.exists().where(events.c.tenant == heads.c.tenant, events.c.seq == heads.c.seq)
+        made_up = sa.select(heads.c.namespace).where(heads.c.seq > 0, ~ends).limit(1)
+        row = self._connection.execute(made_up).first()
+        if row is not None and row[0] != self._namespace:
+            raise _Fault(None, "a head stands in the store whose events are not there")
 
     def _check_chain(self, tenant: int, tables: _ExpectedTables) -> None:
         linker = Linker(self._namespace)
@@ -394,7 +404,9 @@ class _Proofs:
         self._due = sorted(checkpoints, key=lambda one: -one.seq)
         self._trust = Trust(keys)
         self._signatures = _stream(
-            connection, "SELECT seq, key, signature FROM lz_signatures WHERE tenant = {tenant} ORDER BY seq", tenant
+            connection,
+            "SELECT seq, prev, key, signature FROM lz_signatures WHERE tenant = {tenant} ORDER BY seq",
+            tenant,
         )
         self._next = next(self._signatures, None)
         self._signed = 0
@@ -415,10 +427,13 @@ class _Proofs:
             self._trust.follow(event.subject, event.body)
         if self._next is None or self._next[0] != event.seq:
             return
-        _, key, signature = self._next
+        _, prev, key, signature = self._next
+        if prev != self._signed:
+            raise _Fault(event.seq, f"a signature is missing: the one before this stood at event {prev}")
         self._next, self._signed = next(self._signatures, None), event.seq
         if self._keys:
-            fault = self._trust.fault_in(key, head_statement(self._namespace, event.seq, digest), signature)
+            statement = head_statement(self._namespace, event.seq, prev, digest)
+            fault = self._trust.fault_in(key, statement, signature)
             if fault:
                 raise _Fault(event.seq, fault)
 
