@@ -28,7 +28,7 @@ import numpy as np
 from performance_page import write_section
 from PIL import Image
 
-from lazaretto import Guard
+from lazaretto import Guard, Policy
 from lazaretto.gates.blocklist import (
     EXACT,
     FILE,
@@ -206,7 +206,7 @@ async def guard_overhead(folder: Path, rounds: int) -> tuple[float, float]:
     whole: list[float] = []
     bare: list[float] = []
     with (
-        Guard.open(f"sqlite:///{folder / 'guard.db'}") as guard,
+        Guard.open(f"sqlite:///{folder / 'guard.db'}", Policy.minimal()) as guard,
         Ledger.open(f"sqlite:///{folder / 'bare.db'}") as ledger,
     ):
         body = plain(await guard.check("the first is slower", agent="ada"))
