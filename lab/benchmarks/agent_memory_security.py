@@ -40,7 +40,7 @@ def run_level(level: str) -> dict[str, Any]:
     from lazaretto import Ruling, SyncGuard
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
-        number = itertools.count()
+        number, rules = itertools.count(), []  # type: ignore[var-annotated]
 
         class GuardedMemory(MemorySystemAdapter):  # type: ignore[misc]  # the package is untyped
             """A key-value memory whose every write and read goes through a guard."""
@@ -57,6 +57,7 @@ def run_level(level: str) -> dict[str, Any]:
                 said = {"agent": "ada", "key": key, "source": SOURCES[source_class]}
                 decision = self.guard.remember(str(value), **said)
                 self.items[key] = decision.item
+                rules.append(decision.rule)
                 if decision.ruling is Ruling.REWRITE and decision.replacement:
                     kept = self.guard.remember(decision.replacement, parents=[decision.item], **said)
                     self.items[key] = kept.item
@@ -75,6 +76,7 @@ def run_level(level: str) -> dict[str, Any]:
     return {
         "level": level,
         "install": install_levels.INSTALL[level],
+        "rules": rules,
         "score": score.to_dict(),
         "report": report.to_dict(),
     }

@@ -86,9 +86,9 @@ def main() -> None:
     lines = [
         "## What the guard adds to its gates",
         "",
-        f"`python lab/benchmarks/guard_overhead.py --write`: {options.rounds} calls of `remember` on SQLite against the",
-        "same gates asked by hand, taking turns. Milliseconds by the clock: p50, p95, p99; then guard / gates, medians by",
-        "the clock and of the processor. The guard adds a thread per gate, the decision, and one durable transaction.",
+        f"`python lab/benchmarks/guard_overhead.py --write`: {options.rounds} calls of `remember` on SQLite and the",
+        "same gates asked by hand, taking turns. Milliseconds by the clock: p50, p95, p99; then guard / gates, medians",
+        "by the clock and of the processor. The guard adds a thread per gate, the decision, one durable transaction.",
         "",
         "| policy, note | `guard.remember` | gates alone | clock | processor |",
         "|---|---|---|---|---|",
