@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from importlib.util import find_spec
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lazaretto import SyncGuard
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 AGAIN = "run it again: python lab/benchmarks/first_ten_minutes.py --write"
@@ -35,10 +38,16 @@ def test_the_readme_shows_the_stored_results(study: Any) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_installed_here_holds_what_the_stored_results_say(study: Any) -> None:
+def test_what_is_installed_here_holds_what_the_readme_says(study: Any, tmp_path: Path) -> None:
     level = "core" if all(find_spec(module) is None for module in study.install_levels.HIDDEN["core"]) else "models"
     lacking = [m for m in study.install_levels.HIDDEN["core"] if find_spec(m) is None]
     if level == "models" and set(lacking) - set(study.install_levels.HIDDEN["models"]):
         pytest.skip(f"neither the core alone nor all of lazaretto[models]: {', '.join(lacking)} missing")
+    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r'check --agent ada --text "([^"]+)"|page = "([^"]+)"', page)
+    assert len(shown) == 2
+    with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}") as guard:
+        rulings = [guard.remember(one or other, agent="scout", source="untrusted_document") for one, other in shown]
+    assert all(decision.allowed is (level == "core") for decision in rulings), "the first screen of the README"
     held = {row["id"]: row["rule"] for row in study.judge() if row["held"]}
     assert held == {row["id"]: row["rule"] for row in study.stored()[level] if row["held"]}, AGAIN

@@ -32,12 +32,14 @@ from lazaretto.guard import Recalled
 from lazaretto.policy import Policy, commented_toml
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.sync_guard import SyncGuard
-from lazaretto.types import Channel, Decision, RunStatus
+from lazaretto.types import Channel, Decision, Ruling, RunStatus
 
 AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Who brought it in, wrote it, or reads it.")]
 TextOption = Annotated[str, typer.Option("--text", "-t", help="The text itself; '-' reads standard input.")]
 FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="A file with the text (UTF-8).")]
 ImageOption = Annotated[Path | None, typer.Option("--image", "-i", help="A picture (PNG, JPEG, GIF, WebP, BMP).")]
+REASONS_SHOWN = 3
+"""Of one gate, for a person; a debate brings a page of them."""
 SourceOption = Annotated[str | None, typer.Option("--source", help="Who stands behind it, for example direct_user.")]
 
 GATE_SETTINGS: dict[str, type] = {
@@ -73,13 +75,21 @@ def show_decision(decision: Decision) -> None:
     console.print(
         f"rule {decision.rule}, risk {decision.risk:.2f} in {decision.interval}", markup=False, highlight=False
     )
-    for reason in decision.reasons:
+    for reason in _deciding_reasons(decision):
         console.print(f"- {reason}", markup=False, highlight=False)
     if not decision.complete:
         console.print("Not every gate looked at it:", highlight=False)
     for run in decision.runs:
         if run.status is not RunStatus.RAN:
             console.print(f"gate {run.gate}: {run.status.value} {run.detail}", markup=False, highlight=False)
+
+
+def _deciding_reasons(decision: Decision) -> list[str]:
+    """Why: what the gates say that object, strictest first, else what the deciding one says; ``--json`` has it all."""
+    objecting = [v for v in decision.standing if v.ruling > Ruling.ALLOW]
+    deciding = [v for v in decision.standing if f"{v.gate}:{v.rule}" == decision.rule]
+    shown = sorted(objecting, key=lambda v: -v.ruling) or deciding
+    return [e.summary for v in shown for e in v.evidence[:REASONS_SHOWN]]
 
 
 def _finish(context: CommandContext, decision: Decision) -> None:

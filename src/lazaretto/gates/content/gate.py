@@ -46,10 +46,12 @@ class ContentGate:
         self._panels: dict[tuple[str, str, str, Limits], Panel] = {}
 
     def warm_up(self) -> None:
-        """Load the embedded models now, so that no item's time is spent on it; pictures' helpers follow by and by."""
+        """Load the embedded models, so that no item's time is spent on it; what reads pictures waits for the first.
+
+        Nothing is loaded in the background: a process that ends meanwhile would end in a crash.
+        """
         if self._given is None and self.settings.jury == "embedded":
             _load_models()
-            threading.Thread(target=_load_helpers, name="content-warm-up", daemon=True).start()
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """Hold a debate about one item. An unreadable picture raises: the guard then rules by its fail mode."""
@@ -125,14 +127,4 @@ def _load_models() -> None:
         shipped_models()
         ready_library(starter_cases())
     except (ModelError, MissingExtra):
-        pass
-
-
-def _load_helpers() -> None:
-    """Load what pictures need; it may be missing where nobody sends pictures."""
-    from lazaretto.gates.content.jury.preprocessor import load_helpers
-
-    try:
-        load_helpers()
-    except MissingExtra:
         pass

@@ -96,12 +96,6 @@ def explicit_probability(frame: Any) -> float:
     return float(_explicit_classifier().classify(frame).nsfw)
 
 
-def load_helpers() -> None:
-    """Load the OCR engine and the explicit-image detector now, not with the first picture."""
-    _ocr_engine()
-    _explicit_classifier()
-
-
 @cache
 def _ocr_engine() -> Any:
     try:
