@@ -134,7 +134,7 @@ class Guard:
         gates_by_name: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
         self._learners = {name: gate for name, gate in gates_by_name.items() if isinstance(gate, Learner)}
         self._lessons = Lessons(ledger, self._tell_learners)
-        self._contacts = ContactQueue(ledger, self._readers)
+        self._contacts = ContactQueue(ledger, self.graph)
         self._incidents = Incidents(ledger, self.graph)
         self._tending = Tending(ledger, self.graph, self.policy, (self._slots, self._contexts), self._tell_learners)
         self._tends = threading.Lock()
@@ -447,7 +447,7 @@ class Guard:
         return await self._in_store_thread(functools.partial(self._incidents.held, limit=limit))
 
     async def contacts_to_screen(self) -> tuple[str, ...]:
-        """Agents that held or read what was found since they were last screened, the newest exposure first."""
+        """Agents that held or read what was found since they were last screened: holders first, the newest first."""
         return await self._in_store_thread(self._contacts.due)
 
     async def note_screened(self, agents: Sequence[str]) -> None:
@@ -705,11 +705,6 @@ class Guard:
         """The release of what is held only because these items were."""
         freed = taint.freed_by(items, self.ledger, self.graph)
         return [Draft(EventKind.RELEASED, item, body={taint.BECAUSE: list(items)}) for item in freed]
-
-    def _readers(self, item: str) -> tuple[str, ...]:
-        """Who wrote an item or what it was made from, and who read it or something made from it."""
-        reached = self.graph.blast_radius(item, history=True).agents
-        return tuple(dict.fromkeys((*self.graph.lineage(item).writers, *(one.id for one in reached))))
 
     def _tell_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
         """Tell the gates that learn what became of an item. One that fails at it is logged, no more."""

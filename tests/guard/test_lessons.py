@@ -115,7 +115,7 @@ async def test_contacts_of_a_finding_come_first_until_they_are_screened(open_gua
     await guard.remember("nothing to do with it", agent="ada", parents=[])
     await guard.label(old, "harmful", by="carol")
     await guard.apply(await guard.plan(worm, "isolate"))
-    assert await guard.contacts_to_screen() == ("bob", "mal", "eve")
+    assert await guard.contacts_to_screen() == ("mal", "eve", "bob"), "who holds it before who has read it"
     await guard.note_screened(["bob", "eve"])
     assert await open_guard().contacts_to_screen() == ("mal",), "other guards of the store see it, too"
     await guard.label(old, "harmful", by="carol")

@@ -13,7 +13,8 @@ from typing import Any
 
 from lazaretto.gates.protocol import REPAIR, UNDONE
 from lazaretto.ledger import Ledger
-from lazaretto.types import Event, EventKind, Observation, Ruling, Verdict
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Channel, Event, EventKind, Observation, Ruling, Verdict
 
 LABELS = {"harmful": Ruling.BLOCK, "benign": Ruling.ALLOW}
 """What a person's label means as a ruling."""
@@ -114,13 +115,12 @@ def recorded_verdict(body: Mapping[str, Any]) -> Verdict:
 
 
 class ContactQueue:
-    """Agents that held or read what was found since they were last screened, the newest exposure first."""
+    """Agents that held or read what was found since they were last screened: holders first, the newest first."""
 
-    def __init__(self, ledger: Ledger, readers: Callable[[str], tuple[str, ...]]) -> None:
-        """``readers`` names the agents that wrote or read an item or something made from it."""
-        self._ledger, self._readers = ledger, readers
+    def __init__(self, ledger: Ledger, graph: ProvenanceGraph) -> None:
+        self._ledger, self._graph = ledger, graph
         self._seq: int | None = None
-        self._due: dict[str, int] = {}
+        self._due: dict[str, tuple[bool, int]] = {}
         self._lock = threading.Lock()
 
     def due(self) -> tuple[str, ...]:
@@ -131,12 +131,12 @@ class ContactQueue:
             for event in self._ledger.events(after=self._seq, kinds=(*_KINDS, EventKind.NOTED)):
                 self._follow(event)
                 self._seq = event.seq
-            return tuple(sorted(self._due, key=lambda agent: (-self._due[agent], agent)))
+            return tuple(sorted(self._due, key=lambda one: (not self._due[one][0], -self._due[one][1], one)))
 
     def _follow(self, event: Event) -> None:
         body = event.body or {}
         found: list[str] = []
-        agents: dict[str, None] = {}
+        agents: dict[str, bool] = {}
         if event.kind is EventKind.NOTED:
             for agent in body.get("agents", ()) if body.get("what") == SCREENED else ():
                 self._due.pop(agent, None)
@@ -146,13 +146,32 @@ class ContactQueue:
             lessons = list(repair_lessons(body))
             found = [item for item, ruling, _ in lessons if ruling >= Ruling.QUARANTINE]
             if any(ruling > Ruling.WARN for _, ruling, _ in lessons):
-                agents = dict.fromkeys((body.get("plan") or {}).get("agents") or ())
+                agents = dict.fromkeys((body.get("plan") or {}).get("agents") or (), True)
         for item in found:
-            agents.update(dict.fromkeys(self._readers(item)))
-        for agent in agents:
-            self._due[agent] = event.seq
+            for agent, held in contacts_of(item, self._ledger, self._graph).items():
+                agents[agent] = agents.get(agent, False) or held
+        for agent, held in agents.items():
+            self._due[agent] = (held or self._due.get(agent, (False, 0))[0], event.seq)
 
 
+def contacts_of(item: str, ledger: Ledger, graph: ProvenanceGraph) -> dict[str, bool]:
+    """Agents that met a finding, and whether they hold it: they wrote it, what it was derived from, or a memory made
+    from it. The others have read it or something made from it.
+
+    Back in time only derivation counts: everybody was influenced by something.
+    """
+    origins = [item]
+    for one in origins:
+        sources = [source for source, derived in graph.made_from(one).items() if derived and source not in origins]
+        origins += sources[: MOST_ORIGINS - len(origins)]
+    radius = graph.blast_radius(item, history=True)
+    made = ledger.items(ids=[*origins, *(step.id for step in radius.items)], hidden=True, limit=None)
+    holders = {one.agent: True for one in made if one.id in origins or one.channel is Channel.MEMORY}
+    return {**{step.id: False for step in radius.agents}, **holders}
+
+
+MOST_ORIGINS = 100
+"""How many of the items that a finding was derived from are traced back for contacts."""
 WINDOW = 10_000
 """How many events a newly opened guard looks back for contacts."""
 SCREENED = "screened"

@@ -56,6 +56,24 @@ COST: dict[str, CellText] = {
     "cum. % @31": plus_minus("cumulative_end", 1),
     "benign removed": plus_minus("benign_removed", 1),
 }
+GUARD: dict[str, CellText] = {
+    **SPREAD,
+    "viruses removed": plus_minus("virus_removed", 0),
+    "benign removed": plus_minus("benign_removed", 0),
+    "calls by the defence": plus_minus("calls_by_defence", 0),
+    "calls": plus_minus("calls_ratio", 3),
+}
+TRACING: dict[str, CellText] = {
+    "seeds": seeds,
+    "infected": plus_minus("infected", 1),
+    "rehearsed, contacts first": plus_minus("rehearsed_contacts", 1),
+    "scanning": plus_minus("rehearsed_scan", 1),
+    "times fewer": plus_minus("times_fewer", 1),
+    "calls, contacts first": plus_minus("calls_contacts", 0),
+    "scanning ": plus_minus("calls_scan", 0),
+    "missed": plus_minus("missed_contacts", 1),
+    "benign removed": plus_minus("wrong_contacts", 1),
+}
 
 TABLES = {
     "foresight/table1": by_row("foresight/table1", "row", DEFENCES, right=True),
@@ -66,5 +84,7 @@ TABLES = {
     "foresight/albums": by_row("foresight/albums", "album", {**SPREAD, **REMOVED}, right=True),
     "foresight/rates": by_row("foresight/rates", "infected of 128", {**SPREAD, **REMOVED}, right=True),
     "foresight/cost": by_row("foresight/cost", "row", COST, right=True),
+    "foresight/guard": by_row("foresight/guard", "row", GUARD, right=True),
+    "foresight/tracing": by_row("foresight/tracing", "row", TRACING, right=True),
     "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True),
 }
