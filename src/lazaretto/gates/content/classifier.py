@@ -30,8 +30,8 @@ class ClassifierArbiter:
             return Finding(label_for(DEFAULT), 0.5, UNDECIDED, RULES[UNDECIDED], undecided=why)
         found = await asyncio.to_thread(self.model.score, words)
         ms = (time.perf_counter() - started) * 1000.0
-        rule = CONFIRMED if found.risk >= 0.5 else DEFAULT
         gray = self.allow_below <= found.risk < self.unsafe_from
+        rule = CONFIRMED if found.risk >= (0.5 if gray else self.unsafe_from) else DEFAULT
         reasoning = (
             f"{RULES[IN_DOUBT if gray else rule]} {self.model.name} says {found.label} with {found.risk:.2f}. "
             f"Allowed below {self.allow_below:.2f}, unsafe from {self.unsafe_from:.2f}."
