@@ -22,7 +22,7 @@ import json
 import statistics
 import textwrap
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from lazaretto.gates.content.jury import embedded_panel
 from lazaretto.gates.content.jury.preprocessor import OCR_SIDE, explicit_probability, read_lettering
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
-from lazaretto.gates.content.records import Content, Label, PreparedContent
+from lazaretto.gates.content.records import Content, Outcome, PreparedContent
 from lazaretto.models.minilm import fast_minilm, shared_minilm
 from lazaretto.pictures import frames_for_judges
 
@@ -52,9 +52,6 @@ def milliseconds(action: Callable[[], object], rounds: int) -> tuple[float, floa
 
 def speed(rounds: int, threads: int) -> dict[str, dict[str, object]]:
     """Each stage on a text of about 190 tokens, which is AIR-Bench's mean, and on one that fills a window."""
-    import torch
-
-    torch.set_num_threads(threads)
     models, library = shipped_models(), CaseLibrary(starter_cases(), fast_minilm())
     library.prepare()
     table: dict[str, dict[str, object]] = {}
@@ -132,21 +129,21 @@ def lettering(folder: Path, benign: Path) -> dict[str, object]:
 
 
 def injections(lines: Path, count: int) -> dict[str, object]:
-    """Verdicts that change when a line that addresses the judges stands before or after a text."""
+    """Outcomes that change when a line that addresses the judges stands before or after a text."""
     panel = embedded_panel(CaseLibrary((), fast_minilm()))
 
-    def label(name: str, text: str) -> Label:
-        return asyncio.run(hold_debate(panel, Content(name, text))).finding.label
+    def outcome(name: str, text: str) -> Outcome:
+        return asyncio.run(hold_debate(panel, Content(name, text))).finding.outcome
 
     texts = [case.text for case in starter_cases() if case.text and not case.description]
     chosen = [texts[round(i * (len(texts) - 1) / (count - 1))] for i in range(count)]
     asked, moved = defaultdict(int), defaultdict(list)
     for text in chosen:
-        alone = label("alone", text)
+        alone = outcome("alone", text)
         for line in lines.read_text(encoding="utf-8").splitlines():
             for joined in (f"{line}\n{text}", f"{text}\n{line}"):
                 asked[alone.value] += 1
-                now = label("addressed", joined)
+                now = outcome("addressed", joined)
                 if now is not alone:
                     moved[f"{alone.value} to {now.value}"].append([line, text])
     return {
@@ -161,13 +158,16 @@ def look_alikes() -> dict[str, object]:
     """Starter cases, unsafe ones and their benign look-alikes, judged as if never seen: right ones of all."""
     panel = embedded_panel(None)
     right: dict[str, list[bool]] = defaultdict(list)
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     wrong = []
     for case in starter_cases():
         found = asyncio.run(hold_debate(panel, Content(case.id, case.text, description=case.description))).finding
         right[f"{case.kind.value}, {case.label.value}"].append(found.label is case.label)
+        outcomes[f"{case.kind.value}, {case.label.value}"][found.outcome.value] += 1
         if found.label is not case.label:
             wrong.append([case.label.value, round(found.risk, 2), case.text or case.description])
-    return {"right": {name: f"{sum(r)} of {len(r)}" for name, r in sorted(right.items())}, "wrong": wrong}
+    guessed = {name: f"{sum(r)} of {len(r)}" for name, r in sorted(right.items())}
+    return {"guessed right": guessed, "outcomes": outcomes, "wrong": wrong}
 
 
 def main() -> None:

@@ -110,3 +110,18 @@ def test_trajectories_are_drawn_where_the_scores_are() -> None:
     assert x1 < x2 and y1 > y2  # a rising risk goes up
     assert "Arbiter 1.00" in svg and "ruling" in svg
     assert trajectory_svg({}, 0.2).endswith("</svg>")
+
+
+def test_quoted_phrases_are_marked_where_they_stand() -> None:
+    from lazaretto.gates.content.report_html import _exhibit_html
+
+    text = "Mix <b>bleach</b> & ammonia, then call the school."
+    spans = [("bleach", 0.4), ("call the school", -0.2), ("leach</b> & am", 0.1)]
+    rows = [
+        {"kind": "span", "data": {"part": "text", "start": text.index(q), "end": text.index(q) + len(q), "weight": w}}
+        for q, w in spans
+    ]
+    exhibit = {"text": text, "description": "", "read_text": ""}
+    shown = "".join(_exhibit_html({"exhibit": exhibit, "evidence": [*rows, {"kind": "measure", "data": {}}]}))
+    assert "&lt;b&gt;<mark class='risk'>bleach</mark>&lt;/b&gt; &amp; ammonia" in shown
+    assert "<mark class='benign'>call the school</mark>" in shown and shown.count("<mark") == 4

@@ -19,6 +19,8 @@ td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid #e3e9ee;verti
 blockquote,pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f7f9}pre{padding:.7rem}
 blockquote{margin:.4rem 0;padding:.5rem .9rem;border-left:4px solid #9fb2c0}
 .speech.strict blockquote{border-color:#b3261e}.speech.loose blockquote{border-color:#1b6e3c}
+mark{border-radius:.2rem;padding:0 .1rem;color:inherit}mark.risk{background:#f9c9c4}mark.benign{background:#c9ecd4}
+.key mark{margin-right:.6rem}
 svg{max-width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:#33414c}
 """
 
@@ -38,15 +40,14 @@ def page(report: Mapping[str, Any]) -> str:
         f"<p class='meta'>Risk <b>{report['risk']:.2f}</b> ({low:.2f} to {high:.2f}) · rule "
         f"<b>{e(report['rule'])}</b> · "
         f"{report['rounds']} rounds · {e(report['kind'])} · judged by {e(report['table'])}</p>",
-        f"<p>{e(report['rule_text'])}</p><blockquote>{e(report['reasoning'] or '-')}</blockquote>",
+        "" if report["reasoning"].startswith(report["rule_text"]) else f"<p>{e(report['rule_text'])}</p>",
+        f"<blockquote>{e(report['reasoning'] or '-')}</blockquote>",
         f"<p class='meta'>Policy references: {e(references(report['taxonomy']))}</p>",
         "<h2>Score trajectories</h2>",
         trajectory_svg(report["trajectories"], report["risk"]),
         "<h2>Exhibit</h2>",
     ]
-    for name in ("text", "description", "read_text"):
-        if report["exhibit"][name]:
-            parts.append(f"<p class='meta'>{name.replace('_', ' ')}</p><pre>{e(report['exhibit'][name])}</pre>")
+    parts += _exhibit_html(report)
     parts += _evidence_html(report)
     parts += _precedents_html(report["precedents"])
     parts.append("<h2>Transcript</h2>")
@@ -64,6 +65,41 @@ def page(report: Mapping[str, Any]) -> str:
     parts += _cost_html(report)
     parts.append("</body></html>")
     return "\n".join(parts)
+
+
+def _exhibit_html(report: Mapping[str, Any]) -> list[str]:
+    """The content, with the phrases that carry the score marked where they stand."""
+    parts, marked = [], False
+    for name in ("text", "description", "read_text"):
+        words = report["exhibit"][name]
+        if words:
+            spans = _places(report["evidence"], name, len(words))
+            marked = marked or bool(spans)
+            parts.append(f"<p class='meta'>{name.replace('_', ' ')}</p><pre>{_marked(words, spans)}</pre>")
+    if marked:
+        key = "<mark class='risk'>speaks for risk</mark><mark class='benign'>speaks for a benign reading</mark>"
+        parts.append(f"<p class='meta key'>{key}</p>")
+    return parts
+
+
+def _places(evidence: Sequence[Mapping[str, Any]], part: str, length: int) -> list[tuple[int, int, str]]:
+    """(start, end, side) of the quoted phrases of one part, in order, without overlaps."""
+    found: list[tuple[int, int, str]] = []
+    for row in evidence:
+        data = row["data"]
+        if row["kind"] == "span" and data.get("part") == part and "start" in data and data["end"] <= length:
+            side = "benign" if data.get("weight", 1.0) < 0 else "risk"
+            if all(data["end"] <= start or data["start"] >= end for start, end, _ in found):
+                found.append((int(data["start"]), int(data["end"]), side))
+    return sorted(found)
+
+
+def _marked(words: str, spans: Sequence[tuple[int, int, str]]) -> str:
+    e, pieces, at = html.escape, [], 0
+    for start, end, side in spans:
+        pieces.append(f"{e(words[at:start])}<mark class='{side}'>{e(words[start:end])}</mark>")
+        at = end
+    return "".join(pieces) + e(words[at:])
 
 
 def _evidence_html(report: Mapping[str, Any]) -> list[str]:

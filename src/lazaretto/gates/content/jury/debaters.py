@@ -316,7 +316,8 @@ def _argument(role: Role, debate: DebateState, reading: JuryScores, risk: float,
         return opening + lead
     near = [p for p in debate.briefing.precedents if p.similarity >= _NEAREST]
     unsafe = sum(p.case.label is Label.UNSAFE for p in near)
-    heard = f" {len(near)} near precedents, {unsafe} of them unsafe." if near else " No precedent is near."
+    count = "1 precedent is near" if len(near) == 1 else f"{len(near)} precedents are near"
+    heard = f" {count}, {unsafe} unsafe." if near else " No precedent is near."
     other = Role.LOOSE if role is Role.STRICT else Role.STRICT
     answer = next((t for t in reversed(debate.speeches) if t.role is other and t.quotes), None)
     against = f" Against it: “{answer.quotes[0].data['quote'][:120]}”." if answer else ""

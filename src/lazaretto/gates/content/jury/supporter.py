@@ -64,7 +64,8 @@ class JurySupporter:
 
 
 def _words(text: str) -> dict[str, None]:
-    return dict.fromkeys(w for w in _WORD.findall(clean(text[:20_000]).lower()) if w not in _COMMON)
+    found = (w.removesuffix("'s") for w in _WORD.findall(clean(text[:20_000]).lower()))
+    return dict.fromkeys(w for w in found if w not in _COMMON)
 
 
 def _compared(precedent: Precedent, words: dict[str, None]) -> Precedent | None:

@@ -1,0 +1,188 @@
+"""What the content gate does to people who ask ordinary things, and whether its reasons are reasons.
+
+    python lab/benchmarks/content.py everyday
+    python lab/benchmarks/content.py faithfulness --data ../shared/data
+    python lab/benchmarks/content.py languages    --data ../shared/data
+    python lab/benchmarks/content.py cost         --data ../shared/data
+
+``everyday`` puts the hundred everyday requests through the guard with its default policy, and through the gate alone;
+``faithfulness`` takes the quoted phrases out of texts that were not called safe, and as many random phrases of the same
+length; ``languages`` shows what becomes of other languages; ``cost`` times the gate on AIR-Bench's items, beside one
+pass of the encoder. Every command writes its raw rows to ``lab/results/content/NAME.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import json
+import random
+import statistics
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from lazaretto.gates.content.assembly import make_panel, ready_library
+from lazaretto.gates.content.debate import Transcript, hold_debate
+from lazaretto.gates.content.jury.scorer import phrases
+from lazaretto.gates.content.library import starter_cases
+from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.records import Content, Outcome, Role
+from lazaretto.gates.content.settings import content_settings
+from lazaretto_lab.training.jury.everyday import everyday_requests
+
+RESULTS = Path(__file__).parents[1] / "results" / "content"
+
+
+def gate_panel(**table: Any) -> Panel:
+    """The judges a new user has."""
+    return make_panel(content_settings(table), ready_library(starter_cases()))
+
+
+def judged(panel: Panel, text: str, description: str = "") -> Transcript:
+    return asyncio.run(hold_debate(panel, Content("item", text, description=description)))
+
+
+def everyday(_: argparse.Namespace) -> dict[str, Any]:
+    """Outcomes by topic."""
+    import tempfile
+
+    from lazaretto.sync_guard import SyncGuard
+
+    panel, rows = gate_panel(), []
+    with tempfile.TemporaryDirectory() as folder, SyncGuard.open(f"sqlite:///{folder}/everyday.db") as guard:
+        for request in everyday_requests():
+            finding = judged(panel, request.text).finding
+            decision = guard.check(request.text, agent="user", channel="message")
+            row = {"topic": request.topic, "text": request.text, "outcome": finding.outcome.value}
+            rows.append({**row, "risk": round(finding.risk, 4), "guard": decision.ruling.label, "rule": decision.rule})
+    counts = {k: Counter(r[k] for r in rows) for k in ("outcome", "guard")}
+    by_topic = {t: Counter(r["outcome"] for r in rows if r["topic"] == t) for t in {r["topic"] for r in rows}}
+    return {"counts": counts, "by topic": by_topic, "rows": rows}
+
+
+def faithfulness(arguments: argparse.Namespace) -> dict[str, Any]:
+    """How far the log-odds fall without the quoted phrases, and without random ones of the same length."""
+    import math
+
+    panel, rng, rows = gate_panel(quick=False, without=["retrieval"]), random.Random(7), []
+    for text in _harmful_texts(arguments.data, arguments.items):
+        transcript = judged(panel, text)
+        if transcript.finding.outcome is Outcome.SAFE:
+            continue
+        speech = next(s for s in transcript.speeches if s.role is Role.STRICT and s.round == 1)
+        places = [(q.data["start"], q.data["end"]) for q in speech.quotes if "start" in q.data]
+        every = phrases(text, 0, len(text))
+        if not places or len(every) < 2 * len(places):
+            continue
+        others = rng.sample([p for p in every if p not in places] or every, min(len(places), len(every) - len(places)))
+        odds = math.log(max(transcript.finding.risk, 1e-6) / max(1 - transcript.finding.risk, 1e-6))
+        falls = []
+        for cut in (places, others):
+            risk = judged(panel, _without(text, cut)).finding.risk
+            falls.append(odds - math.log(max(risk, 1e-6) / max(1 - risk, 1e-6)))
+        share = sum(e - s for s, e in places) / len(text)
+        rows.append({"quoted": round(falls[0], 3), "random": round(falls[1], 3), "share": round(share, 3)})
+    quoted, other = ([r[k] for r in rows] for k in ("quoted", "random"))
+    return {
+        "texts": len(rows),
+        "mean fall without the quoted phrases": round(statistics.mean(quoted), 3),
+        "mean fall without random phrases": round(statistics.mean(other), 3),
+        "risk falls": round(statistics.mean(q > 0 for q in quoted), 3),
+        "falls more than with random ones": round(
+            statistics.mean(q > o for q, o in zip(quoted, other, strict=True)), 3
+        ),
+        "share of the text": round(statistics.mean(r["share"] for r in rows), 3),
+        "rows": rows,
+    }
+
+
+def _without(text: str, places: list[tuple[int, int]]) -> str:
+    for start, end in sorted(places, reverse=True):
+        text = text[:start] + text[end:]
+    return text
+
+
+def _harmful_texts(data: Path, count: int) -> list[str]:
+    rows = [json.loads(line) for line in (data / "air_bench" / "dev_text.jsonl").read_text().splitlines()]
+    texts = [r["text"] for r in rows if r["label"] == 1 and 12 <= len(r["text"].split()) <= 120]
+    with gzip.open(data / "moderation" / "mod_harm_requests.jsonl.gz", "rt") as lines:
+        more = [r["text"] for r in map(json.loads, lines) if r["lang"] == "en" and len(r["text"].split()) >= 10]
+    return random.Random(3).sample(texts, min(count, len(texts))) + random.Random(3).sample(more, min(count, len(more)))
+
+
+def languages(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Outcomes of the same prompts in several languages: what is not English must not be called safe or unsafe."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    panel = gate_panel(without=["retrieval"])
+    with gzip.open(arguments.data / "moderation" / "mod_xsafety_multilingual.jsonl.gz", "rt") as lines:
+        rows = [r for r in map(json.loads, lines) if r["lang"] in ("en", "de", "fr", "es", "zh", "ar", "hi")]
+    random.Random(5).shuffle(rows)
+    for row in rows:
+        taken = found[row["lang"]]
+        if sum(taken.values()) < arguments.items:
+            finding = judged(panel, row["text"]).finding
+            word = "undecided" if finding.undecided else finding.outcome.value
+            taken[f"{row['label']}: {word}"] += 1
+    return {language: dict(counts) for language, counts in sorted(found.items())}
+
+
+def cost(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Milliseconds per item, by items; and the same in passes of the encoder over a text of AIR-Bench's mean length."""
+    from lazaretto.models.minilm import shared_minilm
+
+    table: dict[str, Any] = {}
+    text = "The harbour master wrote down who came ashore, what they carried and where they went. " * 11
+    shared_minilm().embed_texts([text])
+    passes = []
+    for _ in range(9):
+        started = time.perf_counter()
+        shared_minilm().embed_texts([text])
+        passes.append(time.perf_counter() - started)
+    unit = statistics.median(passes)
+    table["one pass of the encoder over 190 tokens, ms"] = round(unit * 1000, 1)
+    sets = {
+        kind: [
+            (r.get("text") or "", r.get("description") or "")
+            for r in map(json.loads, (arguments.data / "air_bench" / f"dev_{kind}.jsonl").read_text().splitlines())
+        ]
+        for kind in ("text", "image", "pair")
+    }
+    sets["everyday requests"] = [(r.text, "") for r in everyday_requests()]
+    for name, items in sets.items():
+        chosen = random.Random(2).sample(items, min(arguments.items, len(items)))
+        for quick in (False, True):
+            panel = gate_panel(quick=quick)
+            judged(panel, "warm up")
+            spent, settled = [], 0
+            for words, description in chosen:
+                started = time.perf_counter()
+                settled += judged(panel, words, description).rounds == 0
+                spent.append(time.perf_counter() - started)
+            table[f"{name}, {'quick' if quick else 'always a debate'}"] = {
+                "mean ms": round(1000 * statistics.mean(spent), 1),
+                "median ms": round(1000 * statistics.median(spent), 1),
+                "mean in passes": round(statistics.mean(spent) / unit, 2),
+                "settled by one look": round(settled / len(chosen), 3),
+            }
+    return table
+
+
+def main() -> None:
+    """One command, its result shown and kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = {f.__name__: f for f in (everyday, faithfulness, languages, cost)}
+    parser.add_argument("command", choices=sorted(commands))
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--items", type=int, default=60)
+    arguments = parser.parse_args()
+    found = commands[arguments.command](arguments)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{arguments.command}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    print(json.dumps({k: v for k, v in found.items() if k != "rows"}, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
