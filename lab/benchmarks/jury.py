@@ -31,7 +31,7 @@ from lazaretto.gates.content.jury import embedded_panel
 from lazaretto.gates.content.jury.preprocessor import OCR_SIDE, explicit_probability, read_lettering
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
-from lazaretto.gates.content.records import Content, Outcome, PreparedContent
+from lazaretto.gates.content.records import Content, Label, Outcome, PreparedContent
 from lazaretto.models.minilm import fast_minilm, shared_minilm
 from lazaretto.pictures import frames_for_judges
 
