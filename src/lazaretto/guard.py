@@ -50,6 +50,7 @@ from lazaretto.repair.options import make_repair
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
 from lazaretto.tending import Tended, Tending
 from lazaretto.types import (
+    MACHINE,
     BeforeRound,
     BeforeTurn,
     Channel,
@@ -349,7 +350,7 @@ class Guard:
         """
         made = make_repair(repair, options)
         request = RepairRequest(check_name(item, "item", printable=True), reason)
-        view = RepairView(self.ledger, self.graph)
+        view = RepairView(self.ledger, self.graph, judge=self._held_today)
         return await self._in_store_thread(engine.prepare, made, request, view, self.policy.repair)
 
     async def dry_run(self, plan: RepairPlan) -> tuple[engine.Preview, ...]:
@@ -364,10 +365,17 @@ class Guard:
             receipt = engine.apply(plan, self.ledger, self.policy.repair)
             self._lessons.catch_up()
             shown = [step.item for step in plan.steps if step.action == "show"]
-            self.ledger.append(self._freed(shown))
+            self._free_what_came_from(shown)
             return receipt
 
         return await self._in_store_thread(work)
+
+    def _held_today(self, observation: Observation) -> str:
+        """The rule by which the gates would hold an item today; empty where they would not."""
+        rules = self.policy.channels[observation.channel]
+        examined = asyncio.run(run_stages(self._slots, rules, observation, self._contexts))
+        held = [v for v in decide(observation.id, examined, rules, 0.0).standing if v.ruling > Ruling.WARN]
+        return f"{held[0].gate}:{held[0].rule}" if held else ""
 
     async def _judge_replacements(self, plan: RepairPlan) -> None:
         """``RepairRefused`` for a plan that would bring in a text which no agent could have brought in."""
@@ -393,7 +401,7 @@ class Guard:
             receipt = engine.undo(check_name(receipt_id, "receipt", printable=True), self.ledger)
             self._lessons.catch_up()
             states = self.ledger.states(receipt.after)
-            self.ledger.append(self._freed([item for item, state in states.items() if not state.held]))
+            self._free_what_came_from([item for item, state in states.items() if not state.held])
             return receipt
 
         return await self._in_store_thread(work)
@@ -422,7 +430,10 @@ class Guard:
         self._require_open()
         await self._in_store_thread(self._tends.acquire)
         try:
-            return await self._tending.run(most, news, self._in_store_thread)
+            tended = await self._tending.run(most, news, self._in_store_thread)
+            await self._in_store_thread(self._hold_what_came_from, tended.held)
+            await self._in_store_thread(self._free_what_came_from, tended.released)
+            return tended
         finally:
             self._tends.release()
 
@@ -640,7 +651,9 @@ class Guard:
     ) -> list[tuple[Observation, float | None]]:
         """What a recall asks for, without what would be held today: that is held now, and others move up."""
         found = self._find(query, items, limit)
-        if self._tending.recheck([o for o, _ in found]):
+        held = self._tending.recheck([o for o, _ in found])
+        if held:
+            self._hold_what_came_from(held)
             found = self._find(query, items, limit)
             gone = self._tending.recheck([o for o, _ in found])
             found = [(o, score) for o, score in found if o.id not in gone]
@@ -701,10 +714,13 @@ class Guard:
         decisions = [taint.taint_decision(verdict) for verdict in found[: self.policy.repair.max_items]]
         return [Draft(EventKind.RULED, one.item, body=plain(one)) for one in decisions]
 
+    def _free_what_came_from(self, items: Sequence[str]) -> None:
+        self.ledger.append(self._freed(items))
+
     def _freed(self, items: Sequence[str]) -> list[Draft]:
         """The release of what is held only because these items were."""
         freed = taint.freed_by(items, self.ledger, self.graph)
-        return [Draft(EventKind.RELEASED, item, body={taint.BECAUSE: list(items)}) for item in freed]
+        return [Draft(EventKind.RELEASED, item, body={"by": MACHINE, taint.BECAUSE: list(items)}) for item in freed]
 
     def _tell_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
         """Tell the gates that learn what became of an item. One that fails at it is logged, no more."""

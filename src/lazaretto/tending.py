@@ -19,13 +19,14 @@ import numpy as np
 
 from lazaretto.errors import RepairRefused, StaleState
 from lazaretto.gates.cascade import ANSWERED
-from lazaretto.gates.decision import decide
-from lazaretto.gates.look_log import MACHINE, TENDED, LookLog
+from lazaretto.gates.decision import decide, with_taint
+from lazaretto.gates.look_log import TENDED, LookLog
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.gates.runner import Examination, GateSlot, run_stages
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.ledger.fingerprints import forgotten
 from lazaretto.policy import Policy
+from lazaretto.provenance import taint
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.suspects import suspects
 from lazaretto.repair import engine
@@ -33,6 +34,7 @@ from lazaretto.repair.contain import Contain, contained
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.repair.rewrite import rewrite_step
 from lazaretto.types import (
+    MACHINE,
     Channel,
     Decision,
     Draft,
@@ -228,7 +230,7 @@ class Tending:
         """Hold and release what the looks say, in one transaction with what was looked at."""
         for _ in range(_TRIES):
             seq = self.log.follow()
-            held, released, unjudged = self._sorted(looked)
+            held, released, unjudged = self._sorted([self._with_sources(one) for one in looked])
             changed = {item: state for one in (*held, *released) if (state := self.log.state(item := one.item))}
             told = {
                 **body,
@@ -251,6 +253,11 @@ class Tending:
                 ids = [tuple(one.item for one in part) for part in (held, released, unjudged)]
                 return Tended(len(looked), ids[0], ids[1], unjudged=ids[2])
         raise RepairRefused(_BUSY)
+
+    def _with_sources(self, one: _Looked) -> _Looked:
+        """The look with what the item's sources say: what is made from something held is not released."""
+        found = taint.today(one.observation, self._ledger, self._graph, self._policy.taint.ruling)
+        return replace(one, decision=with_taint(one.decision, found))
 
     def _sorted(self, looked: Sequence[_Looked]) -> tuple[list[_Looked], list[_Looked], list[_Looked]]:
         """What is to be held, what is to be released, and what could not be judged."""

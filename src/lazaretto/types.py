@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
+MACHINE = "lazaretto"
+"""Who released what proved clean; whatever anybody else released is a person's word."""
+
 
 class Channel(StrEnum):
     """How something reached an agent."""
@@ -323,6 +326,8 @@ class RepairPlan:
     """Agents that hold or have read what is touched."""
     price: Mapping[str, float] = field(default_factory=dict)
     """What it will cost: items, agents, benign items at risk, model calls."""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """What came from the items it touches and may still be recalled afterwards, each with the reason."""
     id: str = field(default_factory=lambda: new_id("pl"))
 
 

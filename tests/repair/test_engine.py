@@ -258,7 +258,7 @@ class Mender:
         old = view.ledger.item(request.item)
         steps = (
             RepairStep(old.id, "replace", {"replacement": engine.replacement(old, "a clean note")}),
-            RepairStep(self.child, "cut", {"parent": old.id}),
+            RepairStep(self.child, "cut", {"parents": [old.id]}),
             RepairStep(self.gone, "remove"),
         )
         return RepairPlan(self.name, old.id, steps, price={"model_calls": 2.0})
@@ -299,7 +299,7 @@ async def test_plans_travel_as_json(guard: Guard) -> None:
         (RepairStep("ROOT", "hide"),),
         (RepairStep("ROOT", "hide", {"was": {}}), RepairStep("ROOT", "show", {"was": {}})),
         (RepairStep("ROOT", "replace", {"was": {}}),),
-        (RepairStep("ROOT", "cut", {"was": {}, "parent": "it_nowhere"}),),
+        (RepairStep("ROOT", "cut", {"was": {}, "parents": ["it_nowhere"]}),),
     ],
 )
 async def test_a_made_up_plan_is_refused(guard: Guard, steps: tuple[RepairStep, ...]) -> None:

@@ -29,9 +29,10 @@ def _cuts_of(event: Event) -> Iterator[tuple[str, str]]:
     """The (parent, child) edges that a repair's steps cut."""
     plan = (event.body or {}).get("plan") or {}
     for step in plan.get("steps") or ():
-        parent = (step.get("detail") or {}).get("parent")
-        if step["action"] == "cut" and parent:
-            yield parent, step["item"]
+        detail = step.get("detail") or {}
+        if step["action"] == "cut":
+            for parent in detail.get("parents") or filter(None, [detail.get("parent")]):  # one alone, in old receipts
+                yield parent, step["item"]
 
 
 class InfluenceState:

@@ -14,7 +14,7 @@ from typing import Any
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.provenance.carrying import recorded_spans, what_is_carried
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Decision, EventKind, Evidence, Observation, Ruling, Verdict
+from lazaretto.types import MACHINE, Decision, EventKind, Evidence, Observation, Ruling, Verdict
 
 TAINT = "taint"
 """Stands where a gate's name would, in verdicts and rules."""
@@ -107,13 +107,13 @@ def spread_of(
                 continue
             ill = parent in tainted
             cause = _cause(found[child], found[parent], ill and derived, [*poisons, *[found[parent]] * ill], carries)
-            if cause is not None and not _excused(child, ledger):
+            if cause is not None and not _excused(child, ledger) and not _weighed(found[child]):
                 rule, held, words = cause
                 tainted[child] = _verdict(child, ruling, rule, {held: words})
                 met.pop(child, None)
                 following[child] = None
             elif child not in met:
-                met[child] = _why_left(parent, cause is not None)
+                met[child] = _why_left(found[child], parent, cause is not None)
                 following[child] = None
         if following:
             queue.append(list(following))
@@ -137,20 +137,39 @@ def _cause(
     return None
 
 
-def _why_left(parent: str, excused: bool) -> str:
-    return "a person released it" if excused else f"influenced by {parent}, but repeats nothing of what is held"
+def _why_left(item: Observation, parent: str, excused: bool) -> str:
+    if _weighed(item):
+        return "a record: the memory gate weighs it anew, without what is held among the evidence"
+    return "a person spoke for it" if excused else f"influenced by {parent}, but repeats nothing of what is held"
+
+
+def _weighed(item: Observation) -> bool:
+    """Whether an item is a record alone: once it is written, evidence and not descent says what becomes of it."""
+    return item.fields is not None and not item.text
 
 
 def _excused(item: str, ledger: Ledger) -> bool:
-    """Whether somebody released the item after it had been held for a taint."""
-    was_tainted = excused = False
-    for event in ledger.events(subject=item, kinds=(EventKind.RULED, EventKind.RELEASED)):
+    """Whether a person spoke for the item: labelled it benign, or released it after it had been held for a taint."""
+    was_tainted = released = benign = False
+    for event in ledger.events(subject=item, kinds=(EventKind.RULED, EventKind.RELEASED, EventKind.LABELLED)):
         body = event.body or {}
-        if event.kind is EventKind.RULED:
+        if event.kind is EventKind.LABELLED:
+            benign = body.get("label") == "benign"
+        elif event.kind is EventKind.RULED:
             was_tainted = str(body.get("rule", "")).startswith(f"{TAINT}:")
-        elif was_tainted and BECAUSE not in body:
-            excused = True
-    return excused
+        elif was_tainted and body.get("by") != MACHINE:
+            released = True
+    return benign or released
+
+
+def today(observation: Observation, ledger: Ledger, graph: ProvenanceGraph, ruling: Ruling) -> Verdict | None:
+    """What an item's sources say about it now; nothing where somebody released it after a taint."""
+    sources = graph.made_from(observation.id)
+    if _weighed(observation) or not sources or _excused(observation.id, ledger):
+        return None
+    made = replace(observation, parents=tuple(source for source, derived in sources.items() if derived))
+    met = [source for source, derived in sources.items() if not derived]
+    return on_writing(made, met, ledger, ruling)[0]
 
 
 def taint_decision(verdict: Verdict) -> Decision:

@@ -2,7 +2,8 @@
 
 Priority R = 0.5 P + 0.3 spread + 0.2 conflict. From 0 to 3 hops: isolate; from 3 to 6: rewrite from what can be
 trusted; beyond 6: reconcile, that is keep what independent roots support and cut the edge to what they do not.
-Descendants that rest mostly on trusted memories are only cut loose, not hidden.
+What rests on independent roots, or had only met the poison, is cut loose from every tainted source and stays, unless
+it carries something of the poison: texts are compared, and the gates look again. Whatever stays is listed in the plan.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from lazaretto.ledger import Ledger
+from lazaretto.provenance.taint import poison_of
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.repair.rewrite import rewrite_step
 from lazaretto.types import EventKind, RepairPlan, RepairStep
@@ -23,16 +25,22 @@ from lazaretto.types import EventKind, RepairPlan, RepairStep
 ISOLATE_HOPS, REWRITE_HOPS = 3, 6
 WEIGHTS = (0.5, 0.3, 0.2)
 ACT_ABOVE = 0.75
+MOST_SCREENED = 200
+"""Items that one plan lets the gates look at again."""
 MIN_LIKENESS = 0.2
 """A situation less like than this says nothing about how to rebuild an action."""
 Ints = NDArray[np.int64]
 Floats = NDArray[np.floating]
 
 
-def priority(risk: float, hops: int, deepest: int, conflict: float) -> float:
-    """R: how urgent it is to repair an item. The spread of an item is how much of the tree hangs below its depth."""
-    spread = 1.0 - hops / (deepest + 1) if deepest >= 0 else 0.0
+def priority(risk: float, spread: float, conflict: float) -> float:
+    """R: how urgent it is to repair an item."""
     return WEIGHTS[0] * risk + WEIGHTS[1] * spread + WEIGHTS[2] * conflict
+
+
+def spread_at(hops: int, deepest: int) -> float:
+    """How far the poison has spread by an item: it grows with depth, from 0 at the origin to 1 where it got to."""
+    return hops / deepest if deepest > 0 else 0.0
 
 
 def strategy(hops: int) -> str:
@@ -52,7 +60,8 @@ def contained(
     """
     deepest = int(hops.max())
     facts = zip(risk.tolist(), hops.tolist(), conflict.tolist(), strict=True)
-    urgency = np.array([priority(r, h, deepest, c) for r, h, c in facts])
+    # The stored tables were measured with a spread that falls with depth; to change it is to measure them anew.
+    urgency = np.array([priority(r, 1.0 - h / (deepest + 1), c) for r, h, c in facts])
     plan = np.array(["rewrite" if rewrite_near else strategy(h) for h in hops.tolist()], dtype="<U9")
     act = (urgency > ACT_ABOVE) | suspicious
     act &= (plan != "reconcile") | (conflict > 0.5)  # what independent voices support stays
@@ -96,25 +105,45 @@ class Contain:
         origin_risk = recorded_risk(request.item, view.ledger) or 1.0
         deepest = max((one.hops for one in reached.items), default=0)
         tainted = {request.item, *(one.id for one in reached.items)}
+        poison = poison_of(request.item, view.ledger)
+        states = view.ledger.states(tainted)
         steps: list[RepairStep] = []
+        left: dict[str, str] = {}
+        screened = 0
         for item, hops in [(request.item, 0), *((one.id, one.hops) for one in reached.items)]:
-            state = view.ledger.state(item)
+            state = states[item]
             if state.erased or state.superseded_by:
                 continue
+            sources = {s: derived for s, derived in view.graph.made_from(item).items() if s in tainted}
             support = independent_share(item, tainted, view) if hops else 0.0
             own = recorded_risk(item, view.ledger) or 0.0
-            urgency = priority(max(own, origin_risk * (1 - support)), hops, deepest, 1 - support)
-            if hops and urgency <= self.act_above:
-                steps += _cut_loose(item, tainted, view)
-            else:
+            risk = max(own, origin_risk * (1 - support))
+            urgency = priority(risk, spread_at(hops, deepest), 1 - support)
+            unsupported = any(sources.values()) and (not support or urgency > self.act_above)
+            carried = "" if unsupported or not hops else view.carries(view.ledger.item(item), poison)
+            if hops and not unsupported and not carried and screened < MOST_SCREENED:
+                screened += 1
+                carried = view.judge(view.ledger.item(item))
+            if not hops or unsupported or carried:
                 steps += _step(item, hops, urgency, state.hidden, tainted, view)
+                continue
+            if sources:
+                steps.append(RepairStep(item, "cut", {"parents": sorted(sources), "strategy": "dilute"}))
+            if state.visible:
+                left[item] = _why_left(any(sources.values()), support)
         price = {
             "decisions": float(len(reached.decisions)),
             "rewritten": float(sum(s.action == "replace" for s in steps)),
         }
         return RepairPlan(
-            self.name, request.item, tuple(steps), request.reason, tuple(a.id for a in reached.agents), price
+            self.name, request.item, tuple(steps), request.reason, tuple(a.id for a in reached.agents), price, left
         )
+
+
+def _why_left(derived: bool, support: float) -> str:
+    if derived:
+        return f"{support:.0%} of what it rests on is independent, and it carries nothing of the poison: cut loose"
+    return "its writer had only met the poison, and it carries nothing of it: cut loose"
 
 
 def _step(
@@ -128,11 +157,3 @@ def _step(
     if step.action == "hide" and hidden:
         return ()
     return (RepairStep(item, step.action, {**step.detail, **mark}),)
-
-
-def _cut_loose(item: str, tainted: set[str], view: RepairView) -> Sequence[RepairStep]:
-    """Cut the edge to the first tainted parent: the item stays, and no longer carries the poison's influence."""
-    for parent in view.ledger.item(item).parents:
-        if parent in tainted:
-            return (RepairStep(item, "cut", {"parent": parent, "strategy": "dilute"}),)
-    return ()

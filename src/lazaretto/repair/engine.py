@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from lazaretto.errors import InputError, RepairRefused, StaleState, UnknownItem
 from lazaretto.ledger import ItemState, Ledger, seen_draft
 from lazaretto.policy import RepairLimits
+from lazaretto.provenance.taint import MADE_FROM, REPEATS, spread_of
 from lazaretto.repair.protocol import ACTIONS, Repair, RepairRequest, RepairView
 from lazaretto.types import (
     Cost,
@@ -35,6 +36,7 @@ from lazaretto.types import (
     plain,
 )
 
+_WHY = {MADE_FROM: "it was made from what is taken away", REPEATS: "it repeats something of what is taken away"}
 _TRIES = 50
 """How often other repairs may overtake an undo before it gives up."""
 
@@ -68,7 +70,17 @@ def prepare(repair: Repair, request: RepairRequest, view: RepairView, limits: Re
     }
     plan = replace(planned, steps=steps, agents=agents, price={**price, **planned.price})
     check_limits(plan, limits)
-    return plan
+    left = {**_left(plan, view), **planned.left}
+    return replace(plan, left=dict(list(left.items())[: limits.max_items]))
+
+
+def _left(plan: RepairPlan, view: RepairView) -> dict[str, str]:
+    """What came from the items that a plan takes away and is not touched by it."""
+    gone = [step.item for step in plan.steps if step.action in ("hide", "remove", "replace")]
+    spread = spread_of(gone, view.ledger, view.graph, carries=view.carries)
+    touched = {step.item for step in plan.steps}
+    made = {item: f"{_WHY[verdict.rule]}, and is not part of this repair" for item, verdict in spread.tainted.items()}
+    return {item: why for item, why in {**spread.met, **made}.items() if item not in touched}
 
 
 def check_limits(plan: RepairPlan, limits: RepairLimits) -> None:
@@ -238,7 +250,13 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
                 "plan.steps", f"the state of {step.item} cannot be read ({error})", "Plan it anew"
             ) from None
         if step.action == "cut":
-            ledger.state(str(step.detail.get("parent", "")))
+            parents = step.detail.get("parents")
+            if not isinstance(parents, (list, tuple)) or not parents:
+                raise InputError(
+                    "plan.steps", f"the step for {step.item} does not say from what to cut it", "Plan it anew"
+                )
+            for parent in ledger.unknown([str(parent) for parent in parents]):
+                raise UnknownItem(parent, ledger.namespace, "plan.steps")
         new = step.detail.get("replacement", {})
         if step.action == "replace" and not (isinstance(new, Mapping) and {"id", "text", "agent"} <= set(new)):
             raise InputError("plan.steps", f"the step for {step.item} lacks its replacement", "Plan it anew")

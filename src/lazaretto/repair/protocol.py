@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-from lazaretto.types import RepairPlan
+from lazaretto.provenance.carrying import what_is_carried
+from lazaretto.types import Observation, RepairPlan
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 ACTIONS = ("hide", "show", "replace", "remove", "cut")
 """What a step may do. ``replace`` carries ``detail["replacement"]`` (``engine.replacement`` makes it), ``cut`` carries
-``detail["parent"]``."""
+``detail["parents"]``: the items from which this one is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,10 @@ class RepairView:
 
     ledger: Ledger
     graph: ProvenanceGraph
+    carries: Callable[[Observation, Observation], str] = what_is_carried
+    """What an item carries of a poison, in words; empty for nothing."""
+    judge: Callable[[Observation], str] = lambda _: ""
+    """What the gates hold against an item today; empty for nothing, and where nobody can be asked."""
 
 
 @runtime_checkable
