@@ -176,7 +176,8 @@ def _alter_sqlite(path: Path, rng: random.Random) -> str:
                 file.executescript(statement)
                 what = f"schema: {statement.split()[0].lower()} {statement.split()[1].lower()}"
             elif how < 0.24:
-                file.execute("DELETE FROM lz_search_1_docsize WHERE id = ?", (2 * rng.randrange(1, 20) - 1,))
+                indexed = [row[0] for row in file.execute("SELECT id FROM lz_search_1_docsize")]
+                file.execute("DELETE FROM lz_search_1_docsize WHERE id = ?", (rng.choice(indexed),))
                 what = "search: a row deleted"
             else:
                 what = alter_row(file.execute, rows, rng.choice(TABLES), "?", rng)

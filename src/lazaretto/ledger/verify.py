@@ -259,6 +259,9 @@ class _Verifier:
                 continue
             if self._connection.execute(sa.select(table.c.tenant).where(table.c.tenant.not_in(kept)).limit(1)).first():
                 raise _Fault(1, f"a head was removed, or {table.name} holds rows that belong to no namespace")
+        unshown = sa.select(blobs.c.digest).where(blobs.c.digest.not_in(sa.select(blob_refs.c.digest))).limit(1)
+        if self._connection.execute(unshown).first():
+            raise _Fault(None, "a blob stands in the store that no namespace put there")
         ends = sa.exists().where(events.c.tenant == heads.c.tenant, events.c.seq == heads.c.seq)
         made_up = sa.select(heads.c.namespace).where(heads.c.seq > 0, ~ends).limit(1)
         row = self._connection.execute(made_up).first()

@@ -1,18 +1,23 @@
 """What a text says once its disguises are taken off.
 
-An order hidden in base64, in look-alike letters, between zero-width characters or in s p a c e d letters reaches the
-agent all the same. Each disguise gives one more view of the text; a view equal to the text itself is left out, so plain
-text costs nothing extra.
+An order hidden in base64, in look-alike letters, between zero-width characters, in s p a c e d letters or written
+backwards reaches an agent all the same. Each disguise gives one more view of the text; a view equal to one that is
+there already is left out, so plain text costs nothing extra. Readings that could be made of anything (shifted letters,
+words read backwards) count only where they turn what is no English into English.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import functools
+import html
 import re
 import unicodedata
 import urllib.parse
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from lazaretto.gates.normalization import CONFUSABLE, INVISIBLE
 
@@ -22,41 +27,76 @@ class View:
     """One reading of a text."""
 
     name: str
-    """plain | unmasked | joined | base64 | hex | percent."""
+    """plain, or the disguise that was taken off."""
     text: str
     offset: int = 0
     """Where in the original the decoded stretch begins; 0 for views of the whole."""
 
 
+MAX_VIEWS = 12
+"""Readings of one text, itself included."""
 MAX_DECODED = 8
 """Encoded stretches looked into per text: enough for any note, a bound for hostile ones."""
+MAX_DEPTH = 3
+"""How often a decoded stretch is itself decoded."""
+MAX_TURNED = 20_000
+"""Characters that are tried backwards and shifted."""
+
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2}[ ,:]?){16,}")
+_HEX = re.compile(r"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ ,:]?){16,}")
 _PERCENT = re.compile(r"(?<![\w.~%-])[\w.~-]{0,60}(?:%[0-9a-fA-F]{2}[\w.~-]*){3,}")
+_BINARY = re.compile(r"(?:[01]{8}[ ,]?){8,}")
+_CODES = re.compile(r"(?:\b(?:1[0-2][0-9]|[3-9][0-9])\b[ ,;]+){8,}\b(?:1[0-2][0-9]|[3-9][0-9])\b")
+_ESCAPES = re.compile(r"(?:\\u[0-9a-fA-F]{4}[ ]?){6,}")
 _SPACED = re.compile(r"\b(?:\w[ .\-_*]){5,}\w\b")
 _MIXED_WORD = re.compile(r"\w+")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
+_HUMPS = re.compile(r"\b(?:[A-Z]?[a-z]+)(?:[A-Z][a-z]*){3,}\b")
+_GLUED = re.compile(r"\b[A-Za-z]+(?:[_.\-/+|][A-Za-z]+){4,}\b")
+_LEET_WORD = re.compile(r"(?=\S*[A-Za-z])(?=\S*[013457@$!])[A-Za-z013457@$!]{3,}")
+_LEET = str.maketrans("013457@$!", "oieastasi")
+_TURNED = str.maketrans("ɐqɔpǝɟƃɓɥᴉıɾʞlɯuodbɹsʇnʌʍxʎz˙'¿¡∀ƎℲ⅁ſ˥ԀΛ⅄", "abcdefgghiijklmnopqrstuvwxyz.,?!AEFGJLPVY")
+_UPSIDE_DOWN = re.compile("[ɐɔǝɟƃɥᴉɾʞɯɹʇʌʍʎ]")
+_WORD = re.compile(r"[a-z]+")
+_SENTENCE = re.compile(r"[^\n.!?;:]+[\n.!?;:]*")
 
 
 def views(text: str) -> tuple[View, ...]:
     """The text itself first, then every other reading that differs from it."""
     found = [View("plain", text)]
     unmasked = _unmask(text)
-    if unmasked != text:
-        found.append(View("unmasked", unmasked))
-    joined = _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), unmasked)
-    if joined != unmasked:
-        found.append(View("joined", joined))
-    found += _decoded(unmasked)
-    return tuple(found)
+    _add(found, "unmasked", unmasked)
+    _add(found, "entities", html.unescape(unmasked) if "&" in unmasked else unmasked)
+    seen = found[-1].text
+    _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), seen))
+    found += _decoded(seen, MAX_DEPTH)
+    for name, read in _READINGS:
+        if len(found) >= MAX_VIEWS:
+            break
+        _add(found, name, read(seen[:MAX_TURNED]))
+    return tuple(found[:MAX_VIEWS])
+
+
+def _add(found: list[View], name: str, text: str) -> None:
+    """One more reading, unless it says nothing new."""
+    if text and all(text != one.text for one in found):
+        found.append(View(name, text))
 
 
 def _unmask(text: str) -> str:
     """Invisible characters gone, compatibility forms and look-alikes in mixed words as plain letters."""
     if text.isascii():
         return text
-    seen = unicodedata.normalize("NFKC", INVISIBLE.sub("", text))
+    seen = unicodedata.normalize("NFKC", INVISIBLE.sub("", _without_heaps(text)))
     return _MIXED_WORD.sub(lambda m: m[0].translate(CONFUSABLE) if _disguised(m[0]) else m[0], seen)
+
+
+def _without_heaps(text: str) -> str:
+    """Marks above and below letters gone, where there are more of them than any language uses."""
+    marks = sum(unicodedata.combining(c) > 0 for c in text)
+    if marks * 3 < len(text) - marks:
+        return text
+    return "".join(c for c in text if not unicodedata.combining(c))
 
 
 def _disguised(word: str) -> bool:
@@ -64,18 +104,19 @@ def _disguised(word: str) -> bool:
     return _ASCII_LETTER.search(word) is not None and any(ord(c) in CONFUSABLE for c in word)
 
 
-def _decoded(text: str) -> list[View]:
+def _decoded(text: str, depth: int) -> list[View]:
     found: list[View] = []
-    for name, pattern, decode in (
-        ("base64", _BASE64, _from_base64),
-        ("hex", _HEX, _from_hex),
-        ("percent", _PERCENT, urllib.parse.unquote),
-    ):
+    for name, pattern, decode in _ENCODINGS:
         for match in pattern.finditer(text):
             if len(found) >= MAX_DECODED:
                 return found
             plain = decode(match[0])
-            if plain and plain != match[0] and _readable(plain):
+            if not plain or plain == match[0]:
+                continue
+            inner = _decoded(plain, depth - 1) if depth > 1 else []
+            if inner:
+                found += [View(f"{name} {one.name}", one.text, match.start()) for one in inner]
+            elif _readable(plain):
                 found.append(View(name, plain, match.start()))
     return found
 
@@ -90,12 +131,149 @@ def _from_base64(stretch: str) -> str:
 
 def _from_hex(stretch: str) -> str:
     try:
-        return bytes.fromhex(re.sub(r"[ ,:]", "", stretch)).decode("utf-8")
+        return bytes.fromhex(re.sub(r"0x|\\x|[ ,:]", "", stretch)).decode("utf-8")
     except ValueError:
         return ""
+
+
+def _from_binary(stretch: str) -> str:
+    bits = re.sub(r"[ ,]", "", stretch)
+    return bytes(int(bits[n : n + 8], 2) for n in range(0, len(bits) - 7, 8)).decode("utf-8", "replace")
+
+
+def _from_codes(stretch: str) -> str:
+    return "".join(chr(int(code)) for code in re.findall(r"\d+", stretch))
+
+
+def _from_escapes(stretch: str) -> str:
+    return "".join(chr(int(code, 16)) for code in re.findall(r"\\u([0-9a-fA-F]{4})", stretch))
+
+
+_ENCODINGS: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
+    ("binary", _BINARY, _from_binary),
+    ("codes", _CODES, _from_codes),
+    ("escapes", _ESCAPES, _from_escapes),
+    ("base64", _BASE64, _from_base64),
+    ("hex", _HEX, _from_hex),
+    ("percent", _PERCENT, urllib.parse.unquote),
+)
 
 
 def _readable(text: str) -> bool:
     """Words, not noise: mostly letters and spaces, and printable throughout."""
     letters = sum(c.isalpha() or c.isspace() for c in text)
     return len(text) >= 8 and letters >= 0.7 * len(text) and all(c.isprintable() or c in "\n\t\r" for c in text)
+
+
+@functools.cache
+def _common() -> frozenset[str]:
+    """Three hundred words that make up half of any English text."""
+    return frozenset(Path(__file__).with_name("common_words.txt").read_text(encoding="ascii").split())
+
+
+def _english(text: str) -> float:
+    """The share of common English words."""
+    words = _WORD.findall(text.lower())
+    return sum(word in _common() for word in words) / len(words) if words else 0.0
+
+
+def _where_it_helps(text: str, read: Callable[[str], str]) -> str:
+    """The text with those sentences read anew that are no English now and are English then."""
+
+    def turned(match: re.Match[str]) -> str:
+        sentence = match[0]
+        if len(_WORD.findall(sentence.lower())) < 3 or _english(sentence) >= 0.25:
+            return sentence
+        other = read(sentence.strip())
+        return f"{other} " if _english(other) >= 0.4 else sentence
+
+    return _SENTENCE.sub(turned, text)
+
+
+def _rotated(text: str) -> str:
+    """Letters shifted back by as much as makes most sense."""
+
+    def shifted(sentence: str) -> str:
+        lower = sentence.lower()
+        turns = ("".join(_shift(c, by) for c in lower) for by in range(1, 26))
+        return max(turns, key=_english)
+
+    return _where_it_helps(text, shifted)
+
+
+def _shift(letter: str, by: int) -> str:
+    return chr((ord(letter) - 97 + by) % 26 + 97) if "a" <= letter <= "z" else letter
+
+
+def _backwards(text: str) -> str:
+    if _english(text) < 0.25 and _english(text[::-1]) >= 0.4:
+        return text[::-1]
+
+    def turned(sentence: str) -> str:
+        whole = sentence[::-1]
+        words = " ".join(word[::-1] for word in sentence.split())
+        return max((whole, words), key=_english)
+
+    return _where_it_helps(text, turned)
+
+
+def _upside_down(text: str) -> str:
+    if len(_UPSIDE_DOWN.findall(text)) < 4:
+        return text
+    return "\n".join(line.translate(_TURNED)[::-1] for line in text.splitlines())
+
+
+def _leet(text: str) -> str:
+    mixed = [word for word in _LEET_WORD.findall(text) if not word.isalpha()]
+    read = _LEET_WORD.sub(lambda m: m[0].translate(_LEET), text) if len(mixed) >= 3 else text
+    return read if _english(read) > max(0.2, _english(text)) else text
+
+
+def _split_words(text: str) -> str:
+    """Words that were written as one, apart; the rest of the text is in the plain view."""
+    humps = (re.sub(r"(?<=[a-z])(?=[A-Z])", " ", match[0]).lower() for match in _HUMPS.finditer(text))
+    glued = (re.sub(r"[_.\-/+|]", " ", match[0]) for match in _GLUED.finditer(text))
+    found = [one for one in (*humps, *glued) if _english(one) >= 0.4]
+    return ". ".join(found) if found else text
+
+
+def _acrostic(text: str) -> str:
+    """The first words, or first letters, of many lines."""
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    if len(lines) < 5:
+        return text
+    words = " ".join(line[0] for line in lines)
+    letters = "".join(line[0].lstrip("-*#>\"'(")[:1] for line in lines).lower()
+    read = _segmented(letters)
+    return next((one for one in (read, words) if one and _english(one) >= 0.6), text)
+
+
+def _segmented(letters: str) -> str:
+    """Letters without spaces as common words; empty where they are none."""
+    best: list[tuple[int, str] | None] = [(0, ""), *([None] * len(letters))]
+    for end in range(1, len(letters) + 1):
+        for start in range(max(0, end - 14), end):
+            before, word = best[start], letters[start:end]
+            if before is not None and word in _common():
+                taken = (before[0] + len(word) ** 2, f"{before[1]} {word}")
+                if best[end] is None or taken > best[end]:  # type: ignore[operator]
+                    best[end] = taken
+    return best[-1][1].strip() if best[-1] else ""
+
+
+_READINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("rotated", _rotated),
+    ("backwards", _backwards),
+    ("upside down", _upside_down),
+    ("leet", _leet),
+    ("split", _split_words),
+    ("acrostic", _acrostic),
+)
+"""Readings of the whole text, tried in this order."""
+
+
+def names() -> Iterator[str]:
+    """Every kind of reading there is, for documentation and tables."""
+    yield from ("plain", "unmasked", "entities", "joined")
+    yield from (name for name, _, _ in _ENCODINGS)
+    yield from (name for name, _ in _READINGS)
