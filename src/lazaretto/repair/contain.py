@@ -125,7 +125,8 @@ class Contain:
                 screened += 1
                 carried = view.judge(view.ledger.item(item))
             if not hops or unsupported or carried:
-                steps += _step(item, hops, urgency, state.hidden, tainted, view)
+                out = state.held if hops else state.hidden  # what waits for a person already need not be hidden too
+                steps += _step(item, hops, urgency, out, tainted, view)
                 continue
             if sources:
                 steps.append(RepairStep(item, "cut", {"parents": sorted(sources), "strategy": "dilute"}))
