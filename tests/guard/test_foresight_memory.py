@@ -132,16 +132,18 @@ def test_what_people_put_back_stays(store: str, parts: Any, answer: str) -> None
 
 def check_restart(store: str, parts: Any) -> None:
     with opened(store, parts, budget=40.0, curiosity=40.0) as guard:
-        furnish(guard, "ada", VIRUS)
+        notes = furnish(guard, "ada", VIRUS)
         assert guard.before_turn("ada").calls > 0
-        known, urgent = dict(mode_of(guard).monitor.readings), {"x"}
+        known, urgent = dict(mode_of(guard).monitor.readings), {note_item(next(iter(notes))).key}
         mode_of(guard).monitor.urgent |= urgent
-        guard.before_turn("ada")
+        guard.before_round([], others=["ada"])
         assert guard.ledger.verify().ok
     with opened(store, parts, budget=40.0, curiosity=40.0) as guard:
+        guard.before_round([])
+        assert mode_of(guard).monitor.readings == known and mode_of(guard).monitor.urgent == urgent
+        mode_of(guard).monitor.urgent.clear()
         done = guard.before_turn("ada")
         assert done.calls == 0 and done.clear and done.removed == ()
-        assert mode_of(guard).monitor.readings == known and mode_of(guard).monitor.urgent == urgent
         assert len(mode_of(guard).removed) == 1, "what looks like it will be read first"
 
 

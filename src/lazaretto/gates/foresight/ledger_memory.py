@@ -47,6 +47,7 @@ class LedgerMemory:
         self._kept: dict[str, list[Any]] = {}
         self._state: dict[str, Any] = {}
         self._heard_from: dict[str, int] = {}
+        self._item_of: dict[str, str] = {}
         self._about: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._mind: dict[str, list[str]] = {}
         self._spoke: set[str] = set()
@@ -97,6 +98,7 @@ class LedgerMemory:
     def notes(self, items: Mapping[str, str], removed: Sequence[AlbumItem] = ()) -> list[Draft]:
         """What is new to be kept. ``items`` names an item for each memory's key."""
         drafts: list[Draft] = []
+        self._item_of.update(items)
         if isinstance(self._mode, MonitorMode):
             monitor = self._mode.monitor
             for key, reading in monitor.readings.items():
@@ -107,8 +109,10 @@ class LedgerMemory:
                         self._heard_from[key] = self._seq or 0
                     drafts.append(self._note(items[key], key=key, reading=row, heard_from=self._heard_from.get(key, 0)))
             drafts += [self._note(items[k.key], key=k.key, removed=True) for k in removed if k.key in items]
+            # by item: the key of a short text would tell what it was, after it is erased
+            urgent = sorted(self._item_of[key] for key in monitor.urgent if key in self._item_of)
             state: dict[str, Any] = {
-                "urgent": sorted(monitor.urgent), "awaited": sorted(self._mode.awaited), "credit": monitor.credit,
+                "urgent": urgent, "awaited": sorted(self._mode.awaited), "credit": monitor.credit,
             }  # fmt: skip
         else:
             state = dict(self._mode.snapshot())
@@ -132,7 +136,7 @@ class LedgerMemory:
             self.rounds = max(self.rounds, state.get("rounds", 0))
             if isinstance(mode, MonitorMode):
                 ours: tuple[set[str], set[str]] = (set(), set()) if opening else (mode.monitor.urgent, mode.awaited)
-                mode.monitor.urgent, mode.awaited = ours[0] | set(state["urgent"]), ours[1] | set(state["awaited"])
+                mode.monitor.urgent, mode.awaited = ours[0] | self._urgent(state), ours[1] | set(state["awaited"])
                 mode.monitor.credit = state["credit"]
             elif isinstance(mode, FlpMode):
                 mode.restore(state, {})
@@ -145,6 +149,11 @@ class LedgerMemory:
                     mode.monitor.urgent.discard(key)  # somebody else has looked into it
         elif isinstance(mode, MonitorMode) and body.get("removed") and body["key"] not in mode.removed:
             self._recall_removed(event.subject, body["key"], mode)
+
+    def _urgent(self, state: Mapping[str, Any]) -> set[str]:
+        keys = self._keys_of(state["urgent"])
+        self._item_of.update({key: item for item, key in keys.items()})
+        return set(keys.values())
 
     def _recall_removed(self, item: str, key: str, mode: MonitorMode) -> None:
         try:
