@@ -85,6 +85,5 @@ TABLES = {
     "foresight/rates": by_row("foresight/rates", "infected of 128", {**SPREAD, **REMOVED}, right=True),
     "foresight/cost": by_row("foresight/cost", "row", COST, right=True),
     "foresight/guard": by_row("foresight/guard", "row", GUARD, right=True),
-    "foresight/tracing": by_row("foresight/tracing", "row", TRACING, right=True),
     "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True),
 }
