@@ -32,7 +32,9 @@ from lazaretto.errors import (
     UnknownItem,
 )
 from lazaretto.gates.decision import decide, with_taint
-from lazaretto.gates.protocol import Gate, GateContext, Learner
+from lazaretto.gates.memory.claims import consequences
+from lazaretto.gates.memory.claims.conflicts import settling
+from lazaretto.gates.protocol import Finder, Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.incidents.records import Held, Incident, State
@@ -101,6 +103,8 @@ class Recalled:
     """From 0 to 1: no more than that of the least trusted thing it was made from."""
     score: float | None
     """How well it fits the query; higher is better, None without a query."""
+    conflicts: tuple[str, ...] = ()
+    """Items that contradict it, held ones too, until somebody settles it: do not rely on it unchecked."""
 
 
 class Guard:
@@ -129,7 +133,9 @@ class Guard:
         self._slots = {name: _make_slot(name, ready, self.policy, file) for name, _ in self.policy.gate_names()}
         _say_what_is_missing(self._slots, self.policy, file)
         self._contexts = {
-            name: GateContext(ledger, self.graph, self.policy.gates.get(name, {}), limits=self.policy.limits)
+            name: GateContext(
+                ledger, self.graph, self.policy.gates.get(name, {}), limits=self.policy.limits, trust=self.policy.trust
+            )
             for name in self._slots
         }
         gates_by_name: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
@@ -328,6 +334,14 @@ class Guard:
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
         return await self._in_store_thread(self._label, item, label, check_name(by, "by", printable=True))
+
+    async def settle(self, keep: str, *, over: str, by: str) -> None:
+        """Decide between two items that contradict each other: ``keep`` holds, ``over`` is replaced by it.
+
+        Called the other way round, it takes the decision back.
+        """
+        person = check_name(by, "by", printable=True)
+        await self._in_store_thread(self._settle, keep, over, person)
 
     async def appeal(self, item: str, reason: str, *, by: str) -> Event:
         """Record that somebody disputes the ruling on an item; it holds until a person labels or releases the item."""
@@ -599,7 +613,8 @@ class Guard:
                 body = {"sources": list(influences)}
                 extra.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))
             try:
-                self.ledger.observe(observation, [*extra, *follow_ups(observation, decision)], states=states)
+                more = [*follow_ups(observation, decision), *consequences.follow_ups(decision)]
+                self.ledger.observe(observation, [*extra, *more], states=states)
             except StaleState:
                 continue  # a source was held or released in between
             verdicts = decision.standing
@@ -638,6 +653,8 @@ class Guard:
             asked = min(most, asked * 4)  # some were trusted too little: look further down
         if items is None:
             del recalled[limit:]
+        conflicts = consequences.conflicts_of(self.ledger, [one.id for one in recalled])
+        recalled = [replace(one, conflicts=conflicts[one.id]) for one in recalled]
         self.ledger.append([Draft(EventKind.RETRIEVED, one.id, reader) for one in recalled])
         return tuple(recalled)
 
@@ -667,8 +684,25 @@ class Guard:
             self._require_known(ids, "items")
             return [(o, None) for o in self.ledger.items(ids=ids, limit=None)]
         if query is not None:
-            return list(self.ledger.search(query, limit=limit))
+            return list(self._search(query, limit))
         return [(o, None) for o in self.ledger.items(channel=Channel.MEMORY, limit=limit)]
+
+    def _search(self, query: str, limit: int) -> Sequence[tuple[Observation, float]]:
+        """Memories by words, and by meaning where a gate knows it; what both find comes first."""
+        gates: list[object] = [slot.gate for slot in self._slots.values()]
+        finders = [gate for gate in gates if isinstance(gate, Finder)]
+        if not finders:
+            _say_once("recall goes by words alone: no gate here finds memories by meaning")
+            return self.ledger.search(query, limit=limit)
+        by_meaning = finders[0].find(query, self.ledger, 4 * limit)
+        return fuse(self.ledger.search(query, limit=4 * limit), self.ledger.items(ids=by_meaning, limit=None))[:limit]
+
+    def _settle(self, keep: str, over: str, by: str) -> None:
+        ours, theirs = self.ledger.item(keep), self.ledger.item(over)
+        if by in (ours.agent, theirs.agent):
+            raise InputError("by", f"{by!r} wrote one of the two", "Let somebody else decide")
+        self.ledger.append(settling(self.ledger, ours, theirs, by))
+        self._lessons.catch_up()
 
     def _label(self, item: str, label: str, by: str) -> Event:
         ruling, state = LABELS[label], self.ledger.state(check_name(item, "item", printable=True))
@@ -731,6 +765,22 @@ class Guard:
                 log.exception("gate %r failed to learn about %s", name, observation.id)
 
 
+_RANKS = 60.0
+"""How little the first ranks stand out when two rankings are joined (reciprocal rank fusion)."""
+
+
+def fuse(
+    by_words: Sequence[tuple[Observation, float]], by_meaning: Sequence[Observation]
+) -> list[tuple[Observation, float]]:
+    """Two rankings as one: each gives an item 1 / (60 + its rank)."""
+    found = {o.id: o for o in (*(o for o, _ in by_words), *by_meaning)}
+    score = dict.fromkeys(found, 0.0)
+    for ranking in ([o for o, _ in by_words], by_meaning):
+        for rank, one in enumerate(ranking, 1):
+            score[one.id] += 1 / (_RANKS + rank)
+    return sorted(((found[item], value) for item, value in score.items()), key=lambda pair: -pair[1])
+
+
 def _channel_for(text: str | bytes, image: bytes | None) -> Channel:
     return Channel.IMAGE if image is not None and not text else Channel.MESSAGE
 
@@ -764,6 +814,10 @@ def _say_what_is_missing(slots: Mapping[str, GateSlot], policy: Policy, file: st
 
 
 def _warn_once(words: str) -> None:
+    _say_once(words, logging.WARNING)
+
+
+def _say_once(words: str, level: int = logging.INFO) -> None:
     if words not in _said:
         _said.add(words)
-        log.warning("%s", words)
+        log.log(level, "%s", words)

@@ -176,6 +176,9 @@ class TrustPolicy:
         return {source: getattr(self, source.value) for source in SourceClass}
 
 
+DEFAULT_TRUST = TrustPolicy()
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What is refused before anything looks at it."""

@@ -82,6 +82,7 @@ class SyncGuard:
     before_turn = _waited(Guard.before_turn)
     before_round = _waited(Guard.before_round)
     label = _waited(Guard.label)
+    settle = _waited(Guard.settle)
     appeal = _waited(Guard.appeal)
     plan = _waited(Guard.plan)
     dry_run = _waited(Guard.dry_run)

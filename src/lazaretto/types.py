@@ -148,7 +148,7 @@ class Evidence:
     """One reason for a verdict that a person can check."""
 
     kind: str
-    """span | match | precedent | debate | path | rehearsal | measure | fault."""
+    """span | match | precedent | debate | path | rehearsal | measure | claim | fault."""
     summary: str
     """One sentence a person understands."""
     data: Mapping[str, Any] = field(default_factory=dict)

@@ -14,6 +14,7 @@ FAMILIES: tuple[str, ...] = (
     "guard",
     "trace",
     "tend",
+    "conflicts",
     "repair",
     "incidents",
     "ledger",

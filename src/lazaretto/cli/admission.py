@@ -49,11 +49,14 @@ def guard_admission(context: CommandContext, *, enabled: bool = True) -> Iterato
 
 
 def with_memory_gate(policy: Policy) -> Policy:
-    """The policy with the memory gate on the memory channel, and time to load it."""
+    """The policy with the memory gate on the memory channel, for orders alone, and time to load it."""
     memory = policy.channels.memory
     named = any(GATE in Stage.of(stage).gates for stage in memory.stages)
     stages = memory.stages if named else (*memory.stages, (GATE,))
     memory = replace(
         memory, stages=stages, timeout_s=max(memory.timeout_s, LOADING_S), budget_s=max(memory.budget_s, LOADING_S)
     )
-    return replace(policy, channels=replace(policy.channels, memory=memory))
+    # cases tell of claims that contradict each other, and none of them is a memory of the crew
+    settings = {**policy.gates.get(GATE, {}), "claims": {"compare": False}}
+    gates = {**policy.gates, GATE: settings}
+    return replace(policy, channels=replace(policy.channels, memory=memory), gates=gates)

@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -14,6 +15,7 @@ import orjson
 import typer
 
 from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, JsonFlag, console, emit, errors, plain_errors
+from lazaretto.cli.screen_memories import Rooms, read_memories
 from lazaretto.errors import InputError
 from lazaretto.ingest.raw_input import RawInput, read_observation
 from lazaretto.policy import Limits
@@ -22,13 +24,14 @@ from lazaretto.types import Channel, Observation, Ruling, Verdict, plain
 BATCH = 64
 MAX_LINE = 4_000_000
 _FIELDS = ("state", "context", "action", "tags", "meta")
-_KNOWN = {"id", "text", "agent", "source", "parents", "time", "fields", "channel", *_FIELDS}
+_KNOWN = {"id", "text", "agent", "source", "parents", "time", "fields", "channel", "memories", *_FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
     number: int
     observation: Observation
+    memories: tuple[Observation, ...] = ()
 
 
 def read_line(raw: bytes, number: int, seen: set[str]) -> _Line:
@@ -52,7 +55,7 @@ def read_line(raw: bytes, number: int, seen: set[str]) -> _Line:
     parents = data.get("parents") or []
     if isinstance(parents, list) and item in parents:
         raise InputError(f"line {number}: parents", f"{item!r} is its own ancestor", "Name what it was made from")
-    return _Line(number, _observation(data, item, parents, number))
+    return _Line(number, _observation(data, item, parents, number), read_memories(data.get("memories"), number))
 
 
 def _observation(data: dict[str, Any], item: str, parents: Any, number: int) -> Observation:
@@ -75,15 +78,38 @@ def _observation(data: dict[str, Any], item: str, parents: Any, number: int) -> 
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    verdict: Verdict
+    relation: str
+    memories: list[int]
+    """The numbers of the memories it stands in that relation to."""
+    ms: float
+
+
 class Screening:
     """Judges observations in batches; what it needs is loaded when the first of its kind comes."""
 
     def __init__(self) -> None:
         self._text: Any = None
         self._records: Any = None
+        self._rooms = Rooms()
+
+    def close(self) -> None:
+        """Let go of the memories that lines brought."""
+        self._rooms.close()
+
+    def judge_lines(self, lines: list[_Line]) -> list[_Judged]:
+        """Each line's verdict, what its memories say about it included."""
+        judged = []
+        for line, (verdict, ms) in zip(lines, self.judge([line.observation for line in lines]), strict=True):
+            started = time.perf_counter()
+            compared = self._rooms.compare(self._gate(), verdict, line.observation, line.memories)
+            judged.append(_Judged(*compared, ms + (time.perf_counter() - started) * 1000))
+        return judged
 
     def judge(self, observations: list[Observation]) -> list[tuple[Verdict, float]]:
-        """The verdict on each, and its milliseconds."""
+        """The verdict on each by itself, and its milliseconds."""
         found: dict[str, tuple[Verdict, float]] = {}
         for kind, chosen in (
             (self._judge_records, [o for o in observations if o.fields is not None]),
@@ -102,12 +128,17 @@ class Screening:
         return [found[o.id] for o in observations]
 
     def _judge_texts(self, observations: list[Observation]) -> list[Verdict]:
-        from lazaretto.gates.memory.gate import make
         from lazaretto.gates.memory.text_screener import shared_screener
 
-        self._text = self._text or make({})
+        gate = self._gate()
         screened = shared_screener().screen([o.text for o in observations])
-        return [self._text.judge(o, one) for o, one in zip(observations, screened, strict=True)]
+        return [gate.judge(o, one) for o, one in zip(observations, screened, strict=True)]
+
+    def _gate(self) -> Any:
+        from lazaretto.gates.memory.gate import make
+
+        self._text = self._text or make({})
+        return self._text
 
     def _judge_records(self, observations: list[Observation]) -> list[Verdict]:
         from lazaretto.gates.memory.gate import record_verdict
@@ -123,7 +154,8 @@ class Screening:
         return [record_verdict(o, one, Ruling.QUARANTINE) for o, one in zip(observations, judged, strict=True)]
 
 
-def _answer(verdict: Verdict, ms: float) -> dict[str, Any]:
+def _answer(judged: _Judged) -> dict[str, Any]:
+    verdict = judged.verdict
     return {
         "id": verdict.subject,
         "risk": round(verdict.risk, 6),
@@ -131,7 +163,9 @@ def _answer(verdict: Verdict, ms: float) -> dict[str, Any]:
         "ruling": verdict.ruling.label,
         "rule": verdict.rule,
         "evidence": plain(verdict.evidence),
-        "ms": round(ms, 3),
+        "relation": judged.relation,
+        "with": judged.memories,
+        "ms": round(judged.ms, 3),
     }
 
 
@@ -190,7 +224,9 @@ def screen(
     source: Annotated[str | None, typer.Option("--source", help="Who stands behind the text.")] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Judge memories: does a text order an agent about, does a record contradict what is known? Nothing is stored.
+    """Judge memories: does a text order an agent about, does it contradict what is known? Nothing is stored.
+
+    A line of a file may bring "memories" of its own; it is judged as if those had been remembered before it.
 
     Exit code 1 when something should not be used, 2 when a line of the file was unusable (the others are judged).
     """
@@ -198,8 +234,10 @@ def screen(
         raise InputError("screen", "needs either --text or --batch", "For example: lazaretto screen --text '...'")
     if text is not None:
         made = read_observation(RawInput("unknown", Channel.MEMORY, text, source=source), "screen", Limits())
-        verdict, ms = Screening().judge([made])[0]
-        emit(_answer(verdict, ms), json, lambda: _show(verdict))
+        with closing(Screening()) as screening:
+            judged = screening.judge_lines([_Line(0, made)])[0]
+        verdict = judged.verdict
+        emit(_answer(judged), json, lambda: _show(verdict))
         raise typer.Exit(EXIT_FLAGGED if verdict.ruling > Ruling.WARN else 0)
     assert batch is not None
     counts, faults = _screen_file(batch, out)
@@ -217,13 +255,17 @@ def screen(
 def _screen_file(batch: Path, out: Path | None) -> tuple[dict[str, int], list[str]]:
     counts: dict[str, int] = {}
     faults: list[str] = []
-    screening = Screening()
     try:
-        with batch.open("rb") as lines, out.open("wb") if out else open(sys.stdout.fileno(), "wb", closefd=False) as to:
+        with (
+            closing(Screening()) as screening,
+            batch.open("rb") as lines,
+            out.open("wb") if out else open(sys.stdout.fileno(), "wb", closefd=False) as to,
+        ):
             for part in _batches(lines, faults):
-                for verdict, ms in screening.judge([line.observation for line in part]):
-                    counts[verdict.ruling.label] = counts.get(verdict.ruling.label, 0) + 1
-                    to.write(orjson.dumps(_answer(verdict, ms)) + b"\n")
+                for judged in screening.judge_lines(part):
+                    label = judged.verdict.ruling.label
+                    counts[label] = counts.get(label, 0) + 1
+                    to.write(orjson.dumps(_answer(judged)) + b"\n")
     except OSError as error:
         raise InputError("file", f"{error.filename} cannot be used ({error.strerror})", "Check the path") from None
     return counts, faults

@@ -22,7 +22,7 @@ from pydantic import Field
 from lazaretto.errors import UnreadablePicture
 from lazaretto.gates.normalization import fold
 from lazaretto.gates.picture_hash import PerceptualHash, pixel_digest
-from lazaretto.gates.protocol import REPAIR, UNDONE, GateContext, SecondLook
+from lazaretto.gates.protocol import FOR_ITS_SOURCE, REPAIR, UNDONE, GateContext, SecondLook
 from lazaretto.ledger import Fingerprint
 from lazaretto.pictures import first_frame
 from lazaretto.policy import CLOSED, RulingWord, read_settings
@@ -137,7 +137,11 @@ class BlocklistGate:
             if not news:
                 self._mark(self._keys(observation, context), observation.id, Ruling.ALLOW, context)
             return
-        condemning = {v.gate for v in context.earlier if v.ruling >= Ruling.QUARANTINE}
+        condemning = {
+            v.gate for v in context.earlier if v.ruling >= Ruling.QUARANTINE and v.rule not in FOR_ITS_SOURCE
+        }
+        if news and not condemning:
+            return
         # A look-alike of a known item brings no news: listing it would let the list drift, one likeness at a time.
         if ruling < Ruling.QUARANTINE or condemning == {self.name}:
             return

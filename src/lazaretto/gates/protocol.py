@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from lazaretto.policy import DEFAULT_LIMITS, Limits
+from lazaretto.policy import DEFAULT_LIMITS, DEFAULT_TRUST, Limits, TrustPolicy
 from lazaretto.types import Channel, Observation, Ruling, Verdict
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class GateContext:
     """Verdicts of the gates that stand before this one."""
     limits: Limits = DEFAULT_LIMITS
     """The policy's limits: no gate decodes or reads more than these."""
+    trust: TrustPolicy = DEFAULT_TRUST
+    """How far the policy trusts each kind of source."""
 
 
 @runtime_checkable
@@ -89,6 +91,8 @@ class Reviewer(Protocol):
         ...
 
 
+FOR_ITS_SOURCE = frozenset({"changes_known_claim"})
+"""Rules that hold an item for who says it: the same words from somebody else may be true, and are not block-listed."""
 REPAIR = "repair"
 """The gate's name in the one verdict a learner gets when a repair, not a gate, found an item; its rule names which."""
 UNDONE = "undone"
@@ -113,6 +117,15 @@ class WarmUp(Protocol):
 
     def warm_up(self) -> None:
         """Load it. Called in a thread before the first item, whose time it does not count against."""
+        ...
+
+
+@runtime_checkable
+class Finder(Protocol):
+    """A gate that can find memories by what they mean, besides judging them."""
+
+    def find(self, query: str, ledger: Ledger, limit: int) -> Sequence[str]:
+        """Ids of visible memories near to the query in meaning, nearest first."""
         ...
 
 

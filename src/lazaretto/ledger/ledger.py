@@ -478,13 +478,18 @@ class Ledger:
 
         self._repeatable(work)
 
-    def nearest_claims(self, vector: Floats, *, limit: int = 8, least: float = 0.0) -> list[Neighbour]:
-        """Claims of visible memories, nearest in meaning first; ``least`` is the lowest cosine that counts."""
+    def nearest_claims(
+        self, vector: Floats, *, limit: int = 8, least: float = 0.0, hidden: bool = False
+    ) -> list[Neighbour]:
+        """Claims of visible memories (with ``hidden`` of held ones too), nearest in meaning first.
+
+        ``least`` is the lowest cosine that counts.
+        """
         with self._store.reading() as connection:
             tenant = self._tenant(connection)
             if tenant is None:
                 return []
-            return self._vectors.nearest(connection, tenant, vector, limit=limit, least=least)
+            return self._vectors.nearest(connection, tenant, vector, limit=limit, least=least, hidden=hidden)
 
     def without_claims(self, *, after: int = 0, limit: int = 100) -> list[tuple[int, str]]:
         """Memories past an event whose claims are not kept, oldest first: number of the event, and id."""

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -109,7 +110,7 @@ class _Cell:
     __slots__ = ("bits", "numbers", "size")
 
     def __init__(self) -> None:
-        self.bits = np.empty((8, _WORDS), np.uint64)
+        self.bits = np.empty((_WORDS, 8), np.uint64)  # word by word: so the processor counts many rows at once
         self.numbers = np.empty(8, np.int64)
         self.size = 0
 
@@ -117,9 +118,9 @@ class _Cell:
         need = self.size + len(numbers)
         if need > len(self.numbers):
             room = max(need, 2 * len(self.numbers)) - self.size
-            self.bits = np.concatenate([self.bits[: self.size], np.empty((room, _WORDS), np.uint64)])
+            self.bits = np.concatenate([self.bits[:, : self.size], np.empty((_WORDS, room), np.uint64)], axis=1)
             self.numbers = np.concatenate([self.numbers[: self.size], np.empty(room, np.int64)])
-        self.bits[self.size : need], self.numbers[self.size : need] = bits, numbers
+        self.bits[:, self.size : need], self.numbers[self.size : need] = bits.T, numbers
         self.size = need
 
 
@@ -170,10 +171,10 @@ class VectorIndex:
         near = np.argpartition(-(_centres() @ vector), PROBED)[:PROBED]
         with self._lock:
             parts = [self._cells[i] for i in near.tolist() if self._cells[i].size]
-            views = [(cell.bits[: cell.size], cell.numbers[: cell.size]) for cell in parts]
+            views = [(cell.bits[:, : cell.size], cell.numbers[: cell.size]) for cell in parts]
         if not views:
             return np.empty(0, np.int64)
-        distance = np.concatenate([np.bitwise_count(b ^ bits).sum(axis=1, dtype=np.uint16) for b, _ in views])
+        distance = np.concatenate([_distance(words, bits) for words, _ in views])
         numbers = np.concatenate([n for _, n in views])
         if len(distance) > count:
             chosen = np.argpartition(distance, count - 1)[:count]
@@ -181,32 +182,52 @@ class VectorIndex:
         return numbers[np.argsort(distance, kind="stable")]
 
     def nearest(
-        self, connection: sa.Connection, tenant: int, vector: Floats, *, limit: int, least: float
+        self, connection: sa.Connection, tenant: int, vector: Floats, *, limit: int, least: float, hidden: bool = False
     ) -> list[Neighbour]:
-        """Claims of visible items, nearest first; ``least`` is the lowest cosine that counts."""
+        """Claims of visible items, nearest first; ``least`` is the lowest cosine that counts.
+
+        ``hidden``: of held ones too, but never of erased or superseded ones.
+        """
         self.follow(connection, tenant)
         wanted, asked = max(_RESCORED, 4 * limit), 0
         while True:
             numbers = self.candidates(vector, wanted)
-            found = _rescored(connection, tenant, vector, numbers.tolist())
+            found = _rescored(connection, tenant, vector, numbers.tolist(), hidden)
             if len(found) >= limit or len(numbers) < wanted or wanted > 16 * _RESCORED or asked == len(numbers):
                 return [one for one in found if one.cosine >= least][:limit]
             asked, wanted = len(numbers), 4 * wanted
 
 
-def _rescored(connection: sa.Connection, tenant: int, vector: Floats, numbers: Sequence[int]) -> list[Neighbour]:
-    rows: list[tuple[str, int, int, bytes]] = []
+def _distance(words: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """In how many bits each row differs."""
+    total = np.zeros(words.shape[1], np.uint16)
+    for word, bit in zip(words, bits, strict=True):
+        total += np.bitwise_count(word ^ bit)
+    return total
+
+
+def _rescored(
+    connection: sa.Connection, tenant: int, vector: Floats, numbers: Sequence[int], hidden: bool
+) -> list[Neighbour]:
+    # two plain look-ups rather than a join: a planner without statistics would walk all items for it
     mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    near: list[sa.Row[Any]] = []
     for chunk in chunks(numbers):
-        rows += connection.exec_driver_sql(
-            "SELECT c.item, c.start, c.stop, c.vector FROM lz_claims c"
-            " JOIN lz_items i ON i.tenant = c.tenant AND i.id = c.item"
-            f" WHERE c.tenant = {mark} AND c.id IN ({', '.join([mark] * len(chunk))}) AND {visible_sql('i')}",
-            (tenant, *chunk),
-        ).fetchall()
+        marks = ", ".join([mark] * len(chunk))
+        query = f"SELECT item, start, stop, vector FROM lz_claims WHERE id IN ({marks}) AND tenant = {mark}"
+        near += connection.exec_driver_sql(query, (*chunk, tenant)).fetchall()
+    shown = "erased = 0 AND superseded_by IS NULL" if hidden else visible_sql("lz_items")
+    allowed: set[str] = set()
+    for names in chunks(dict.fromkeys(row[0] for row in near)):
+        marks = ", ".join([mark] * len(names))
+        query = f"SELECT id FROM lz_items WHERE tenant = {mark} AND id IN ({marks}) AND {shown}"
+        allowed.update(row[0] for row in connection.exec_driver_sql(query, (tenant, *names)))
+    rows = [row for row in near if row[0] in allowed]
     if not rows:
         return []
-    vectors = np.frombuffer(b"".join(bytes(row[3]) for row in rows), np.int8).reshape(-1, DIMENSION).astype(np.float32)
+    vectors = (
+        np.frombuffer(b"".join(bytes(tuple(row)[3]) for row in rows), np.int8).reshape(-1, DIMENSION).astype(np.float32)
+    )
     norms = np.linalg.norm(vectors, axis=1) * max(float(np.linalg.norm(vector)), 1e-9)
     cosines = vectors @ vector / np.maximum(norms, 1e-9)
     order = np.argsort(-cosines, kind="stable").tolist()

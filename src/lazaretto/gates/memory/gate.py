@@ -15,12 +15,16 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from lazaretto.gates.memory.claims.consequences import with_claims
+from lazaretto.gates.memory.claims.judge import ClaimJudge
+from lazaretto.gates.memory.claims.settings import DEFAULT_CLAIMS, ClaimSettings
 from lazaretto.gates.memory.record_model import RecordModel, shared_model
 from lazaretto.gates.memory.record_review import Look
 from lazaretto.gates.memory.record_screener import RecordJudgement
 from lazaretto.gates.memory.record_watch import RecordWatch, notes
 from lazaretto.gates.memory.text_screener import Screening, TextScreener, shared_screener
 from lazaretto.gates.protocol import GateContext, SecondLook
+from lazaretto.ledger import Ledger
 from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
@@ -50,10 +54,11 @@ class MemorySettings:
     may_order: Annotated[
         tuple[SourceClass, ...], Field(description="Source classes whose orders are tasks, not poison.")
     ] = (SourceClass.DIRECT_USER, SourceClass.SYSTEM)
+    claims: ClaimSettings = DEFAULT_CLAIMS
 
 
 class MemoryGate:
-    """Screens what agents read and keep for foreign orders."""
+    """Screens what agents read and keep for foreign orders, and for claims that their source may not change."""
 
     name = "memory"
     channels = frozenset({Channel.MEMORY, Channel.TOOL, Channel.DOCUMENT, Channel.MESSAGE})
@@ -66,6 +71,7 @@ class MemoryGate:
         self._given = screener
         self._model = model
         self._watches: dict[str, RecordWatch] = {}
+        self.claims = ClaimJudge(settings.claims.rule(), settings.claims.little_trust)
 
     @property
     def _screener(self) -> TextScreener:
@@ -82,6 +88,8 @@ class MemoryGate:
     def warm_up(self) -> None:
         """Load the screener, and let it read a line: what it loads only then is there too."""
         self._screener.screen(["The berth is number nine."])
+        if self.settings.claims.compare:
+            self.claims.warm_up()
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """One pass over the text; the strongest order in it decides."""
@@ -91,7 +99,10 @@ class MemoryGate:
         if observation.text or not verdicts:
             started = time.perf_counter()
             screening = (await asyncio.to_thread(self._screener.screen, [observation.text]))[0]
-            verdicts.append(self.judge(observation, screening, (time.perf_counter() - started) * 1000))
+            verdict = self.judge(observation, screening, (time.perf_counter() - started) * 1000)
+            if observation.text and self.settings.claims.compare:
+                verdict = await asyncio.to_thread(self._compare_claims, verdict, observation, context)
+            verdicts.append(verdict)
         return verdicts[0] if len(verdicts) == 1 else _stricter(*verdicts)
 
     def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook | None]:
@@ -114,6 +125,19 @@ class MemoryGate:
         risk = model.fusion.calibrated(float(look.terms.fused[row]))[0]
         likeness = float(look.evidence.pairs[row, :, 4].max())
         return SecondLook(verdict, notes(model, look, row), risk, float(look.evidence.conflict[row]), likeness)
+
+    def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
+        """Keep the claims of a memory, whatever became of it: what is held may still be one of several voices."""
+        if observation.channel is Channel.MEMORY and self.settings.claims.compare:
+            self.claims.keep(observation, context.ledger)
+
+    def find(self, query: str, ledger: Ledger, limit: int) -> Sequence[str]:
+        """Ids of memories near to a query in meaning, nearest first; none where claims are not compared."""
+        return self.claims.find(query, ledger, limit) if self.settings.claims.compare else ()
+
+    def _compare_claims(self, verdict: Verdict, observation: Observation, context: GateContext) -> Verdict:
+        judged = self.claims.judge(observation, context.ledger, context.graph, context.trust.table())
+        return with_claims(verdict, judged, self.settings.claims)
 
     def _examine_record(self, observation: Observation, context: GateContext) -> Verdict:
         judged = self._watch_of(context).screen(observation, context.ledger)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,14 @@ import numpy as np
 from lazaretto.gates.memory.claims.comparison import compared
 from lazaretto.gates.memory.claims.extraction import claims_of, read_claim
 from lazaretto.models.minilm import minilm_tokenizer
-from lazaretto_lab.training.claims.templates import AGREES, CONTRADICTS, OTHER, UPDATES, operational_pairs
+from lazaretto_lab.training.claims.templates import (
+    AGREES,
+    CONTRADICTS,
+    NO_CONFLICT,
+    OTHER,
+    UPDATES,
+    operational_pairs,
+)
 from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
 
 NLI = ("mnli", "snli", "cad", "conj", "negation", "feversym", "scone", "infotabs", "facts")
@@ -60,7 +68,7 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, file)
 
 
-def training_pack(folder: Path, operational: int = 24_000, seed: int = 1) -> Pack:
+def training_pack(folder: Path, operational: int = 36_000, seed: int = 1) -> Pack:
     """Every pair that may be trained on, under the name of its source."""
     rng, pack = random.Random(seed), Pack()
     for name in NLI:
@@ -78,9 +86,19 @@ def training_pack(folder: Path, operational: int = 24_000, seed: int = 1) -> Pac
         for row in read_rows(folder / f"facts_{name}.jsonl.gz"):
             for old, label in scenario_pairs(row):
                 pack.add(old, row["new"]["text"], label, name)
+            if row["label"] in ("compatible", "unrelated"):  # none of their sentences is in conflict with another
+                for old, new in sentence_pairs([m["text"] for m in row["memories"]], row["new"]["text"], rng):
+                    pack.add(old, new, NO_CONFLICT, name)
     for old, new, label in operational_pairs(operational, seed):
         pack.add(old, new, label, "templates")
     return pack
+
+
+def sentence_pairs(memories: Sequence[str], new: str, rng: random.Random, most: int = 3) -> list[tuple[str, str]]:
+    """Some pairs of single sentences of a scenario, where it has more than whole texts."""
+    news = [c.text for c in claims_of(new)[:-1]]
+    found = [(c.text, one) for text in memories for c in claims_of(text) for one in news]
+    return rng.sample(found, min(most, len(found)))
 
 
 def scenario_pairs(row: dict[str, Any]) -> list[tuple[str, int]]:
@@ -110,10 +128,10 @@ def scored_pack(folder: Path) -> tuple[Pack, list[dict[str, Any]]]:
 
 
 def _add_scenario(pack: Pack, number: int, source: str, memories: Sequence[str], new: str) -> None:
-    claims = [c.text for c in claims_of(new)][:MOST_CLAIMS]
+    claims = [c.text for c in claims_of(new)][-MOST_CLAIMS:]
     for place, text in enumerate(memories):
         pack.add(text, new, -1, source, (number, place, 0))
-        olds = [c.text for c in claims_of(text)][:MOST_CLAIMS]
+        olds = [c.text for c in claims_of(text)][-MOST_CLAIMS:]
         for old in olds:
             for one in claims:
                 if (old, one) != (text, new):
@@ -134,3 +152,17 @@ def save(pack: Pack, path: Path) -> None:
         source=np.array([names.index(s) for s in pack.source], np.uint8), names=np.array(names),
         features=(features * 100).round().astype(np.uint8), where=np.array(pack.where, np.int32),
     )  # fmt: skip
+
+
+def main() -> None:
+    """Write the inputs of a training: ``python -m lazaretto_lab.training.claims.pairs DATA OUT``."""
+    data, out = Path(sys.argv[1]), Path(sys.argv[2])
+    out.mkdir(parents=True, exist_ok=True)
+    save(training_pack(data), out / "train.npz")
+    pack, scenarios = scored_pack(data)
+    save(pack, out / "scored.npz")
+    (out / "scenarios.json").write_text(json.dumps(scenarios), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -9,11 +9,14 @@ operational test set stands here.
 from __future__ import annotations
 
 import random
+import re
 import string
 from collections.abc import Callable
 from dataclasses import dataclass
 
 AGREES, CONTRADICTS, UPDATES, OTHER = 0, 1, 2, 3
+NO_CONFLICT = 4
+"""Not a relation: it is one of AGREES and OTHER, and nobody knows which."""
 RELATIONS = ("agrees", "contradicts", "updates", "none")
 _Make = Callable[[random.Random], str]
 
@@ -401,6 +404,76 @@ def _fill(template: str, subject: str, value: str, old: str = "") -> str:
     return _upper(template.format(s=subject, v=value, o=old, t=thing))
 
 
+_CLOCK = re.compile(r"^(\d\d):(\d\d)$")
+_DAY = re.compile(r"^(\d{1,2}) ([A-Z]\w+)(?: (\d{4}))?$")
+_AMOUNT = re.compile(r"^([\d,]+) ([A-Z]{3})$")
+_UNIT = re.compile(r"^(\d+) (mg|ml|mcg|degrees)$")
+_LONG = {"mg": "milligrams", "ml": "millilitres", "mcg": "micrograms", "degrees": "°C"}
+_HOURS = "twelve one two three four five six seven eight nine ten eleven".split()
+
+
+def respelt(rng: random.Random, value: str) -> str:
+    """The same value written another way, where there is one."""
+    found = _CLOCK.match(value)
+    if found:
+        hour, minute = int(found[1]), int(found[2])
+        half = "pm" if hour > 11 else "am"
+        if minute == 30 and rng.random() < 0.5:
+            part = "in the morning" if hour < 12 else "in the afternoon" if hour < 18 else "in the evening"
+            return f"half past {_HOURS[hour % 12]} {part}"
+        return f"{hour % 12 or 12}{'' if minute == 0 else f':{minute:02d}'} {half}"
+    found = _DAY.match(value)
+    if found and found[2] in MONTHS:
+        month = MONTHS.index(found[2]) + 1
+        if found[3]:
+            return rng.choice(
+                (
+                    f"{found[3]}-{month:02d}-{int(found[1]):02d}",
+                    f"{found[2]} {found[1]}, {found[3]}",
+                    f"{int(found[1]):02d}.{month:02d}.{found[3]}",
+                )
+            )
+        return rng.choice((f"{found[2]} {found[1]}", f"the {found[1]}th of {found[2]}"))
+    found = _AMOUNT.match(value)
+    if found:
+        number = found[1].replace(",", "")
+        sign = {"EUR": "€", "USD": "$", "GBP": "£"}.get(found[2])
+        return rng.choice(
+            (
+                f"{found[2]} {number}",
+                f"{sign}{int(number):,}" if sign else f"{found[2]} {int(number):,}",
+                f"{int(number):,} {found[2]}",
+            )
+        )
+    found = _UNIT.match(value)
+    if found:
+        return rng.choice(
+            (
+                f"{found[1]}{'' if found[2] != 'degrees' else ' '}{found[2] if found[2] != 'degrees' else '°C'}",
+                f"{found[1]} {_LONG[found[2]]}",
+            )
+        )
+    if value.startswith("IBAN ") or re.match(r"^[A-Z]{2}\d\d", value):
+        bare = value.removeprefix("IBAN ").replace(" ", "")
+        spaced = " ".join(bare[i : i + 4] for i in range(0, len(bare), 4))
+        return rng.choice((bare, spaced, f"IBAN {bare}", f"the account {spaced}"))
+    return value
+
+
+_FILLERS = (
+    "Lunch is served at the canteen.", "The meeting went well.", "Please bring your badge.", "It rained all day.",
+    "The minutes were sent around.", "Everybody liked the cake.", "The new chairs have arrived.", "See the wiki for details.",
+    "The lift is slow again.", "We talked about the summer party.", "The coffee machine was cleaned.", "Thanks to all who helped.",
+)  # fmt: skip
+
+
+def buried(rng: random.Random, text: str) -> str:
+    """The text among sentences that have nothing to do with it."""
+    around = rng.sample(_FILLERS, rng.choice((1, 2)))
+    around.insert(rng.randint(0, len(around)), text)
+    return " ".join(around)
+
+
 def _said(rng: random.Random, text: str) -> str:
     prefix = rng.choice(_PREFIXES)
     return prefix + (_low(text) if prefix.endswith((", ", "that ")) else text)
@@ -432,10 +505,20 @@ def value_pairs(rng: random.Random) -> list[Pair]:
     same = rng.choice(say[:1] * (rng.random() < 0.2) or say[1:])
     subject = _shortened(rng, subject)
     made = [
-        (old, _said(rng, _fill(same, subject, value)), AGREES),
+        (old, _said(rng, _fill(same, subject, respelt(rng, value))), AGREES),
         (old, _said(rng, _fill(rng.choice(say), subject, other)), CONTRADICTS),
         (old, _changed(rng, kind, subject, other, value), UPDATES),
     ]
+    if rng.random() < 0.3:
+        made.append((old, _fill(rng.choice(say[1:]), subject, respelt(rng, value)), AGREES))
+    if rng.random() < 0.15:
+        made.append((old, buried(rng, _said(rng, _fill(rng.choice(say), subject, other))), CONTRADICTS))
+        made.append((buried(rng, old), _said(rng, _fill(same, subject, respelt(rng, value))), AGREES))
+    nearby = _neighbour(rng, subject)
+    if nearby != subject:  # the same thing elsewhere: one word differs, and it is another thing
+        made.append((old, _said(rng, _fill(say[0] if rng.random() < 0.5 else rng.choice(say), nearby, other)), OTHER))
+        if rng.random() < 0.4:
+            made.append((old, _changed(rng, kind, nearby, other, value), OTHER))
     elsewhere = kind.subject(rng)
     if elsewhere != subject:
         made.append((old, _said(rng, _fill(rng.choice(say), elsewhere, rng.choice((other, value)))), OTHER))
@@ -456,6 +539,18 @@ def value_pairs(rng: random.Random) -> list[Pair]:
             )
         )
     return made
+
+
+def _neighbour(rng: random.Random, subject: str) -> str:
+    """The same kind of subject with one of its words exchanged."""
+    pools = (FIRST, LAST, FIRMS, PLACES, SYSTEMS, DRUGS, ITEMS, FIRMS, list(SUFFIX))
+    places = [(i, pool) for i, word in enumerate(subject.split(" ")) for pool in pools if word in pool]
+    if not places:
+        return re.sub(r"\d+", lambda m: str(int(m[0]) + rng.randint(1, 9)), subject, count=1)
+    words = subject.split(" ")
+    where, pool = rng.choice(places)
+    words[where] = rng.choice([one for one in pool if one != words[where]])
+    return " ".join(words)
 
 
 def _shortened(rng: random.Random, subject: str) -> str:
@@ -490,6 +585,7 @@ def rule_pairs(rng: random.Random) -> list[Pair]:
         (old, make(changed, words), UPDATES),
         (old, make(fine, words), OTHER),
         (old, make(rng.choice((stated, opposite, changed)), others), OTHER),
+        (old, make(rng.choice((stated, opposite, changed)), _near(rng, words)), OTHER),
         (make(opposite, words), make(stated, words), CONTRADICTS),
     ]
     if rng.random() < 0.5:
@@ -504,6 +600,29 @@ def _rule_words(rng: random.Random) -> dict[str, str]:
         "g": group, "G": _upper(group), "a": rng.choice(ACTIONS), "t": thing, "T": _upper(thing), "b": boss,
         "b2": _upper(boss), "r": request, "r0": _low(request), "w": wear, "W": _upper(wear), "p": where, "P": _upper(where),
     }  # fmt: skip
+
+
+def _near(rng: random.Random, words: dict[str, str]) -> dict[str, str]:
+    """Another rule that differs in one thing: who, what, or where."""
+    other = _rule_words(rng)
+    keys = rng.choice((("g", "G"), ("a", "t", "T"), ("r", "r0", "w", "W", "p", "P")))
+    changed = {**words, **{key: other[key] for key in keys}}
+    if len({changed["g"], words["g"]}) == 1 and "g" in keys:
+        return other
+    # every template must speak of something that differs
+    return (
+        {**changed, "a": other["a"], "t": other["t"], "T": other["T"], "r": other["r"], "r0": other["r0"]}
+        if "g" not in keys
+        else {
+            **changed,
+            "r": other["r"],
+            "r0": other["r0"],
+            "p": other["p"],
+            "P": other["P"],
+            "t": other["t"],
+            "T": other["T"],
+        }
+    )
 
 
 def operational_pairs(count: int, seed: int = 0) -> list[Pair]:

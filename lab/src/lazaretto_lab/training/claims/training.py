@@ -15,7 +15,7 @@ import argparse
 import json
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +32,14 @@ MATRICES = ("attention.self.query", "attention.self.key", "attention.self.value"
             "intermediate.dense", "output.dense")  # fmt: skip
 LEFT_OUT: dict[str, tuple[str, ...]] = {
     "final": (),
-    "pararel": ("pararel",),
-    "templama": ("templama",),
     "conflictqa": ("conflictqa",),
     "poisonedrag": ("poisonedrag",),
-    "mnli": ("mnli", "negation_mnli"),
-    "snli": ("snli", "cad", "scone", "negation"),
-    "infotabs": ("infotabs",),
-    "feversym": ("feversym",),
-    "conj": ("conj",),
+    "templama": ("templama",),
+    "pararel": ("pararel",),
+    "nli_written": ("mnli", "negation_mnli", "feversym", "infotabs"),
+    "nli_scenes": ("snli", "cad", "scone", "negation", "conj"),
     "templates": ("templates",),
+    "final_blind": (),
 }
 """Run -> sources it does not see; texts that come from one corpus leave together."""
 
@@ -51,7 +49,7 @@ class Recipe:
     """Everything training depends on, besides the pairs."""
 
     rank: int = 32
-    epochs: int = 4
+    epochs: int = 5
     batch: int = 512
     rate: float = 1.5e-3
     blind: float = 0.2
@@ -96,7 +94,6 @@ class Reader(nn.Module):
     def __init__(self, base: dict[str, torch.Tensor], rank: int, features: int) -> None:
         super().__init__()
         self.base = base
-        self.kinds = nn.Parameter(torch.zeros_like(base["embeddings.token_type_embeddings.weight"]))
         self.products = nn.ModuleDict()
         for layer in range(LAYERS):
             for matrix in MATRICES:
@@ -105,7 +102,7 @@ class Reader(nn.Module):
         self.first = nn.Linear(2 * DIMENSION + features, HIDDEN)
         self.last = nn.Linear(HIDDEN, RELATIONS)
 
-    def states(self, ids: Any, kinds: Any, mask: Any, *, plain: bool = False) -> Any:
+    def states(self, ids: Any, mask: Any, *, plain: bool = False) -> Any:
         base = self.base
 
         def norm(x: Any, name: str) -> Any:
@@ -116,8 +113,7 @@ class Reader(nn.Module):
                 return functional.linear(x, base[f"{name}.weight"], base[f"{name}.bias"])
             return self.products[name.replace(".", "/")](x)
 
-        table = base["embeddings.token_type_embeddings.weight"] + (0 if plain else self.kinds)
-        x = base["embeddings.word_embeddings.weight"][ids] + table[kinds]
+        x = base["embeddings.word_embeddings.weight"][ids] + base["embeddings.token_type_embeddings.weight"][0]
         x = norm(x + base["embeddings.position_embeddings.weight"][: ids.shape[1]], "embeddings.LayerNorm")
         x = functional.dropout(x, 0.1, self.training and not plain)
         batch, length, _ = x.shape
@@ -134,8 +130,8 @@ class Reader(nn.Module):
             x = norm(x + functional.dropout(y, 0.1, self.training and not plain), f"{at}output.LayerNorm")
         return x
 
-    def forward(self, ids: Any, kinds: Any, mask: Any, features: Any) -> Any:
-        x = self.states(ids, kinds, mask)
+    def forward(self, ids: Any, mask: Any, features: Any) -> Any:
+        x = self.states(ids, mask)
         weight = mask.to(x.dtype)[..., None]
         mean = (x * weight).sum(1) / weight.sum(1)
         joined = torch.cat([x[:, 0].float(), mean.float(), features], 1)
@@ -144,7 +140,7 @@ class Reader(nn.Module):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Adapter and head in the form in which they are shipped."""
-        found = {"embeddings.token_type_embeddings.weight.delta": self.kinds}
+        found: dict[str, Any] = {}
         for name, product in self.products.items():
             found[f"{name.replace('/', '.')}.weight.lora_a"] = product.down
             found[f"{name.replace('/', '.')}.weight.lora_b"] = product.up
@@ -203,14 +199,14 @@ class Pairs:
                 ids[:, 0] = 101
                 ids[place == size[:, None] + 1] = 102
                 mask = place < size[:, None] + 2
-                x = reader.states(ids, torch.zeros_like(ids), mask, plain=True).float()
+                x = reader.states(ids, mask, plain=True).float()
                 mean = (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
                 vectors[rows] = functional.normalize(mean, dim=1)
         cosine = (vectors[self.device_old] * vectors[self.device_new]).sum(1, keepdim=True)
         self.device_features = torch.cat([self.device_features, cosine], 1)
 
-    def batch(self, rows: np.ndarray) -> tuple[Any, Any, Any, Any]:
-        """[CLS] old [SEP] new [SEP] with token types, for some pairs."""
+    def batch(self, rows: np.ndarray) -> tuple[Any, Any, Any]:
+        """[CLS] old [SEP] new [SEP], for some pairs."""
         pick = torch.from_numpy(rows).to(self.device)
         old, new = self.device_old[pick], self.device_new[pick]
         first, second = self.sizes[old].clamp(max=TOKENS_OLD), self.sizes[new].clamp(max=TOKENS_NEW)
@@ -227,7 +223,17 @@ class Pairs:
         ids = torch.where((in_new >= 0) & (in_new < second[:, None]), b, ids)
         end = first[:, None] + second[:, None] + 2
         ids = torch.where((place == first[:, None] + 1) | (place == end), torch.full_like(ids, 102), ids)
-        return ids, (in_new >= 0).long() * (place <= end), place <= end, self.device_features[pick]
+        return ids, place <= end, self.device_features[pick]
+
+
+def relation_loss(logits: Any, labels: Any, smoothing: float) -> Any:
+    """Cross-entropy; a pair whose label is past the relations is known only to be none of the conflicts."""
+    known = labels < RELATIONS
+    loss = logits.new_zeros(len(labels))
+    loss[known] = functional.cross_entropy(logits[known], labels[known], label_smoothing=smoothing, reduction="none")
+    peaceful = torch.logsumexp(logits[~known][:, [0, 3]], 1) - torch.logsumexp(logits[~known], 1)
+    loss[~known] = -peaceful
+    return loss.mean()
 
 
 def train(pairs: Pairs, rows: np.ndarray, base: dict[str, torch.Tensor], recipe: Recipe, tag: str) -> Reader:
@@ -247,13 +253,13 @@ def train(pairs: Pairs, rows: np.ndarray, base: dict[str, torch.Tensor], recipe:
         losses = []
         for one in rng.permutation(batches):
             picked = shuffled[one * recipe.batch : (one + 1) * recipe.batch]
-            ids, kinds, mask, features = pairs.batch(picked)
+            ids, mask, features = pairs.batch(picked)
             hidden = torch.rand(len(picked), 1, device=device) < recipe.blind
             features = features * ~hidden if recipe.features else features * 0
             with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-                logits = reader(ids, kinds, mask, features)
+                logits = reader(ids, mask, features)
             labels = pairs.device_label[torch.from_numpy(picked).to(device)]
-            loss = functional.cross_entropy(logits.float(), labels, label_smoothing=recipe.smoothing)
+            loss = relation_loss(logits.float(), labels, recipe.smoothing)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -275,12 +281,14 @@ def score(reader: Reader, pairs: Pairs, rows: np.ndarray, features: bool = True)
     with torch.inference_mode(), torch.autocast(pairs.device, torch.bfloat16, enabled=pairs.device == "cuda"):
         for i in range(0, len(order), step):
             part = order[i : i + step]
-            ids, kinds, mask, told = pairs.batch(rows[part])
-            found[part] = reader(ids, kinds, mask, told if features else told * 0).float().cpu().numpy()
+            ids, mask, told = pairs.batch(rows[part])
+            found[part] = reader(ids, mask, told if features else told * 0).float().cpu().numpy()
     return found
 
 
-def run(inputs: Path, minilm: Path, out: Path, seconds: float, only: list[str], recipe: Recipe, most: int) -> None:
+def run(
+    inputs: Path, minilm: Path, out: Path, seconds: float, only: list[str], recipe: Recipe, most: int, fold_epochs: int
+) -> None:
     """The runs of ``LEFT_OUT`` in order, until the time is up."""
     began = time.monotonic()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -302,7 +310,11 @@ def run(inputs: Path, minilm: Path, out: Path, seconds: float, only: list[str], 
             break
         without = LEFT_OUT[name.removesuffix("_blind")]
         seen = np.flatnonzero(~np.isin(source, without))[:most]
-        how = recipe if not name.endswith("_blind") else Recipe(**{**recipe.__dict__, "features": False})
+        how = recipe
+        if name.endswith("_blind"):
+            how = replace(how, features=False)
+        if name != "final":
+            how = replace(how, epochs=min(how.epochs, fold_epochs))
         reader = train(train_pairs, seen, base, how, name)
         if name == "final":
             np.savez(out / "relation.npz", **reader.arrays())
@@ -313,7 +325,8 @@ def run(inputs: Path, minilm: Path, out: Path, seconds: float, only: list[str], 
             left = left[:: max(1, len(left) // 4000)]
             results[f"{name}/rows"] = left.astype(np.int32)
             results[f"{name}/logits"] = score(reader, train_pairs, left, how.features)
-            right = results[f"{name}/logits"].argmax(1) == train_pairs.label[left]
+            known = train_pairs.label[left] < RELATIONS
+            right = results[f"{name}/logits"][known].argmax(1) == train_pairs.label[left][known]
             print(f"{name}: accuracy on what was left out {right.mean():.3f} of {len(left)}", flush=True)
         np.savez_compressed(out / "scores.npz", **results)
         longest = max(longest, time.monotonic() - started)
@@ -325,13 +338,14 @@ if __name__ == "__main__":
     parser.add_argument("inputs", type=Path)
     parser.add_argument("minilm", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--seconds", type=float, default=460)
+    parser.add_argument("--seconds", type=float, default=465)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--epochs", type=int, default=Recipe.epochs)
     parser.add_argument("--rank", type=int, default=Recipe.rank)
     parser.add_argument("--rate", type=float, default=Recipe.rate)
     parser.add_argument("--batch", type=int, default=Recipe.batch)
     parser.add_argument("--most", type=int, default=10**9)
+    parser.add_argument("--fold-epochs", type=int, default=2)
     given = parser.parse_args()
     chosen = Recipe(rank=given.rank, epochs=given.epochs, rate=given.rate, batch=given.batch)
-    run(given.inputs, given.minilm, given.out, given.seconds, given.only, chosen, given.most)
+    run(given.inputs, given.minilm, given.out, given.seconds, given.only, chosen, given.most, given.fold_epochs)

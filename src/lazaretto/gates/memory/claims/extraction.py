@@ -8,9 +8,13 @@ from functools import lru_cache
 
 from lazaretto.gates.memory.claims.values import Value, values_in
 
+MAX_SENTENCES = 1_000
+"""Of one text that are read at all."""
 MAX_CLAIMS = 64
-"""Of one text. What stands behind them is not compared, and the answer says so."""
+"""Of one text that are compared: those about money, access, safety and permissions first, then those with values."""
 MAX_CLAIM_CHARS = 600
+MAX_PASSAGE_CHARS = 400
+"""A text that is not longer is compared as a whole, too."""
 _MIN_WORDS = 2
 _END = re.compile(r"(?<=[.!?])[\"”’)]?\s+(?=[\"“(]?[A-Z0-9À-Þ])|\n+\s*(?:[-*•]\s+|\d+[.)]\s+)?")
 _ABBREVIATION = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|no|nr|vs|etc|inc|ltd|co|e\.g|i\.e|approx|fig|dept|jr|sr)|"
@@ -45,6 +49,16 @@ _CHANGE = re.compile(
     r"forward|prolong\w+|rescheduled|took over|taken over|takes over|has passed to|succeed\w*|retired|appointed|"
     r"rotated|renamed|upgraded|bumped|revised|corrected|new|latest|currently|reopened|decided|announced|previously|formerly|"
     r"used to|until now|so far|was changed|has been|have been)\b", re.I)  # fmt: skip
+_DECLARED = re.compile(
+    r"\bno longer\b|\bany ?more\b|\bfrom (?:now|today|this (?:week|month)) on\b|\bas of (?:now|today)\b|\beffective "
+    r"(?:immediately|today|now|at once)|\b(?:has|have|was|were|is|are) (?:now |just |been |recently )*(?:changed|moved|"
+    r"updated|raised|lowered|increased|reduced|replaced|switched|lifted|dropped|abolished|suspended|disabled|migrated)\b|"
+    r"\b(?:is|are|lives?|go(?:es)?|runs?) now\b|\bnow (?:lives?|is|are|allowed|at|goes|go|requires?|needs?|has|have|"
+    r"uses?)\b|\bnew (?:bank|account|beneficiary|payment|address|number|portal|wallet|iban|host|endpoint|password|key|"
+    r"limit|rule|policy|threshold|contact)\b|\bupdated (?:bank|account|payment|wallet|details|contact|policy)|"
+    r"\buntil further notice\b|\binstead of the (?:old|former|previous)|\bthe (?:old|former|previous) (?:account|"
+    r"address|number|host|server|mailbox|portal)\b|^\W*(?:correction|update|change of|important change)\b",
+    re.I)  # fmt: skip
 _MONEY_ACCESS = re.compile(
     r"\b(?:bank|iban|accounts?|payments?|pay(?:s|able|ee)?|invoices?|transfers?|wire|refunds?|beneficiary|deposit|"
     r"remit|payroll|salar(?:y|ies)|wallet|approv\w+|sign(?:ature|atures|ed|-off| off)|permission|consent|receipts?|"
@@ -82,7 +96,9 @@ class Claim:
     permission: str
     """require | forbid | allow | waive, or empty."""
     announces: bool
-    """Whether it says that something changed."""
+    """Whether it says that something changed, in any words."""
+    declares: bool
+    """Whether it says so plainly: the account is now, no longer needs, has moved to."""
     sensitive: bool
     """Whether it is about what moves money, access, safety or permissions."""
     words: frozenset[str]
@@ -95,20 +111,27 @@ class Claim:
 
 
 def claims_of(text: str) -> tuple[Claim, ...]:
-    """The claims of a text in order. A sentence that leans on the one before it ("It is now ...") is joined to it."""
+    """The claims of a text in order. A sentence that leans on the one before it ("It is now ...") is joined to it.
+
+    Of a short text the whole is a claim too, the last one: what it says together may stand in no single sentence.
+    """
     claims: list[Claim] = []
     last: tuple[int, int] | None = None
-    for start, end in _sentences(text):
-        if last is not None and _LEANS.match(text, start, end) and end - last[0] <= MAX_CLAIM_CHARS:
-            first = last[0]
-        else:
-            first = start
+    for start, end in _sentences(text)[:MAX_SENTENCES]:
+        leans = _LEANS.match(text, start, end) or (last is not None and text[last[1] - 1] == "?")
+        first = last[0] if last is not None and leans and end - last[0] <= MAX_CLAIM_CHARS else start
         last = (start, end)
         body = text[first:end].strip()
-        if len(_WORD.findall(body)) >= _MIN_WORDS:
+        if len(_WORD.findall(body)) >= _MIN_WORDS and not body.endswith("?"):
             claims.append(read_claim(body[:MAX_CLAIM_CHARS], first, end))
-        if len(claims) == MAX_CLAIMS:
-            break
+    if len(claims) > MAX_CLAIMS:
+        weighty = sorted(claims, key=lambda c: (not c.sensitive, not c.announces, not c.values, c.start))[:MAX_CLAIMS]
+        claims = sorted(weighty, key=lambda c: c.start)
+    whole = text.strip()
+    if len(whole) <= MAX_PASSAGE_CHARS and len(_WORD.findall(whole)) >= _MIN_WORDS:
+        passage = read_claim(whole, 0, len(text))
+        if all(claim.text != whole for claim in claims):
+            claims.append(passage)
     return tuple(claims)
 
 
@@ -142,6 +165,7 @@ def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
         negated=len([m for m in _NEGATION.findall(text) if m.casefold() != "can"]) % 2 == 1,
         permission=permission,
         announces=bool(_CHANGE.search(text)),
+        declares=bool(_DECLARED.search(text)),
         sensitive=_sensitive(text, permission, values),
         words=words,
     )  # fmt: skip

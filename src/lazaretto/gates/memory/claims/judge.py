@@ -1,0 +1,299 @@
+"""Judges what a text claims against what is known: finds the nearest claims, relates them, and asks provenance.
+
+What is found goes into the verdict as evidence of kind ``claim`` that names items, never their texts: a memory that is
+erased later must not live on in the ruling on another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lazaretto.gates.memory.claims import update_rule
+from lazaretto.gates.memory.claims.comparison import differences
+from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim
+from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
+from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
+from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
+from lazaretto.ledger import Ledger
+from lazaretto.ledger.vectors import Neighbour
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Channel, Evidence, Observation, SourceClass
+
+NEAREST = 6
+"""Known claims that each new one is compared with, at most."""
+MOST_PAIRS = 24
+"""Pairs that one text is worth: the nearest first."""
+LEAST_COSINE = 0.35
+"""Claims farther apart than this are about different things."""
+LEAST_ASKED = 0.3
+"""The same for a question and a claim that may answer it."""
+_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One pair of claims and what it means."""
+
+    new: Claim
+    old: Claim
+    item: Observation
+    """The item that makes the old claim."""
+    related: Related
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimJudgement:
+    """What comparing a text's claims with the known ones came to."""
+
+    relation: Relation
+    """A change that its source may make is an update, any other a contradiction."""
+    items: tuple[str, ...]
+    """Items it stands in that relation to, surest first."""
+    rule: str
+    """changes_known_claim | accepted_change | announces_change | possible_conflict | corroborated | nothing_known."""
+    refused: bool
+    """Whether it says what its source may not change."""
+    doubtful: bool
+    """Whether a person should look."""
+    risk: float
+    supersedes: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    whole: bool
+    """False while claims of the namespace are still being read in."""
+    ms: float = 0.0
+
+
+class ClaimJudge:
+    """Compares texts with the claims of a namespace."""
+
+    def __init__(self, rule: ChangeRule, announce_below: float, model: RelationModel | None = None) -> None:
+        self._rule, self._announce_below = rule, announce_below
+        self._given = model
+
+    @property
+    def model(self) -> RelationModel:
+        """The relation model, loaded when it is first needed."""
+        return self._given or shared_relation_model()
+
+    @property
+    def reader(self) -> ClaimReader:
+        """Whoever reads claims in this process."""
+        return shared_reader()
+
+    def warm_up(self) -> None:
+        """Load the models, and let them read a pair."""
+        read = self.reader.read(["The berth is number nine."])[0]
+        self.model.compare([(read.claims[0], read.claims[0], 1.0)])
+
+    def keep(self, observation: Observation, ledger: Ledger) -> None:
+        """Keep the claims of a memory that was just judged and recorded; others are kept by catching up."""
+        if observation.text and self.reader.knows(observation.text):
+            self.reader.keep(ledger, observation.id, observation.text)
+
+    def judge(
+        self, observation: Observation, ledger: Ledger, graph: ProvenanceGraph, trust: Mapping[SourceClass, float]
+    ) -> ClaimJudgement:
+        """The judgement on one item that is not recorded yet."""
+        started = time.perf_counter()
+        whole = self.reader.catch_up(ledger)
+        read = self.reader.read([observation.text])[0]
+        found = self._related(read, ledger, without=observation.id)
+        new = update_rule.newcomer(observation, graph, trust)
+        judged = self._decide(observation, read, found, new, (ledger, graph, trust))
+        ms = (time.perf_counter() - started) * 1000
+        return ClaimJudgement(*judged, whole, ms)
+
+    def find(self, query: str, ledger: Ledger, limit: int) -> list[str]:
+        """Ids of visible memories near to a query in meaning, nearest first."""
+        self.reader.catch_up(ledger)
+        vector = self.reader.vector(query)
+        near = ledger.nearest_claims(vector, limit=4 * limit, least=LEAST_ASKED)
+        return list(dict.fromkeys(one.item for one in near))[:limit]
+
+    def opposed(self, item: Observation, ledger: Ledger) -> list[Found]:
+        """Claims of other visible memories that cannot hold together with those of one, surest first."""
+        at = self.model.calibration.conflict_at
+        found = self._related(self.reader.read([item.text])[0], ledger, without=item.id)
+        return _one_per_item([f for f in found if f.related.conflict >= at])
+
+    def judge_alone(self, observation: Observation, trust: Mapping[SourceClass, float]) -> ClaimJudgement:
+        """The judgement where nothing at all is known: only what a text announces by itself counts."""
+        read = ReadText(claims_of(observation.text), np.zeros((0, 0), np.float32))
+        new = Witness(observation.id, observation.agent, trust[observation.source], frozenset((observation.id,)))
+        return ClaimJudgement(*self._decide_unopposed(read, (), (), new), whole=True)
+
+    def _related(self, read: ReadText, ledger: Ledger, *, without: str, hidden: bool = False) -> list[Found]:
+        """The nearest known claims of each claim, with their relations; surest conflict first.
+
+        ``without``: an item that may be among the known ones already, and is no witness for itself.
+        """
+        near: list[tuple[Claim, Neighbour]] = []
+        for claim, vector in zip(read.claims, read.vectors, strict=True):
+            near += [
+                (claim, one) for one in ledger.nearest_claims(vector, limit=NEAREST, least=LEAST_COSINE, hidden=hidden)
+            ]
+        near = sorted(near, key=lambda pair: -pair[1].cosine)[:MOST_PAIRS]
+        items = {one.id: one for one in ledger.items(ids=[n.item for _, n in near], hidden=True, limit=None)}
+        pairs = [
+            (claim, read_claim(text, one.start, one.end), items[one.item], one.cosine)
+            for claim, one in near
+            if one.item != without
+            and one.item in items
+            and (text := items[one.item].text[one.start : one.end].strip()[:600])
+        ]
+        answers = self.model.compare([(old, new, cosine) for new, old, _, cosine in pairs])
+        found = [Found(new, old, item, told) for (new, old, item, _), told in zip(pairs, answers, strict=True)]
+        return sorted(found, key=lambda one: -one.related.conflict)
+
+    def _decide(
+        self, observation: Observation, read: ReadText, found: Sequence[Found], new: Witness,
+        known: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
+    ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:  # fmt: skip
+        ledger, graph, trust = known
+        at = self.model.calibration
+        opposed = _one_per_item([f for f in found if f.related.conflict >= at.conflict_at])
+        agreeing = _one_per_item([f for f in found if f.related.agrees >= at.agree_at])
+        seen = {f.item.id: update_rule.witness(f.item, graph, trust) for f in (*opposed, *agreeing)}
+        support = update_rule.voices((seen[f.item.id] for f in agreeing), new)
+        against = update_rule.voices((seen[f.item.id] for f in opposed), new)
+        if not opposed:
+            return self._decide_unopposed(read, found, agreeing, new)
+        sensitive = any(f.new.sensitive or f.old.sensitive for f in opposed)
+        if new.trust >= self._rule.voice_trust:
+            support = self._all_support(read, ledger, new, known, support)
+        why = {
+            f.item.id: update_rule.may_change(
+                new, seen[f.item.id], support, against, sensitive=f.new.sensitive or f.old.sensitive,
+                own=not observation.parents, rule=self._rule,
+            )
+            for f in opposed
+        }  # fmt: skip
+        believed = update_rule.credibility(
+            update_rule.history(ledger, new.agent), new.trust,
+            sum(one.trust for one in support), sum(one.trust for one in against),
+        )  # fmt: skip
+        risk = update_rule.risk(at.alpha, believed, opposed[0].related.conflict)
+        items = tuple(f.item.id for f in opposed)
+        refused = not all(why.values())
+        # what the words alone say stands in the evidence; whether a change is an update, provenance decides
+        relation = Relation.CONTRADICTS if refused else Relation.UPDATES
+        roots = update_rule.voices(seen[f.item.id] for f in opposed)
+        evidence = _conflict_evidence(relation, opposed, seen, roots, new, refused, why, believed, sensitive)
+        if refused:
+            return relation, items, "changes_known_claim", True, False, risk, (), evidence
+        replaced = tuple(f.item.id for f in opposed if _says_one_thing(f.item) and _says_one_thing(observation))
+        may = observation.channel is Channel.MEMORY
+        return relation, items, "accepted_change", False, False, min(risk, 0.29), replaced if may else (), evidence
+
+    def _decide_unopposed(
+        self, read: ReadText, found: Sequence[Found], agreeing: Sequence[Found], new: Witness
+    ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:
+        low = new.trust < self._announce_below
+        gray = [f for f in found if (f.new.sensitive or f.old.sensitive) and self._is_gray(f)]
+        items = tuple(f.item.id for f in agreeing)
+        if gray and low and not agreeing:
+            first = gray[0]
+            words = f"It may contradict {first.item.id} in what moves money, access, safety or permissions."
+            data = {"relation": first.related.likeliest.value, "items": [first.item.id], **_share(first.related)}
+            return (
+                Relation.NONE, (), "possible_conflict", False, True, first.related.conflict, (),
+                (Evidence("claim", words, data),),
+            )  # fmt: skip
+        told = [c for c in read.claims if c.declares and c.sensitive]
+        if told and low and not agreeing:
+            words = (
+                "Announces a change in what moves money, access, safety or permissions, from a source of little trust, "
+                f"and nothing known speaks for it: “{told[0].text[:160]}”"
+            )
+            data = {"start": told[0].start, "end": told[0].end, "trust": round(new.trust, 2)}
+            return Relation.NONE, (), "announces_change", False, True, 0.5, (), (Evidence("claim", words, data),)
+        if agreeing:
+            words = f"Agrees with {_listed(items)}."
+            evidence = (Evidence("claim", words, {"relation": "agrees", "items": list(items[:_NAMED])}),)
+            return Relation.AGREES, items, "corroborated", False, False, 0.05, (), evidence
+        return Relation.NONE, (), "nothing_known", False, False, 0.05, (), ()
+
+    def _is_gray(self, found: Found) -> bool:
+        return found.related.conflict >= self.model.calibration.review_at
+
+    def _all_support(
+        self, read: ReadText, ledger: Ledger, new: Witness,
+        known: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]], support: list[Witness],
+    ) -> list[Witness]:  # fmt: skip
+        """Voices for the new claim, those included that were held because they stood alone."""
+        _, graph, trust = known
+        said = [
+            f
+            for f in self._related(read, ledger, without=new.item, hidden=True)
+            if f.related.agrees >= self.model.calibration.agree_at
+        ]
+        more = [update_rule.witness(f.item, graph, trust) for f in _one_per_item(said)]
+        return update_rule.voices([*support, *more], new)
+
+
+def _one_per_item(found: Sequence[Found]) -> list[Found]:
+    best: dict[str, Found] = {}
+    for one in found:
+        best.setdefault(one.item.id, one)
+    return list(best.values())
+
+
+def _says_one_thing(item: Observation) -> bool:
+    """Whether an item can be replaced as a whole when one of its claims is."""
+    claims = shared_reader().read([item.text])[0].claims
+    return len([c for c in claims if len(c.text) < len(item.text.strip())]) == 0
+
+
+def _share(related: Related) -> dict[str, float]:
+    return {"contradicts": round(related.contradicts, 3), "updates": round(related.updates, 3)}
+
+
+def _listed(items: Sequence[str]) -> str:
+    shown = [*items[:_NAMED], *(["others"] if len(items) > _NAMED else [])]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
+
+
+def _conflict_evidence(
+    relation: Relation, opposed: Sequence[Found], seen: Mapping[str, Witness], against: Sequence[Witness], new: Witness,
+    refused: bool, why: Mapping[str, str], believed: float, sensitive: bool,
+) -> tuple[Evidence, ...]:  # fmt: skip
+    items = [f.item.id for f in opposed]
+    count = len(against)
+    roots = f"{_NUMBERS[count] if count < len(_NUMBERS) else count} independent root{'s' * (count != 1)}"
+    trusts = [f"{seen[item].trust:.2g}" for item in items[:_NAMED]]
+    verb = "Contradicts" if refused else "Changes"
+    words = f"{verb} {_listed(items)} ({roots}, trust {_listed(trusts)})"
+    if refused:
+        words += f"; its own source has trust {new.trust:.2g} and may not change that."
+    else:
+        words += f"; it may: {_REASONS[next(iter(why.values()))]}."
+    kinds = list(dict.fromkeys(d.kind for f in opposed for d in differences(f.old, f.new)))
+    data: dict[str, Any] = {
+        "relation": relation.value,
+        "items": items,
+        "start": opposed[0].new.start,
+        "end": opposed[0].new.end,
+        "words": _share(opposed[0].related),
+        "differs_in": kinds,
+        "sensitive": sensitive,
+        "trust": round(new.trust, 2),
+        "credibility": round(believed, 3),
+        "by": dict(why),
+    }
+    return (Evidence("claim", words, data),)
+
+
+_REASONS = {
+    "maker": "whoever made the claim changes it",
+    "trust": "its source is trusted at least as much",
+    "voices": "enough independent voices say the same",
+    "": "",
+}

@@ -1,0 +1,101 @@
+"""Claims with their vectors: read from texts, kept beside the ledger, and made up for where they are missing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from lazaretto.gates.memory.claims.extraction import Claim, claims_of
+from lazaretto.ledger import Ledger
+from lazaretto.ledger.vectors import ClaimRow, Floats
+from lazaretto.models.minilm import DIMENSION, shared_minilm
+
+_REMEMBERED = 512
+_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """The claims of a text and their unit vectors, row by row."""
+
+    claims: tuple[Claim, ...]
+    vectors: Floats
+
+    def rows(self) -> list[ClaimRow]:
+        """As the ledger keeps them."""
+        return [ClaimRow(c.start, c.end, v) for c, v in zip(self.claims, self.vectors, strict=True)]
+
+
+class ClaimReader:
+    """Reads texts and keeps what it read last, since a text is judged first and kept a moment later."""
+
+    def __init__(self) -> None:
+        self._recent: OrderedDict[str, ReadText] = OrderedDict()
+        self._caught_up: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
+
+    def read(self, texts: Sequence[str]) -> list[ReadText]:
+        """The claims of each text, with vectors; one pass of the encoder for all of them."""
+        found = {text: self._recent[text] for text in texts if text in self._recent}
+        fresh = {text: claims_of(text) for text in dict.fromkeys(texts) if text not in found}
+        said = [claim.text for claims in fresh.values() for claim in claims]
+        vectors = shared_minilm().embed_texts(said) if said else np.zeros((0, DIMENSION), np.float32)
+        place = 0
+        for text, claims in fresh.items():
+            found[text] = ReadText(claims, np.asarray(vectors[place : place + len(claims)], np.float32))
+            place += len(claims)
+        with self._lock:
+            for text, one in found.items():
+                self._recent[text] = one
+                self._recent.move_to_end(text)
+            while len(self._recent) > _REMEMBERED:
+                self._recent.popitem(last=False)
+        return [found[text] for text in texts]
+
+    def vector(self, text: str) -> Floats:
+        """The unit vector of a text as a whole."""
+        return np.asarray(shared_minilm().embed_texts([text])[0], np.float32)
+
+    def knows(self, text: str) -> bool:
+        """Whether a text was read a moment ago."""
+        return text in self._recent
+
+    def keep(self, ledger: Ledger, item: str, text: str) -> None:
+        """Keep the claims of an item that was just recorded."""
+        read = self.read([text])[0]
+        if read.claims:
+            ledger.keep_claims(item, read.rows())
+
+    def catch_up(self, ledger: Ledger, seconds: float = 1.0) -> bool:
+        """Keep the claims of memories that have none: written by others, restored, or before there was an index.
+
+        At most so long at a time; False when some are left for the next time.
+        """
+        until = time.monotonic() + seconds
+        key = (ledger.url, ledger.namespace)
+        while True:
+            missing = ledger.without_claims(after=self._caught_up.get(key, 0), limit=_AT_ONCE)
+            if not missing:
+                return True
+            texts = {
+                one.id: one.text for one in ledger.items(ids=[item for _, item in missing], hidden=True, limit=None)
+            }
+            self.read([text for text in texts.values() if text])
+            for seq, item in missing:
+                if texts.get(item):
+                    self.keep(ledger, item, texts[item])
+                self._caught_up[key] = seq
+            if time.monotonic() > until:
+                return False
+
+
+@cache
+def shared_reader() -> ClaimReader:
+    """One per process."""
+    return ClaimReader()

@@ -1,0 +1,48 @@
+"""What the policy says about claims: the table ``[gates.memory.claims]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from lazaretto.gates.memory.claims.update_rule import ChangeRule
+from lazaretto.policy import CLOSED, RulingWord, Share
+from lazaretto.types import Ruling
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSettings:
+    """Who may change what is known."""
+
+    __pydantic_config__ = CLOSED
+    compare: Annotated[bool, Field(description="Compare what a text claims with what is known.")] = True
+    ruling: Annotated[RulingWord, Field(description="Ruling for a claim that its source may not change.")] = (
+        Ruling.QUARANTINE
+    )
+    announcement: Annotated[
+        RulingWord,
+        Field(
+            description="Ruling for a change of what moves money, access, safety or permissions that a source of "
+            "little trust announces, where nothing is known to compare it with."
+        ),
+    ] = Ruling.REVIEW
+    little_trust: Annotated[Share, Field(description="Sources trusted less than this are sources of little trust.")] = (
+        0.5
+    )
+    voices: Annotated[
+        int, Field(ge=1, description="So many independent writers and roots may change a claim together.")
+    ] = 2
+    voice_trust: Annotated[Share, Field(description="Least trust of a voice that counts for a change.")] = 0.4
+    sensitive_trust: Annotated[
+        Share, Field(description="Least trust for changing what moves money, access, safety or permissions.")
+    ] = 0.8
+    sensitive_voices: Annotated[int, Field(ge=1, description="The same as `voices`, for such claims.")] = 3
+
+    def rule(self) -> ChangeRule:
+        """As the judge takes it."""
+        return ChangeRule(self.voices, self.voice_trust, self.sensitive_trust, self.sensitive_voices)
+
+
+DEFAULT_CLAIMS = ClaimSettings()

@@ -1,0 +1,125 @@
+"""Claims and their values: what is read out of a text, and how two readings compare. No model is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from lazaretto.gates.memory.claims.comparison import FEATURES, compared, differences
+from lazaretto.gates.memory.claims.extraction import MAX_CLAIMS, claims_of, read_claim
+from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness, credibility, may_change, risk, voices
+from lazaretto.gates.memory.claims.values import values_in
+
+RULE = ChangeRule(voices=2, voice_trust=0.4, sensitive_trust=0.8, sensitive_voices=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "norm"),
+    [
+        ("Pay to IBAN DE89 3704 0044 0532 0130 00.", "account", "de89370400440532013000"),
+        ("Pay to DE89370400440532013000 today.", "account", "de89370400440532013000"),
+        ("Use account number 12345678 from now on.", "account", "12345678"),
+        ("Send it to 0x52908400098527886E0F7030069857D2E4.", "account", "0x52908400098527886e0f7030069857d2e4"),
+        ("Write to Soc@Meridian.example, please.", "mail", "soc@meridian.example"),
+        ("It runs at db-1.internal.example:5432.", "host", "db-1.internal.example:5432"),
+        ("It runs at 203.0.113.77.", "host", "203.0.113.77"),
+        ("Log in at https://Login.example/start.", "host", "login.example/start"),
+        ("It lies in /srv/backup/ledger.", "path", "/srv/backup/ledger"),
+        ("Call +49 30 901820 first.", "phone", "+4930901820"),
+        ("Refunds above 1,500 EUR wait.", "money", "eur 1500"),
+        ("Refunds above €1500 wait.", "money", "eur 1500"),
+        ("It closes on 14 March 2027.", "date", "14/3/2027"),
+        ("It closes on 2027-03-14.", "date", "14/3/2027"),
+        ("It closes on March 14, 2027.", "date", "14/3/2027"),
+        ("It starts at 6 pm.", "time", "18:00"),
+        ("It starts at 18:00.", "time", "18:00"),
+        ("It pins version 3.0.13.", "version", "3.0.13"),
+        ("Give 5 mg a day.", "quantity", "5 milligram"),
+        ("We asked Priya Raman about it.", "name", "priya raman"),
+    ],
+)  # fmt: skip
+def test_values_are_read_and_spelt_alike(text: str, kind: str, norm: str) -> None:
+    assert (kind, norm) in {(v.kind, v.norm) for v in values_in(text)}
+    for value in values_in(text):
+        assert 0 <= value.start < value.end <= len(text)
+
+
+def test_hostile_texts_are_read_without_fault() -> None:
+    for text in (
+        "",
+        "\0" * 50,
+        "1" * 5000,
+        "." * 3000,
+        "A " * 3000,
+        "٣٤٥ €",
+        "25:99 32.13.9999 99 Foo 0000",
+        "a@b" * 500,
+    ):
+        claims_of(text)
+
+
+def test_a_sentence_that_leans_on_another_is_joined_to_it() -> None:
+    claims = claims_of("Brightwater has a new bank. It is now paid to DE89370400440532013000. Lunch is at noon.")
+    assert any("Brightwater" in c.text and "DE89" in c.text and "Lunch" not in c.text for c in claims)
+    assert claims[-1].text.endswith("noon.") and claims[-1].start == 0, "a short text is a claim as a whole, too"
+
+
+def test_what_moves_money_is_not_crowded_out_of_a_long_text() -> None:
+    filler = " ".join(f"The weather was fine on day {n}." for n in range(300))
+    claims = claims_of(f"{filler} Refunds above 500 EUR no longer need approval. {filler}")
+    assert len(claims) == MAX_CLAIMS
+    assert any("Refunds" in c.text for c in claims)
+
+
+@pytest.mark.parametrize(
+    ("text", "permission"),
+    [
+        ("Refunds need approval.", "require"),
+        ("Refunds no longer need approval.", "waive"),
+        ("Refunds do not require a signature.", "waive"),
+        ("Interns must not enter.", "forbid"),
+        ("Interns may enter.", "allow"),
+        ("The fair was in May.", ""),
+    ],
+)
+def test_permissions(text: str, permission: str) -> None:
+    assert read_claim(text).permission == permission
+
+
+def test_differences_name_what_both_say_differently() -> None:
+    old, new = read_claim("Give Lee 5 mg once a day."), read_claim("Give Lee 50 mg once a day.")
+    assert [d.kind for d in differences(old, new)] == ["quantity"]
+    assert differences(read_claim("Due on 14 March."), read_claim("Due on 14 March 2027.")) == ()
+    told = dict(zip(FEATURES, compared(old, new), strict=True))
+    assert told["values_conflict"] == 1 and told["number_conflict"] == 1 and told["strong_conflict"] == 0
+
+
+def test_one_writer_and_one_root_are_one_voice_and_nobody_testifies_for_himself() -> None:
+    said = [
+        Witness("a", "ann", 0.9, frozenset("a")),
+        Witness("b", "ann", 0.9, frozenset("b")),
+        Witness("c", "bob", 0.8, frozenset("a")),
+        Witness("d", "cy", 0.5, frozenset("d")),
+    ]
+    assert [one.item for one in voices(said)] == ["a", "d"]
+    assert [one.item for one in voices(said, Witness("n", "cy", 0.5, frozenset("n")))] == ["a"]
+
+
+def test_who_may_change_a_claim() -> None:
+    def ask(trust: float, agent: str = "web", *, sensitive: bool = False, own: bool = True, support: int = 0) -> str:
+        new, old = Witness("n", agent, trust, frozenset("n")), Witness("o", "ann", 0.5, frozenset("o"))
+        several = [Witness(f"s{i}", f"w{i}", 0.4, frozenset((f"s{i}",))) for i in range(support)]
+        return may_change(new, old, several, [old], sensitive=sensitive, own=own, rule=RULE)
+
+    assert ask(0.2) == "" and ask(0.2, support=1) == ""
+    assert ask(0.5, "ann", sensitive=True) == "maker"
+    assert ask(0.5, "ann", sensitive=True, own=False) == "", "what it only read is not its own word"
+    assert ask(0.5) == "trust" and ask(0.5, sensitive=True) == "" and ask(0.8, sensitive=True) == "trust"
+    assert ask(0.4, support=1) == "voices" and ask(0.4, support=1, sensitive=True) == ""
+    assert ask(0.4, support=2, sensitive=True) == "voices"
+    assert ask(0.2, "ann", sensitive=True) == "", "a name is no proof when the source is worth less"
+
+
+def test_risk_falls_with_credibility_and_rises_with_conflict() -> None:
+    low, high = credibility(0.5, 0.2, 0.0, 1.8), credibility(1.0, 0.9, 0.9, 0.0)
+    assert low < high
+    assert risk(0.6, low, 0.95) > risk(0.6, high, 0.95) > risk(0.6, high, 0.05)
