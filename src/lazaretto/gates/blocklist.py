@@ -137,9 +137,7 @@ class BlocklistGate:
             if not news:
                 self._mark(self._keys(observation, context), observation.id, Ruling.ALLOW, context)
             return
-        condemning = {
-            v.gate for v in context.earlier if v.ruling >= Ruling.QUARANTINE and v.rule not in FOR_ITS_SOURCE
-        }
+        condemning = {v.gate for v in context.earlier if v.ruling >= Ruling.QUARANTINE and v.rule not in FOR_ITS_SOURCE}
         if news and not condemning:
             return
         # A look-alike of a known item brings no news: listing it would let the list drift, one likeness at a time.

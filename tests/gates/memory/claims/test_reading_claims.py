@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lazaretto.gates.memory.claims.comparison import FEATURES, compared, differences
-from lazaretto.gates.memory.claims.extraction import MAX_CLAIMS, claims_of, read_claim
+from lazaretto.gates.memory.claims.extraction import MAX_CLAIMS, claims_of, read_claim, says_one_thing
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness, credibility, may_change, risk, voices
 from lazaretto.gates.memory.claims.values import values_in
 
@@ -57,10 +57,12 @@ def test_hostile_texts_are_read_without_fault() -> None:
         claims_of(text)
 
 
-def test_a_sentence_that_leans_on_another_is_joined_to_it() -> None:
-    claims = claims_of("Brightwater has a new bank. It is now paid to DE89370400440532013000. Lunch is at noon.")
-    assert any("Brightwater" in c.text and "DE89" in c.text and "Lunch" not in c.text for c in claims)
-    assert claims[-1].text.endswith("noon.") and claims[-1].start == 0, "a short text is a claim as a whole, too"
+def test_a_short_text_is_one_claim_and_a_sentence_of_a_long_one_is_joined_to_what_it_leans_on() -> None:
+    text = "Brightwater has a new bank. It is now paid to DE89370400440532013000. Lunch is at noon."
+    assert [c.text for c in claims_of(text)] == [text]
+    long = claims_of(f"{text} {'We talked about the summer party for a long while. ' * 8}")
+    assert any("Brightwater" in c.text and "DE89" in c.text and "Lunch" not in c.text for c in long)
+    assert says_one_thing("Lunch is at noon.") and not says_one_thing(text)
 
 
 def test_what_moves_money_is_not_crowded_out_of_a_long_text() -> None:

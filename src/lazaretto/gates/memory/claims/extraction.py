@@ -14,7 +14,7 @@ MAX_CLAIMS = 64
 """Of one text that are compared: those about money, access, safety and permissions first, then those with values."""
 MAX_CLAIM_CHARS = 600
 MAX_PASSAGE_CHARS = 400
-"""A text that is not longer is compared as a whole, too."""
+"""A text that is not longer is one claim: its sentences explain each other."""
 _MIN_WORDS = 2
 _END = re.compile(r"(?<=[.!?])[\"”’)]?\s+(?=[\"“(]?[A-Z0-9À-Þ])|\n+\s*(?:[-*•]\s+|\d+[.)]\s+)?")
 _ABBREVIATION = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|no|nr|vs|etc|inc|ltd|co|e\.g|i\.e|approx|fig|dept|jr|sr)|"
@@ -111,10 +111,13 @@ class Claim:
 
 
 def claims_of(text: str) -> tuple[Claim, ...]:
-    """The claims of a text in order. A sentence that leans on the one before it ("It is now ...") is joined to it.
+    """The claims of a text in order: a short text is one claim, of a longer one each sentence is.
 
-    Of a short text the whole is a claim too, the last one: what it says together may stand in no single sentence.
+    A sentence that leans on the one before it ("It is now ...") is joined to it.
     """
+    whole = text.strip()
+    if len(whole) <= MAX_PASSAGE_CHARS:
+        return (read_claim(whole, 0, len(text)),) if len(_WORD.findall(whole)) >= _MIN_WORDS else ()
     claims: list[Claim] = []
     last: tuple[int, int] | None = None
     for start, end in _sentences(text)[:MAX_SENTENCES]:
@@ -127,12 +130,12 @@ def claims_of(text: str) -> tuple[Claim, ...]:
     if len(claims) > MAX_CLAIMS:
         weighty = sorted(claims, key=lambda c: (not c.sensitive, not c.announces, not c.values, c.start))[:MAX_CLAIMS]
         claims = sorted(weighty, key=lambda c: c.start)
-    whole = text.strip()
-    if len(whole) <= MAX_PASSAGE_CHARS and len(_WORD.findall(whole)) >= _MIN_WORDS:
-        passage = read_claim(whole, 0, len(text))
-        if all(claim.text != whole for claim in claims):
-            claims.append(passage)
     return tuple(claims)
+
+
+def says_one_thing(text: str) -> bool:
+    """Whether a text is a single sentence: it can then be replaced as a whole when what it says is."""
+    return len(text.strip()) <= MAX_PASSAGE_CHARS and len(_sentences(text.strip())) == 1
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from lazaretto.gates.memory.claims import update_rule
 from lazaretto.gates.memory.claims.comparison import differences
-from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim
+from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim, says_one_thing
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
@@ -44,6 +44,8 @@ class Found:
     item: Observation
     """The item that makes the old claim."""
     related: Related
+    partial: bool
+    """Whether one of the two is a sentence of a longer text: on its own it says less than in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +119,8 @@ class ClaimJudge:
 
     def opposed(self, item: Observation, ledger: Ledger) -> list[Found]:
         """Claims of other visible memories that cannot hold together with those of one, surest first."""
-        at = self.model.calibration.conflict_at
         found = self._related(self.reader.read([item.text])[0], ledger, without=item.id)
-        return _one_per_item([f for f in found if f.related.conflict >= at])
+        return _one_per_item([f for f in found if self._is_conflict(f)])
 
     def judge_alone(self, observation: Observation, trust: Mapping[SourceClass, float]) -> ClaimJudgement:
         """The judgement where nothing at all is known: only what a text announces by itself counts."""
@@ -147,7 +148,11 @@ class ClaimJudge:
             and (text := items[one.item].text[one.start : one.end].strip()[:600])
         ]
         answers = self.model.compare([(old, new, cosine) for new, old, _, cosine in pairs])
-        found = [Found(new, old, item, told) for (new, old, item, _), told in zip(pairs, answers, strict=True)]
+        alone = len(read.claims) == 1
+        found = [
+            Found(new, old, item, told, not alone or len(old.text) < len(item.text.strip()))
+            for (new, old, item, _), told in zip(pairs, answers, strict=True)
+        ]
         return sorted(found, key=lambda one: -one.related.conflict)
 
     def _decide(
@@ -156,7 +161,7 @@ class ClaimJudge:
     ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:  # fmt: skip
         ledger, graph, trust = known
         at = self.model.calibration
-        opposed = _one_per_item([f for f in found if f.related.conflict >= at.conflict_at])
+        opposed = _one_per_item([f for f in found if self._is_conflict(f)])
         agreeing = _one_per_item([f for f in found if f.related.agrees >= at.agree_at])
         seen = {f.item.id: update_rule.witness(f.item, graph, trust) for f in (*opposed, *agreeing)}
         support = update_rule.voices((seen[f.item.id] for f in agreeing), new)
@@ -186,7 +191,8 @@ class ClaimJudge:
         evidence = _conflict_evidence(relation, opposed, seen, roots, new, refused, why, believed, sensitive)
         if refused:
             return relation, items, "changes_known_claim", True, False, risk, (), evidence
-        replaced = tuple(f.item.id for f in opposed if _says_one_thing(f.item) and _says_one_thing(observation))
+        one = says_one_thing(observation.text)
+        replaced = tuple(f.item.id for f in opposed if one and says_one_thing(f.item.text))
         may = observation.channel is Channel.MEMORY
         return relation, items, "accepted_change", False, False, min(risk, 0.29), replaced if may else (), evidence
 
@@ -218,8 +224,12 @@ class ClaimJudge:
             return Relation.AGREES, items, "corroborated", False, False, 0.05, (), evidence
         return Relation.NONE, (), "nothing_known", False, False, 0.05, (), ()
 
+    def _is_conflict(self, found: Found) -> bool:
+        at = self.model.calibration
+        return found.related.conflict >= (at.partial_at if found.partial else at.conflict_at)
+
     def _is_gray(self, found: Found) -> bool:
-        return found.related.conflict >= self.model.calibration.review_at
+        return not found.partial and found.related.conflict >= self.model.calibration.review_at
 
     def _all_support(
         self, read: ReadText, ledger: Ledger, new: Witness,
@@ -241,12 +251,6 @@ def _one_per_item(found: Sequence[Found]) -> list[Found]:
     for one in found:
         best.setdefault(one.item.id, one)
     return list(best.values())
-
-
-def _says_one_thing(item: Observation) -> bool:
-    """Whether an item can be replaced as a whole when one of its claims is."""
-    claims = shared_reader().read([item.text])[0].claims
-    return len([c for c in claims if len(c.text) < len(item.text.strip())]) == 0
 
 
 def _share(related: Related) -> dict[str, float]:

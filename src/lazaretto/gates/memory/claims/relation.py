@@ -67,6 +67,8 @@ class RelationCalibration:
     temperature: float
     conflict_at: float
     """Conflicts from here on count."""
+    partial_at: float
+    """The same where one of the two claims is a sentence of a longer text."""
     review_at: float
     """Conflicts from here on are worth a person's look where money, access or safety is concerned."""
     agree_at: float
