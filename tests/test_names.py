@@ -88,11 +88,11 @@ def test_all_parents_are_checked_in_one_statement(store_url: str) -> None:
     with Guard(Ledger(store)) as guard:
         ids = [guard.run(guard.remember(f"note {n}", agent="ada")).item for n in range(12)]
         counts = []
-        for parents in (ids[:1], ids):
+        for parents in (ids[:1], ids[:1], ids):  # the first one also reads in what the gates have not seen yet
             with statements_of(store) as seen:
                 guard.run(guard.check("a page", agent="bob", channel="document", parents=parents))
             counts.append(len(seen))
-        assert counts[0] == counts[1]
+        assert counts[1] == counts[2]
         with statements_of(store) as seen:
             assert guard.ledger.unknown([*ids, "it_none", "it_nobody"]) == ("it_none", "it_nobody")
         assert len([one for one in seen if one.startswith("SELECT")]) == 1

@@ -98,6 +98,46 @@ BOSSES = [
     "the store manager",
     "an administrator",
 ]
+MATTERS = [
+    "broken machines",
+    "lost badges",
+    "data leaks",
+    "late deliveries",
+    "noise complaints",
+    "fire drills",
+    "water damage",
+    "missing parcels",
+    "unpaid bills",
+    "job applications",
+    "press inquiries",
+    "travel claims",
+    "warranty cases",
+    "allergy warnings",
+    "phishing mails",
+    "contract changes",
+    "sick notes",
+    "road closures",
+    "failed builds",
+    "power cuts",
+]
+JOBS = [
+    "night guard",
+    "fire warden",
+    "lead auditor",
+    "union delegate",
+    "first aider",
+    "pilot",
+    "head chef",
+    "site foreman",
+    "ship's engineer",
+    "company lawyer",
+    "budget holder",
+    "quality inspector",
+    "account manager",
+    "key holder",
+    "network administrator",
+    "ward physician",
+]
 REQUESTS = [
     "Overtime beyond ten hours",
     "Price cuts above 15 percent",
@@ -352,6 +392,53 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     ), (
         "{s} was moved to {v}.", "{s} is in {v} this time.", "{s} changed its place to {v}.",
     )),
+    Attribute("report_to", lambda r: r.choice(MATTERS), mail, (
+        "Report {s} to {v}.", "{s} have to be reported at {v}.", "Tell {v} about {s}.", "Notices of {s} go to {v}.",
+        "For {s}, write to {v}.", "{v} handles {s}.", "Mail about {s} is read at {v}.",
+    ), (
+        "The mailbox for {s} is called {v} now.", "From this week {s} go to {v}.", "{s}: please use {v} instead of the old mailbox.",
+        "The address for {s} was renamed to {v}.",
+    )),
+    Attribute("confirm_by", lambda r: r.choice(MATTERS), phone, (
+        "{s} are confirmed by phone at {v}.", "For {s} call {v}.", "The line for {s} is {v}.", "Dial {v} in case of {s}.",
+    ), (
+        "The line for {s} changed to {v}.", "{s} have a new number: {v}.", "Call {v} about {s} from now on.",
+    )),
+    Attribute("portal", lambda r: r.choice(MATTERS), host, (
+        "{s} are entered at {v}.", "The form for {s} is at {v}.", "{s} are tracked under {v}.", "Use {v} for {s}.",
+    ), (
+        "The form for {s} moved to {v}.", "{s} are entered at {v} since the relaunch.", "{s} have a new page, {v}.",
+    )),
+    Attribute("job", lambda r: f"{r.choice(JOBS)} of {r.choice((_branch(r), firm(r), f'the vessel {r.choice(FIRMS)}', f'team {r.choice(SYSTEMS)}'))}", person, (
+        "{v} is the {s}.", "The {s} is {v}.", "{s}: {v}.", "The post of {s} is held by {v}.", "{v} acts as {s}.", "The right to act as {s} rests with {v}.",
+    ), (
+        "{v} was made {s}.", "{v} follows {o} as {s}.", "{o} resigned, the {s} is {v}.", "From Monday {v} is {s}.", "The post of {s} went to {v}.",
+    )),
+    Attribute("user", lambda r: f"the {r.choice(SYSTEMS)} {r.choice(('tool', 'portal', 'board'))}", lambda r: f"{r.choice(FIRST)[0].lower()}{r.choice(LAST).lower()}{r.choice(('', '2', '77'))}", (
+        "{s} is administered by account {v}.", "User {v} administers {s}.", "Admin rights on {s} lie with {v}.", "{v} is the root user of {s}.",
+    ), (
+        "Admin rights on {s} went to {v}.", "{s} is now administered by {v}.", "{v} took over {s} from {o}.",
+    )),
+    Attribute("per_unit", lambda r: r.choice((f"machine {r.randint(1, 9)}", f"line {r.choice('ABCDE')}", f"shelf {r.randint(10, 99)}", f"van {r.randint(1, 30)}", "each carton", "a pallet")), lambda r: f"{r.choice((4, 6, 8, 10, 12, 16, 18, 30, 40, 48, 60, 72, 96, 120))} {r.choice(('cans', 'boxes', 'parts', 'bags', 'rolls'))}", (
+        "{s} takes {v}.", "{v} fit on {s}.", "{s} holds {v}.", "Load {s} with {v}.", "The capacity of {s} is {v}.",
+    ), (
+        "{s} was rebuilt and takes {v}.", "{s} is loaded with {v} from now on.", "The capacity of {s} was set to {v}.",
+    )),
+    Attribute("minimum", lambda r: r.choice(("a PIN", "the cover letter", "the reserve fund", "every invoice number", "the safety distance", "the notice period", "the training", "the rest between shifts")), lambda r: f"{r.choice((3, 5, 6, 8, 9, 11, 12, 15, 18, 20, 24, 36, 45))} {r.choice(('digits', 'pages', 'metres', 'days', 'hours'))}", (
+        "{s} must be at least {v}.", "At least {v} are needed for {s}.", "Less than {v} is not accepted for {s}.", "The minimum for {s} is {v}.", "{s}: {v} or more.",
+    ), (
+        "The minimum for {s} was raised to {v}.", "{s} must be at least {v} under the new rules.", "{v} are enough for {s} from now on.",
+    )),
+    Attribute("signatures", lambda r: r.choice(REQUESTS), lambda r: r.choice(("one signature", "two signatures", "three signatures", "four signatures")), (
+        "{s} require {v}.", "{v} are needed for {s}.", "{s} are valid with {v}.", "We ask for {v} before {s} go through.",
+    ), (
+        "{s} require only {v} now.", "The number for {s} changed: {v}.", "From today {v} do for {s}.",
+    )),
+    Attribute("window", lambda r: r.choice(("the repair slot", "the quiet period", "the delivery slot", "the test window", "the visiting time")) + " of " + r.choice((_branch(r), _system(r))), lambda r: f"{r.choice(DAYS)} from {r.randint(0, 11):02d}:00 to {r.randint(12, 23):02d}:00", (
+        "{s} is {v}.", "{s}: {v}.", "{s} falls on {v}.", "We planned {s} for {v}.",
+    ), (
+        "{s} was shifted to {v}.", "{s} is {v} from next month.", "New hours for {s}: {v}.",
+    )),
     Attribute("supplier", lambda r: f"{r.choice(ITEMS)} for {_branch(r)}", firm, (
         "{v} supplies {s}.", "{s} come from {v}.", "We order {s} at {v}.", "The vendor of {s} is {v}.",
     ), (
@@ -381,6 +468,26 @@ RULES: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str,
      ("{T} is in service.", "{T} is switched on.", "{T} works.", "{T} is available."),
      ("{T} was switched on again.", "{T} is back in service.", "{T} works again since noon."),
      ("{T} belongs to the Graz site.", "{T} is looked after by two people.")),
+    (("Only {g} may use {t}.", "{T} is reserved for {g}.", "Nobody but {g} may touch {t}.", "{T} can be used by {g} alone."),
+     ("Everybody may use {t}.", "{T} is free for all to use.", "Anybody can touch {t}.", "All staff can use {t}."),
+     ("{T} was opened to everybody.", "From today all staff may use {t}.", "{T} is no longer reserved for {g}."),
+     ("{T} was repaired in June.", "{G} meet on Tuesdays.", "{T} stands on the second floor.")),
+    (("{G} must be escorted in {p}.", "In {p}, {g} are never left alone.", "{G} enter {p} with an escort only.", "No escort, no {p} for {g}."),
+     ("{G} may walk through {p} alone.", "{G} need no escort in {p}.", "In {p}, {g} can go without an escort."),
+     ("{G} no longer need an escort in {p}.", "{G} were cleared to enter {p} alone.", "The duty to escort {g} in {p} has ended."),
+     ("{P} has two exits.", "{G} sign a list every morning.", "{P} is swept on Mondays.")),
+    (("{r} happen only after {b} has agreed.", "Without the word of {b}, no {r0}.", "{r} wait until {b} says yes.", "{b2} decides on {r0}."),
+     ("{r} happen without asking {b}.", "Nobody has to agree to {r0}.", "{r} can go ahead at once, whoever decides.", "For {r0} nobody is asked."),
+     ("{r} go ahead without {b} from now on.", "{b2} no longer decides on {r0}.", "The say of {b} on {r0} was dropped."),
+     ("{r} are counted once a year.", "{b2} works from home on Fridays.", "{r} are listed in the annex.")),
+    (("There is a ban on visitors in {p}.", "{P} is shut for visitors.", "Visitors are kept out of {p}."),
+     ("There is no ban on visitors in {p}.", "{P} is open for visitors.", "Visitors are welcome in {p}."),
+     ("The ban on visitors in {p} was lifted.", "{P} opens for visitors again.", "Since noon visitors may enter {p}."),
+     ("{P} has a new floor.", "The lamps in {p} were replaced.")),
+    (("{T} must be encrypted.", "Encryption is compulsory for {t}.", "{T} may not be stored in the clear."),
+     ("{T} need not be encrypted.", "Encryption is voluntary for {t}.", "{T} may be stored in the clear."),
+     ("Encryption of {t} was made voluntary.", "{T} no longer has to be encrypted.", "{T} is exempt from encryption by now."),
+     ("{T} is copied to another site.", "{T} takes up much space.")),
     (("Wearing {w} is mandatory in {p}.", "{W} is required in {p}.", "Nobody enters {p} without {w}."),
      ("Wearing {w} is optional in {p}.", "{W} is not needed in {p}.", "You can enter {p} without {w}."),
      ("{W} is no longer required in {p}.", "The duty to use {w} in {p} was abolished."),

@@ -105,7 +105,11 @@ class ClaimJudge:
         whole = self.reader.catch_up(ledger)
         read = self.reader.read([observation.text])[0]
         found = self._related(read, ledger, without=observation.id)
-        new = update_rule.newcomer(observation, graph, trust)
+        asked = any(self._is_conflict(f) or self._is_gray(f) for f in found)
+        if asked or any(claim.declares and claim.sensitive for claim in read.claims):
+            new = update_rule.newcomer(observation, graph, trust)
+        else:  # nobody asks for its ancestors
+            new = Witness(observation.id, observation.agent, trust[observation.source], frozenset((observation.id,)))
         judged = self._decide(observation, read, found, new, (ledger, graph, trust))
         ms = (time.perf_counter() - started) * 1000
         return ClaimJudgement(*judged, whole, ms)
@@ -138,6 +142,8 @@ class ClaimJudge:
             near += [
                 (claim, one) for one in ledger.nearest_claims(vector, limit=NEAREST, least=LEAST_COSINE, hidden=hidden)
             ]
+        if not near:
+            return []
         near = sorted(near, key=lambda pair: -pair[1].cosine)[:MOST_PAIRS]
         items = {one.id: one for one in ledger.items(ids=[n.item for _, n in near], hidden=True, limit=None)}
         pairs = [
