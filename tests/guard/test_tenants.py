@@ -95,6 +95,7 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
             *(lambda i=i: guard.report("x", agent="ada", rests_on=[i]) for i in ids),
         ],
         "label": [*(lambda i=i: guard.label(i, "benign", by="ada") for i in ids)],
+        "settle": [*(lambda i=i: guard.settle(i, over=theirs["note"], by="ada") for i in ids)],
         "appeal": [*(lambda i=i: guard.appeal(i, "x", by="ada") for i in ids)],
         "plan": [
             *(
@@ -130,7 +131,7 @@ def test_every_public_call_is_tried(open_guard: Callable[..., Guard]) -> None:
 
 
 CALLS = (
-    "check", "remember", "recall", "exchange", "report", "label", "appeal",
+    "check", "remember", "recall", "exchange", "report", "label", "settle", "appeal",
     "plan", "dry_run", "apply", "undo", "release", "receipts", "before_turn", "before_round",
     "incidents", "incident", "held", "contacts_to_screen", "note_screened", "tend", "suspects",
 )  # fmt: skip
