@@ -322,7 +322,8 @@ class Guard:
         self._require_open()
         if self.foresight is None:
             raise InputError("foresight", "is not set up", "Call guard.rehearse_with first; see docs/foresight.md")
-        done = await self.foresight.before_round(speaking, others, self._repair_unless_hidden)
+        remove = None if self.policy.mode == "observe" else self._repair_unless_hidden
+        done = await self.foresight.before_round(speaking, others, remove)
         read = {turn.agent for turn in done.turns[: len(speaking)] if not turn.unread}
         await self.note_screened([agent for agent in await self.contacts_to_screen() if agent in read])
         return done

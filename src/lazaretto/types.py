@@ -361,6 +361,8 @@ class BeforeTurn:
     receipts: tuple[Receipt, ...] = ()
     calls: int = 0
     """Model calls that were made."""
+    would: tuple[str, ...] = ()
+    """In mode ``observe``: the agent's items that would have been removed."""
     reason: str = ""
     """How it came to change: ``foresight``, ``sweep``, ``history``, or ``rollback`` and ``bisect`` of mode ``flp``."""
 

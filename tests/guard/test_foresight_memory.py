@@ -116,6 +116,19 @@ def test_what_was_removed_does_not_come_back(store: str, parts: Any) -> None:
         assert not guard.exchange(VIRUS.upper(), sender="cy", receiver="ada").allowed
 
 
+def test_an_observing_guard_says_what_it_would_remove(store: str, parts: Any) -> None:
+    with SyncGuard.open(store, {"mode": "observe"}) as guard:
+        guard.rehearse_with(parts[0], EMBEDDER, PEOPLE, chat=CHAT)
+        items = furnish(guard, "ada", VIRUS)
+        for _ in range(2):
+            done = guard.before_turn("ada")
+            assert (done.removed, done.would, done.receipts) == ((), (items[VIRUS],), ())
+        assert guard.ledger.state(items[VIRUS]).visible
+    with opened(store, parts) as guard:
+        done = guard.before_turn("ada")
+        assert done.removed == (items[VIRUS],) and done.would == ()
+
+
 @pytest.mark.parametrize("answer", ["undo", "label"])
 def test_what_people_put_back_stays(store: str, parts: Any, answer: str) -> None:
     with opened(store, parts) as guard:

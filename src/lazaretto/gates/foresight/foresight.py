@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -56,9 +57,13 @@ class Foresight:
         self._turns = _OneAtATime()
 
     async def before_round(
-        self, speaking: Sequence[ForesightAgent | str], others: Sequence[ForesightAgent | str], remove: RemoveItem
+        self,
+        speaking: Sequence[ForesightAgent | str],
+        others: Sequence[ForesightAgent | str],
+        remove: RemoveItem | None,
     ) -> BeforeRound:
-        """Look at those about to speak, and have removed whatever would speak through them."""
+        """Look at those about to speak, and have removed whatever would speak through them; with no ``remove`` it is
+        only said."""
         async with self._turns:
             await self._in_store(self.memory.follow)
             agents = [await self._agent(agent) for agent in (*speaking, *others)]
@@ -77,15 +82,17 @@ class Foresight:
             calls = backend.calls - start
             self.memory.rounds += 1
             an_item = {key: ids[0] for held in reversed(items.values()) for key, ids in held.items()}
-            notes = self.memory.notes(an_item, cleaning.everywhere)
+            notes = self.memory.notes(an_item, cleaning.everywhere if remove is not None else ())
             await self._in_store(self._ledger.append, notes)  # before removing: a restart then finds it again for free
             gone = {s.id: _removed(s, cleaning.changed[s.id], items[s.id]) for s in states if s.id in cleaning.changed}
-            receipts = await _remove(cleaning, gone, items, remove)
+            receipts = await _remove(cleaning, gone, items, remove) if remove is not None else []
             turns = [
                 _before_turn(state, items[state.id], cleaning, gone.get(state.id, ()))
                 for state in states
                 if state.id in spoken or state.id in cleaning.changed
             ]
+            if remove is None:
+                turns = [replace(turn, removed=(), would=turn.removed, forget=()) for turn in turns]
             for turn in turns:
                 self.memory.forget(turn.agent, turn.forget)
             return BeforeRound(tuple(turns), tuple(receipts), calls)
