@@ -143,7 +143,8 @@ class Guard:
         self._lessons = Lessons(ledger, self._tell_learners)
         self._contacts = ContactQueue(ledger, self.graph)
         self._incidents = Incidents(ledger, self.graph)
-        self._tending = Tending(ledger, self.graph, self.policy, (self._slots, self._contexts), self._tell_learners)
+        view = RepairView(ledger, self.graph, judge=self._held_today)
+        self._tending = Tending(view, self.policy, (self._slots, self._contexts), self._tell_learners)
         self._tends = threading.Lock()
         self._reading_log = ReadingLog(
             ledger, messages=self.policy.influence.messages, window_s=self.policy.influence.window_s

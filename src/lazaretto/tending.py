@@ -23,11 +23,10 @@ from lazaretto.gates.decision import decide, with_taint
 from lazaretto.gates.look_log import TENDED, LookLog
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.gates.runner import Examination, GateSlot, run_stages
-from lazaretto.ledger import ItemState, Ledger
+from lazaretto.ledger import ItemState
 from lazaretto.ledger.fingerprints import forgotten
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint
-from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.suspects import suspects
 from lazaretto.repair import engine
 from lazaretto.repair.contain import Contain, contained
@@ -132,18 +131,18 @@ class Tending:
 
     def __init__(
         self,
-        ledger: Ledger,
-        graph: ProvenanceGraph,
+        view: RepairView,
         policy: Policy,
         gates: tuple[Mapping[str, GateSlot], Mapping[str, GateContext]],
         tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
     ) -> None:
-        """``tell`` tells the gates that learn what became of an item."""
-        self._ledger, self._graph, self._policy, self._tell = ledger, graph, policy, tell
+        """``view`` is what repairs look at; ``tell`` tells the gates that learn what became of an item."""
+        self._view, self._policy, self._tell = view, policy, tell
+        self._ledger, self._graph = view.ledger, view.graph
         self._slots, self._contexts = gates
         named: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
         self._reviewers = {name: gate for name, gate in named.items() if isinstance(gate, Reviewer)}
-        self.log = LookLog(ledger)
+        self.log = LookLog(view.ledger)
 
     async def run(self, limit: int, news: int, in_store: Callable[..., Awaitable[Any]]) -> Tended:
         """Finish what an earlier step left, then look at up to ``limit`` memories, then at what that calls for.
@@ -358,18 +357,27 @@ class Tending:
         self, origins: Sequence[str], judged: Mapping[str, _Looked], rebuilt: Sequence[Observation]
     ) -> RepairPlan:
         """What ``contain`` does with everything but structured memories, and the rewriting of these."""
-        view, steps = RepairView(self._ledger, self._graph), dict[str, RepairStep]()
+        steps: dict[str, RepairStep] = {}
         for origin in origins:
             if all(step.id in judged for step in self._graph.blast_radius(origin).items):
                 continue
-            plan = Contain().plan(RepairRequest(origin), view)
+            plan = Contain().plan(RepairRequest(origin), self._view)
             steps.update({s.item: s for s in plan.steps if s.item not in judged and s.item not in origins})
         for one in rebuilt:
-            steps[one.id] = rewrite_step(one, view, {*origins, *judged})
-        allowed = [step for step in steps.values() if not self.log.spoken_for(step.item)]
+            steps[one.id] = rewrite_step(one, self._view, {*origins, *judged})
+        allowed = [self._screened(step) for step in steps.values() if not self.log.spoken_for(step.item)]
         states = self._ledger.states(step.item for step in allowed)
         made = tuple(engine.with_state(step, states) for step in allowed)
         return RepairPlan("contain", origins[0], made, "made from a memory that was held late")
+
+    def _screened(self, step: RepairStep) -> RepairStep:
+        """The step; what would put a text in the place of another that the gates hold themselves hides it instead."""
+        new = step.detail.get("replacement")
+        if new is None:
+            return step
+        made = replace(self._ledger.item(step.item), id=new["id"], text=new["text"])
+        why = self._view.judge(made) if made.text else ""
+        return RepairStep(step.item, "hide", {"why": why}) if why else step
 
     def _drafted(self, plan: RepairPlan) -> tuple[list[Draft], dict[str, str]]:
         """The events of a repair, or why it is refused."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from lazaretto import Guard, Policy
 from lazaretto.policy import ChannelPolicy, Channels
-from lazaretto.repair.contain import priority, spread_at, strategy
+from lazaretto.repair.contain import contained, priority, spread_at, strategy
 from lazaretto.repair.rewrite import rebuilt, without_spans
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import (
@@ -106,6 +107,16 @@ def test_a_rebuilt_record_takes_the_place_of_the_poisoned_one(guard: Guard) -> N
 )
 def test_distance_chooses_the_remedy(hops: int, expected: str) -> None:
     assert strategy(hops) == expected
+
+
+def test_what_becomes_of_records_made_from_poison() -> None:
+    hops, calm, like = np.array([1, 1, 4, 4, 8, 8]), np.zeros(6, dtype=bool), np.array([1.0, 1.0, 1.0, 0.1, 1.0, 1.0])
+    risk, conflict = np.array([1.0, 0.1, 1.0, 1.0, 1.0, 1.0]), np.array([1.0, 0.1, 1.0, 1.0, 0.9, 0.4])
+    suspicious = calm.copy()
+    suspicious[2:] = True
+    plan = contained(hops, risk, conflict, suspicious, like).tolist()
+    assert plan == ["isolate", "", "rewrite", "isolate", "reconcile", ""]  # the last one, independent voices support
+    assert contained(hops, risk, conflict, suspicious, like, rewrite_near=True).tolist()[0] == "rewrite"
 
 
 def test_priority_is_the_published_sum() -> None:

@@ -40,6 +40,8 @@ class LookLog:
         self._seqs: list[int] = []
         self._numbers: dict[str, int] = {}
         self._states: list[ItemState] = []
+        self._shared = {ItemState(): ItemState()}
+        """Few states are ever different: memories share them."""
         self._seq: int | None = None
         self._until: int | None = None
         """Last event of the pass under way; None between passes."""
@@ -133,7 +135,7 @@ class LookLog:
         number = len(self._names)
         self._names.append(event.subject)
         self._seqs.append(event.seq)
-        self._states.append(ItemState())
+        self._states.append(self._shared[ItemState()])
         self._numbers[event.subject] = number
         self._looks.wrote(np.array([number]), np.array([True]))
         meta = (body.get("fields") or {}).get("meta") or {}
@@ -156,7 +158,8 @@ class LookLog:
             number = self._numbers.get(item)
             if number is None:
                 continue
-            state = with_change(self._states[number], name, value)
+            changed = with_change(self._states[number], name, value)
+            state = self._shared.setdefault(changed, changed)
             self._states[number] = state
             self._looks.admitted[number] = state.visible
             if state.erased:
