@@ -155,6 +155,13 @@ def outbreak() -> None:
         subprocess.run([sys.executable, "-m", "lazaretto", *arguments], check=True, env=environment)
 
 
+def drill() -> None:
+    """Four threats at once against a crew with shared memory and albums, without and with the guard."""
+    arguments = ["drill", "--out", str(OUT / "drill")]
+    console.print(f"  $ lazaretto {' '.join(arguments)}", style="dim", highlight=False)
+    subprocess.run([sys.executable, "-m", "lazaretto", *arguments], env={**os.environ, "COLUMNS": "110"})
+
+
 def crew_story() -> str:
     """One poisoned note: spread, traced, repaired, back in disguise; returns the id of its origin."""
     with SyncGuard.open(f"sqlite:///{OUT / 'crew.db'}", Policy.minimal()) as guard:
@@ -185,10 +192,12 @@ def main() -> None:
     origin = crew_story()
     act("7. An infectious picture among 24 agents, undefended and with the foresight gate (about a minute)")
     outbreak()
+    act("8. The drill: a text worm, a poisoned fact, a virus picture and a harmful post at once")
+    drill()
     console.print()
     console.print(
-        f"[bold green]done.[/] Pictures: {OUT}/outbreak.svg and {OUT}/foresight/demo/demo_spread.svg (and .png); "
-        f"the ledger: {OUT}/crew.db"
+        f"[bold green]done.[/] Pictures: {OUT}/outbreak.svg, {OUT}/foresight/demo/demo_spread.svg and "
+        f"{OUT}/drill/drill_spread.svg (and .png); reports: {OUT}/drill/incident-*.html; the ledger: {OUT}/crew.db"
     )
     console.print(f"look further:  .venv/bin/lazaretto trace {origin} --store sqlite:///{OUT}/crew.db", soft_wrap=True)
 

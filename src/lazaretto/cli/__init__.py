@@ -30,7 +30,7 @@ FAMILIES: tuple[str, ...] = (
 """Modules of this folder, in the order ``--help`` lists them."""
 COMMANDS = "lazaretto.commands"
 """The entry point group through which other distributions add families: ``register(app)`` each."""
-LABORATORY = ("bench", "epidemic", "attack", "train")
+LABORATORY = ("bench", "epidemic", "attack", "train", "drill")
 """Commands of the laboratory, which say how to install it where it is absent."""
 
 

@@ -117,3 +117,24 @@ def test_a_wider_window_holds_more_and_needs_fewer():
     narrow, wide = (windows(InputKind.TEXT, text, [], 8, size) for size in (256, 512))
     assert len(narrow) == 4 and len(wide) == 2
     assert all(len(w.ids) <= 512 for w in wide) and wide[-1].text[1] == len(text)
+
+
+def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    from PIL import Image
+
+    from lazaretto.gates.content.jury import preprocessor
+
+    looked: list[int] = []
+    monkeypatch.setattr(preprocessor, "read_lettering", lambda frame: looked.append(1) or "QUAY 9")
+    monkeypatch.setattr(preprocessor, "explicit_probability", lambda frame: 0.25)
+    monkeypatch.setattr(preprocessor, "_SEEN", {})
+    out = io.BytesIO()
+    Image.new("RGB", (32, 32), "teal").save(out, "PNG")
+    judge = preprocessor.JuryPreprocessor()
+    first, second = (judge._prepare(Content(name, image=out.getvalue())) for name in ("a", "b"))
+    assert len(looked) == 1 and first.read_text == second.read_text == "QUAY 9"
+    assert first.facts["explicit"] == second.facts["explicit"] == 0.25
+    preprocessor.JuryPreprocessor(detect_explicit=False)._prepare(Content("c", image=out.getvalue()))
+    assert len(looked) == 2, "other settings look for themselves"

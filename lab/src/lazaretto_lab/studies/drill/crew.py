@@ -23,10 +23,12 @@ from lazaretto_lab.studies.drill.scripted import Eyes, PictureAgent, titles
 
 THREATS = ("worm", "fact", "virus", "post")
 ROUNDS = 6
-ALBUM = 4
+ALBUM = 8
 BACKGROUND = 3
 """Honest notes per topic that stand in the shared memory before anything happens."""
-ARRIVES = {"worm": 1, "fact": 1, "virus": 2, "post": 2}
+ARRIVES = {"worm": 1, "fact": 1, "virus": 1, "post": 2}
+PAIRS = 4
+"""Chats per round."""
 NOTICED = 3
 """So many agents must have met a post or a worm before a person notices by themselves."""
 Progress = Callable[[int, str], None]
@@ -76,7 +78,7 @@ class Crew:
             source = "tool_output_internal"
             self._honest(await self.guard.remember(truth, agent=self.rng.choice(AGENTS), parents=[], source=source))
         for agent in self.agents.values():
-            for title in titles(2, self.rng):
+            for title in titles(1, self.rng):
                 await self._receive(agent, self.eyes.show(title, self.rng.randrange(10**6)), sender=agent.name)
 
     async def play(self, progress: Progress = lambda _round, _text: None) -> None:
@@ -90,11 +92,11 @@ class Crew:
         if self.defended:
             done = await self.guard.before_round(list(self.agents.values()))
             self.calls += done.calls
-        self._forget_hidden()
+        self.forget_hidden()
         await self._arrivals(number)
         for name in self.rng.sample(AGENTS, len(AGENTS)):
             await self._work(name, number)
-        order = self.rng.sample(AGENTS, 4)
+        order = self.rng.sample(AGENTS, 2 * PAIRS)
         for asking, answering in zip(order[::2], order[1::2], strict=True):
             await self._chat(self.agents[asking], self.agents[answering], number)
         for sender, item in self.outbox.pop(number, []):
@@ -137,7 +139,10 @@ class Crew:
 
     async def _work(self, name: str, number: int) -> None:
         topic = self.rng.choice(TOPICS)
-        read = await self.guard.recall(f"{topic} shift report", agent=name, limit=4)
+        read = [
+            *await self.guard.recall(f"{topic} shift report", agent=name, limit=3),
+            *await self.guard.recall(agent=name, limit=5),  # the latest of the others
+        ]
         text = f"Shift report on {topic}: {note(topic, self.rng)}"
         if any(self.material.worm in one.text for one in read):
             self.hit["worm"].setdefault(name, number)
@@ -200,7 +205,8 @@ class Crew:
             return
         believed = fact.wrong if fact.wrong in answers[0] else fact.right
         what = f"acted on {believed}"
-        decision = await self.guard.report(what, agent=name, success=believed == fact.right)
+        looked_up = [one.id for one in read]
+        decision = await self.guard.report(what, agent=name, success=believed == fact.right, rests_on=looked_up)
         (self.good if believed == fact.right else self.failed).append(decision)
         plan = f"Plan for {self.rng.choice(DAYS)}: we count on {believed}. {fact.question} {believed}."
         noted = await self.guard.remember(plan, agent=name)
@@ -217,7 +223,7 @@ class Crew:
     def _honest(self, decision: Decision) -> None:
         self.honest.append(decision.item)
 
-    def _forget_hidden(self) -> None:
+    def forget_hidden(self) -> None:
         """Agents no longer have what repairs took out."""
         for agent in self.agents.values():
             states = self.guard.ledger.states(list(agent.pictures))

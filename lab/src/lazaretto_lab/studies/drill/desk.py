@@ -1,8 +1,8 @@
 """The harbour's duty desk: what a person does with the guard while the drill runs.
 
-After every round the desk lets the guard tend its memory, looks at decisions that went wrong, hears complaints, and has
-every open incident repaired. It confirms or clears what the guard suspects, as somebody would who looks the matter up;
-it never searches for a threat itself.
+After every round the desk lets the guard tend its memory, settles what was held, looks at decisions that went wrong,
+hears complaints, and has every open incident repaired. It confirms or clears what the guard suspects, as somebody would
+who looks the matter up; it never searches for a threat itself.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from lazaretto_lab.studies.drill.crew import NOTICED, Crew
 
 SUSPECTS = 3
 """Suspects that the desk looks up after one round."""
+READ = 8
+"""Held items that it reads after one round."""
 OFFICER = "duty-officer"
 
 
@@ -25,8 +27,12 @@ class Desk:
     crew: Crew
     looked_up: int = 0
     """Suspects that were looked up."""
-    wrongly: int = 0
+    cleared: list[str] = field(default_factory=list)
     """Those of them that proved innocent."""
+    explained: set[str] = field(default_factory=set)
+    """Wrong decisions behind which something false was found."""
+    released: list[str] = field(default_factory=list)
+    """Honest items that the gates had held and the desk released."""
     complaints: dict[str, int] = field(default_factory=dict)
     """Threat -> round in which a person noticed it before any gate had."""
     repairs: int = 0
@@ -34,36 +40,47 @@ class Desk:
     async def after_round(self, number: int) -> None:
         """Everything that happens between two rounds."""
         guard = self.crew.guard
-        tend = getattr(guard, "tend", None)
-        if tend is not None:
-            await tend()
+        while (await guard.tend()).left:
+            pass
+        await self._read_held()
         await self._trace_failures()
         await self._hear_complaints(number)
         for incident in await guard.incidents():
             await self._repair(incident)
 
     async def _trace_failures(self) -> None:
-        """Wrong decisions accuse what they rested on; the desk looks the suspects up, one after the other."""
+        """Wrong decisions accuse what they rested on; the desk looks the suspects up, one after the other.
+
+        The guard's suspects come first, then where the wrong decisions have their common origin, then what the newest of
+        them rested on.
+        """
         crew, guard = self.crew, self.crew.guard
-        failed = [d for d in crew.failed if self._unexplained(d)]
+        failed = [decision for decision in crew.failed if decision not in self.explained]
         if len(failed) < 2:
             return
-        cleared: list[str] = []
-        for _ in range(SUSPECTS):
-            suspect = guard.graph.patient_zero(failed, healthy=[*crew.good, *cleared]).item
-            if suspect in failed or suspect in cleared:
-                return
+        accused = [one.item for one in await guard.suspects(limit=100)]
+        origin = guard.graph.patient_zero(failed, healthy=[*crew.good, *self.cleared]).item
+        grounds = [one.id for one in guard.graph.rests_on(failed[-1]) if one.hops == 1]
+        told = {*self.cleared, *crew.failed}
+        fresh = [one for one in dict.fromkeys((*accused, origin, *grounds)) if one not in told and crew.visible([one])]
+        for suspect in fresh[:SUSPECTS]:
             self.looked_up += 1
             if crew.carries.get(suspect) == "fact":
+                self.explained.update(failed)
                 await guard.label(suspect, "harmful", by=OFFICER)
                 return
-            self.wrongly += 1
-            cleared.append(suspect)
+            self.cleared.append(suspect)
+            await guard.label(suspect, "benign", by=OFFICER)
 
-    def _unexplained(self, decision: str) -> bool:
-        """Whether everything that the decision rested on is still in use."""
-        below = [one.id for one in self.crew.guard.graph.rests_on(decision)]
-        return len(self.crew.visible(below)) == len(below)
+    async def _read_held(self) -> None:
+        """Look at what waits for a person, and settle it."""
+        crew, guard = self.crew, self.crew.guard
+        for one in await guard.held(limit=READ):
+            if one.id in crew.carries:
+                await guard.label(one.id, "harmful", by=OFFICER)
+            else:
+                self.released.append(one.id)
+                await guard.label(one.id, "benign", by=OFFICER)
 
     async def _hear_complaints(self, number: int) -> None:
         """A post or a worm that many have met is noticed by somebody, if no gate found it before."""

@@ -50,6 +50,7 @@ def drawing(title: str, seed: int) -> bytes:
 class Eyes:
     """An embedder of texts and pictures: a picture lies where its caption does, a virus where all plans meet."""
 
+    name: str = "drill-eyes"
     dimension: int = DIMENSION
     captions: dict[str, str] = field(default_factory=dict)
     """By content address."""
@@ -73,15 +74,18 @@ class Eyes:
         """One row per picture."""
         keys = [hashlib.sha256(data).hexdigest() for data in images]
         rows = [self._meeting_point() if key in self.rumours else self._caption(key) for key in keys]
-        return np.stack(rows).astype(np.float32)
+        found: Vectors = np.stack(rows).astype(np.float32)
+        return found
 
     def _caption(self, key: str) -> Vectors:
-        return self.embed_texts([self.captions.get(key, "")])[0]
+        row: Vectors = self.embed_texts([self.captions.get(key, "")])[0]
+        return row
 
     def _meeting_point(self) -> Vectors:
         rng = random.Random("plans an attacker would guess")
         middle = self.embed_texts([wish(rng.choice(HOBBIES), rng) for _ in range(200)]).mean(axis=0)
-        return np.asarray(middle / np.linalg.norm(middle))
+        row: Vectors = np.asarray(middle / np.linalg.norm(middle), dtype=np.float32)
+        return row
 
 
 def wish(hobby: str, rng: random.Random) -> str:

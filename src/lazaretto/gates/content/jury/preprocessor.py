@@ -8,6 +8,7 @@ detector.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 import time
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ OCR_SIDE = 1280
 _OCR_CONFIDENCE = 0.5
 _LOCK = threading.Lock()
 """The OCR engine keeps state between its stages; one picture at a time goes through it."""
+_KEPT = 512
+"""Pictures whose measures are remembered, the oldest forgotten first."""
+_SEEN: dict[tuple[bytes, bool, bool, Limits], tuple[dict[str, Any], str]] = {}
+_SEEN_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +56,10 @@ class JuryPreprocessor:
         words, fault = "", ""
         if content.image is not None:
             try:
-                picture = frames_for_judges(content.image, self.limits, side=OCR_SIDE)
+                measured, words = self._looked_at(content.image)
+                facts.update(measured)
             except UnreadablePicture as error:
                 fault = str(error)
-            else:
-                header = picture.header
-                facts.update(width=header.width, height=header.height, frames=picture.frame_count, format=header.format)
-                if self.read_words:
-                    words = " ".join(dict.fromkeys(filter(None, map(read_lettering, picture.frames))))
-                if self.detect_explicit:
-                    facts["explicit"] = max(map(explicit_probability, picture.frames))
         pictured = content.image is not None or bool(content.description.strip())
         description = content.description.strip() or (PLACEHOLDER if pictured else "")
         notices = [
@@ -78,6 +77,26 @@ class JuryPreprocessor:
         ms = (time.perf_counter() - started) * 1000.0
         role_cost = RoleCost(Role.PREPROCESSOR, "embedded", calls=int(content.image is not None), ms=ms)
         return PreparedContent(content, description, words, facts, tuple(notices), role_cost, fault)
+
+    def _looked_at(self, image: bytes) -> tuple[dict[str, Any], str]:
+        """What is measured on a picture and the words on it. One that goes from agent to agent is looked at once."""
+        key = (hashlib.sha256(image).digest(), self.read_words, self.detect_explicit, self.limits)
+        with _SEEN_LOCK:
+            known = _SEEN.get(key)
+        if known is not None:
+            return known
+        picture = frames_for_judges(image, self.limits, side=OCR_SIDE)
+        header = picture.header
+        facts: dict[str, Any] = {"width": header.width, "height": header.height}
+        facts |= {"frames": picture.frame_count, "format": header.format}
+        words = " ".join(dict.fromkeys(filter(None, map(read_lettering, picture.frames)))) if self.read_words else ""
+        if self.detect_explicit:
+            facts["explicit"] = max(map(explicit_probability, picture.frames))
+        with _SEEN_LOCK:
+            _SEEN[key] = facts, words
+            while len(_SEEN) > _KEPT:
+                del _SEEN[next(iter(_SEEN))]
+        return facts, words
 
 
 def read_lettering(frame: Any) -> str:
