@@ -51,8 +51,8 @@ class Desk:
     async def _trace_failures(self) -> None:
         """Wrong decisions accuse what they rested on; the desk looks the suspects up, one after the other.
 
-        The guard's suspects come first, then where the wrong decisions have their common origin, then what the newest of
-        them rested on.
+        The guard's suspects come first, then where the wrong decisions have their common origin, then what the newest
+        of them rested on.
         """
         crew, guard = self.crew, self.crew.guard
         failed = [decision for decision in crew.failed if decision not in self.explained]

@@ -11,7 +11,6 @@ from typing import Any
 from PIL import Image
 
 from lazaretto import Guard, Policy
-from lazaretto.incidents.incidents import incident_id
 from lazaretto.incidents.records import Incident
 from lazaretto.learn.calibration import MonitorCalibration
 from lazaretto.policy import ChannelPolicy, Channels
@@ -142,7 +141,7 @@ async def drill(
                     alone.ill(threat),
                     crew.ill(threat),
                     incident is not None,
-                    _finder(incident),
+                    _finder(incident, guard),
                     found.get(threat),
                     incident is not None and incident.patient_zero == crew.origin[threat],
                     not left and (threat != "virus" or not crew.ill("virus")),
@@ -160,11 +159,18 @@ async def drill(
         guard.close()
 
 
-def _finder(incident: Incident | None) -> str:
-    """What found the first item of an incident; its id tells which that was."""
-    if incident is None:
-        return "nobody"
-    return next(one.rule for one in incident.items if incident_id(one.id) == incident.id)
+def _finder(incident: Incident | None, guard: Guard) -> str:
+    """What held an item of the incident first: a gate's rule, a repair or a person."""
+    told = {entry.seq: entry for entry in incident.timeline} if incident else {}
+    for _, entry in sorted(told.items()):
+        if entry.kind == "repaired":
+            return f"repair:{entry.says.split()[0]}"
+        if entry.kind == "labelled" and entry.says.startswith("harmful"):
+            return "person:harmful"
+        if entry.kind == "ruled" and not entry.says.startswith(("allow", "warn")):
+            ruled = next(e for e in guard.ledger.events(subject=entry.subject) if e.seq == entry.seq)
+            return str((ruled.body or {}).get("rule", ""))
+    return "nobody"
 
 
 async def _come_back(crew: Crew, threat: str) -> list[bool]:
