@@ -36,6 +36,7 @@ from lazaretto.gates.memory.claims import consequences
 from lazaretto.gates.memory.claims.conflicts import settling
 from lazaretto.gates.protocol import Finder, Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, Worker, run_stages
+from lazaretto.gates.thresholds import Thresholds
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.incidents.records import Held, Incident, State
 from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
@@ -132,9 +133,15 @@ class Guard:
         self.policy.require_gates({*plugins.GATES.names(), *ready}, file)
         self._slots = {name: _make_slot(name, ready, self.policy, file) for name, _ in self.policy.gate_names()}
         _say_what_is_missing(self._slots, self.policy, file)
+        moved = Thresholds(ledger, self.policy.learn)
         self._contexts = {
             name: GateContext(
-                ledger, self.graph, self.policy.gates.get(name, {}), limits=self.policy.limits, trust=self.policy.trust
+                ledger,
+                self.graph,
+                self.policy.gates.get(name, {}),
+                limits=self.policy.limits,
+                trust=self.policy.trust,
+                thresholds=moved,
             )
             for name in self._slots
         }

@@ -271,6 +271,22 @@ class TaintPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnPolicy:
+    """How far people's labels may move what the gates hold; see ``lazaretto learn thresholds``."""
+
+    __pydantic_config__ = CLOSED
+    gates: Annotated[tuple[str, ...], Field(description="Gates whose line between warn and review may be moved.")] = (
+        "memory",
+        "content",
+    )
+    min_labels: Annotated[
+        int, Field(ge=1, description="So many labels must agree, and none contradict, before a line moves.")
+    ] = 5
+    clears_up_to: Annotated[Share, Field(description="Highest risk at which review may become warn.")] = 0.7
+    reviews_from: Annotated[Share, Field(description="Lowest risk at which allow or warn may become review.")] = 0.3
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Everything the guard needs to know.
 
@@ -298,6 +314,7 @@ class Policy:
     record: Record = Record()
     review: Review = Review()
     taint: TaintPolicy = TaintPolicy()
+    learn: LearnPolicy = LearnPolicy()
     gates: Annotated[Mapping[str, Mapping[str, Any]], Field(description="One table per gate: its own settings.")] = (
         field(default_factory=dict)
     )

@@ -53,6 +53,7 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
     "data import": (lambda c: ("cases", c.cases, "--no-live", "--no-screen"), lambda c: "0 added, 1 merged", 0),
     "learn cases": (lambda c: (), lambda c: f"* {c.live}", 0),
     "learn rollback": (lambda c: (), lambda c: "live: starter", 0),
+    "learn thresholds": (lambda c: (), lambda c: "people's labels ask for no change in force: version 0", 0),
     "keys add": (lambda c: ("ada", "--file", "keys.json"), lambda c: "Kept as a hash in keys.json", 0),
     "keys list": (lambda c: ("--file", "keys.json"), lambda c: "namespace", 0),
 }
@@ -104,6 +105,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "data import": (("csv", "x"), 2, "kind: 'csv' is unknown"),
     "learn cases": (("--version", "v99"), 2, "v99"),
     "learn rollback": (("--to", "v99"), 2, "v99"),
+    "learn thresholds": (("--revert", "9"), 2, "revert: there is no version 9"),
     "learn curate": (("--verdicts", "x"), 2, "verdicts: verdicts and truth go together"),
     "audit": ((), 2, "text: there is nothing to judge"),
     "screen": ((), 2, "screen: needs either --text or --batch"),

@@ -66,6 +66,7 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
     "data import": (lambda c: ("cases", c.cases, "--no-live", "--no-screen"), lambda c, got: got["merged"] == 1, 0),
     "learn cases": (lambda c: (), lambda c, got: got["live"] == c.live, 0),
     "learn rollback": (lambda c: (), lambda c, got: got["live"] == "starter", 0),
+    "learn thresholds": (lambda c: ("--revert", "0"), lambda c, got: (got["was"], got["in_force"]) == (0, 1), 0),
     "learn curate": (lambda c: (), lambda c, got: got["failed"] == 1, 1),
 }
 """How each command is called, what shows that it worked in the crew's namespace, and its exit code."""

@@ -59,4 +59,4 @@ def with_memory_gate(policy: Policy) -> Policy:
     # cases tell of claims that contradict each other, and none of them is a memory of the crew
     settings = {**policy.gates.get(GATE, {}), "claims": {"compare": False}}
     gates = {**policy.gates, GATE: settings}
-    return replace(policy, channels=replace(policy.channels, memory=memory), gates=gates)
+    return replace(policy, mode="enforce", channels=replace(policy.channels, memory=memory), gates=gates)

@@ -20,6 +20,7 @@ from lazaretto.gates.content.assembly import make_panel, role_model_for, text_em
 from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.records import Label, Role
 from lazaretto.gates.content.settings import ContentSettings
+from lazaretto.gates.thresholds import Cut, Thresholds
 from lazaretto.learn.case_files import labelled_rows
 from lazaretto.learn.curate import (
     ChatCurator,
@@ -33,9 +34,12 @@ from lazaretto.learn.curate import (
     preview,
 )
 from lazaretto.learn.reviews import reviewed
+from lazaretto.learn.thresholds import calibrate
 from lazaretto.ledger import Ledger
 
-learn = typer.Typer(help="Learn from mistakes: curate cases, list versions, roll back.", no_args_is_help=True)
+learn = typer.Typer(
+    help="Learn from mistakes: curate cases, list versions, roll back, move thresholds.", no_args_is_help=True
+)
 SAMPLE_SEED = 5
 
 
@@ -187,6 +191,60 @@ def rollback_command(
     with context.open_ledger() as ledger:
         now = Casebook(ledger).roll_back(to, by=by)
     context.emit({"live": now}, lambda: console.print(f"live: {now}", highlight=False))
+
+
+@learn.command("thresholds")
+@with_context()
+def thresholds_command(
+    context: CommandContext,
+    apply: Annotated[bool, typer.Option("--apply", help="Put what is proposed in force.")] = False,
+    revert: Annotated[int | None, typer.Option("--revert", help="Go back to a version; 0 is as shipped.")] = None,
+    by: Annotated[str, typer.Option("--by", help="Who decides it.")] = "operator",
+) -> None:
+    """Where people's labels would draw the line between warn and review, and what is in force.
+
+    Without an option nothing changes: the difference is shown. The policy's table [learn] has the bounds.
+    """
+    if apply and revert is not None:
+        raise InputError("revert", "stands beside --apply", "Give one of them")
+    with context.open_ledger() as ledger:
+        book = Thresholds(ledger, context.policy.learn)
+        before = book.versions()[-1]
+        proposed = dict(before.cuts) if revert is not None else calibrate(ledger, context.policy.learn)
+        after = before
+        if revert is not None:
+            after = book.revert(revert, by=by)
+            proposed = dict(after.cuts)
+        elif apply and proposed != before.cuts:
+            after = book.set(proposed, by=by)
+        versions = [{"version": one.number, "by": one.by} for one in book.versions()]
+    rows = [
+        {"gate": gate, "now": before.cuts.get(gate, Cut()), "then": proposed.get(gate, Cut())}
+        for gate in sorted({*before.cuts, *proposed})
+    ]
+    body = {"in_force": after.number, "was": before.number, "changes": rows, "versions": versions}
+
+    def show() -> None:
+        table = new_table("gate", "clears up to", "asks from", "labels")
+        for row in rows:
+            now, then = row["now"], row["then"]
+            assert isinstance(now, Cut) and isinstance(then, Cut)
+            asks = f"{_number(now.reviews_from)} -> {_number(then.reviews_from)}"
+            clears = f"{_number(now.clears_up_to or None)} -> {_number(then.clears_up_to or None)}"
+            table.add_row(str(row["gate"]), clears, asks, str(then.labels))
+        if rows:
+            print_table(table)
+        else:
+            console.print("people's labels ask for no change", highlight=False)
+        console.print(f"in force: version {after.number}", highlight=False)
+        if after is before and proposed != before.cuts:
+            console.print("put it in force with: lazaretto learn thresholds --apply", highlight=False)
+
+    context.emit(body, show)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def register(app: typer.Typer) -> None:

@@ -11,6 +11,7 @@ from lazaretto.policy import DEFAULT_LIMITS, DEFAULT_TRUST, Limits, TrustPolicy
 from lazaretto.types import Channel, Observation, Ruling, Verdict
 
 if TYPE_CHECKING:
+    from lazaretto.gates.thresholds import Thresholds
     from lazaretto.ledger import Ledger
     from lazaretto.provenance.graph import ProvenanceGraph
 
@@ -45,6 +46,8 @@ class GateContext:
     """The policy's limits: no gate decodes or reads more than these."""
     trust: TrustPolicy = DEFAULT_TRUST
     """How far the policy trusts each kind of source."""
+    thresholds: Thresholds | None = None
+    """What people's labels moved; the runner applies it to the gate's verdict."""
 
 
 @runtime_checkable

@@ -216,6 +216,8 @@ async def _run_gate(
         worker = slot.worker()
         said = await _within(slot, worker, _safely(gate, observation, context), allowed_s)
         verdict = checked(said, gate.name, observation.id)
+        if context.thresholds is not None and context.thresholds.about(gate.name):
+            verdict = await asyncio.to_thread(context.thresholds.moved, verdict)
     except TimeoutError:
         status = RunStatus.TIMED_OUT if whole else RunStatus.OVER_BUDGET
         return None, GateRun(slot.name, status, _ms(started), f"no answer within {allowed_s:.3g} s")

@@ -1,0 +1,54 @@
+"""Where people would have drawn the line: cuts from their labels, unanimous and within the policy's bounds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from lazaretto.gates.thresholds import Cut
+from lazaretto.ledger import Ledger
+from lazaretto.policy import LearnPolicy
+from lazaretto.types import EventKind, Ruling
+
+_TRUTH = {"harmful": True, "benign": False}
+Judged = dict[str, list[tuple[float, bool]]]
+"""Gate -> (risk, whether a person called it harmful) of what the gate did not quarantine."""
+
+
+def judged(ledger: Ledger, gates: tuple[str, ...]) -> Judged:
+    """What people said about items that these gates let in or sent to a person; the last word on each counts."""
+    rulings: dict[str, Mapping[str, tuple[float, Ruling]]] = {}
+    truths: dict[str, bool] = {}
+    for event in ledger.events(kinds=(EventKind.RULED, EventKind.LABELLED)):
+        body = event.body or {}
+        if event.kind is EventKind.LABELLED and body.get("label") in _TRUTH:
+            truths[event.subject] = _TRUTH[body["label"]]
+        elif event.kind is EventKind.RULED and body.get("verdicts"):
+            rulings[event.subject] = {
+                str(v["gate"]): (float(v["risk"]), Ruling.from_label(str(v["ruling"])))
+                for v in body["verdicts"]
+                if v["gate"] in gates
+            }
+    found: Judged = defaultdict(list)
+    for item, harmful in truths.items():
+        for gate, (risk, ruling) in rulings.get(item, {}).items():
+            if ruling <= Ruling.REVIEW:
+                found[gate].append((risk, harmful))
+    return dict(found)
+
+
+def calibrate(ledger: Ledger, bounds: LearnPolicy) -> dict[str, Cut]:
+    """The cut of every gate that people's labels ask for; nothing where they are few, or contradict each other."""
+    cuts = {}
+    for gate, told in judged(ledger, bounds.gates).items():
+        benign = sorted(risk for risk, harmful in told if not harmful)
+        harmful = sorted(risk for risk, harmful in told if harmful)
+        clear = max((r for r in benign if r <= bounds.clears_up_to and not (harmful and harmful[0] <= r)), default=0.0)
+        if sum(risk <= clear for risk in benign) < bounds.min_labels:
+            clear = 0.0
+        ask = min((r for r in harmful if r >= bounds.reviews_from and not (benign and benign[-1] >= r)), default=None)
+        if ask is not None and sum(risk >= ask for risk in harmful) < bounds.min_labels:
+            ask = None
+        if clear or ask is not None:
+            cuts[gate] = Cut(round(clear, 4), None if ask is None else round(ask, 4), len(told))
+    return cuts
