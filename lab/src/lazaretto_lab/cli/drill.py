@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +16,9 @@ from lazaretto.files import write_file
 from lazaretto_lab.studies.drill.run import DrillResult, as_json, drill
 from lazaretto_lab.studies.drill.scripted import calibration
 from lazaretto_lab.studies.drill.tables import NAMES, load, markdown, plot, save
+
+MADE = ("drill.db*", "results/*.json", "incident-*.html", "table.md", "drill_spread.*")
+"""What a drill writes into its folder; the next one begins without it."""
 
 
 def register(app: typer.Typer) -> None:
@@ -41,8 +43,9 @@ def drill_command(
     Each seed is played without any defence and with the guard as it is installed. Exit code 1 when anything planted was
     not found, traced, repaired and kept out, or too much that is honest was lost.
     """
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
+    for old in (found for pattern in MADE for found in out.glob(pattern)):
+        old.unlink()
     where = store or f"sqlite:///{out / 'drill.db'}"
     results = [asyncio.run(_one(where, number, out)) for number in range(seed, seed + seeds)]
     rows = load(out / "results")
