@@ -252,7 +252,9 @@ class Review:
     every: Annotated[
         int, Field(gt=0, description="New memories, outcomes and labels after which a server looks again.")
     ] = 25
-    interval_s: Annotated[float, Field(gt=0, description="Seconds between a server's looks whether it is time.")] = 5.0
+    interval_s: Annotated[float, Field(gt=0, description="Seconds between the steps of a server that looks again.")] = (
+        5.0
+    )
     limit: Annotated[int, Field(gt=0, description="Most memories that one step looks at.")] = 100
     most_rechecked: Annotated[
         int, Field(ge=0, description="Most memories that one recall judges again before it returns them.")

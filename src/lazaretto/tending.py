@@ -165,8 +165,7 @@ class Tending:
         """Those of some memories that would be held today, by gates that can say so cheaply; they are held at once."""
         if not self._reviewers or not observations or self._policy.mode == "observe":
             return ()
-        self.log.follow()
-        known = [o for o in observations if self.log.state(o.id) is not None][: self._policy.review.most_rechecked]
+        known = [o for o in observations if o.channel is Channel.MEMORY][: self._policy.review.most_rechecked]
         asked = {name: self._asked(name, known) for name in self._memory_gates()} if known else {}
         looked = []
         for one in known:
@@ -175,9 +174,10 @@ class Tending:
             if any(v.ruling > Ruling.WARN for v in verdicts):
                 decision = decide(one.id, Examination(verdicts, ()), self._policy.channels[one.channel], 0.0)
                 looked.append(_Looked(one, decision, looks))
-        if not looked:
-            return ()
-        return self._record(looked, {}).held
+        if looked:
+            self.log.follow()
+            looked = [one for one in looked if self._visible(one.item)]
+        return self._record(looked, {}).held if looked else ()
 
     def _due(self, limit: int, news: int) -> tuple[list[str], int, int]:
         self.log.follow()

@@ -239,7 +239,25 @@ async def test_recall_never_returns_what_would_now_be_held(open_guard: Open) -> 
     assert [one.text for one in await guard.recall(agent="bob", items=[first.item])] == []
     assert guard.ledger.state(first.item).ruling is Ruling.QUARANTINE
     await guard.label(first.item, "benign", by="dan")
+    before = guard.ledger.stats()["kinds"]["noted"]
     assert len(await guard.recall("code", agent="bob")) == 2  # a person said so
+    assert guard.ledger.stats()["kinds"]["noted"] == before  # and asking again leaves no trace
+
+
+async def test_recall_asks_about_memories_from_before_the_horizon_too(
+    open_guard: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Attentive()
+    guard = open_guard(POLICY, gates={"moody": gate})
+    await guard.remember("the code is seven", agent="ada", parents=[])
+    said = await guard.remember("the code is seven, says dan", agent="ada", parents=[])
+    await guard.label(said.item, "benign", by="dan")
+    for n in range(3):
+        await guard.remember(f"later {n}", agent="ada", parents=[])
+    gate.bad.add("seven")
+    monkeypatch.setattr("lazaretto.gates.look_log.HORIZON", 4)
+    again = open_guard(POLICY, gates={"moody": gate})
+    assert [one.id for one in await again.recall("code", agent="bob")] == [said.item]
 
 
 async def test_a_copy_of_what_was_found_harmful_is_not_recalled(open_guard: Open) -> None:

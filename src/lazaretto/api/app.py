@@ -96,13 +96,12 @@ async def _tending(guard: Guard, _: FastAPI) -> AsyncIterator[None]:
 
 
 async def tend_forever(guard: Guard) -> None:
-    """Look again whenever enough is new. What fails is logged, and tried again later."""
+    """One step at a time, whenever enough is new. What fails is logged, and tried again later."""
     rules = guard.policy.review
     while True:
         await asyncio.sleep(rules.interval_s)
         try:
-            while (await guard.tend(news=rules.every)).left:
-                pass
+            await guard.tend(news=rules.every)
         except GuardClosed:
             return
         except Exception:

@@ -109,7 +109,17 @@ class LookLog:
         """How a memory stands; None where it is not known, or a machine has no say in it any more."""
         with self._lock:
             number = self._numbers.get(item)
-            return None if number is None or self._looks.settled[number] else self._states[number]
+            if number is None:
+                return self._older(item)
+            return None if self._looks.settled[number] else self._states[number]
+
+    def _older(self, item: str) -> ItemState | None:
+        """The state of a memory from before the horizon."""
+        state = self._ledger.states([item]).get(item)
+        if state is None or state.hidden or state.erased or state.superseded_by or item in self._spoken:
+            return None
+        words = self._ledger.events(subject=item, kinds=(EventKind.LABELLED, EventKind.RELEASED, EventKind.RULED))
+        return None if any(_by_person(event) for event in words) else state
 
     def _take(self, event: Event) -> None:
         body = event.body or {}
@@ -129,7 +139,7 @@ class LookLog:
             self._settle(event.subject)
             self._news.append(event.seq)
         else:
-            self._change(event, body)
+            self._change(event)
 
     def _wrote(self, event: Event, body: Mapping[str, Any]) -> None:
         number = len(self._names)
@@ -148,10 +158,8 @@ class LookLog:
         used = [self._numbers[item] for item in items if item in self._numbers]
         self._looks.failed(np.array(used, dtype=np.int64))
 
-    def _change(self, event: Event, body: Mapping[str, Any]) -> None:
-        person = event.kind is EventKind.UNDONE or str(body.get("rule", "")).startswith(BY_PERSON)
-        if event.kind is EventKind.RELEASED:
-            person = body.get("by") != MACHINE
+    def _change(self, event: Event) -> None:
+        person = _by_person(event)
         for item, name, value in changes_of(event.kind, event.subject, event.body):
             if person:
                 self._spoken.add(item)
@@ -190,3 +198,12 @@ class LookLog:
         self._origins.update(dict.fromkeys(body.get("origins", ())))
         for item in body.get("repaired", ()):
             self._origins.pop(item, None)
+
+
+def _by_person(event: Event) -> bool:
+    """Whether an event is a person's word on an item."""
+    body = event.body or {}
+    if event.kind is EventKind.RELEASED:
+        return body.get("by") != MACHINE
+    ruled_by = str(body.get("rule", ""))
+    return event.kind in (EventKind.UNDONE, EventKind.LABELLED) or ruled_by.startswith(BY_PERSON)

@@ -107,8 +107,8 @@ class MemoryGate:
 
     def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook | None]:
         """Structured memories on today's evidence; a text says today what it said then, so ``examine`` reads it."""
-        found = self._watch_of(context).again([o.id for o in observations if o.fields is not None], context.ledger)
-        looks = iter(found)
+        records = [o.id for o in observations if o.fields is not None]
+        looks = iter(self._watch_of(context).again(records, context.ledger) if records else ())
         return [self._second_look(o, next(looks)) if o.fields is not None else None for o in observations]
 
     def _second_look(
