@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from lazaretto.agents.album import picture_item
@@ -17,12 +19,18 @@ from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.community import MonitorMode
 from lazaretto.gates.foresight.lookalikes import near_duplicate
 from lazaretto.gates.foresight.monitor import MemoryMonitor, MonitorSettings
-from lazaretto.learn.calibration import benign_agents, calibrate_flp, calibrate_monitor
+from lazaretto.learn.calibration import (
+    MonitorCalibration,
+    benign_agents,
+    calibrate_flp,
+    calibrate_monitor,
+    read_calibration,
+)
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.experiment import available, experiment_folder, load_experiment
-from lazaretto_lab.studies.foresight.calibration import FlpOptions, MonitorOptions, read_options
+from lazaretto_lab.studies.foresight.calibration import RECIPE, SHIPPED, FlpOptions, MonitorOptions, read_options
 from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence
 from lazaretto_lab.studies.foresight.runner import TrialSettings, infect
 from lazaretto_lab.studies.foresight.through_guard import GuardDefence, guard_for
@@ -227,6 +235,18 @@ def test_every_foresight_experiment_can_be_read() -> None:
                 mode, wanted = trial.mode, trial.mode_settings
             if mode in ("flp", "lazaretto", "guard"):
                 read_options(FlpOptions if mode == "flp" else MonitorOptions, wanted)
+
+
+def test_the_shipped_calibrations_are_of_the_shipped_weights() -> None:
+    weights = orjson.loads((SHIPPED.parent / "weights" / "manifest.json").read_bytes())
+    files = sorted(SHIPPED.glob("*.json"))
+    assert files
+    for file in files:
+        source = orjson.loads(file.read_bytes())["source"]
+        name = hashlib.sha256(orjson.dumps(source, option=orjson.OPT_SORT_KEYS)).hexdigest()[:20]
+        assert file.stem == f"{source['mode']}-{name}" and source["recipe"] == RECIPE
+        assert set(filter(None, source["weights"])) <= set(weights.values())
+        assert isinstance(read_calibration(file), MonitorCalibration)
 
 
 def test_wrong_settings_are_named() -> None:
