@@ -67,10 +67,10 @@ TRACING: dict[str, CellText] = {
     "seeds": seeds,
     "infected": plus_minus("infected", 1),
     "rehearsed, contacts first": plus_minus("rehearsed_contacts", 1),
-    "scanning": plus_minus("rehearsed_scan", 1),
+    "rehearsed, scanning": plus_minus("rehearsed_scan", 1),
     "times fewer": plus_minus("times_fewer", 1),
     "calls, contacts first": plus_minus("calls_contacts", 0),
-    "scanning ": plus_minus("calls_scan", 0),
+    "calls, scanning": plus_minus("calls_scan", 0),
     "missed": plus_minus("missed_contacts", 1),
     "benign removed": plus_minus("wrong_contacts", 1),
 }
@@ -85,5 +85,6 @@ TABLES = {
     "foresight/rates": by_row("foresight/rates", "infected of 128", {**SPREAD, **REMOVED}, right=True),
     "foresight/cost": by_row("foresight/cost", "row", COST, right=True),
     "foresight/guard": by_row("foresight/guard", "row", GUARD, right=True),
+    "foresight/tracing": by_row("foresight/tracing", "row", TRACING, right=True),
     "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True),
 }
