@@ -43,7 +43,7 @@ async def test_two_attacks_that_meet_stay_two_incidents(store_url: str, open_gua
     assert [(d.id, d.success) for d in worm.decisions] == [(ids["paid"], False)]
     assert fact.patient_zero == ids["fact"] and [one.id for one in fact.items] == [ids["fact"]]
     assert {one.id for one in fact.reached} == {ids["load"], ids["copy"]}, "bob had read it when he wrote the copy"
-    assert fact.state == "contained", "what was made from it is still in recall, and nobody has looked at it"
+    assert fact.state == "contained", "what was made from it waits for a person"
     assert worm.id == (await guard.incident(ids["copy"])).id == f"in_{ids['copy'].removeprefix('it_')}"
 
 

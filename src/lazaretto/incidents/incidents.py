@@ -160,7 +160,8 @@ class Incidents:
             return "open"
         unsettled = any(not finding.settled for finding in findings.values())
         unread = any(one.shown and not self._looked_at(one.id, last) for one in reached)
-        return "contained" if unsettled or unread else "cleared"
+        waits = any(one.id in self._log.waiting for one in reached)  # held for its taint alone
+        return "contained" if unsettled or unread or waits else "cleared"
 
     def _looked_at(self, item: str, since: int) -> bool:
         """Whether an item was judged again, or cut loose, after the last finding."""
