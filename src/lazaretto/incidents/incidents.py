@@ -206,10 +206,10 @@ class Incidents:
         found = []
         for receipt, event in self._log.receipts.items():
             plan = (event.body or {}).get("plan") or {}
-            touched = [step for step in plan.get("steps") or () if step["item"] in items]
+            touched = _changed(plan, items)
             if touched:
                 undone, why = receipt in self._log.undone, str(plan.get("reason", ""))
-                found.append(RepairDone(receipt, str(plan.get("repair")), event.time, len(touched), undone, why))
+                found.append(RepairDone(receipt, str(plan.get("repair")), event.time, touched, undone, why))
         return tuple(found)
 
     def _timeline(self, items: Sequence[str]) -> tuple[TimelineEntry, ...]:
@@ -217,7 +217,7 @@ class Incidents:
         inside = set(items)
         for receipt, event in self._log.receipts.items():
             plan = (event.body or {}).get("plan") or {}
-            touched = sum(step["item"] in inside for step in plan.get("steps") or ())
+            touched = _changed(plan, inside)
             if touched:
                 says = f"{plan.get('repair')} of {touched} item(s)" + (
                     f": {plan['reason']}" if plan.get("reason") else ""
@@ -251,6 +251,11 @@ class _Reach:
 def incident_id(item: str) -> str:
     """The id of the incident that was first found at an item."""
     return PREFIX + item.removeprefix("it_")
+
+
+def _changed(plan: Mapping[str, Any], items: set[str]) -> int:
+    """How many of the items a repair took out, replaced or brought back; one that it cut loose, it found innocent."""
+    return sum(step["item"] in items and step["action"] != "cut" for step in plan.get("steps") or ())
 
 
 def _meet(met: dict[str, tuple[float, int]], agent: str, time: float, hops: int) -> None:
