@@ -43,7 +43,8 @@ async def test_two_attacks_that_meet_stay_two_incidents(store_url: str, open_gua
     assert [(d.id, d.success) for d in worm.decisions] == [(ids["paid"], False)]
     assert fact.patient_zero == ids["fact"] and [one.id for one in fact.items] == [ids["fact"]]
     assert {one.id for one in fact.reached} == {ids["load"], ids["copy"]}, "bob had read it when he wrote the copy"
-    assert fact.state == "contained", "what was made from it waits for a person"
+    assert fact.state == "contained", "what was made from it is held with it, and waits for a person"
+    assert {one.id for one in await guard.held()} == {ids["load"]}
     assert worm.id == (await guard.incident(ids["copy"])).id == f"in_{ids['copy'].removeprefix('it_')}"
 
 
@@ -132,3 +133,11 @@ def test_a_hundred_thousand_events_are_grouped(open_guard: Callable[..., Guard])
     found = guard.run(guard.incidents())
     print(f"{len(found)} incidents of {len(drafts):,} events in {time.perf_counter() - started:.2f} s")
     assert len(found) == 100 and all(one.patient_zero in {i.id for i in one.items} for one in found)
+
+
+async def test_a_copy_of_a_false_alarm_waits_for_a_person(guard: Guard) -> None:
+    first = (await guard.remember("reversed \u202etxet\u202c one", agent="ada")).item
+    copy = (await guard.remember("reversed \u202etxet\u202c one", agent="bob")).item
+    assert {one.id for one in await guard.held()} == {first, copy}
+    await guard.label(first, "benign", by="carol")
+    assert [one.id for one in await guard.held()] == [copy], "it was held for being the same, and nobody condemned that"

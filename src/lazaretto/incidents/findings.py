@@ -56,6 +56,8 @@ class Waiting:
     rule: str
     risk: float
     reasons: tuple[str, ...]
+    copies: frozenset[str] = frozenset()
+    """What it is the same as; held for nothing else."""
     appealed: bool = False
 
 
@@ -75,6 +77,14 @@ class FindingLog:
         self.undone: set[str] = set()
         self.cut: dict[str, int] = {}
         """Item -> the event that cut it loose from what it was made from."""
+
+    def for_a_person(self) -> dict[str, Waiting]:
+        """What waits for a decision; a copy of what somebody condemned or a repair took out waits for none."""
+        return {item: one for item, one in self.waiting.items() if not any(map(self._condemned, one.copies))}
+
+    def _condemned(self, item: str) -> bool:
+        known = self.findings.get(item)
+        return known is not None and known.settled and not known.cleared
 
     def follow(self) -> None:
         """Take in what was recorded since the last time."""
@@ -121,9 +131,11 @@ class FindingLog:
             return
         again = rule.startswith(KNOWN) and not rule.endswith(":look")  # the same as something that was found before
         evidence = [one for verdict in body.get("verdicts", ()) for one in verdict.get("evidence", ())]
-        if not rule.startswith(BY_PERSON) and not again:
+        if not rule.startswith(BY_PERSON):
             reasons = tuple(str(one.get("summary", "")) for one in evidence[:REASONS])
-            self.waiting.setdefault(event.subject, Waiting(event.time, ruling.label, rule, risk, reasons))
+            copies = frozenset(str(e["data"]["item"]) for e in evidence if _names_an_item(e)) if again else frozenset()
+            waiting = Waiting(event.time, ruling.label, rule, risk, reasons, copies)
+            self.waiting.setdefault(event.subject, waiting)
         if ruling >= Ruling.QUARANTINE and not rule.startswith((BY_FAILURE, BY_TAINT)):
             finding = self._found(event, event.subject, rule, risk)
             finding.cleared = False

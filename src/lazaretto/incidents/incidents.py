@@ -72,7 +72,7 @@ class Incidents:
         """What waits for a person: disputed rulings first, then the newest."""
         with self._log.lock:
             self._log.follow()
-            waiting = dict(self._log.waiting)
+            waiting = self._log.for_a_person()
         order = sorted(waiting, key=lambda item: (not waiting[item].appealed, -waiting[item].time, item))[:limit]
         seen = {one.id: one for one in self._ledger.items(ids=order, hidden=True, limit=None)}
         return tuple(
@@ -159,9 +159,9 @@ class Incidents:
         if any(one.shown and one.id not in fine and not self._looked_at(one.id, last) for one in items):
             return "open"
         unsettled = any(not finding.settled for finding in findings.values())
-        unread = any(one.shown and not self._looked_at(one.id, last) for one in reached)
-        waits = any(one.id in self._log.waiting for one in reached)  # held for its taint alone
-        return "contained" if unsettled or unread or waits else "cleared"
+        waiting = self._log.for_a_person()
+        unread = any(one.id in waiting or (one.shown and not self._looked_at(one.id, last)) for one in reached)
+        return "contained" if unsettled or unread else "cleared"
 
     def _looked_at(self, item: str, since: int) -> bool:
         """Whether an item was judged again, or cut loose, after the last finding."""

@@ -18,6 +18,8 @@ SUSPECTS = 3
 READ = 8
 """Held items that it reads after one round."""
 OFFICER = "duty-officer"
+CONFIRMED = ("person:", "repair:")
+"""How the rules begin of what a person or a rehearsal found."""
 
 
 @dataclass
@@ -95,16 +97,18 @@ class Desk:
                 await crew.guard.label(shown[-1], "harmful", by=OFFICER)
 
     async def _repair(self, incident: Incident) -> None:
-        guard = self.crew.guard
-        if incident.false_alarm or (incident.state == "cleared"):
+        """Repair what was confirmed: from patient zero if the desk finds it guilty too, else from what was found."""
+        crew, guard = self.crew, self.crew.guard
+        confirmed = [one.id for one in incident.items if one.rule.startswith(CONFIRMED) and one.id in crew.carries]
+        if incident.state == "cleared" or not confirmed:
             return
-        touched = {receipt.receipt for receipt in incident.repairs if not receipt.undone}
-        if not touched:
-            await self._try(incident.patient_zero, "contain", incident.id)
+        origin = incident.patient_zero if incident.patient_zero in crew.carries else confirmed[0]
+        if not any(not receipt.undone for receipt in incident.repairs):
+            await self._try(origin, "contain", incident.id)
         now = await guard.incident(incident.id)
-        shown = [one.id for one in now.items if one.shown]
+        shown = [one.id for one in now.items if one.shown and one.role != "carrier"]
         if shown:
-            await self._try(now.patient_zero, "remove", now.id, items=shown)
+            await self._try(origin, "remove", now.id, items=shown)
 
     async def _try(self, item: str, repair: str, why: str, **options: object) -> None:
         guard = self.crew.guard
