@@ -15,6 +15,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lazaretto.agents.album import AlbumItem
+    from lazaretto.agents.chat_agent import ChatAgent
+    from lazaretto.agents.model import AgentModel
     from lazaretto.errors import (
         BadAnswer,
         ChainBroken,
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
     from lazaretto.sync_guard import SyncGuard
     from lazaretto.types import (
+        BeforeRound,
+        BeforeTurn,
         Channel,
         Decision,
         Evidence,
@@ -60,9 +65,14 @@ _HOMES = {
     "lazaretto.sync_guard": ("SyncGuard",),
     "lazaretto.policy": ("Policy",),
     "lazaretto.types": (
-        "Channel", "Decision", "Evidence", "MemoryFields", "Observation", "Receipt", "RepairPlan", "RepairStep",
+        "BeforeRound", "BeforeTurn", "Channel", "Decision", "Evidence", "MemoryFields", "Observation", "Receipt",
+        "RepairPlan", "RepairStep",
         "Ruling", "SourceClass", "Verdict",
     ),
+    # rehearse agents
+    "lazaretto.agents.album": ("AlbumItem",),
+    "lazaretto.agents.chat_agent": ("ChatAgent",),
+    "lazaretto.agents.model": ("AgentModel",),
     # write a gate
     "lazaretto.gates.protocol": ("Gate", "GateContext"),
     # write a repair
@@ -78,9 +88,14 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AgentModel",
+    "AlbumItem",
     "BadAnswer",
+    "BeforeRound",
+    "BeforeTurn",
     "ChainBroken",
     "Channel",
+    "ChatAgent",
     "Decision",
     "Evidence",
     "Gate",
