@@ -70,6 +70,7 @@ GATES = PluginTable(
         "blocklist": "lazaretto.gates.blocklist:make",
         "protected": "lazaretto.gates.protected:make",
         "secrets": "lazaretto.gates.secrets:make",
+        "personal": "lazaretto.gates.personal:make",
         "content": "lazaretto.gates.content.gate:make",
         "memory": "lazaretto.gates.memory.gate:make",
     },

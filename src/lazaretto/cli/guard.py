@@ -25,6 +25,7 @@ from lazaretto.errors import InputError
 from lazaretto.gates.blocklist import BlocklistSettings
 from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
+from lazaretto.gates.personal import PersonalSettings
 from lazaretto.gates.protected import ProtectedSettings
 from lazaretto.gates.secrets import SecretsSettings
 from lazaretto.gates.structure import StructureSettings
@@ -47,6 +48,7 @@ GATE_SETTINGS: dict[str, type] = {
     "blocklist": BlocklistSettings,
     "protected": ProtectedSettings,
     "secrets": SecretsSettings,
+    "personal": PersonalSettings,
     "memory": MemorySettings,
     "content": ContentSettings,
 }
