@@ -186,11 +186,11 @@ def peer_writes() -> list[str]:
 def pairs(data: Path, count: int) -> list[str]:
     """Recall and false positives on matched pairs: the same context with and without the attack."""
     from lazaretto.gates.memory.text_screener import shared_screener
-    from lazaretto_lab.training.screener.corpora import ATTACK_FAMILIES, load_source
+    from lazaretto_lab.training.screener.corpora import PAIRED_SOURCES, load_source
 
     screener = shared_screener()
     hold_at = screener.calibration.threshold(0.01)
-    samples = [s for family in ATTACK_FAMILIES.values() for name in family for s in load_source(name, data, 77, count)]
+    samples = [s for name in PAIRED_SOURCES for s in load_source(name, data, 77, count)]
     texts, truth = [s.text for s in samples], np.array([s.poisoned for s in samples])
     flagged = {
         "lazaretto (its training saw parts of these corpora)": np.array(

@@ -22,7 +22,7 @@ from lazaretto.gates.memory.record_model import RecordModel, shared_model
 from lazaretto.gates.memory.record_review import Look
 from lazaretto.gates.memory.record_screener import RecordJudgement
 from lazaretto.gates.memory.record_watch import RecordWatch, notes
-from lazaretto.gates.memory.text_screener import Screening, TextScreener, shared_screener
+from lazaretto.gates.memory.text_screener import GRAY, Screening, TextScreener, shared_screener
 from lazaretto.gates.protocol import GateContext, SecondLook
 from lazaretto.ledger import Ledger
 from lazaretto.plugins import require
@@ -213,10 +213,12 @@ def _taxonomy(channel: Channel) -> tuple[str, ...]:
 
 def _evidence(screening: Screening, rule: str, hold_at: float) -> tuple[Evidence, ...]:
     if rule == "unknown_language":
-        words = f"The text is in {screening.language!r}; the screener was made for English and does not guess."
+        words = f"The text is in {screening.language!r}, which the screener was not made for: it does not guess."
         return (Evidence("measure", words, {"language": screening.language, "logit": round(screening.logit, 2)}),)
     if rule in ("clean", "too_long_to_read_whole"):
-        words = "Nothing in it reads like an order to an agent." if rule == "clean" else "Only samples were read."
+        words = "Nothing in it reads like an order to an agent." if rule == "clean" else "Only parts of it were read."
+        if rule == "clean" and screening.risk >= GRAY:
+            words = "It may be an order to an agent; the policy's review_rate lets it pass."
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)
     spans = screening.spans[:3]
     if not spans:

@@ -1,14 +1,15 @@
 """Screens text memories: marks the stretches that order an agent about, and says how sure it is.
 
 One pass of all-MiniLM-L6-v2 with a small adapter marks every token; the risk of a text comes from its most suspicious
-stretch, so a short order in a long document is not averaged away. What the model was not made for (a language other
-than English) gets a wide interval and goes to a person: it does not guess.
+stretch, so a short order in a long document is not averaged away. What the model was not made for (a language that its
+calibration does not name) gets a wide interval and goes to a person: it does not guess.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,14 +21,18 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.memory.text_views import View, views
+from lazaretto.gates.memory.text_windows import chosen_windows
 from lazaretto.models.language import language_of
-from lazaretto.models.minilm import WINDOW_TOKENS, Encoder, Tokens, split_heads, window_texts
+from lazaretto.models.minilm import Encoder, Tokens, split_heads
 
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
 TOP_TOKENS = 6
 """As in training: the logit of a window is the mean of its most suspicious tokens."""
-MAX_WINDOWS = 64
-"""A text of more than about eight thousand tokens is sampled evenly, and its interval says so."""
+MOST_SECONDS = 3.0
+"""Spent on one text, so that a gate answers within its time on a busy machine too: the most suspicious windows are
+read first, and what was not read is said."""
+GRAY = 0.3
+"""The risk from which on a text may be an order: nobody says of it that nothing in it reads like one."""
 _SPAN_LOGIT = 0.0
 
 
@@ -48,42 +53,48 @@ class Screening:
     """What the screener makes of one text."""
 
     risk: float
-    """Calibrated probability that the text carries a foreign order."""
+    """From 0 to 1, read off honest texts that the model had never seen: .3 is what one in twenty of them reaches, .6
+    one in a hundred, .9 one in a thousand."""
     interval: tuple[float, float]
     logit: float
     language: str
-    """``en``, or the code of a language the model does not know."""
+    """Code of the text's language; ``en`` for code, tables and fragments."""
+    known_language: bool
+    """Whether the model was made for this text's language."""
     spans: tuple[Span, ...]
     whole: bool
     """False when the text was too long to read completely."""
 
-    @property
-    def known_language(self) -> bool:
-        """Whether the model was made for this text."""
-        return self.language == "en"
-
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """From logit to probability, measured on corpora the model had not seen when it scored them."""
+    """From logit to risk, measured on corpora the model had not seen when it scored them."""
 
+    thresholds: dict[str, float]
+    """False-positive rate (as a string) -> logit above which to act."""
     logits: tuple[float, ...]
     """Knots, rising."""
     risk: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    thresholds: dict[str, float]
-    """False-positive rate (as a string) -> logit above which to act."""
+    spread: float
+    """How far a logit moves when the model is trained again: half of the interval."""
+    languages: tuple[str, ...]
+    """Those it was measured to be good at."""
 
     def at(self, logit: float) -> tuple[float, float, float]:
         """Risk and its interval."""
-        return tuple(float(np.interp(logit, self.logits, curve)) for curve in (self.risk, self.low, self.high))  # type: ignore[return-value]
+        ends = (logit, logit - self.spread, logit + self.spread)
+        risk, low, high = (float(np.interp(end, self.logits, self.risk)) for end in ends)
+        return risk, low, high
 
     def threshold(self, false_positive_rate: float) -> float:
         """The logit that held this false-positive rate on unseen benign text; between measured rates, the stricter."""
         rates = sorted(float(r) for r in self.thresholds)
         chosen = max((r for r in rates if r <= false_positive_rate + 1e-12), default=rates[0])
         return self.thresholds[str(chosen)]
+
+
+_Marked = tuple[Tokens, NDArray[np.float32]]
+"""A window, with a logit per token."""
 
 
 class TextScreener:
@@ -93,33 +104,29 @@ class TextScreener:
         arrays, self.calibration = _load(weights)
         adapter, head = split_heads(arrays)
         self._head, self._bias = head["weight"].reshape(-1), float(head["bias"][0])
-        self._encoder = Encoder(adapter)
+        self._encoder = Encoder(adapter, int8=True)
 
     def screen(self, texts: Sequence[str]) -> list[Screening]:
         """One screening per text, in order."""
-        read = [views(text) for text in texts]
-        flat = [view for several in read for view in several]
-        windows = window_texts([v.text for v in flat], MAX_WINDOWS, stride=WINDOW_TOKENS // 2)
-        states = iter(self._encoder.token_states([w.ids for several in windows for w in several]))
-        marked = [[(w, next(states) @ self._head + self._bias) for w in several] for several in windows]
-        results, position = [], 0
-        for text, several in zip(texts, read, strict=True):
-            mine = list(zip(several, marked[position : position + len(several)], strict=True))
-            position += len(several)
-            results.append(self._judge(text, mine))
-        return results
+        return [self._screen(text) for text in texts]
 
-    def _judge(self, text: str, mine: list[tuple[View, list[tuple[Tokens, NDArray[np.float32]]]]]) -> Screening:
-        logit = max(_pooled(marks) for _, several in mine for _, marks in several)
-        risk, low, high = self.calibration.at(logit)
-        spans = tuple(s for view, several in mine for s in _spans(view, several))
-        whole = all(len(several) < MAX_WINDOWS for _, several in mine)
+    def _screen(self, text: str) -> Screening:
+        windows, whole = chosen_windows(views(text))
+        until = time.monotonic() + MOST_SECONDS
+        marked: dict[View, list[_Marked]] = {}
+        for view, window in windows:
+            marks = self._encoder.token_states([window.ids])[0] @ self._head + self._bias
+            marked.setdefault(view, []).append((window, marks))
+            if time.monotonic() > until and window is not windows[-1][1]:
+                whole = False
+                break
+        logit = max(_pooled(marks) for several in marked.values() for _, marks in several)
         language = language_of(text)
-        if language != "en":
-            risk, low, high, spans = 0.5, 0.0, 1.0, ()  # no opinion
-        elif not whole:
-            high = 1.0
-        return Screening(risk, (min(low, risk), max(high, risk)), logit, language, spans[:8], whole)
+        if language not in self.calibration.languages:
+            return Screening(0.5, (0.0, 1.0), logit, language, False, (), whole)  # no opinion
+        risk, low, high = self.calibration.at(logit)
+        spans = tuple(s for view, several in marked.items() for s in _spans(view, several))
+        return Screening(risk, (low, high if whole else 1.0), logit, language, True, spans[:8], whole)
 
 
 def _pooled(marks: NDArray[np.float32]) -> float:
@@ -130,7 +137,7 @@ def _pooled(marks: NDArray[np.float32]) -> float:
     return float(top.mean())
 
 
-def _spans(view: View, several: list[tuple[Tokens, NDArray[np.float32]]]) -> list[Span]:
+def _spans(view: View, several: list[_Marked]) -> list[Span]:
     """Runs of suspicious tokens as stretches of the view's text, overlapping windows merged."""
     best: dict[tuple[int, int], float] = {}
     for tokens, marks in several:
@@ -160,8 +167,8 @@ def _load(weights: Path) -> tuple[dict[str, NDArray[np.floating[Any]]], Calibrat
         calibration = json.loads((weights / "calibration.json").read_text(encoding="utf-8"))
     except OSError as error:
         raise ModelUnavailable(f"the screener's weights are not in {weights}: {error}") from None
-    curves = {name: tuple(calibration[name]) for name in ("logits", "risk", "low", "high")}
-    return dict(arrays), Calibration(**curves, thresholds=calibration["thresholds"])
+    knots = {name: tuple(calibration[name]) for name in ("logits", "risk", "languages")}
+    return dict(arrays), Calibration(calibration["thresholds"], spread=float(calibration["spread"]), **knots)
 
 
 @cache

@@ -21,9 +21,9 @@ from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.metrics.detection import auc, confusion, recall_at_fpr
 from lazaretto_lab.metrics.intervals import bootstrap_interval
 from lazaretto_lab.studies.memory.peers import PEERS, open_peer
+from lazaretto_lab.training.screener.baseline import tfidf_scores
 from lazaretto_lab.training.screener.calibration import read_folds
-from lazaretto_lab.training.screener.corpora import load_source
-from lazaretto_lab.training.screener.leave_one_out import TEST_SEED, family_of, tested_size, tfidf_scores
+from lazaretto_lab.training.screener.leave_one_out import family_of, held_out
 
 Scores = NDArray[np.float64]
 
@@ -41,15 +41,19 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     """AUC, recall at 1 % false positives, and recall and false positives where the method itself draws its line."""
     source, method = str(settings["source"]), str(settings["method"])
     data = data_folder()
-    samples = load_source(source, data, TEST_SEED + seed, tested_size(source))
+    if seed:
+        raise InputError("seeds", "every source is tested on one draw of its texts", "Run with --seeds 1")
+    fold, folder = family_of(source), Path(str(settings.get("folds", "runs/screener")))
+    samples = [sample for sample, _ in held_out(data, source)]
     truth = np.array([s.poisoned for s in samples])
     held_at = shared_screener().calibration.threshold(0.01) if method in ("left out", "shipped") else 0.0
     if method == "left out":
-        truth, scores = _left_out(source, Path(str(settings.get("folds", "runs/screener"))), seed)
+        truth, scores = _left_out(source, folder)
     elif method == "shipped":
         scores = np.array([s.logit for s in shared_screener().screen([s.text for s in samples])])
     elif method == "tf-idf":
-        scores = tfidf_scores(family_of(source), data)[source]
+        truth, _ = _left_out(source, folder)
+        scores = tfidf_scores(fold, folder)[source]
     elif method in PEERS:
         judge = open_peer(method)
         scores = np.array([float(judge(s.text)) - 0.5 for s in samples])
@@ -58,12 +62,8 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     return _measures(truth, scores, held_at, ranked=method not in PEERS)
 
 
-def _left_out(source: str, folder: Path, seed: int) -> tuple[NDArray[np.bool_], Scores]:
-    if seed:
-        raise InputError("seeds", "the folds were scored on one draw of the pairs", "Run with --seeds 1")
+def _left_out(source: str, folder: Path) -> tuple[NDArray[np.bool_], Scores]:
     scored = read_folds(folder)
-    if source not in scored:
-        raise InputError("folds", f"no scores of {source} in {folder}", "Run lazaretto train screener train")
     return scored[source]["label"] == 1, np.asarray(scored[source]["logit"], dtype=np.float64)
 
 

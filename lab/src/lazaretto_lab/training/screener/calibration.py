@@ -1,12 +1,13 @@
-"""From left-out scores to calibrated risk: what a logit meant on corpora the model had not seen.
+"""From left-out scores to thresholds and risk: what a logit meant on texts of sources the model had not seen.
 
-Scores of the folds are the only honest material for this: the shipped weights have seen every corpus, so their own
+Scores of the folds are the only honest material for this: the shipped weights have seen every source, so their own
 scores on them would promise too much.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,48 +16,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
-from lazaretto_lab.metrics.intervals import wilson_interval
+from lazaretto_lab.training.screener.bundle import read_rows
+from lazaretto_lab.training.screener.leave_one_out import FOLDS
 
 RATES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
-BINS = 12
+RISKS = {0.1: 0.2, 0.05: 0.3, 0.02: 0.5, 0.01: 0.6, 0.005: 0.7, 0.001: 0.9}
+"""The risk at the threshold of each rate: the scale of ``Screening.risk``."""
+USER = "direct_user"
+"""Kind of texts that users said to their assistant: orders by right, which the gate tells by their source."""
+FEWEST = 50
+"""Honest texts a source must have to count in the thresholds."""
+
+Scored = Mapping[str, Mapping[str, NDArray[Any]]]
+"""Source -> ``label``, ``logit``, ``language`` and ``kind`` of its tested texts."""
 
 
-def read_folds(folder: Path) -> dict[str, dict[str, NDArray[Any]]]:
-    """Source -> its labels and left-out logits."""
-    scored: dict[str, dict[str, NDArray[Any]]] = {}
-    for path in sorted(folder.glob("fold_*.json")):
-        for source, rows in json.loads(path.read_text(encoding="utf-8")).items():
-            scored[source] = {"label": np.array(rows["label"]), "logit": np.array(rows["logit"])}
-    if not scored:
-        raise InputError("folder", f"no fold_*.json in {folder}", "First: lazaretto train screener train")
-    return scored
-
-
-def calibrate(scored: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
-    """Knots of risk over logit, at even odds of poison and clean, and thresholds by false-positive rate."""
-    pairs = [rows for rows in scored.values() if rows["label"].any()]
-    logits = np.concatenate([rows["logit"] for rows in pairs])
-    labels = np.concatenate([rows["label"] for rows in pairs])
-    order = np.argsort(logits)
-    knots: list[tuple[float, float, float, float]] = []
-    for part in np.array_split(order, BINS):
-        hits, count = int(labels[part].sum()), len(part)
-        likely = wilson_interval(hits, count)
-        knots.append((float(np.median(logits[part])), (hits + 0.5) / (count + 1), likely.low, likely.high))
-    table = np.array(knots)
-    table[:, 1:] = np.maximum.accumulate(table[:, 1:], axis=0)  # a higher logit never means less risk
+def read_folds(folder: Path, variant: str = "") -> dict[str, dict[str, NDArray[Any]]]:
+    """The left-out scores that training kept in a folder; ``variant`` names a recipe other than the default."""
+    paths = [folder / f"{fold}{'@' if variant else ''}{variant}.json" for fold in FOLDS]
+    if not all(path.is_file() for path in paths):
+        missing = next(path for path in paths if not path.is_file())
+        raise InputError("folder", f"{missing} does not exist", "First: lazaretto train screener train")
+    rows = {name: np.array(values) for name, values in read_rows(folder).items()}
+    logit = np.full(len(rows["label"]), np.nan)
+    for path in paths:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        logit[result["text"]] = result["logit"]
+    rows["logit"] = logit
+    columns = ("label", "logit", "language", "kind")
     return {
-        "logits": table[:, 0].round(4).tolist(),
-        "risk": table[:, 1].round(4).tolist(),
-        "low": table[:, 2].round(4).tolist(),
-        "high": table[:, 3].round(4).tolist(),
-        "thresholds": {str(rate): _threshold(scored, rate) for rate in RATES},
+        source: {name: rows[name][rows["source"] == source] for name in columns}
+        for source in dict.fromkeys(rows["source"].tolist())
     }
 
 
-def _threshold(scored: Mapping[str, Mapping[str, NDArray[Any]]], rate: float) -> float:
+def calibrate(scored: Scored, languages: Sequence[str], spread: float) -> dict[str, Any]:
+    """Thresholds by false-positive rate, averaged over sources, and the scale of risk that hangs on them."""
+    honest = [rows["logit"][counted(rows, languages) & (rows["label"] == 0)] for rows in scored.values()]
+    honest = [logits for logits in honest if len(logits) >= FEWEST]
+    thresholds = {rate: _threshold(honest, rate) for rate in RATES}
+    usual = float(np.median(np.concatenate(honest)))
+    knots = [(usual, 0.02), *((thresholds[rate], RISKS[rate]) for rate in sorted(RISKS, reverse=True))]
+    knots.append((knots[-1][0] + 3.0, 0.99))
+    return {
+        "thresholds": {str(rate): threshold for rate, threshold in thresholds.items()},
+        "logits": [round(logit, 4) for logit, _ in knots],
+        "risk": [risk for _, risk in knots],
+        "spread": round(spread, 3),
+        "languages": list(languages),
+    }
+
+
+def counted(rows: Mapping[str, NDArray[Any]], languages: Sequence[str]) -> NDArray[np.bool_]:
+    """Which texts of a source the thresholds are for: those in known languages that no user said."""
+    known: NDArray[np.bool_] = np.isin(rows["language"], languages)
+    said: NDArray[np.bool_] = known & (rows["kind"] != USER)
+    return said
+
+
+def _threshold(honest: Sequence[NDArray[Any]], rate: float) -> float:
     """The smallest logit at which the false-positive rate, averaged over sources, is at most ``rate``."""
-    benign: Sequence[NDArray[Any]] = [rows["logit"][rows["label"] == 0] for rows in scored.values()]
-    candidates = np.unique(np.concatenate(benign))
-    share = np.mean([[np.mean(one > t) for t in candidates] for one in benign], axis=0)
-    return float(candidates[int(np.argmax(share <= rate))])
+    candidates = np.unique(np.concatenate(honest))
+    share = np.mean([1 - np.searchsorted(np.sort(one), candidates, side="right") / len(one) for one in honest], axis=0)
+    chosen = float(candidates[int(np.argmax(share <= rate))])
+    return math.ceil(chosen * 1e4) / 1e4

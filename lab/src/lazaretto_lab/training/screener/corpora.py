@@ -36,15 +36,9 @@ class Sample:
     """Twins share it; empty for benign traffic that has no twin."""
 
 
-ATTACK_FAMILIES = {
-    "bipia": ("bipia_email", "bipia_table", "bipia_code"),
-    "injecagent": ("injecagent",),
-    "asb": ("asb",),
-    "purplellama": ("purplellama",),
-}
-"""Sources that share attacks are left out together: e-mails and tables of BIPIA carry the same seventy-five lines."""
 TRAIN_LINES, TEST_LINES = phrases.BENIGN_LINES[0::2], phrases.BENIGN_LINES[1::2]
 """Harmless lines of clean twins: those of an evaluation were never seen in training."""
+PAIRED_SOURCES = ("bipia_email", "bipia_table", "bipia_code", "injecagent", "asb", "purplellama")
 BENIGN_SOURCES = ("tau_bench", "memorybank", "reflexion", "locomo")
 
 
@@ -121,8 +115,7 @@ def _joined(context: str | Sequence[str]) -> str:
 
 
 def _injecagent(data: Path, rng: _Dice, pairs: int) -> Iterator[Sample]:
-    folder = data / "injecagent_base"
-    cases = _read(folder / "test_cases_dh_base.json") + _read(folder / "test_cases_ds_base.json")
+    cases = injecagent_cases(data)
     rng.shuffle(cases)
     slot = "<Attacker Instruction>"
     for n, case in enumerate(cases[:pairs]):
@@ -135,6 +128,22 @@ def _injecagent(data: Path, rng: _Dice, pairs: int) -> Iterator[Sample]:
         yield Sample(clean, False, "injecagent", "context", (), f"injecagent/{n}")
 
 
+def injecagent_cases(data: Path) -> list[dict[str, Any]]:
+    """Tool responses with a slot for an injected instruction, and the instruction."""
+    folder = data / "injecagent_base"
+    cases: list[dict[str, Any]] = _read(folder / "test_cases_dh_base.json") + _read(folder / "test_cases_ds_base.json")
+    return cases
+
+
+def asb_contexts(data: Path) -> list[str]:
+    """What the normal tools of ASB return."""
+    return [_tool_output(tool) for tool in _read(data / "asb" / "all_normal_tools.jsonl")]
+
+
+def _tool_output(tool: dict[str, Any]) -> str:
+    return f"{tool['Tool Name']} ({tool['Description']}) returned: {tool['Expected Achievements']}"
+
+
 def _asb(data: Path, rng: _Dice, pairs: int) -> Iterator[Sample]:
     attacks = _read(data / "asb" / "all_attack_tools.jsonl")
     tools = _read(data / "asb" / "all_normal_tools.jsonl")
@@ -142,8 +151,7 @@ def _asb(data: Path, rng: _Dice, pairs: int) -> Iterator[Sample]:
     for n, row in enumerate(attacks[:pairs]):
         agent = row["Corresponding Agent"].rsplit("/", 1)[-1]
         own = [t for t in tools if t.get("Corresponding Agent", "").rsplit("/", 1)[-1] == agent] or tools
-        tool = rng.choice(own)
-        context = f"{tool['Tool Name']} ({tool['Description']}) returned: {tool['Expected Achievements']}"
+        context = _tool_output(rng.choice(own))
         yield from twins(context, row["Attacker Instruction"], ("asb", row["Attack Type"], f"asb/{n}"), rng)
 
 

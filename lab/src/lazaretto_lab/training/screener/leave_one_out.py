@@ -1,63 +1,107 @@
-"""Leave one source out: which sources go together, and the TF-IDF baseline that every table of texts shows."""
+"""Leave one source out: which sources go together, and the texts each of them is tested on."""
 
 from __future__ import annotations
 
-from functools import cache
+import random
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+from lazaretto.errors import InputError
+from lazaretto_lab.training.screener import corpora, material
+from lazaretto_lab.training.screener.corpora import Sample
 
-from lazaretto.errors import MissingExtra
-from lazaretto_lab.training.screener.corpora import ATTACK_FAMILIES, load_source
-from lazaretto_lab.training.screener.pairs import training_set
-
-FOLDS = {"bipia": "tau_bench", "injecagent": "memorybank", "asb": "reflexion", "purplellama": "locomo"}
-"""Attack family left out -> benign corpus left out with it."""
-TRAINABLE_BENIGN = ("tau_bench", "memorybank", "reflexion")
+FOLDS: dict[str, tuple[str, ...]] = {
+    "bipia": ("bipia_email", "bipia_table", "bipia_code", "tau_bench", "todo_comments_dev", "owasp_cheatsheets"),
+    "injecagent": ("injecagent", "memorybank", "tldr_pages", "mts_dialog"),
+    "asb": ("asb", "reflexion", "k8s_runbooks", "c4_sample"),
+    "purplellama": ("purplellama", "locomo", "cursorrules", "germeval2018"),
+    "templates": ("templates_dev", "xquad_pairs", "commit_messages_dev"),
+    "xsafety": ("xsafety_goal_hijacking", "xsafety", "giskard", "clinc150", "persistbench_memories"),
+    "jailbreaks": ("jailbreak_in_the_wild", "pyrit_templates", "ifeval", "security_docs_mentions", "xquad"),
+    "triggers": ("tasktracker", "prompt_shield", "hinglish_stealth", "hinglish_clean", "banking77"),
+}
+"""Sources that share attacks or templates are left out together, each with honest sources of other styles."""
 TEST_SEED = 1000
-PAIRS, BENIGN = 400, 1000
-"""At most so many pairs, or benign texts, of a source are tested."""
-SIZE = 28_000
-"""Training samples of a fold."""
+PAIRS, ALONE = 400, 500
+"""At most so many pairs, or texts of one label that stand alone, of a source are tested."""
+_TEXTS = {"owasp_cheatsheets", "mts_dialog", "c4_sample", "xquad"}
+_PAIRED = {"bipia_email", "bipia_table", "bipia_code", "injecagent", "asb"}
+_TRAFFIC = {"tau_bench", "memorybank", "reflexion", "locomo"}
+_SAFE = {
+    "germeval2018": "mod_hate_multilingual",
+    "xsafety": "mod_xsafety_multilingual",
+    "banking77": "mod_benign_questions",
+}
+ALSO_OUT = {
+    "injecagent": ("tool_outputs",),
+    "templates": ("tasktracker",),
+    "triggers": ("templates_dev", "xquad_pairs"),
+}
+"""Sources that share texts with those of a fold, and are therefore not trained on in it."""
+
+
+def held_out(data: Path, source: str) -> list[tuple[Sample, str]]:
+    """The samples a source is tested on, each with its language; languages that are not trained are left out."""
+    return [(sample, language) for sample, language in _held_out(data, source) if language in material.KNOWN]
+
+
+def _held_out(data: Path, source: str) -> Iterator[tuple[Sample, str]]:
+    rng = random.Random(f"test/{source}")
+    if source in _PAIRED:
+        yield from ((s, "en") for s in corpora.load_source(source, data, TEST_SEED, PAIRS))
+    elif source in _TRAFFIC:
+        yield from ((s, "en") for s in corpora.load_source(source, data, TEST_SEED, 1000))
+    elif source == "purplellama":
+        yield from _purplellama(data, rng)
+    elif source == "xquad_pairs":
+        for name, triple in material.triples(data).items():
+            for row in triple.values():
+                poisoned = row["label"] == "order"
+                yield Sample(row["text"], poisoned, source, row["context"].partition("+")[2], pair=name), row["lang"]
+    else:
+        yield from _alone(data, source, rng)
+
+
+def _purplellama(data: Path, rng: random.Random) -> Iterator[tuple[Sample, str]]:
+    """Each injection in a context, beside the same context without it; translated ones in a context of their
+    language where there is one."""
+    english = [s.text for name in ("tau_bench", "memorybank") for s in corpora.load_source(name, data, TEST_SEED, 400)]
+    english = [text for text in english if 60 < len(text) < 1500]
+    others: dict[str, list[str]] = {}
+    for row in material.rows_of(data / "moderation" / "mod_benign_texts.jsonl.gz"):
+        if row["lang"] != "en" and len(row["text"]) > 60:
+            others.setdefault(row["lang"], []).append(row["text"])
+    for n, row in enumerate(material.purplellama_rows(data)):
+        language = material.PURPLE_LANGUAGES[row["speaking_language"]]
+        if language != "en" and language not in others:
+            continue
+        context = rng.choice(english if language == "en" else others[language])
+        position = rng.choice((0.0, rng.random(), 1.0))
+        text, span = corpora.poison(context, row["user_input"], position)
+        kind = row["injection_variant"]
+        yield Sample(text, True, "purplellama", kind, (span,), f"p{n}"), language
+        yield Sample(context, False, "purplellama", "context", (), f"p{n}"), language
+
+
+def _alone(data: Path, source: str, rng: random.Random) -> Iterator[tuple[Sample, str]]:
+    if source in _TEXTS:
+        rows = material.rows_of(data / "moderation" / "mod_benign_texts.jsonl.gz")
+    elif source in _SAFE:
+        rows = [r for r in material.rows_of(data / "moderation" / f"{_SAFE[source]}.jsonl.gz") if r["label"] == "safe"]
+    else:
+        rows = material.screening_rows(data)
+    mine = [row for row in rows if row["source"] == source]
+    for poisoned in (True, False):
+        chosen = [row for row in mine if (row["label"] == "order") == poisoned]
+        most = ALONE if source != "templates_dev" else 10_000
+        for row in rng.sample(chosen, min(most, len(chosen))):
+            yield Sample(row["text"], poisoned, source, row.get("context", "text")), row["lang"]
 
 
 def family_of(source: str) -> str:
-    """The family that is left out when a source is tested."""
-    families = {name: family for family, names in ATTACK_FAMILIES.items() for name in names}
-    return families.get(source) or next(family for family, benign in FOLDS.items() if benign == source)
-
-
-def tested_size(source: str) -> int:
-    """How many pairs or texts of a source are asked for."""
-    return BENIGN if source in FOLDS.values() else PAIRS
-
-
-def tfidf_scores(left_out: str, data: Path, seed: int = 0, size: int = SIZE) -> dict[str, NDArray[np.float64]]:
-    """The baseline on the sources of one fold: word and character n-grams, logistic regression, same samples."""
-    return dict(_tfidf(left_out, data, seed, size))
-
-
-@cache
-def _tfidf(left_out: str, data: Path, seed: int, size: int) -> tuple[tuple[str, NDArray[np.float64]], ...]:
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_union
-    except ImportError:
-        raise MissingExtra("the TF-IDF baseline", "models") from None
-    families = [f for f in ATTACK_FAMILIES if f != left_out]
-    benign = [b for b in TRAINABLE_BENIGN if b != FOLDS[left_out]]
-    samples = training_set(data, families, benign, seed, size)
-    vectors = make_union(
-        TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True),
-        TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), min_df=3, max_features=100_000, sublinear_tf=True),
-    )
-    model = LogisticRegression(C=10, max_iter=300)
-    model.fit(vectors.fit_transform([s.text for s in samples]), [s.poisoned for s in samples])
-    sources = (*ATTACK_FAMILIES[left_out], FOLDS[left_out])
-    tested = {source: load_source(source, data, TEST_SEED, tested_size(source)) for source in sources}
-    return tuple(
-        (source, np.asarray(model.decision_function(vectors.transform([s.text for s in test]))))
-        for source, test in tested.items()
-    )
+    """The fold that leaves a source out."""
+    for fold, sources in FOLDS.items():
+        if source in sources:
+            return fold
+    known = ", ".join(sorted(s for sources in FOLDS.values() for s in sources))
+    raise InputError("source", f"{source!r} is not tested", f"Use one of {known}")

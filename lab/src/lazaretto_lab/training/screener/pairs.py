@@ -1,8 +1,7 @@
-"""Training pairs for the screener: orders of many makes, in many frames, in contexts of many makes."""
+"""Orders and honest contexts made from this project's phrases: letters, tables, code, advice, manuals."""
 
 from __future__ import annotations
 
-import csv
 import json
 import pydoc_data.topics
 import random
@@ -11,15 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lazaretto_lab.training.screener import phrases
-from lazaretto_lab.training.screener.corpora import (
-    ATTACK_FAMILIES,
-    TRAIN_LINES,
-    Sample,
-    load_source,
-    poison,
-    prose,
-    tool_outputs,
-)
+from lazaretto_lab.training.screener.corpora import load_source, prose
 
 
 def _fill(pattern: str, rng: random.Random) -> str:
@@ -76,15 +67,6 @@ def framed(order: str, rng: random.Random, explicit: bool = False) -> str:
     return rng.choice(phrases.FRAMES[_EXPLICIT:] if explicit else phrases.FRAMES).format(order=order, lower=lower)
 
 
-def _requests(data: Path) -> list[str]:
-    """Requests people make of assistants: harmless in a chat, foreign orders inside a document or a memory."""
-    harmless = json.loads((data / "advbench" / "harmless_6000.json").read_text(encoding="utf-8"))
-    texts = [row if isinstance(row, str) else str(next(iter(row.values()))) for row in harmless]
-    with (data / "advbench" / "advbench_behaviors.csv").open(encoding="utf-8", newline="") as file:
-        texts += [row["Behavior"] for row in csv.DictReader(file)]
-    return [t.strip() for t in texts if 15 < len(t) < 220]
-
-
 _SENTENCE = re.compile(r"[^.!?\n]{15,200}[.!?]")
 
 
@@ -107,21 +89,6 @@ def _docstrings() -> list[str]:
         text = path.read_text(encoding="utf-8", errors="ignore")
         found += re.findall(r'"""(.{40,1500}?)"""', text, re.DOTALL)
     return found
-
-
-def _contexts(data: Path, families: Sequence[str], benign: Sequence[str], seed: int) -> list[str]:
-    rng = random.Random(f"contexts/{seed}")
-    contexts = [s.text for name in benign for s in load_source(name, data, seed, 1500, train=True)]
-    plain_prose = prose(data, seed)
-    contexts += plain_prose + _source_code(rng, 1000)
-    contexts += [structured(rng, plain_prose) for _ in range(2500)]
-    contexts += [_letter(rng) for _ in range(800)] + [_code_help(rng) for _ in range(800)]
-    for family in families:
-        for source in ATTACK_FAMILIES[family]:
-            contexts += [s.text for s in load_source(source, data, seed, 300, train=True) if not s.poisoned]
-    if "injecagent" in families:
-        contexts += tool_outputs(data, seed)
-    return [c[:3000] for c in contexts if len(c) > 30]
 
 
 def structured(rng: random.Random, prose_texts: Sequence[str]) -> str:
@@ -162,7 +129,7 @@ def structured(rng: random.Random, prose_texts: Sequence[str]) -> str:
     return "\n".join(f"{rng.choice(head)}{rng.choice((': ', ' = ', '='))}{cell()}" for _ in range(rows))
 
 
-def _letter(rng: random.Random) -> str:
+def letter(rng: random.Random) -> str:
     """A notice of the kind that fills inboxes: it talks to its reader, and orders no agent."""
     lines = [_fill(line, rng) for line in rng.sample(phrases.MAIL_LINES, rng.randrange(3, 12))]
     body = rng.choice((" ", "\n", "\n\n", " \n ")).join(lines)
@@ -173,15 +140,15 @@ def _letter(rng: random.Random) -> str:
     return head + body
 
 
-def _code_help(rng: random.Random) -> str:
+def code_help(rng: random.Random) -> str:
     """An answer to a programming question: advice to a person, with code."""
     parts = rng.sample(phrases.CODE_HELP, rng.randrange(2, 5))
-    code = _source_code(rng, 1)[0][:400]
+    code = source_code(rng, 1)[0][:400]
     parts.insert(rng.randrange(len(parts) + 1), f"```\n{code}\n```")
     return "\n".join(parts)
 
 
-def _source_code(rng: random.Random, count: int) -> list[str]:
+def source_code(rng: random.Random, count: int) -> list[str]:
     """Stretches of Python's own standard library: code and comments, which order nobody."""
     files = sorted(Path(json.__file__).parent.parent.glob("*.py"))
     pieces = []
@@ -190,63 +157,3 @@ def _source_code(rng: random.Random, count: int) -> list[str]:
         start = rng.randrange(max(1, len(lines) - 20))
         pieces.append("\n".join(lines[start : start + rng.randrange(4, 30)]))
     return pieces
-
-
-def training_set(data: Path, families: Sequence[str], benign: Sequence[str], seed: int, size: int) -> list[Sample]:
-    """About ``size`` samples, half of them poisoned, made only from the named families and benign sources."""
-    rng = random.Random(f"training/{seed}")
-    attacks = [
-        s.text[a:b]
-        for family in families
-        for source in ATTACK_FAMILIES[family]
-        for s in load_source(source, data, seed, 400, train=True)
-        for a, b in s.spans
-    ]
-    attacks = sorted(set(attacks))
-    requests, contexts = _requests(data), _contexts(data, families, benign, seed)
-    lines = harmless_lines(data, benign, seed)
-    samples: list[Sample] = []
-    for n in range(size // 2):
-        line = _line(attacks, requests, rng)
-        context, position = _paragraph(contexts, rng), rng.choice((0.0, rng.random(), 1.0))
-        text, span = poison(context, line, position)
-        samples.append(Sample(text, True, "training", "order", (span,), f"t{n}"))
-        samples.append(Sample(_harmless(context, position, lines, rng), False, "training", "context", (), f"t{n}"))
-    for n in range(size // 16):  # alone, without a context: a plain request is what users say, a framed order is poison
-        order = framed(own_order(rng), rng, explicit=True)
-        samples.append(Sample(order, True, "training", "bare", ((0, len(order)),), f"b{n}"))
-        request = rng.choice(requests)
-        if rng.random() < 0.6:
-            request = rng.choice(phrases.ATTRIBUTIONS).format(request=request, name=rng.choice(phrases.NAMES))
-        samples.append(Sample(request, False, "training", "request", (), f"b{n}"))
-    return samples
-
-
-def _line(attacks: Sequence[str], requests: Sequence[str], rng: random.Random) -> str:
-    """What poison says: own orders, orders into code, attacks of the named corpora, requests out of place."""
-    draw = rng.random()
-    if draw < 0.08:
-        return own_code_order(rng)
-    order = own_order(rng) if draw < 0.45 else rng.choice(attacks) if draw < 0.72 else rng.choice(requests)
-    return framed(order, rng) if draw < 0.55 or rng.random() < 0.5 else order
-
-
-def _paragraph(contexts: Sequence[str], rng: random.Random) -> str:
-    """A context as it stands, or a stretch of it, or a few harmless lines: lengths vary as memories' do."""
-    draw = rng.random()
-    if draw < 0.15:
-        return " ".join(rng.sample(TRAIN_LINES, rng.randrange(1, 6)))
-    text = rng.choice(contexts)
-    if draw < 0.6 and len(text) > 300:
-        start = rng.randrange(0, len(text) - 200)
-        return text[start : start + rng.randrange(150, 900)]
-    return text
-
-
-def _harmless(context: str, position: float, lines: Sequence[str], rng: random.Random) -> str:
-    """The clean twin: the context alone, or with a harmless or merely attack-mentioning line in the same place."""
-    draw = rng.random()
-    if context and draw < 0.3:
-        return context
-    line = rng.choice(phrases.MENTIONS if draw > 0.88 else TRAIN_LINES if draw > 0.7 else lines)
-    return poison(context, line, position)[0]

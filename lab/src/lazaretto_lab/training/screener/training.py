@@ -1,213 +1,510 @@
-"""Trains the screener: low-rank changes to all-MiniLM-L6-v2 and a head that marks the tokens of foreign orders."""
+"""Trains the screener: low-rank changes to all-MiniLM-L6-v2 and a head that marks the tokens of foreign orders.
+
+Needs torch and numpy alone, and what ``prepare`` wrote: it runs on a machine that has neither the data nor this
+project. ``python training.py --material material.npz --base minilm.safetensors --out out``.
+"""
 
 from __future__ import annotations
 
-import random
-import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import argparse
+import io
+import json
+import lzma
+import os
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
 
-from lazaretto_lab.training.screener.corpora import Sample
-
-Row = tuple[list[int], list[float], float]
-"""Token ids, a mark per token (1: part of an order), and the label of the text."""
 TOP_TOKENS = 6
 """The risk of a text is the mean logit of its most suspicious tokens: an order is short, its context may be long."""
+HEADS, WIDTH, LAYERS = 12, 384, 6
+WORDS = "embeddings/word_embeddings/weight"
+WINDOW = 256
+DASH = 1011
+"""The token of a dash, between the lines of a made-up list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that training depends on, besides the samples."""
+    """Everything that training depends on, besides the material."""
 
-    rank: int = 16
-    epochs: int = 3
+    rank: int = 32
+    word_rank: int = 16
+    """Of the change to the word embeddings; 0: none."""
+    steps: int = 600
     batch: int = 256
-    rate: float = 2e-3
-    window: int = 256
+    rate: float = 1.5e-3
+    dropout: float = 0.1
     seed: int = 0
 
 
-def train(
-    rows: Sequence[Row], minilm: Path, recipe: Recipe, report: Callable[[str], None] = print
-) -> tuple[dict[str, NDArray[np.float32]], Any, Any]:
-    """Adapter and head as arrays, and the trained (model, head) for scoring in place."""
-    import torch
-    from torch import nn
+class Material:
+    """Lines and contexts as token ids, by role, source and language."""
 
-    torch.manual_seed(recipe.seed)
-    torch.set_float32_matmul_precision("high")
-    rng = random.Random(recipe.seed)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model, adapters = _adapted(minilm, recipe.rank)
-    head = nn.Linear(384, 1)
-    model.to(device).train()
-    head.to(device)
-    parameters = [*(p for a in adapters.values() for p in (a.down, a.up)), *head.parameters()]
-    optimizer = torch.optim.AdamW(parameters, lr=recipe.rate, weight_decay=0.01)
-    lengths = [len(row[0]) for row in rows]
-    all_ids, all_mask, all_marks, all_labels = _tensors(rows, device)
-    steps = recipe.epochs * (len(rows) // recipe.batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=steps + 1, pct_start=0.1)
-    done = 0
-    for epoch in range(recipe.epochs):
-        losses = []
-        for batch in _by_length(lengths, recipe.batch, rng):
-            pick, width = torch.tensor(batch, device=device), max(lengths[i] for i in batch)
-            ids, mask, marks = (t[pick, :width] for t in (all_ids, all_mask, all_marks))
-            labels = all_labels[pick]
-            logits = head(model(input_ids=ids, attention_mask=mask).last_hidden_state).squeeze(-1)
-            token = nn.functional.binary_cross_entropy_with_logits(logits, marks, reduction="none")
-            inner = mask.float()
-            inner[:, 0] = 0
-            token_loss = (token * inner).sum() / inner.sum()
-            record_loss = nn.functional.binary_cross_entropy_with_logits(pooled(logits, mask), labels)
-            loss = token_loss + record_loss
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(parameters, 1.0)
-            optimizer.step()
-            if done < steps:
-                schedule.step()
-            done += 1
-            losses.append(loss.detach())
-        report(f"epoch {epoch + 1}/{recipe.epochs}: loss {float(torch.stack(losses).mean()):.4f}")
-    arrays: dict[str, NDArray[np.float32]] = {}
-    for name, a in adapters.items():
-        arrays[f"{name}.weight.lora_a"] = a.down.detach().float().cpu().numpy()
-        arrays[f"{name}.weight.lora_b"] = a.up.detach().float().cpu().numpy()
-    arrays["head.weight"] = head.weight.detach().float().cpu().numpy()
-    arrays["head.bias"] = head.bias.detach().float().cpu().numpy()
-    return arrays, model.eval(), head.eval()
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.ids, self.starts = arrays["ids"], arrays["starts"]
+        self.names: dict[str, Any] = json.loads(bytes(arrays["names"]).decode())
+        self.role, self.source, self.language = arrays["role"], arrays["source"], arrays["language"]
+        self.places, self.place_starts = arrays["places"], arrays["place_starts"]
+
+    @classmethod
+    def read(cls, path: Path) -> Material:
+        """As ``prepare`` wrote it."""
+        with np.load(io.BytesIO(lzma.decompress(path.read_bytes()))) as arrays:
+            return cls({name: arrays[name] for name in arrays.files})
+
+    def tokens(self, n: int) -> NDArray[np.uint16]:
+        """Token ids of one line or context."""
+        return self.ids[self.starts[n] : self.starts[n + 1]]
+
+    def cuts(self, n: int) -> NDArray[np.uint16]:
+        """Where in a context a line may stand."""
+        return self.places[self.place_starts[n] : self.place_starts[n + 1]]
+
+
+class Pool:
+    """Draws items: first a source by its weight, then one of its items, of a language where asked."""
+
+    def __init__(self, material: Material, chosen: NDArray[np.bool_], weights: Mapping[str, float]) -> None:
+        self._groups: dict[int, dict[int, NDArray[np.int64]]] = {}
+        sources: Sequence[str] = material.names["source"]
+        for source in np.unique(material.source[chosen]).tolist():
+            rows = np.flatnonzero(chosen & (material.source == source))
+            languages = material.language[rows]
+            self._groups[source] = {int(c): rows[languages == c] for c in np.unique(languages)}
+        self._all = {s: np.concatenate(list(g.values())) for s, g in self._groups.items()}
+        self._p = {s: weights.get(sources[s], 1.0) * min(1.0, len(rows) / 50) for s, rows in self._all.items()}
+        self._by_language: dict[int, tuple[list[int], NDArray[np.float64]]] = {}
+        for language in {c for g in self._groups.values() for c in g}:
+            having = [s for s, g in self._groups.items() if language in g]
+            p = np.array([self._p[s] * min(1.0, len(self._groups[s][language]) / 20) for s in having])
+            self._by_language[language] = (having, np.cumsum(p / p.sum()))
+        p = np.array(list(self._p.values()))
+        self._any = (list(self._p), np.cumsum(p / p.sum()))
+
+    def draw(self, rng: np.random.Generator, language: int | None = None) -> int:
+        """One item."""
+        if language is not None and language in self._by_language:
+            rows = self._groups[_pick(rng, *self._by_language[language])][language]
+        else:
+            rows = self._all[_pick(rng, *self._any)]
+        return int(rows[rng.integers(len(rows))])
+
+    def draw_like(self, rng: np.random.Generator, source: int, language: int) -> int:
+        """One item of the same source and language."""
+        rows = self._groups.get(source, {}).get(language)
+        return int(rows[rng.integers(len(rows))]) if rows is not None else self.draw(rng, language)
+
+
+def _pick(rng: np.random.Generator, sources: list[int], cumulated: NDArray[np.float64]) -> int:
+    return sources[min(int(np.searchsorted(cumulated, rng.random(), side="right")), len(sources) - 1)]
+
+
+Row = tuple[NDArray[np.int64], NDArray[np.float32], float]
+"""Token ids, a mark per token (1: part of an order), and the label of the text."""
+
+
+class Sampler(Dataset[Any]):
+    """Makes training texts of lines and contexts. Batch ``step`` depends on the seed and the step alone."""
+
+    def __init__(self, material: Material, left_out: Sequence[str], recipe: Recipe) -> None:
+        self.material, self.recipe = material, recipe
+        names = material.names
+        kept = ~np.isin(material.source, [i for i, s in enumerate(names["source"]) if s in left_out])
+        roles = {name: kept & (material.role == i) for i, name in enumerate(names["role"])}
+        weights: Mapping[str, float] = names["weights"]
+        self.orders = Pool(material, roles["order"], weights)
+        self.foreign = Pool(material, roles["order"] | roles["inside"] | roles["request"], names["inside_weights"])
+        self.clean = Pool(material, roles["clean"], weights)
+        self.notes = Pool(material, roles["clean"] | roles["note"], weights)
+        honest = roles["clean"] | roles["note"] | roles["request"] | roles["alone"]
+        self.alone = Pool(material, honest, weights)
+        self.contexts = Pool(material, roles["context"], weights)
+
+    def __len__(self) -> int:
+        return self.recipe.steps
+
+    def __getitem__(self, step: int) -> list[tuple[NDArray[Any], ...]]:
+        """A batch in two parts of similar length."""
+        rng = np.random.default_rng((self.recipe.seed, step))
+        rows = sorted(self.batch(rng, self.recipe.batch), key=lambda row: len(row[0]))
+        cut = len(rows) * 2 // 3
+        return [_padded(rows[:cut]), _padded(rows[cut:])]
+
+    def batch(self, rng: np.random.Generator, size: int) -> list[Row]:
+        """Half matched pairs, a sixth orders alone, the rest honest."""
+        rows: list[Row] = []
+        while len(rows) < size * 0.5:
+            rows += self._pair(rng)
+        while len(rows) < size * 0.75:
+            order = self.orders.draw(rng)
+            rows.append(_row([(self.material.tokens(order), 1.0)]))
+            if rng.random() < 0.5:  # a language must not be a clue
+                honest = self.alone.draw(rng, int(self.material.language[order]))
+                rows.append(_row([(self.material.tokens(honest), 0.0)]))
+        while len(rows) < size:
+            if rng.random() < 0.2:
+                rows.append(_row([(self._crop(rng, self.material.tokens(self.contexts.draw(rng))), 0.0)]))
+            else:
+                parts = self._note(rng, self.alone, self.alone.draw(rng), several=rng.random() < 0.3)
+                rows.append(_row([(part, 0.0) for part in parts]))
+        return rows[:size]
+
+    def _note(self, rng: np.random.Generator, pool: Pool, first: int, several: bool) -> list[NDArray[np.uint16]]:
+        """One honest line, or a list of lines of its source."""
+        if not several:
+            return [self.material.tokens(first)]
+        source, language = int(self.material.source[first]), int(self.material.language[first])
+        lines = [first, *(pool.draw_like(rng, source, language) for _ in range(int(rng.integers(1, 8))))]
+        dash = rng.random() < 0.4
+        parts: list[NDArray[np.uint16]] = []
+        for n in lines:
+            parts += [np.array([DASH], np.uint16)] * dash + [self.material.tokens(n)]
+        return parts
+
+    def _pair(self, rng: np.random.Generator) -> list[Row]:
+        """A context with an order, and the same with an honest line or nothing in its place.
+
+        Among notes, which tell people what to do all the time, only a plain order to an agent is one; in a document
+        a request is out of place too, and so a document's honest line asks for nothing.
+        """
+        if rng.random() < 0.25:
+            return self._pair_of_notes(rng)
+        material, n = self.material, self.contexts.draw(rng)
+        language = int(material.language[n])
+        tokens, cuts = material.tokens(n), material.cuts(n)
+        ends = (0, len(tokens))
+        cut = int(cuts[rng.integers(len(cuts))]) if len(cuts) and rng.random() < 0.7 else int(rng.choice(ends))
+        order = material.tokens(self.foreign.draw(rng, language if rng.random() < 0.85 else None))
+        honest = self.clean.draw(rng, language if rng.random() < 0.85 else None)
+        return self._twins(rng, tokens[:cut], tokens[cut:], order, material.tokens(honest))
+
+    def _pair_of_notes(self, rng: np.random.Generator) -> list[Row]:
+        material, first = self.material, self.notes.draw(rng)
+        parts = self._note(rng, self.notes, first, several=True)
+        source, language = int(material.source[first]), int(material.language[first])
+        at, nothing = int(rng.integers(len(parts) + 1)), np.zeros(0, np.uint16)
+        before, after = np.concatenate([nothing, *parts[:at]]), np.concatenate([nothing, *parts[at:]])
+        order = material.tokens(self.orders.draw(rng, language if rng.random() < 0.85 else None))
+        honest = material.tokens(self.notes.draw_like(rng, source, language))
+        return self._twins(rng, before, after, order, honest)
+
+    def _twins(
+        self,
+        rng: np.random.Generator,
+        before: NDArray[np.uint16],
+        after: NDArray[np.uint16],
+        order: NDArray[np.uint16],
+        honest: NDArray[np.uint16],
+    ) -> list[Row]:
+        room = int(rng.integers(20, WINDOW - 2 - min(len(order), 120)))
+        before = before[max(0, len(before) - int(rng.integers(room + 1))) :]
+        after = after[: room - len(before)]
+        poisoned = _row([(before, 0.0), (order, 1.0), (after, 0.0)])
+        if rng.random() < 0.35:
+            return [poisoned, _row([(before, 0.0), (after, 0.0)])]
+        return [poisoned, _row([(before, 0.0), (honest[:120], 0.0), (after, 0.0)])]
+
+    @staticmethod
+    def _crop(rng: np.random.Generator, tokens: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        if len(tokens) < 40 or rng.random() < 0.4:
+            return tokens
+        start = int(rng.integers(len(tokens) - 20))
+        return tokens[start : start + int(rng.integers(20, WINDOW))]
+
+
+def _row(parts: Sequence[tuple[NDArray[np.uint16], float]]) -> Row:
+    ids = np.concatenate([part.astype(np.int64) for part, _ in parts])
+    marks = np.concatenate([np.full(len(part), mark, np.float32) for part, mark in parts])
+    label = float(any(mark > 0 and len(part) for part, mark in parts))
+    if len(ids) > WINDOW - 2:
+        first = int(marks.argmax()) if label else 0
+        start = max(0, min(first - (WINDOW - 2) // 3, len(ids) - (WINDOW - 2)))
+        ids, marks = ids[start : start + WINDOW - 2], marks[start : start + WINDOW - 2]
+    edge = np.zeros(1, np.float32)
+    return np.concatenate([[101], ids, [102]]), np.concatenate([edge, marks, edge]), label
+
+
+class Encoder(nn.Module):
+    """all-MiniLM-L6-v2, frozen, with low-rank changes to its products and its word embeddings."""
+
+    def __init__(self, base: Mapping[str, Any], recipe: Recipe) -> None:
+        super().__init__()
+        self.dropout = recipe.dropout
+        self.down, self.up = nn.ParameterDict(), nn.ParameterDict()
+        for name, value in base.items():
+            if name.startswith(("embeddings.", "encoder.")) and value.is_floating_point():
+                key = name.replace(".", "/")
+                self.register_buffer(key, value.float(), persistent=False)
+                if value.ndim == 2 and name.startswith("encoder."):
+                    self._change(key, value.shape, recipe.rank)
+        if recipe.word_rank:
+            self._change(WORDS, base[WORDS.replace("/", ".")].shape, recipe.word_rank)
+        self.head = nn.Linear(WIDTH, 1)
+
+    def _change(self, key: str, shape: Sequence[int], rank: int) -> None:
+        self.down[key] = nn.Parameter(torch.randn(rank, shape[1]) / shape[1] ** 0.5)
+        self.up[key] = nn.Parameter(torch.zeros(shape[0], rank))
+
+    def merged(self) -> dict[str, Any]:
+        """The weights of all products, changes added; query, key and value as one."""
+
+        def weight(name: str) -> Any:
+            return getattr(self, f"{name}/weight") + self.up[f"{name}/weight"] @ self.down[f"{name}/weight"]
+
+        found: dict[str, Any] = {}
+        for n in range(LAYERS):
+            at = f"encoder/layer/{n}/"
+            parts = [f"{at}attention/self/{part}" for part in ("query", "key", "value")]
+            found[f"{at}joint"] = (torch.cat([weight(p) for p in parts]), self._biases(*parts))
+            for name in ("attention/output/dense", "intermediate/dense", "output/dense"):
+                found[f"{at}{name}"] = (weight(f"{at}{name}"), self._biases(f"{at}{name}"))
+        return found
+
+    def _biases(self, *names: str) -> Any:
+        return torch.cat([getattr(self, f"{name}/bias") for name in names])
+
+    def _norm(self, x: Any, name: str) -> Any:
+        return functional.layer_norm(x, (WIDTH,), getattr(self, f"{name}/weight"), getattr(self, f"{name}/bias"), 1e-12)
+
+    def _drop(self, x: Any) -> Any:
+        return functional.dropout(x, self.dropout, self.training) if self.dropout else x
+
+    def forward(self, ids: Any, mask: Any, merged: Mapping[str, Any]) -> Any:
+        """A logit per token."""
+        x = getattr(self, WORDS)[ids]
+        if WORDS in self.up:
+            x = x + self.up[WORDS][ids] @ self.down[WORDS]
+        x = x + getattr(self, "embeddings/position_embeddings/weight")[: ids.shape[1]]
+        x = self._norm(x + getattr(self, "embeddings/token_type_embeddings/weight")[0], "embeddings/LayerNorm")
+        x = self._drop(x)
+        seen = mask[:, None, None, :].bool()
+        batch, length = ids.shape
+        for n in range(LAYERS):
+            at = f"encoder/layer/{n}/"
+            joint = functional.linear(x, *merged[f"{at}joint"]).view(batch, length, 3, HEADS, -1)
+            q, k, v = joint.permute(2, 0, 3, 1, 4)
+            y = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+            y = functional.linear(
+                y.transpose(1, 2).reshape(batch, length, WIDTH), *merged[f"{at}attention/output/dense"]
+            )
+            x = self._norm(x + self._drop(y), f"{at}attention/output/LayerNorm")
+            y = functional.gelu(functional.linear(x, *merged[f"{at}intermediate/dense"]))
+            y = functional.linear(y, *merged[f"{at}output/dense"])
+            x = self._norm(x + self._drop(y), f"{at}output/LayerNorm")
+        return self.head(x).squeeze(-1)
+
+    def arrays(self) -> dict[str, NDArray[np.float16]]:
+        """What was trained, by the names that ``lazaretto.models.minilm`` reads."""
+        found: dict[str, NDArray[np.float16]] = {}
+        for key in self.up:
+            name = key.replace("/", ".")
+            found[f"{name}.lora_a"] = self.down[key].detach().half().cpu().numpy()
+            found[f"{name}.lora_b"] = self.up[key].detach().half().cpu().numpy()
+        found["head.weight"] = self.head.weight.detach().half().cpu().numpy()
+        found["head.bias"] = self.head.bias.detach().half().cpu().numpy()
+        return found
 
 
 def pooled(logits: Any, mask: Any) -> Any:
     """One logit per text: the mean of its top token logits, [CLS] and padding left out."""
-    import torch
-
     hidden = logits.masked_fill(mask == 0, -1e4).clone()
     hidden[:, 0] = -1e4
-    k = min(TOP_TOKENS, hidden.shape[1])
-    top = torch.topk(hidden, k, dim=1).values
+    top = torch.topk(hidden, min(TOP_TOKENS, hidden.shape[1]), dim=1).values
     valid = (top > -9e3).float()
     return (top * valid).sum(1) / valid.sum(1).clamp(min=1)
 
 
-def _adapted(minilm: Path, rank: int) -> tuple[Any, dict[str, Any]]:
-    import torch
-    from safetensors.torch import load_file
-    from torch import nn
-    from transformers import BertConfig, BertModel
-
-    class LowRank(nn.Module):
-        """A frozen linear layer plus a trainable low-rank change."""
-
-        def __init__(self, base: Any) -> None:
-            super().__init__()
-            self.base = base
-            self.down = nn.Parameter(torch.randn(rank, base.in_features) / base.in_features**0.5)
-            self.up = nn.Parameter(torch.zeros(base.out_features, rank))
-
-        def forward(self, x: Any) -> Any:
-            return self.base(x) + nn.functional.linear(nn.functional.linear(x, self.down), self.up)
-
-    model: Any = BertModel(BertConfig.from_pretrained(minilm), add_pooling_layer=False)
-    weights = {k: v.float() for k, v in load_file(minilm / "model.safetensors").items()}
-    model.load_state_dict(weights, strict=False)
-    model.requires_grad_(False)
-    adapters: dict[str, Any] = {}
-    for name, module in list(model.named_modules()):
-        if isinstance(module, nn.Linear) and name.startswith("encoder"):
-            parent = model.get_submodule(name.rpartition(".")[0])
-            adapters[name] = LowRank(module)
-            setattr(parent, name.rpartition(".")[2], adapters[name])
-    return model, adapters
-
-
-def encode_samples(samples: Sequence[Sample], minilm: Path, window: int) -> list[Row]:
-    """Token ids, token marks and label of each sample; a window of a long text keeps the order inside."""
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(minilm / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    encoded = tokenizer.encode_batch([s.text for s in samples], add_special_tokens=False)
-    body = window - 2
-    rows: list[Row] = []
-    for sample, got in zip(samples, encoded, strict=True):
-        marks = np.zeros(len(got.ids), np.float32)
-        for a, b in sample.spans:
-            marks[[i for i, (s, e) in enumerate(got.offsets) if a < e and s < b]] = 1.0
-        start = 0
-        if len(got.ids) > body and sample.poisoned:
-            first = int(marks.argmax())
-            start = max(0, min(first - (zlib.crc32(sample.pair.encode()) % body) // 2, len(got.ids) - body))
-        rows.append(
-            (
-                [101, *got.ids[start : start + body], 102],
-                [0.0, *marks[start : start + body], 0.0],
-                float(sample.poisoned),
-            )
-        )
-    return rows
-
-
-def _by_length(lengths: Sequence[int], batch: int, rng: random.Random) -> list[list[int]]:
-    """Batches of similar length, so that little padding is computed, in random order."""
-    order = sorted(range(len(lengths)), key=lambda i: lengths[i] + rng.random() * 16)
-    batches = [order[i : i + batch] for i in range(0, len(order) - batch + 1, batch)]
-    rng.shuffle(batches)
-    return batches
-
-
-def _tensors(rows: Sequence[Row], device: str) -> tuple[Any, Any, Any, Any]:
-    import torch
-
-    longest = max(len(r[0]) for r in rows)
-    ids = torch.zeros((len(rows), longest), dtype=torch.long)
-    mask = torch.zeros((len(rows), longest), dtype=torch.long)
-    marks = torch.zeros((len(rows), longest))
+def _padded(rows: Sequence[Row]) -> tuple[NDArray[Any], ...]:
+    longest = -(-max(len(r[0]) for r in rows) // 8) * 8
+    ids, mask = np.zeros((len(rows), longest), np.int64), np.zeros((len(rows), longest), np.int64)
+    marks = np.zeros((len(rows), longest), np.float32)
     for n, (tokens, marked, _) in enumerate(rows):
-        ids[n, : len(tokens)] = torch.tensor(tokens)
-        mask[n, : len(tokens)] = 1
-        marks[n, : len(tokens)] = torch.tensor(marked)
-    labels = torch.tensor([r[2] for r in rows])
-    return ids.to(device), mask.to(device), marks.to(device), labels.to(device)
+        ids[n, : len(tokens)], mask[n, : len(tokens)], marks[n, : len(tokens)] = tokens, 1, marked
+    return ids, mask, marks, np.array([r[2] for r in rows], np.float32)
 
 
-def encode_windows(texts: Sequence[str], minilm: Path, window: int) -> list[list[list[int]]]:
-    """Token ids of each text's windows, which overlap by half."""
-    from tokenizers import Tokenizer
+def train(
+    sampler: Sampler, base: Mapping[str, Any], report: Callable[[str], None] = print, workers: int = 3
+) -> Encoder:
+    """A trained encoder, on the device. Batches are made by ``workers`` processes while the device is busy."""
+    recipe = sampler.recipe
+    torch.manual_seed(recipe.seed)
+    torch.set_float32_matmul_precision("high")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = Encoder(base, recipe).to(device).train()
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=recipe.rate, weight_decay=0.01, fused=device == "cuda")
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=recipe.steps + 1, pct_start=0.1)
+    batches: Any = DataLoader(sampler, batch_size=None, shuffle=False, num_workers=workers, collate_fn=_as_it_is)
+    losses: list[Any] = []
+    for step, parts in enumerate(batches):
+        optimizer.zero_grad()
+        total = sum(len(part[0]) for part in parts)
+        loss = torch.zeros((), device=device)
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
+            merged = model.merged()
+            for part in parts:
+                ids, mask, marks, labels = (torch.from_numpy(one).to(device, non_blocking=True) for one in part)
+                logits = model(ids, mask, merged).float()
+                loss = loss + _loss(logits, mask, marks, labels) * (len(labels) / total)
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.detach())
+        if (step + 1) % 300 == 0 or step + 1 == recipe.steps:
+            report(f"  step {step + 1}/{recipe.steps}: loss {float(torch.stack(losses[-100:]).mean()):.4f}")
+    return model.eval()
 
-    tokenizer = Tokenizer.from_file(str(minilm / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    body = window - 2
-    windowed: list[list[list[int]]] = []
-    for ids in (e.ids for e in tokenizer.encode_batch(list(texts), add_special_tokens=False)):
-        starts = range(0, max(1, len(ids) - body // 2), body // 2) if len(ids) > body else [0]
-        windowed.append([[101, *ids[s : s + body], 102] for s in starts])
-    return windowed
+
+def _loss(logits: Any, mask: Any, marks: Any, labels: Any) -> Any:
+    """Every token's mark, and every text's label."""
+    inner = mask.float()
+    inner[:, 0] = 0
+    token = functional.binary_cross_entropy_with_logits(logits, marks, reduction="none")
+    record = functional.binary_cross_entropy_with_logits(pooled(logits, mask), labels)
+    return (token * inner).sum() / inner.sum() + record
 
 
-def score(model: Any, head: Any, windowed: Sequence[Sequence[list[int]]]) -> NDArray[np.float64]:
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+def score(model: Encoder, windowed: Sequence[Sequence[NDArray[Any]]]) -> NDArray[np.float64]:
     """One logit per text: the largest over its windows."""
-    import torch
-
-    device = next(head.parameters()).device
-    windows: list[Row] = [(ids, [0.0] * len(ids), 0.0) for several in windowed for ids in several]
+    device = next(model.parameters()).device
+    windows = [ids for several in windowed for ids in several]
     owner = [n for n, several in enumerate(windowed) for _ in several]
     result = np.full(len(windowed), -1e4)
-    order = sorted(range(len(windows)), key=lambda i: len(windows[i][0]))
-    for i in range(0, len(order), 128):
-        chunk = order[i : i + 128]
-        ids_, mask, _, _ = _tensors([windows[j] for j in chunk], str(device))
+    order = sorted(range(len(windows)), key=lambda i: len(windows[i]))
+    with torch.inference_mode():
+        merged = model.merged()
+    for i in range(0, len(order), 256):
+        chunk = order[i : i + 256]
+        made = _padded([(windows[j].astype(np.int64), np.zeros(len(windows[j]), np.float32), 0.0) for j in chunk])
+        ids, mask = (torch.from_numpy(part).to(device) for part in made[:2])
         with torch.inference_mode():
-            values = pooled(head(model(input_ids=ids_, attention_mask=mask).last_hidden_state).squeeze(-1), mask)
+            values = pooled(model(ids, mask, merged), mask)
         for j, value in zip(chunk, values.tolist(), strict=True):
             result[owner[j]] = max(result[owner[j]], value)
     return result
+
+
+class Held:
+    """Tested texts of a fold as windows."""
+
+    def __init__(self, path: Path) -> None:
+        with np.load(io.BytesIO(lzma.decompress(path.read_bytes()))) as arrays:
+            self.rows: dict[str, Any] = json.loads(bytes(arrays["rows"]).decode())
+            ids, starts, owner = arrays["ids"], arrays["starts"], arrays["owner"]
+        self._windows: list[list[NDArray[Any]]] = [[] for _ in self.rows["label"]]
+        for n, text in enumerate(owner.tolist()):
+            self._windows[text].append(ids[starts[n] : starts[n + 1]])
+
+    def of_fold(self, name: str) -> tuple[NDArray[np.int64], list[list[NDArray[Any]]]]:
+        """Which texts a fold tests, and their windows."""
+        picked = np.flatnonzero(np.array(self.rows["fold"]) == name)
+        return picked, [self._windows[i] for i in picked]
+
+
+def read_safetensors(path: Path) -> dict[str, Any]:
+    """A safetensors file without its library."""
+    raw = path.read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    kinds = {"F16": torch.float16, "F32": torch.float32, "BF16": torch.bfloat16, "I64": torch.int64}
+    found = {}
+    for name, entry in json.loads(raw[8 : 8 + size]).items():
+        if name != "__metadata__":
+            a, b = entry["data_offsets"]
+            flat = torch.frombuffer(bytearray(raw[8 + size + a : 8 + size + b]), dtype=kinds[entry["dtype"]])
+            found[name.removeprefix("bert.")] = flat.reshape(entry["shape"])
+    return found
+
+
+def write_safetensors(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
+    """Half-precision arrays as a safetensors file, without its library."""
+    header: dict[str, Any] = {}
+    at = 0
+    for name, array in sorted(arrays.items()):
+        header[name] = {"dtype": "F16", "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    head = json.dumps(header, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % 8)
+    body = b"".join(np.ascontiguousarray(array).tobytes() for _, array in sorted(arrays.items()))
+    path.write_bytes(struct.pack("<Q", len(head)) + head + body)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="folder with material.npz.xz and held.npz.xz")
+    parser.add_argument("--base", type=Path, required=True, help="weights of all-MiniLM-L6-v2")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--plan", default="", help="comma-separated runs; default: every fold, then final")
+    parser.add_argument("--workers", type=int, default=3, help="processes that make batches")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no run that would end later than this")
+    for field, value in asdict(Recipe()).items():
+        parser.add_argument(f"--{field.replace('_', '-')}", type=type(value), default=value)
+    options = parser.parse_args()
+    recipe = Recipe(**{field: getattr(options, field) for field in asdict(Recipe())})
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "4")))
+    options.out.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    material, held, base = (
+        Material.read(options.work / "material.npz.xz"),
+        Held(options.work / "held.npz.xz"),
+        read_safetensors(options.base),
+    )
+    folds: Mapping[str, Sequence[str]] = material.names["folds"]
+    print(f"read in {time.monotonic() - begun:.0f} s; cuda {torch.cuda.is_available()}", flush=True)
+    slowest = 0.0
+    for run in options.plan.split(",") if options.plan else [*folds, "final"]:
+        name, _, variant = run.partition("@")
+        changed = dict(part.split("=") for part in variant.split("+")) if variant else {}
+        own = replace(recipe, **{k: type(getattr(recipe, k))(float(v)) for k, v in changed.items()})
+        started = time.monotonic()
+        if started - begun + slowest > options.seconds:
+            print(f"== {run}: no time left", flush=True)
+            continue
+        sampler = Sampler(material, folds.get(name, ()), own)
+        model = train(sampler, base, lambda line: print(line, flush=True), options.workers)
+        if name == "final":
+            write_safetensors(model.arrays(), options.out / f"final{variant}.safetensors")
+        picked, windows = held.of_fold(name) if name != "final" else (np.arange(0), [])
+        logits = score(model, windows).round(3).tolist()
+        result = {"run": run, "recipe": asdict(own), "text": picked.tolist(), "logit": logits}
+        (options.out / f"{run}.json").write_text(json.dumps(result))
+        slowest = max(slowest, time.monotonic() - started)
+        print(f"== {run}: {time.monotonic() - started:.0f} s, at {time.monotonic() - begun:.0f} s", flush=True)
+        for source in sorted({held.rows["source"][i] for i in picked.tolist()}):
+            mine = [n for n, i in enumerate(picked.tolist()) if held.rows["source"][i] == source]
+            label = np.array([held.rows["label"][picked[n]] for n in mine])
+            mark = np.array([logits[n] for n in mine])
+            print(f"   {source}: {_summary(label, mark)}", flush=True)
+        del model
+
+
+def _summary(label: NDArray[Any], mark: NDArray[Any]) -> str:
+    clean, order = mark[label == 0], mark[label == 1]
+    parts = []
+    if len(clean):
+        parts.append(f"clean {len(clean)}: over 0 {np.mean(clean > 0):.3f}, over 2 {np.mean(clean > 2):.3f}")
+    if len(order):
+        parts.append(f"orders {len(order)}: over 0 {np.mean(order > 0):.3f}, over 2 {np.mean(order > 2):.3f}")
+    if len(clean) and len(order):
+        parts.append(f"auc {np.mean(order[:, None] > clean[None, :]):.3f}")
+    return "; ".join(parts)
+
+
+if __name__ == "__main__":
+    main()
