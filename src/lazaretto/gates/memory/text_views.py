@@ -32,11 +32,6 @@ class View:
     offset: int = 0
     """Where in the original the decoded stretch begins; 0 for views of the whole."""
 
-    @property
-    def of_whole(self) -> bool:
-        """Whether this is a reading of the whole text, not of a stretch that was decoded."""
-        return self.name in ("plain", "unmasked", "joined")
-
 
 MAX_VIEWS = 12
 """Readings of one text, itself included."""

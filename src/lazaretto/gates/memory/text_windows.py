@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from lazaretto.gates.memory.text_views import View
 from lazaretto.models.minilm import WINDOW_TOKENS, Tokens, window_texts
 
-MOST_WINDOWS = 96
-"""Read of one text: about 85 kB of English."""
+MOST_WINDOWS = 128
+"""Read of one text: about 110 kB of English without disguises."""
 _STRIDE = WINDOW_TOKENS - 2 - 48
 """Windows overlap by 48 tokens, so that an order is whole in one of them."""
 _CUE = re.compile(
@@ -28,13 +28,13 @@ _CUE = re.compile(
 def chosen_windows(views: Sequence[View], most: int = MOST_WINDOWS) -> tuple[list[tuple[View, Tokens]], bool]:
     """The windows to be read, the most suspicious first, and whether they are all there is to read.
 
-    A view of the whole text is read only where it says something that the text itself does not.
+    Another view is read only where it says something that the text itself does not.
     """
     windowed = window_texts([view.text for view in views], max_windows=10**9, stride=_STRIDE)
     said = _pairs(windowed[0])
     found = [(views[0], window) for window in windowed[0]]
     for view, windows in zip(views[1:], windowed[1:], strict=True):
-        found += [(view, w) for w in windows if not (view.of_whole and _pairs([w]) <= said)]
+        found += [(view, w) for w in windows if not _pairs([w]) <= said]
     ordered = sorted(found, key=lambda one: -_suspicion(*one)) if len(found) > 1 else found
     if len(ordered) <= most:
         return ordered, True
