@@ -40,7 +40,7 @@ from lazaretto.gates.thresholds import Thresholds
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.incidents.records import Held, Incident, State
 from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
-from lazaretto.ingest.reading_log import ReadingLog, is_reading
+from lazaretto.ingest.reading_log import InMind, ReadingLog, is_reading
 from lazaretto.learn.lessons import LABELS, SCREENED, ContactQueue, Lessons
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_ids, check_name
@@ -599,8 +599,8 @@ class Guard:
         decided = decide(observation.id, examined, rules, (time.perf_counter() - started) * 1000)
 
         def work() -> Decision:
-            influences = self._influences(observation, stated) if writes else ()
-            return self._record(observation, decided, influences, follow_ups)
+            mind = self._in_mind(observation, stated) if writes else InMind()
+            return self._record(observation, decided, mind, follow_ups)
 
         return await self._in_store_thread(work)
 
@@ -608,18 +608,19 @@ class Guard:
         self,
         observation: Observation,
         decided: Decision,
-        influences: Sequence[str],
+        mind: InMind,
         follow_ups: Callable[[Observation, Decision], list[Draft]],
     ) -> Decision:
         """Record an item with its ruling, on which the state of its sources at that moment has a say."""
         for _ in range(_TRIES):
-            tainted, states = taint.on_writing(observation, influences, self.ledger, self.policy.taint.ruling)
+            tainted, seen = taint.on_writing(observation, mind.read, self.ledger, self.policy.taint.ruling)
+            states = {item: state for item, state in seen.items() if item in observation.parents or item in mind.links}
             decision = with_taint(decided, tainted)
             if self.policy.mode == "observe":
                 decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
             extra = [Draft(EventKind.RULED, observation.id, body=plain(decision))]
-            if influences:
-                body = {"sources": list(influences)}
+            if mind.links:
+                body = {"sources": list(mind.links)}
                 extra.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))
             try:
                 more = [*follow_ups(observation, decision), *consequences.follow_ups(decision)]
@@ -632,16 +633,17 @@ class Guard:
             return decision
         raise StoreUnavailable(f"the sources of {observation.id} keep changing; nothing was recorded, try again")
 
-    def _influences(self, observation: Observation, stated: bool) -> tuple[str, ...]:
+    def _in_mind(self, observation: Observation, stated: bool) -> InMind:
         """What the writer read lately and did not name; nothing where its word is enough that it names everything."""
         rules, trust = self.policy.influence, self.policy.trust.table()
         if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
-            return ()
-        read = [item for item in self._reading_log.lately(observation.agent) if item not in observation.parents]
-        if len(read) <= rules.max_sources:
-            return tuple(read)
-        found = self.ledger.items(ids=read, hidden=True, limit=None)
-        return taint.most_telling(observation, found, trust, rules.max_sources)
+            return InMind()
+        mind = self._reading_log.lately(observation.agent)
+        links = tuple(item for item in mind.links if item not in observation.parents)
+        if len(links) > rules.max_sources:
+            found = self.ledger.items(ids=links, hidden=True, limit=None)
+            links = taint.most_telling(observation, found, trust, rules.max_sources)
+        return InMind(tuple(item for item in mind.read if item not in observation.parents), links)
 
     def _require_known(self, items: Sequence[str], field: str) -> None:
         """``UnknownItem`` for the first id that this namespace does not know."""

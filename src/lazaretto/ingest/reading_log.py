@@ -2,7 +2,9 @@
 
 It follows the ledger instead of this process's own calls, so it is right when several processes serve one crew, and
 when one command recalls and the next one remembers. Writing a memory takes nothing off it: what was read stays in mind
-for the policy's window of time, whatever is written or read meanwhile.
+for the policy's window of time, whatever is written or read meanwhile. What the agent's last item is already linked to
+is reached through that item, so that a busy agent's items need few links each; once such a chain goes back further than
+two windows, it begins anew.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lazaretto.types import Channel, Event, EventKind, Observation, SourceClass
@@ -19,9 +22,30 @@ if TYPE_CHECKING:
 
 WINDOW = 10_000
 """How many events a newly opened guard looks back, and how many items it keeps per agent."""
-_KINDS = (EventKind.RETRIEVED, EventKind.SENT, EventKind.REPORTED)
-Readings = dict[str, float]
-"""Item id -> when it was last read, oldest first."""
+_KINDS = (EventKind.RETRIEVED, EventKind.SENT, EventKind.REPORTED, EventKind.INFLUENCED)
+Readings = dict[str, tuple[float, int]]
+"""Item id -> when it was last read, and the number of that event; oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class InMind:
+    """What an agent may have had in mind."""
+
+    read: tuple[str, ...] = ()
+    """Everything it read within the window, oldest first."""
+    links: tuple[str, ...] = ()
+    """What to link its next item to, so that all of that is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The newest item of an agent that was linked to what it had read."""
+
+    item: str
+    time: float
+    seq: int
+    since: float
+    """The oldest reading that is reached through it."""
 
 
 _READ_CHANNELS = (Channel.TOOL, Channel.DOCUMENT, Channel.IMAGE)
@@ -48,15 +72,22 @@ class ReadingLog:
         self._lock = threading.Lock()
         self._read: defaultdict[str, Readings] = defaultdict(dict)
         self._since_decision: defaultdict[str, Readings] = defaultdict(dict)
+        self._written: dict[str, _Written] = {}
 
-    def lately(self, agent: str) -> tuple[str, ...]:
-        """What the agent read within the window, oldest first."""
+    def lately(self, agent: str) -> InMind:
+        """What the agent read within the window."""
         with self._lock:
             self._follow()
-            log, start = self._read[agent], time.time() - self._window_s
-            while log and next(iter(log.values())) < start:
+            log, now = self._read[agent], time.time()
+            start = now - self._window_s
+            while log and next(iter(log.values()))[0] < start:
                 del log[next(iter(log))]
-            return tuple(item for item, read in log.items() if read >= start)
+            read = [(item, seq) for item, (moment, seq) in log.items() if moment >= start]
+            items, last = tuple(item for item, _ in read), self._written.get(agent)
+            if last is None or last.time < start or last.since < start - self._window_s:
+                return InMind(items, items)
+            newer = tuple(item for item, seq in read if seq > last.seq)
+            return InMind(items, newer if len(newer) == len(items) else (last.item, *newer))
 
     def before_decision(self, agent: str, limit: int) -> tuple[str, ...]:
         """What the agent read since its last reported decision, the most recent ``limit`` of it."""
@@ -78,10 +109,20 @@ class ReadingLog:
             self._add(str((event.body or {}).get("to", "")), event)
         elif event.kind is EventKind.REPORTED:
             self._since_decision.pop(event.agent, None)
+        elif event.kind is EventKind.INFLUENCED and "sources" in (event.body or {}):
+            self._note_written(event, (event.body or {})["sources"])
+
+    def _note_written(self, event: Event, sources: list[str]) -> None:
+        log, last = self._read[event.agent], self._written.get(event.agent)
+        moments = [log[item][0] for item in sources if item in log]
+        if last is not None and last.item in sources:
+            moments.append(last.since)
+        since = min(moments, default=event.time)
+        self._written[event.agent] = _Written(event.subject, event.time, event.seq, since)
 
     def _add(self, agent: str, event: Event) -> None:
         for log in (self._read[agent], self._since_decision[agent]):
             log.pop(event.subject, None)  # read again: it moves to the end
-            log[event.subject] = event.time
+            log[event.subject] = (event.time, event.seq)
             if len(log) > WINDOW:
                 del log[next(iter(log))]
