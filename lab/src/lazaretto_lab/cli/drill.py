@@ -33,6 +33,7 @@ def drill_command(
     store: Annotated[
         str | None, typer.Option("--store", help="Store URL; default: a fresh SQLite file in the output folder.")
     ] = None,
+    policy: Annotated[str | None, typer.Option("--policy", help="Policy file; default: what is installed.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for reports, plot and results.")] = Path(
         "runs/drill"
     ),
@@ -47,7 +48,7 @@ def drill_command(
     for old in (found for pattern in MADE for found in out.glob(pattern)):
         old.unlink()
     where = store or f"sqlite:///{out / 'drill.db'}"
-    results = [asyncio.run(_one(where, number, out)) for number in range(seed, seed + seeds)]
+    results = [asyncio.run(_one(where, number, out, policy)) for number in range(seed, seed + seeds)]
     rows = load(out / "results")
     write_file(out / "table.md", markdown(rows))
     plot(rows, out / "drill_spread.svg")
@@ -64,13 +65,13 @@ def drill_command(
         raise typer.Exit(EXIT_FLAGGED)
 
 
-async def _one(store: str, seed: int, out: Path) -> DrillResult:
+async def _one(store: str, seed: int, out: Path, policy: str | None) -> DrillResult:
     known = await calibration()
 
     def progress(number: int, text: str) -> None:
         errors.print(f"  seed {seed}, round {number + 1}, agents that fell for it: {text}", highlight=False)
 
-    result = await drill(store, seed, known, progress)
+    result = await drill(store, seed, known, progress, policy)
     save(out / "results", as_json(result))
     await asyncio.to_thread(_reports, store, seed, out)
     return result

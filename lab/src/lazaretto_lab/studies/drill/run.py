@@ -120,12 +120,16 @@ async def _incident_of(crew: Crew, threat: str) -> Incident | None:
 
 
 async def drill(
-    store: str, seed: int, foresight: Foresight, progress: Progress = lambda _number, _text: None
+    store: str,
+    seed: int,
+    foresight: Foresight,
+    progress: Progress = lambda _number, _text: None,
+    policy: Mapping[str, Any] | str | None = None,
 ) -> DrillResult:
-    """Both runs, the attempts to come back, and the measures."""
+    """Both runs, the attempts to come back, and the measures; without ``policy`` the guard takes its default."""
     started = time.perf_counter()
     alone = await undefended(store, seed)
-    guard = Guard.open(store, namespace=f"drill-{seed}")
+    guard = Guard.open(store, policy, f"drill-{seed}")
     try:
         crew, desk, found = await defended(guard, seed, foresight, progress)
         before = crew.visible(crew.honest)
