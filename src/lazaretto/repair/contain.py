@@ -79,6 +79,12 @@ def recorded_risk(item: str, ledger: Ledger) -> float | None:
     return risk
 
 
+def called_benign(item: str, ledger: Ledger) -> bool:
+    """Whether the last label on an item says that it is fine; no repair of something else overturns that."""
+    labels = [event.body or {} for event in ledger.events(subject=item, kinds=(EventKind.LABELLED,))]
+    return bool(labels) and labels[-1].get("label") == "benign"
+
+
 def independent_share(item: str, tainted: set[str], view: RepairView) -> float:
     """Of the roots an item rests on, the share that is not among the tainted; one root counts once."""
     lineage = view.graph.lineage(item)
@@ -119,9 +125,10 @@ class Contain:
             own = recorded_risk(item, view.ledger) or 0.0
             risk = max(own, origin_risk * (1 - support))
             urgency = priority(risk, spread_at(hops, deepest), 1 - support)
-            unsupported = any(sources.values()) and (not support or urgency > self.act_above)
-            carried = "" if unsupported or not hops else view.carries(view.ledger.item(item), poison)
-            if hops and not unsupported and not carried and screened < MOST_SCREENED:
+            vouched = bool(hops) and called_benign(item, view.ledger)
+            unsupported = not vouched and any(sources.values()) and (not support or urgency > self.act_above)
+            carried = "" if unsupported or vouched or not hops else view.carries(view.ledger.item(item), poison)
+            if hops and not unsupported and not vouched and not carried and screened < MOST_SCREENED:
                 screened += 1
                 carried = view.judge(view.ledger.item(item))
             if not hops or unsupported or carried:
@@ -131,7 +138,7 @@ class Contain:
             if sources:
                 steps.append(RepairStep(item, "cut", {"parents": sorted(sources), "strategy": "dilute"}))
             if state.visible:
-                left[item] = _why_left(any(sources.values()), support)
+                left[item] = VOUCHED if vouched else _why_left(any(sources.values()), support)
         price = {
             "decisions": float(len(reached.decisions)),
             "rewritten": float(sum(s.action == "replace" for s in steps)),
@@ -139,6 +146,9 @@ class Contain:
         return RepairPlan(
             self.name, request.item, tuple(steps), request.reason, tuple(a.id for a in reached.agents), price, left
         )
+
+
+VOUCHED = "a person called it benign: cut loose"
 
 
 def _why_left(derived: bool, support: float) -> str:
