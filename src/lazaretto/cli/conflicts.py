@@ -20,7 +20,7 @@ _QUOTED = 120
 
 @with_context()
 def conflicts(
-    *,
+    context: CommandContext,
     keep: Annotated[str | None, typer.Option("--keep", help="Settle a pair: the item that holds.")] = None,
     over: Annotated[str | None, typer.Option("--over", help="Settle a pair: the item that ends.")] = None,
     by: Annotated[str, typer.Option("--by", help="Who decides.")] = "operator",
@@ -28,7 +28,6 @@ def conflicts(
         bool, typer.Option("--scan", help="Compare all memories first: for stores that were filled without the gate.")
     ] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Pairs to list.")] = 50,
-    context: CommandContext,
 ) -> None:
     """List pairs of memories that contradict each other, strongest first; or settle one: --keep ID --over ID."""
     if (keep is None) != (over is None):
