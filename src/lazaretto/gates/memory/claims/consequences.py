@@ -32,7 +32,9 @@ def with_claims(verdict: Verdict, judged: ClaimJudgement, settings: ClaimSetting
             verdict, ruling=ruling, risk=judged.risk, interval=(low, high), rule=judged.rule, cost=cost,
             evidence=(*told, *verdict.evidence), taxonomy=verdict.taxonomy or ("ASI06",),
         )  # fmt: skip
-    return replace(verdict, evidence=(*verdict.evidence, *told), cost=cost)
+    risk = max(verdict.risk, judged.risk)
+    interval = (verdict.interval[0], max(verdict.interval[1], risk))
+    return replace(verdict, risk=risk, interval=interval, evidence=(*verdict.evidence, *told), cost=cost)
 
 
 def claim_evidence(verdicts: Iterable[Verdict]) -> Mapping[str, Any] | None:

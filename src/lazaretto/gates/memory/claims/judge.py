@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lazaretto.gates.memory.claims import update_rule
-from lazaretto.gates.memory.claims.comparison import differences
+from lazaretto.gates.memory.claims.comparison import Meeting, differences, meeting
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim, says_one_thing
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
@@ -46,6 +46,8 @@ class Found:
     related: Related
     partial: bool
     """Whether one of the two is a sentence of a longer text: on its own it says less than in its place."""
+    meeting: Meeting
+    """In what the two meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +158,8 @@ class ClaimJudge:
         answers = self.model.compare([(old, new, cosine) for new, old, _, cosine in pairs])
         alone = len(read.claims) == 1
         found = [
-            Found(new, old, item, told, not alone or len(old.text) < len(item.text.strip()))
-            for (new, old, item, _), told in zip(pairs, answers, strict=True)
+            Found(new, old, item, told, not alone or len(old.text) < len(item.text.strip()), meeting(old, new, cosine))
+            for (new, old, item, cosine), told in zip(pairs, answers, strict=True)
         ]
         return sorted(found, key=lambda one: -one.related.conflict)
 
@@ -198,7 +200,8 @@ class ClaimJudge:
         if refused:
             return relation, items, "changes_known_claim", True, False, risk, (), evidence
         one = says_one_thing(observation.text)
-        replaced = tuple(f.item.id for f in opposed if one and says_one_thing(f.item.text))
+        sure = [f for f in opposed if f.meeting is Meeting.OPPOSED and f.related.conflict >= at.replace_at]
+        replaced = tuple(f.item.id for f in sure if one and says_one_thing(f.item.text))
         may = observation.channel is Channel.MEMORY
         return relation, items, "accepted_change", False, False, min(risk, 0.29), replaced if may else (), evidence
 
@@ -208,6 +211,7 @@ class ClaimJudge:
         low = new.trust < self._announce_below
         gray = [f for f in found if (f.new.sensitive or f.old.sensitive) and self._is_gray(f)]
         items = tuple(f.item.id for f in agreeing)
+        doubt = 0.05 + 0.24 * max((f.related.conflict for f in found), default=0.0)  # below every gray band
         if gray and low and not agreeing:
             first = gray[0]
             words = f"It may contradict {first.item.id} in what moves money, access, safety or permissions."
@@ -227,15 +231,17 @@ class ClaimJudge:
         if agreeing:
             words = f"Agrees with {_listed(items)}."
             evidence = (Evidence("claim", words, {"relation": "agrees", "items": list(items[:_NAMED])}),)
-            return Relation.AGREES, items, "corroborated", False, False, 0.05, (), evidence
-        return Relation.NONE, (), "nothing_known", False, False, 0.05, (), ()
+            return Relation.AGREES, items, "corroborated", False, False, doubt, (), evidence
+        return Relation.NONE, (), "nothing_known", False, False, doubt, (), ()
 
     def _is_conflict(self, found: Found) -> bool:
         at = self.model.calibration
-        return found.related.conflict >= (at.partial_at if found.partial else at.conflict_at)
+        bar = {Meeting.OPPOSED: at.conflict_at, Meeting.ALIKE: at.alike_at, Meeting.APART: at.apart_at}[found.meeting]
+        return found.related.conflict >= (max(bar, at.partial_at) if found.partial else bar)
 
     def _is_gray(self, found: Found) -> bool:
-        return not found.partial and found.related.conflict >= self.model.calibration.review_at
+        opposed = found.meeting is Meeting.OPPOSED and not found.partial
+        return opposed and found.related.conflict >= self.model.calibration.review_at
 
     def _all_support(
         self, read: ReadText, ledger: Ledger, new: Witness,

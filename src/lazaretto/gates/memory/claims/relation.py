@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
-from lazaretto.gates.memory.claims.comparison import compared
+from lazaretto.gates.memory.claims.comparison import compared, differs_in_a_value_alone
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
 
@@ -69,12 +69,21 @@ class RelationCalibration:
     """Conflicts from here on count."""
     partial_at: float
     """The same where one of the two claims is a sentence of a longer text."""
+    alike_at: float
+    """The same where the two are alike, but meet in nothing that could be opposed (``comparison.meeting``)."""
+    apart_at: float
+    """The same where they are not even alike."""
+    replace_at: float
+    """An accepted change ends the old memory only from here on: replacing a memory by mistake loses it."""
     review_at: float
     """Conflicts from here on are worth a person's look where money, access or safety is concerned."""
     agree_at: float
     """Agreements from here on count as support."""
     alpha: float
     """Weight of credibility against the model in the risk."""
+
+
+_ANOTHER_VALUE = Related(agrees=0.02, contradicts=0.9, updates=0.05, none=0.03)
 
 
 class RelationModel:
@@ -99,7 +108,11 @@ class RelationModel:
         logits = self._answer(np.concatenate([pooled, features], axis=1)) / self.calibration.temperature
         share = np.exp(logits - logits.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
-        return [Related(*(float(p) for p in row)) for row in share]
+        told = [Related(*(float(p) for p in row)) for row in share]
+        return [
+            _ANOTHER_VALUE if differs_in_a_value_alone(o, n) else one
+            for one, (o, n, _) in zip(told, pairs, strict=True)
+        ]
 
     def _answer(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         hidden = _gelu(x @ self._head["first.weight"].T + self._head["first.bias"])
