@@ -1,10 +1,12 @@
 """What the relation model makes of sources it had not seen: scenarios and pairs, beside two baselines.
 
-    python -m lazaretto_lab.studies.claims.left_out INPUTS SCORES DATA --out lab/results/claims --write
+    python -m lazaretto_lab.studies.claims.left_out INPUTS DATA SCORES... --out lab/results/claims
 
-INPUTS is what ``training.claims.pairs`` wrote, SCORES the ``scores.npz`` of a training. A scenario is scored by the run
-that left its source out; BEAM, SituatedQA and the operational facts are in no training at all. The threshold comes from
-the four sources that are left out in turn, and is then fixed for the others.
+INPUTS is what ``training.claims.pairs`` wrote, SCORES the ``scores.npz`` of trainings. A scenario is scored by the run
+that left its source out; BEAM, SituatedQA and the operational facts are in no training at all. Several score files may
+be given: a run in a later one counts. Recall and false holds are at the bars that ship (``calibration.json``); poison
+is given a source of lower trust, so that it is held whenever a conflict is seen, and updates come from their owner or
+from a source of equal trust, so that none is held.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.gates.memory.claims.comparison import FEATURES
+from lazaretto.gates.memory.claims.relation import WEIGHTS
 from lazaretto_lab.metrics.intervals import wilson_interval
 
 Floats = NDArray[np.float64]
@@ -26,8 +30,9 @@ IN_TURN = ("pararel", "templama", "conflictqa", "poisonedrag")
 NEVER = ("beam", "situatedqa", "operational_dev", "operational_test")
 POISON, UPDATE = ("contradiction_poison", "poison"), ("legit_update", "update")
 PEACEFUL = ("compatible", "unrelated", "same")
-LEAST_COSINE = 0.35
-FALSE_HOLDS = 0.01
+JUDGE_COSINE = 0.35
+SHORT_TOKENS = 90
+"""About 400 characters: a text that is not longer is one claim."""
 NLI_RUNS = ("nli_written", "nli_scenes", "conflictqa", "templama", "pararel", "poisonedrag", "templates")
 
 
@@ -50,7 +55,7 @@ def auc(positive: Floats, negative: Floats) -> float:
 def scenario_scores(pairs: Floats, where: NDArray[Any], cosine: Floats, count: int) -> Floats:
     """The surest conflict of each scenario, over the pairs of claims that are near enough to be compared."""
     best = np.zeros(count)
-    near = cosine >= LEAST_COSINE
+    near = cosine >= JUDGE_COSINE
     np.maximum.at(best, where[near, 0], pairs[near])
     return best
 
@@ -85,25 +90,35 @@ def _words(text: str) -> list[str]:
     return [w.strip(".,;:!?()\"'").casefold() for w in text.split()]
 
 
-def run(inputs: Path, scores: Path, data: Path) -> dict[str, Any]:
+def run(inputs: Path, scores: list[Path], data: Path) -> dict[str, Any]:
     """Every figure, and the raw score of every scenario."""
     from lazaretto_lab.training.claims.pairs import read_rows
     from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
 
-    pack, found = np.load(inputs / "scored.npz"), np.load(scores)
+    pack = np.load(inputs / "scored.npz")
+    found = {name: value for path in scores for name, value in np.load(path).items()}
     scenarios = json.loads((inputs / "scenarios.json").read_text(encoding="utf-8"))
     source = np.array([one["source"] for one in scenarios])
     label = np.array([one["label"] for one in scenarios])
     cosine, where = found["cosine"].astype(np.float64), pack["where"]
-    runs = {name.split("/")[0] for name in found.files if name.endswith("/scored")}
-    temperature = _temperature(found, np.load(inputs / "train.npz"))
-    conflict = np.zeros(len(scenarios))
+    runs = {name.split("/")[0] for name in found if name.endswith("/scored")}
+    at = json.loads((WEIGHTS / "calibration.json").read_text(encoding="utf-8"))
+    temperature = at["temperature"]
+    whole = where[:, 2] == 0
+    short = np.zeros(len(scenarios), bool)
+    short[where[whole, 0]] = pack["lengths"][pack["new"][whole]] < SHORT_TOKENS
+    used = np.where(short[where[:, 0]], whole, ~whole)
+    features = pack["features"].astype(np.float64) / 100
+    bar = bars(features, cosine, at)
+    bar = np.where(whole, bar, np.maximum(bar, at["partial_at"]))
+    conflict, caught_all = np.zeros(len(scenarios)), np.zeros(len(scenarios))
     for name in (*IN_TURN, *NEVER):
         by = name if name in runs else "final"
         share = shares(found[f"{by}/scored"], temperature)
         mine = source == name
-        conflict[mine] = scenario_scores(share[:, 1] + share[:, 2], where, cosine, len(scenarios))[mine]
-    features = pack["features"].astype(np.float64) / 100
+        likely = (share[:, 1] + share[:, 2]) * used
+        conflict[mine] = scenario_scores(likely, where, cosine, len(scenarios))[mine]
+        caught_all[mine] = scenario_scores((likely >= bar) * 1.0, where, cosine, len(scenarios))[mine]
     rule = features[:, 7] * np.maximum(features[:, 1], np.maximum(features[:, 10], features[:, 11]))
     by_rule = scenario_scores(rule, where, np.ones(len(rule)), len(scenarios))
     texts: list[tuple[list[str], str]] = []
@@ -114,8 +129,6 @@ def run(inputs: Path, scores: Path, data: Path) -> dict[str, Any]:
     texts += [([m.text for m in one.memories], one.new.text) for one in operational_scenarios()]
     by_words = word_overlap(texts)
     left = [name for name in IN_TURN if name in runs]
-    peaceful = [conflict[(source == name) & np.isin(label, PEACEFUL)] for name in left]
-    threshold = _threshold(peaceful, FALSE_HOLDS)
     table = {}
     for name in (*IN_TURN, *NEVER):
         mine, bad, fine = source == name, np.isin(label, POISON), np.isin(label, PEACEFUL)
@@ -124,15 +137,15 @@ def run(inputs: Path, scores: Path, data: Path) -> dict[str, Any]:
         }
         for method, score in (("relation", conflict), ("values", by_rule), ("words", by_words)):
             row[f"auc_{method}"] = round(auc(score[mine & bad], score[mine & fine]), 4)
-        caught, held = conflict[mine & bad] >= threshold, conflict[mine & fine] >= threshold
+        caught, held = caught_all[mine & bad] > 0, caught_all[mine & fine] > 0
         row |= {"poison": len(caught), "recall": _rate(caught), "peaceful": len(held), "false_holds": _rate(held)}
         changes = mine & np.isin(label, UPDATE)
         if changes.any():  # from the owner or a source of equal trust: never held, whatever the words say
-            row |= {"updates": int(changes.sum()), "updates_seen_as_conflict": _rate(conflict[changes] >= threshold)}
+            row |= {"updates": int(changes.sum()), "updates_seen_as_conflict": _rate(caught_all[changes] > 0)}
         table[name] = row
     return {
         "temperature": temperature,
-        "threshold": threshold,
+        "temperature_fitted_on_left_out_pairs": _temperature(found, np.load(inputs / "train.npz")),
         "macro_auc": {
             m: round(float(np.mean([table[n][f"auc_{m}"] for n in (*left, "beam", "situatedqa")])), 4)
             for m in ("relation", "values", "words")
@@ -150,16 +163,20 @@ def _rate(hits: NDArray[np.bool_]) -> dict[str, float]:
     return {"share": round(float(hits.mean()), 4), "low": round(inside.low, 4), "high": round(inside.high, 4)}
 
 
-def _threshold(peaceful: list[Floats], rate: float) -> float:
-    """The lowest score above which at most ``rate`` of the peaceful scenarios lie, averaged over sources."""
-    grid = np.linspace(0.3, 0.995, 140)
-    return float(next((t for t in grid if np.mean([np.mean(one >= t) for one in peaceful]) <= rate), grid[-1]))
+def bars(features: Floats, cosine: Floats, at: Mapping[str, float]) -> Floats:
+    """The conflict from which on each pair counts: ``comparison.meeting`` over the features of many pairs."""
+    told = {name: features[:, place] for place, name in enumerate(FEATURES)}
+    valued = (told["values_conflict"] + told["permission_opposed"] + told["opposites"]) > 0
+    same_words = (told["names_conflict"] > 0) & (told["subject_jaccard"] >= 0.4)
+    named = same_words | ((told["names_conflict"] > 0) & (told["names_shared"] > 0))
+    opposed = ((valued | same_words) & (cosine >= 0.45)) | ((named | (told["negation_differs"] > 0)) & (cosine >= 0.6))
+    return np.where(opposed, at["conflict_at"], np.where(cosine >= 0.7, at["alike_at"], at["apart_at"]))
 
 
 def _temperature(found: Any, train: Any) -> float:
     logits, labels = [], []
     for name in NLI_RUNS:
-        if f"{name}/rows" in found.files:
+        if f"{name}/rows" in found:
             label = train["label"][found[f"{name}/rows"]].astype(int)
             known = label < 4
             logits.append(found[f"{name}/logits"][known])
@@ -172,7 +189,7 @@ def _pair_accuracy(found: Any, train: Any) -> dict[str, Any]:
     names = [str(n) for n in train["names"]]
     table: dict[str, Any] = {}
     for run_name in NLI_RUNS:
-        if f"{run_name}/rows" not in found.files:
+        if f"{run_name}/rows" not in found:
             continue
         rows = found[f"{run_name}/rows"]
         label, source = train["label"][rows].astype(int), train["source"][rows]
@@ -191,8 +208,8 @@ def main() -> None:
     """Print the figures, and keep them with ``--out``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("inputs", type=Path)
-    parser.add_argument("scores", type=Path)
     parser.add_argument("data", type=Path)
+    parser.add_argument("scores", type=Path, nargs="+")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     result = run(given.inputs, given.scores, given.data)
