@@ -4,11 +4,13 @@
     python lab/benchmarks/content.py faithfulness --data ../shared/data
     python lab/benchmarks/content.py languages    --data ../shared/data
     python lab/benchmarks/content.py cost         --data ../shared/data
+    python lab/benchmarks/content.py learning     --work runs/jury
 
 ``everyday`` puts the hundred everyday requests through the guard with its default policy, and through the gate alone;
 ``faithfulness`` takes the quoted phrases out of texts that were not called safe, and as many random phrases of the same
 length; ``languages`` shows what becomes of other languages; ``cost`` times the gate on AIR-Bench's items, beside one
-pass of the encoder. Every command writes its raw rows to ``lab/results/content/NAME.json``.
+pass of the encoder; ``learning`` what corrections by a person change. Every command writes its raw rows to
+``lab/results/content/NAME.json``.
 """
 
 from __future__ import annotations
@@ -170,13 +172,59 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
     return table
 
 
+def learning(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Errors of the best guess on foreign sources, by models that never saw them, after N corrections by a person.
+
+    Corrections are random rows of the same sources with their true label, as cases of the library; the rest is judged.
+    """
+    import numpy as np
+
+    from lazaretto.gates.content.jury.debaters import precedent_evidence
+    from lazaretto.gates.content.records import Case, Label, Precedent
+    from lazaretto.models.minilm import fast_minilm
+    from lazaretto_lab.training.jury.evaluation import PULL, debate_odds, fit, load_items
+
+    items = load_items(arguments.work)
+    lines = (arguments.work / "examples.jsonl").read_text(encoding="utf-8").splitlines()
+    rng, sources = np.random.default_rng(4), ("coconot_contrast", "phtest", "catqa", "davidson", "toxigen_prompts")
+    chosen = np.concatenate(
+        [rng.permutation(np.flatnonzero((items.source == s) & (items.head == "text")))[:400] for s in sources]
+    )
+    rng.shuffle(chosen)
+    taught, asked = chosen[:1000], chosen[1000:]
+    texts = [json.loads(lines[items.rows[i]])["text"] for i in chosen]
+    vectors = fast_minilm().embed_texts(texts)
+    near = vectors[1000:] @ vectors[:1000].T
+    odds = np.zeros(len(asked))
+    for fold in np.unique(items.fold[asked]):
+        here = items.fold[asked] == fold
+        odds[here] = debate_odds(fit(items.pick(items.fold != fold), "text"), items.logits[asked][here])
+    labels, table = items.label[asked], {}
+    cases = [Case(Label.UNSAFE if items.label[i] else Label.SAFE, "x") for i in taught]
+    for count in (0, 50, 200, 1000):
+        evidence = np.zeros(len(asked))
+        for row in range(len(asked)) if count else ():
+            best = np.argsort(-near[row, :count])[:3]
+            found = [Precedent(cases[c], float(near[row, c])) for c in best if near[row, c] >= 0.4]
+            evidence[row] = precedent_evidence(found) if found else 0.0
+        wrong = ((odds + PULL * evidence) >= 0) != (labels > 0)
+        table[f"{count} corrections"] = {
+            "errors": round(float(wrong.mean()), 4),
+            "harmless guessed unsafe": round(float(wrong[labels == 0].mean()), 4),
+            "harmful guessed safe": round(float(wrong[labels == 1].mean()), 4),
+            "asked": len(asked),
+        }
+    return table
+
+
 def main() -> None:
     """One command, its result shown and kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = {f.__name__: f for f in (everyday, faithfulness, languages, cost)}
+    commands = {f.__name__: f for f in (everyday, faithfulness, languages, cost, learning)}
     parser.add_argument("command", choices=sorted(commands))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--items", type=int, default=60)
+    parser.add_argument("--work", type=Path, default=Path("runs/jury"), help="the folder of a training (learning)")
     arguments = parser.parse_args()
     found = commands[arguments.command](arguments)
     RESULTS.mkdir(parents=True, exist_ok=True)

@@ -123,7 +123,8 @@ def test_what_cannot_be_loaded_says_why_once(tmp_path: Path) -> None:
     assert encoder is not None
     rows = encoder.embed_texts(["the cake", "a bomb"])
     assert rows.shape == (2, 16) and abs((rows**2).sum(1) - 1).max() < 1e-5
-    assert text_embedder(str(tmp_path / "no")) is not None, "loaded with the first text"
+    with pytest.raises(ModelUnavailable, match="encoder"):
+        text_embedder(str(tmp_path / "no"))
 
 
 async def test_the_policy_seats_it_and_its_bars_make_the_outcome(tmp_path: Path) -> None:

@@ -36,10 +36,7 @@ def _point(value: float) -> str:
 
 
 def _files(hashes: Mapping[str, str]) -> str:
-    what = {
-        "strict": "more weight on foreign sources; names hazards",
-        "loose": "more weight on AIR-Bench; names contexts",
-    }
+    what = {"strict": "names hazards", "loose": "another start, more weight on ranking; names benign contexts"}
     rows = [
         f"| `{name}` | rank-20 adapter and heads, half precision; {what[name.split('.')[0]]} | `{digest}` |"
         for name, digest in sorted(hashes.items(), reverse=True)

@@ -24,13 +24,15 @@ from lazaretto_lab.training.jury.bundle import FOLDS
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 SEATS = ("strict", "loose")
-PULL = 1.0
-"""What precedents that all point one way, and are all but the same, add to the log-odds. Not fitted: the library that
-ships is not the one it could be fitted on, and a user's own lessons should count."""
+PULL = 3.0
+"""What precedents that all point one way, and are all but the same, add to the log-odds. Chosen among 1 to 8 by
+``lab/benchmarks/content.py learning``, not fitted on AIR-Bench: a user's own lessons should count."""
 RATES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 MISSES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 _FEWEST = 70
 """Rows of one label from which on a source counts in the bars."""
+_DOUBTFUL = ("hatemoji", "information_hazard")
+"""Sources that say nothing about the rates: one was made to fool classifiers, the other asks mostly about companies."""
 _MISSED_HARM = {0: 1.0, 1: 1.5}
 _FALSE_ALARM = {0: 1.5, 1: 1.0}
 
@@ -110,13 +112,18 @@ def fit(items: Items, head: str) -> Settings:
     final = debate_odds(made, here.logits)
     block, allow = bars(here, final)
     alone = np.array([made.calibration["strict"][0] + made.calibration["strict"][1] * x for x in here.logits[:, 0]])
-    quick = quick_bar(alone, final, min(0.0, dict(allow)[0.1]))
+    quick = quick_bar(alone, final, min(0.0, dict(allow)[0.15]))
     return Settings(made.calibration, debate, 1.0, tuple(block), tuple(allow), quick)
 
 
 def mixed(items: Items) -> Floats:
-    """Weights: both labels count alike; AIR-Bench a third, and foreign sources the rest, by their size up to 400."""
+    """Weights: both labels count alike; AIR-Bench a third, and foreign sources the rest, by their size up to 400.
+
+    Pictures and pairs have no source but AIR-Bench, apart from a few twins, which must not outvote it: it alone counts.
+    """
     weights = np.zeros(len(items.label))
+    if not (items.head == "text").any() and (items.source == "dev").any():
+        return np.where(items.source == "dev", len(weights) / (items.source == "dev").sum(), 0.0)
     for label in (0, 1):
         dev = (items.source == "dev") & (items.label == label)
         weights[dev] = 1.0 / max(1, dev.sum())
@@ -160,13 +167,13 @@ def bars(items: Items, odds: Floats) -> tuple[list[tuple[float, float]], list[tu
 
 def _by_source(items: Items, odds: Floats, label: int) -> list[Floats]:
     """Sorted log-odds of each source that has enough rows of the label; of all together when none has."""
-    here = items.label == label
+    here = (items.label == label) & ~np.isin(items.source, _DOUBTFUL)
     names, sizes = np.unique(items.source[here], return_counts=True)
     found = [np.sort(odds[here & (items.source == n)]) for n, size in zip(names, sizes, strict=True) if size >= _FEWEST]
     return found or [np.sort(odds[here])]
 
 
-def quick_bar(alone: Floats, final: Floats, allow: float, wrong: float = 0.001) -> float:
+def quick_bar(alone: Floats, final: Floats, allow: float, wrong: float = 0.002) -> float:
     """The highest log-odds of one model alone below which at most ``wrong`` of the debates end above ``allow``."""
     order = np.argsort(alone)
     shares = np.cumsum(final[order] >= allow) / np.arange(1, len(order) + 1)

@@ -31,7 +31,8 @@ def embedded_panel(
 ) -> Panel:
     """The panel with the shipped models in every role; ``without`` names roles to leave empty.
 
-    ``rates`` set the gray band; ``quick`` settles what is clearly harmless without a debate.
+    ``rates`` set the gray band; ``quick`` settles what is clearly harmless without a debate, unless the policy asks for
+    fewer misses than one look was measured for.
     """
     from lazaretto.gates.content.jury.debaters import DEFAULT_RATES, JuryArbiter, JuryDebater, JuryGlance
     from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
@@ -40,13 +41,13 @@ def embedded_panel(
     from lazaretto.gates.content.panel import Panel
     from lazaretto.gates.content.records import Role
 
-    models = shipped_models()
+    models, rates = shipped_models(), rates or DEFAULT_RATES
     return Panel(
         "embedded",
         JuryPreprocessor(limits=limits),
-        JuryArbiter(models, orders, rates or DEFAULT_RATES),
+        JuryArbiter(models, orders, rates),
         None if "supporter" in without else JurySupporter(library, precedents),
         None if "strict" in without else JuryDebater(Role.STRICT, models),
         None if "loose" in without else JuryDebater(Role.LOOSE, models),
-        JuryGlance(models) if quick else None,
+        JuryGlance(models) if quick and rates.misses >= DEFAULT_RATES.misses else None,
     )
