@@ -77,6 +77,9 @@ def load_safetensors(path: Path) -> dict[str, torch.Tensor]:
 class LowRank(nn.Module):
     """A frozen product plus a trainable low-rank change."""
 
+    weight: torch.Tensor
+    bias: torch.Tensor
+
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor, rank: int) -> None:
         super().__init__()
         self.register_buffer("weight", weight)
@@ -317,7 +320,7 @@ def run(
             how = replace(how, epochs=min(how.epochs, fold_epochs))
         reader = train(train_pairs, seen, base, how, name)
         if name == "final":
-            np.savez(out / "relation.npz", **reader.arrays())
+            np.savez(out / "relation.npz", **reader.arrays())  # type: ignore[arg-type]
         rows = np.arange(len(scored))
         results[f"{name}/scored"] = score(reader, scored, rows, how.features)
         if without:
@@ -328,7 +331,7 @@ def run(
             known = train_pairs.label[left] < RELATIONS
             right = results[f"{name}/logits"][known].argmax(1) == train_pairs.label[left][known]
             print(f"{name}: accuracy on what was left out {right.mean():.3f} of {len(left)}", flush=True)
-        np.savez_compressed(out / "scores.npz", **results)
+        np.savez_compressed(out / "scores.npz", **results)  # type: ignore[arg-type]
         longest = max(longest, time.monotonic() - started)
         print(f"{name}: {time.monotonic() - started:.0f} s, {time.monotonic() - began:.0f} s in all", flush=True)
 

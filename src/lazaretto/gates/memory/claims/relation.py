@@ -132,7 +132,7 @@ def _load(weights: Path) -> tuple[dict[str, NDArray[np.floating[Any]]], Relation
     try:
         from safetensors.numpy import load_file
     except ImportError:
-        raise MissingExtra("the relation model of claims", "models") from None
+        raise MissingExtra("the relation model of claims", "gates") from None
     try:
         arrays = load_file(weights / "relation.safetensors")
         calibration = json.loads((weights / "calibration.json").read_text(encoding="utf-8"))
