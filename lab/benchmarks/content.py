@@ -161,7 +161,8 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
             spent, settled = [], 0
             for words, description in chosen:
                 started = time.perf_counter()
-                settled += judged(panel, words, description).rounds == 0
+                marked = (f"{words} {int(quick)}" * bool(words), f"{description} {int(quick)}" * bool(description))
+                settled += judged(panel, *marked).rounds == 0  # marked: models remember what they read
                 spent.append(time.perf_counter() - started)
             table[f"{name}, {'quick' if quick else 'always a debate'}"] = {
                 "mean ms": round(1000 * statistics.mean(spent), 1),
