@@ -94,7 +94,7 @@ def main() -> None:
         "|---|---|---|---|---|",
     ]
     for name in ("minimal", "recommended"):
-        for words in (12, 200):
+        for words in (12, 100):
             policy: Policy = getattr(Policy, name)()
             lines.append(row(name, words, *asyncio.run(measure(policy, options.rounds, words))))
             print(lines[-1], flush=True)
