@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lazaretto.incidents.findings import Finding
-from lazaretto.incidents.likeness import carries, common_words, same_content
+from lazaretto.incidents.likeness import ORIGIN, carries, common_words, same_content
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Observation
@@ -67,7 +67,7 @@ def group(findings: Mapping[str, Finding], ledger: Ledger, graph: ProvenanceGrap
             above = [one.id for one in graph.sources(item, limit=MOST_PARENTS)]
             texts = {one.id: one for one in ledger.items(ids=above, hidden=True, limit=None)} if above else {}
             carried = [one for one in above if one in texts and carries(texts[one], known[item])]
-            carriers[item] = [one for one in carried if one not in rank]
+            carriers[item] = [o for o in carried if o not in rank and carries(texts[o], known[item], ORIGIN)]
             for cause in carried or _causes(known[item], [one for one in above if one in rank], known):
                 if cause in rank:
                     sets.join(item, cause)

@@ -10,6 +10,8 @@ RUN = 3
 """Words of a run."""
 CARRIES = 0.5
 """Share of the shorter text's runs that the longer one must hold."""
+ORIGIN = 0.7
+"""The same for something that nobody found and that may be where a finding began: honest notes share phrases, too."""
 _WORD = re.compile(r"\w+")
 
 
@@ -32,11 +34,11 @@ def common_words(one: str, other: str) -> float:
     return len(bags[0] & bags[1]) / shorter if shorter else 0.0
 
 
-def carries(one: Observation, other: Observation) -> bool:
+def carries(one: Observation, other: Observation, share: float = CARRIES) -> bool:
     """Whether two items hold the same picture, or one text holds most of the other."""
     if one.image is not None and one.image == other.image:
         return True
-    return bool(one.text and other.text) and overlap(one.text, other.text) >= CARRIES
+    return bool(one.text and other.text) and overlap(one.text, other.text) >= share
 
 
 def same_content(item: Observation) -> str:

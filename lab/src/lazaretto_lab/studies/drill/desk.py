@@ -106,7 +106,7 @@ class Desk:
         if not any(not receipt.undone for receipt in incident.repairs):
             await self._try(origin, "contain", incident.id)
         now = await guard.incident(incident.id)
-        shown = [one.id for one in now.items if one.shown and one.role != "carrier"]
+        shown = [one.id for one in now.items if one.shown and one.id in crew.carries]
         if shown:
             await self._try(origin, "remove", now.id, items=shown)
 
