@@ -53,6 +53,7 @@ def with_memory_gate(policy: Policy) -> Policy:
     memory = policy.channels.memory
     named = any(GATE in Stage.of(stage).gates for stage in memory.stages)
     stages = memory.stages if named else (*memory.stages, (GATE,))
+    stages = tuple(kept for stage in map(Stage.of, stages) if (kept := _without_moderation(stage)).gates)
     memory = replace(
         memory, stages=stages, timeout_s=max(memory.timeout_s, LOADING_S), budget_s=max(memory.budget_s, LOADING_S)
     )
@@ -60,3 +61,8 @@ def with_memory_gate(policy: Policy) -> Policy:
     settings = {**policy.gates.get(GATE, {}), "claims": {"compare": False}}
     gates = {**policy.gates, GATE: settings}
     return replace(policy, mode="enforce", channels=replace(policy.channels, memory=memory), gates=gates)
+
+
+def _without_moderation(stage: Stage) -> Stage:
+    """The stage without the content gate: advice about harm speaks of harm, and is no harm itself."""
+    return replace(stage, gates=tuple(gate for gate in stage.gates if gate != "content"))
