@@ -1,19 +1,14 @@
-"""Writes the tables of the jury's model card from the figures in ``jury.json``, between their marks.
-
-python -m lazaretto_lab.training.jury.card
-"""
+"""The tables of the jury's model card, from the figures in ``jury.json``; ``lazaretto bench pages`` writes them."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[5]
-PAGE = ROOT / "docs" / "models" / "jury.md"
-MANIFEST = ROOT / "src" / "lazaretto" / "models" / "weights" / "jury" / "jury.json"
+MANIFEST = Path(str(resources.files("lazaretto.models"))) / "weights" / "jury" / "jury.json"
 
 
 def tables(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -101,15 +96,9 @@ def _hazards(table: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Every table at its mark."""
-    page = PAGE.read_text(encoding="utf-8")
-    for name, table in tables(json.loads(MANIFEST.read_text(encoding="utf-8"))).items():
-        mark = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end table -->)", re.DOTALL)
-        page, count = mark.subn(lambda m, t=table: f"{m[1]}{t}\n{m[2]}", page)  # type: ignore[misc]
-        assert count == 1, f"no mark for the table {name}"
-    PAGE.write_text(page, encoding="utf-8")
+NAMES = ("files", "bench", "sources", "hazards")
 
 
-if __name__ == "__main__":
-    main()
+def card_table(name: str) -> str:
+    """One of the card's tables, from the figures that ship with the weights."""
+    return tables(json.loads(MANIFEST.read_text(encoding="utf-8")))[name]
