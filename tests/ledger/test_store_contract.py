@@ -434,6 +434,7 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "erase": lambda own, item, _, __: _refused(lambda: own.erase(item, "mischief")),
     "retain": lambda own, _, __, ___: own.retain(1e12),
     "export": lambda own, _, __, path: own.export(path / "spy.jsonl"),
+    "copies": lambda own, item, _, __: _refused(lambda: own.copies(item)),
     "checkpoint": lambda own, _, __, ___: own.checkpoint().seq - own.head().seq,
     "prove": lambda own, _, __, ___: own.prove(own.checkpoint(), own.checkpoint()).path,
 }

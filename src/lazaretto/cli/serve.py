@@ -40,13 +40,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the guard over HTTP; the calls are described at /docs."""
-    try:
-        import uvicorn
-    except ImportError:
-        raise MissingExtra("the HTTP server", "api") from None
     from lazaretto.api.access import Door, KeyFile
-    from lazaretto.api.app import build
-    from lazaretto.api.border import LOCAL_HOSTS
 
     known = KeyFile(keys).keys() if keys else ()
     if keys and not known:
@@ -54,6 +48,13 @@ def serve(
     door = Door(context.namespace, token, known)  # says what is wrong with a token before anything listens
     if door.open and not _this_machine_only(host):
         raise InputError("token", f"is missing, and {host} can be reached by others", "Set LAZARETTO_TOKEN or --keys")
+
+    try:
+        import uvicorn
+    except ImportError:
+        raise MissingExtra("the HTTP server", "api") from None
+    from lazaretto.api.app import build
+    from lazaretto.api.border import LOCAL_HOSTS
 
     with context.open_guard() as guard, _listening(host, port) as listener:
         where = f"http://{host}:{listener.getsockname()[1]} (calls: /docs)"

@@ -90,6 +90,8 @@ class SigningKey:
     @classmethod
     def create(cls, path: Path) -> SigningKey:
         """A new key in a new file, readable by its owner alone."""
+        if not path.absolute().parent.is_dir():
+            raise InputError("key", f"{path} cannot be written (there is no such folder)", "Check the path")
         secret = _crypto().Ed25519PrivateKey.generate()
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

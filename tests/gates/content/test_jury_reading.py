@@ -120,6 +120,7 @@ def test_a_wider_window_holds_more_and_needs_fewer():
 
 
 def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("py3langid", reason="needs the gates extra")
     import io
 
     from PIL import Image

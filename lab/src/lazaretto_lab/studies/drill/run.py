@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from PIL import Image
-
 from lazaretto import Guard, Policy
 from lazaretto.incidents.records import Incident
 from lazaretto.learn.calibration import MonitorCalibration
+from lazaretto.pictures import first_frame
 from lazaretto.policy import ChannelPolicy, Channels
 from lazaretto.types import Channel
 from lazaretto_lab.studies.drill.crew import ROUNDS, THREATS, Crew, Progress
@@ -183,7 +182,7 @@ async def _come_back(crew: Crew, threat: str) -> list[bool]:
     if threat == "virus":
         assert crew.virus is not None
         again = io.BytesIO()
-        Image.open(io.BytesIO(crew.virus.picture)).save(again, "BMP")
+        first_frame(crew.virus.picture).save(again, "BMP")
         tries = [
             await guard.remember("a new picture", agent=ATTACKERS[0], image=crew.virus.picture),
             await guard.exchange("for you", sender=ATTACKERS[1], receiver="efua", image=crew.virus.picture),
