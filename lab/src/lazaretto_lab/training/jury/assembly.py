@@ -147,12 +147,12 @@ def hazard_accuracy(work: Path, seats: Sequence[str], job: str) -> dict[str, Any
         for name, found in sorted(right.items(), key=lambda item: -len(item[1]))
     }  # fmt: skip
     every = [f for found in right.values() for f in found]
-    named = [f for f in every if f[2]]
+    sure = [f for f in every if f[2]]
     table["all"] = {
         "items": len(every),
         "first": round(np.mean([f for f, _, _ in every]).item(), 3),
         "among three": round(np.mean([t for _, t, _ in every]).item(), 3),
-        "named": round(len(named) / max(1, len(every)), 3),
-        "right when named": round(np.mean([f for f, _, _ in named]).item(), 3),
+        "named": round(len(sure) / max(1, len(every)), 3),
+        "right when named": round(np.mean([f for f, _, _ in sure]).item(), 3),
     }
     return table

@@ -131,7 +131,8 @@ def mixed(items: Items) -> Floats:
         total = np.minimum(sizes, 400).sum()
         for name, size in zip(names, sizes, strict=True):
             weights[(items.source == name) & (items.label == label)] = 2.0 * min(size, 400) / total / size
-    return weights * len(weights) / weights.sum()
+    balanced: NDArray[np.float64] = weights * len(weights) / weights.sum()
+    return balanced
 
 
 def best_guess(odds: Floats, labels: NDArray[np.int64], weights: Floats) -> float:

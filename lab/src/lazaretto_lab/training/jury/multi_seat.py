@@ -480,10 +480,10 @@ def main(source: str, plans: str, encoder: str, out: str, some: int = 0) -> None
         steps = train(seats, data, partial(_named, tell, str(job["name"])))
         for index, recipe in enumerate(recipes):
             if not recipe.unseen and job.get("export", True):
-                np.savez(folder / f"{job['name']}-{recipe.name}.npz", **seats.export(index))
+                np.savez(folder / f"{job['name']}-{recipe.name}.npz", **seats.export(index))  # type: ignore[arg-type]
         found = score(seats, data, started + job["until"] + 20, tell)
         names = np.array([f"{r.name}:{','.join(map(str, r.unseen))}" for r in recipes])
-        np.savez_compressed(folder / f"{job['name']}-scores.npz", recipes=names, steps=steps, **found)
+        np.savez_compressed(folder / f"{job['name']}-scores.npz", recipes=names, steps=steps, **found)  # type: ignore[arg-type]
         tell(f"{job['name']}: done after {steps} steps")
         del seats, found
         if device == "cuda":
@@ -491,4 +491,5 @@ def main(source: str, plans: str, encoder: str, out: str, some: int = 0) -> None
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5], some=int(sys.argv[5]) if len(sys.argv) > 5 else 0)
+    inputs, plan_file, weights, results = sys.argv[1:5]
+    main(inputs, plan_file, weights, results, some=int(sys.argv[5]) if len(sys.argv) > 5 else 0)

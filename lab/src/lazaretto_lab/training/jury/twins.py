@@ -21,7 +21,8 @@ def load_twins(seed: int = 13) -> list[Example]:
     """Every pattern filled a few times, with the hazard or the benign context it was written for."""
     file = resources.files("lazaretto_lab.training.jury").joinpath("twins.toml")
     stored = tomllib.loads(file.read_text(encoding="utf-8"))
-    rng, found = random.Random(seed), {}
+    rng = random.Random(seed)
+    found: dict[tuple[str, str], Example] = {}
     for pattern in stored["pattern"]:
         for line in pattern["lines"]:
             for _ in range(_PER_LINE if _SLOT.search(line) or "pictures" in pattern else 1):
