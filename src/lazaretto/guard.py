@@ -128,7 +128,7 @@ class Guard:
         self.foresight: Foresight | None = None
         """What ``before_turn`` rehearses with; ``rehearse_with`` sets it."""
         self.policy = policy or Policy.recommended()
-        self.graph = ProvenanceGraph(ledger)
+        self.graph = ProvenanceGraph(ledger, self.policy.trust.table())
         ready = dict(gates or {})
         self.policy.require_gates({*plugins.GATES.names(), *ready}, file)
         self._slots = {name: _make_slot(name, ready, self.policy, file) for name, _ in self.policy.gate_names()}

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger.edges import EdgeColumns, edges_of
+from lazaretto.ledger.item_state import ItemState
 from lazaretto.provenance import adjacency, index
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import Contact
@@ -90,6 +91,9 @@ class Notebook:
             for name, body in bodies.items()
         ]
 
+    def states(self, ids: Iterable[str]) -> dict[str, ItemState]:
+        return {}
+
 
 def ids(rows: Iterable[Any]) -> set[str]:
     return {row.id for row in rows}
@@ -103,8 +107,10 @@ class Reference:
 
     def __init__(self, log: Iterable[Event]) -> None:
         self.edges = [edge for event in log for edge in edges_of(event)]
-        self.flow = networkx.DiGraph()
+        self.flow, self.stated = networkx.DiGraph(), networkx.DiGraph()
         for edge in self.edges:
+            if edge.kind is EdgeKind.DERIVED_FROM:
+                self.stated.add_edge(edge.target, edge.source)
             if edge.kind is EdgeKind.DERIVED_FROM:
                 self.flow.add_edge(edge.target, edge.source)
             elif edge.kind is EdgeKind.INFLUENCED:
@@ -153,9 +159,11 @@ class Reference:
         given = set(items)
         cover = {node: given & set(far) for node, far in self.lengths.items()}
         most = max(map(len, cover.values()))
+        self.stated.add_nodes_from(self.flow)
+        stated = {node: len(given & {node, *networkx.descendants(self.stated, node)}) for node in cover}
         best = min(
             (node for node in cover if len(cover[node]) == most),
-            key=lambda n: (self.flow.in_degree(n) > 0, self.birth(n), n),
+            key=lambda n: (self.flow.in_degree(n) > 0, -stated[n], self.birth(n), n),
         )
         return best, cover[best]
 

@@ -135,7 +135,7 @@ def trace(
     if style is None and out is not None:
         style = kinds.get(out.suffix, Format.SVG)
     with context.open_ledger(create=False) as ledger:
-        graph = ProvenanceGraph(ledger)
+        graph = ProvenanceGraph(ledger, context.policy.trust.table())
         texts = _texts(ledger, graph, item, limit)
         if style is not None and style is not Format.TEXT:
             _write(graph.subgraph(item, limit=limit, texts=texts), style, out)

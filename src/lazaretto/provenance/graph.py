@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 
 from lazaretto.errors import InputError, UnknownItem
+from lazaretto.policy import DEFAULT_TRUST
 from lazaretto.provenance.adjacency import Floats, Ints
 from lazaretto.provenance.drawing.subgraph import Subgraph, subgraph_around
 from lazaretto.provenance.index import DERIVED_TAG, GraphIndex, LedgerReader
 from lazaretto.provenance.lazy_rows import LazyRows
-from lazaretto.provenance.outbreak import covering_origin, reproduction_windows
+from lazaretto.provenance.origin import covering_origin
+from lazaretto.provenance.outbreak import reproduction_windows
 from lazaretto.provenance.traces import BlastRadius, Contact, Lineage, PatientZero, TraceStep, Trust, Window
 from lazaretto.types import SourceClass
 
@@ -36,9 +38,10 @@ _CONTACT: Callable[[Iterable[Any]], Contact] = partial(tuple.__new__, Contact)
 class ProvenanceGraph:
     """Items, agents and decisions of one namespace and the typed edges between them. Safe to share between threads."""
 
-    def __init__(self, ledger: LedgerReader) -> None:
+    def __init__(self, ledger: LedgerReader, source_trust: Mapping[SourceClass, float] | None = None) -> None:
+        """``source_trust`` tells possible origins apart (default: the default policy's)."""
         self._ledger = ledger
-        self._index = GraphIndex(ledger)
+        self._index = GraphIndex(ledger, DEFAULT_TRUST.table() if source_trust is None else source_trust)
         self._lock = threading.RLock()
 
     def refresh(self) -> int:
@@ -167,7 +170,9 @@ class ProvenanceGraph:
             return _listed(index, *index.reachable([start], back=True))
 
     def patient_zero(self, items: Sequence[str], healthy: Sequence[str] = ()) -> PatientZero:
-        """The origin that explains most of the given infected items; the earliest where several explain as many.
+        """The origin that explains most of the given infected items. Where several explain as many, one that stated
+        derivation leads back to goes before one of inferred influence alone, what is held or less trusted before the
+        rest, then the earliest.
 
         ``healthy`` names items and decisions known to be fine. Two notes behind every wrong decision look alike; one
         that also stands behind a right decision is the less likely culprit.
@@ -217,7 +222,7 @@ class ProvenanceGraph:
             start = index.item_number(item)
             nodes, hops = index.reachable([start], back=True)
             depth = {start: 0, **dict(zip(nodes.tolist(), hops.tolist(), strict=True))}
-            value = self._own_trust(index, list(depth), source_trust)
+            value = index.own_trust(list(depth), source_trust)
             weakest = min(depth, key=lambda n: (value[n], depth[n], index.items.names[n]))
             path = [weakest]
             while path[-1] != start:
@@ -243,22 +248,6 @@ class ProvenanceGraph:
         with self._fresh() as index:
             ill = None if infected is None else {index.item_number(name) for name in infected}
             return subgraph_around(index, index.item_number(item), ill, limit, texts or {})
-
-    def _own_trust(
-        self, index: GraphIndex, numbers: list[int], source_trust: Mapping[SourceClass, float]
-    ) -> dict[int, float]:
-        """The trust of each node by itself; a decision counts as what a model inferred."""
-        known, inferred = index.sources, SourceClass.MODEL_INFERENCE
-        written = [n for n in numbers if index.writers[n] >= 0]
-        asked = {index.items.names[n]: n for n in written if n not in known and not index.decision[n]}
-        if asked:
-            found = self._ledger.items(ids=list(asked), hidden=True, limit=None)
-            known.update((asked[one.id], one.source) for one in found)
-        classes = {n: known.get(n, inferred) for n in written}
-        missing = {source.value for source in classes.values() if source not in source_trust}
-        if missing:
-            raise InputError("source_trust", f"says nothing about {sorted(missing)}", "Give each source class a trust")
-        return {n: source_trust[classes[n]] if n in classes else 0.0 for n in numbers}
 
 
 def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Sequence[TraceStep]:

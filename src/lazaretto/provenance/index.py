@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.errors import UnknownItem
+from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger.edges import EdgeColumns, is_decision
+from lazaretto.ledger.item_state import STRICTEST_SHOWN, ItemState
 from lazaretto.provenance.adjacency import Adjacency, Floats, Ints, NewEdges
 from lazaretto.provenance.influence import STATE_KINDS, InfluenceState
 from lazaretto.types import Channel, EdgeKind, Event, EventKind, Head, Observation, SourceClass
@@ -67,6 +68,10 @@ class LedgerReader(Protocol):
         """The observations with these ids."""
         ...
 
+    def states(self, ids: Iterable[str]) -> dict[str, ItemState]:
+        """How these items stand now; unknown ones are left out."""
+        ...
+
 
 class Numbering:
     """Ids in the order they were first met, and the way back from id to number."""
@@ -90,8 +95,9 @@ class Numbering:
 class GraphIndex:
     """Numbered items (with decisions) and agents of one namespace, and their edges in every direction asked for."""
 
-    def __init__(self, ledger: LedgerReader) -> None:
+    def __init__(self, ledger: LedgerReader, source_trust: Mapping[SourceClass, float]) -> None:
         self._ledger = ledger
+        self.source_trust = source_trust
         self.seq = 0
         """The last event taken in."""
         self.items, self.agents = Numbering(), Numbering()
@@ -211,6 +217,30 @@ class GraphIndex:
         if number is None:
             raise UnknownItem(name, self._ledger.namespace, field)
         return number
+
+    def source_classes(self, numbers: Sequence[int]) -> dict[int, SourceClass]:
+        """Who stands behind each node that was seen written; a decision counts as what a model inferred."""
+        known, inferred = self.sources, SourceClass.MODEL_INFERENCE
+        written = [n for n in numbers if self.writers[n] >= 0]
+        asked = {self.items.names[n]: n for n in written if n not in known and not self.decision[n]}
+        if asked:
+            found = self._ledger.items(ids=list(asked), hidden=True, limit=None)
+            known.update((asked[one.id], one.source) for one in found)
+        return {n: known.get(n, inferred) for n in written}
+
+    def own_trust(self, numbers: Sequence[int], source_trust: Mapping[SourceClass, float]) -> dict[int, float]:
+        """The trust of each node by itself; nobody vouches for what was never seen written."""
+        classes = self.source_classes(numbers)
+        missing = {source.value for source in classes.values() if source not in source_trust}
+        if missing:
+            raise InputError("source_trust", f"says nothing about {sorted(missing)}", "Give each source class a trust")
+        return {n: source_trust[classes[n]] if n in classes else 0.0 for n in numbers}
+
+    def held(self, numbers: Sequence[int]) -> set[int]:
+        """Those that a ruling keeps out of sight: a gate's or a person's, not a repair, which changes no past."""
+        states = self._ledger.states([self.items.names[n] for n in numbers])
+        ruled = {name for name, state in states.items() if (state.ruling or 0) > STRICTEST_SHOWN}
+        return {n for n in numbers if self.items.names[n] in ruled}
 
     def births_now(self) -> Floats:
         """Births as an array; a view that must not outlive the call, for the array behind it grows."""

@@ -45,7 +45,7 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class PatientZero:
-    """The origin that explains most of a set of infected items; the earliest one where several explain as many."""
+    """The origin that explains most of a set of infected items."""
 
     item: str
     agent: str
