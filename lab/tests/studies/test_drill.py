@@ -54,8 +54,7 @@ async def test_a_small_drill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name, value in (("PAIRS", 2), ("BACKGROUND", 1), ("ROUNDS", 3)):
         monkeypatch.setattr(crew_module, name, value)
     monkeypatch.setattr(run_module, "ROUNDS", 3)
-    policy = {"gates": {"memory": {"claims": {"compare": False}}}}  # see docs/drill.md
-    result = await drill(f"sqlite:///{tmp_path / 'd.db'}", 0, await calibration(), policy=policy)
+    result = await drill(f"sqlite:///{tmp_path / 'd.db'}", 0, await calibration())
     found = {one.threat: one for one in result.threats}
     for threat in ("worm", "fact", "virus"):
         assert found[threat].found and found[threat].traced and found[threat].repaired, threat

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazaretto.gates.memory.claims.comparison import FEATURES, compared, differences
+from lazaretto.gates.memory.claims.comparison import FEATURES, Meeting, compared, differences, meeting, replaces
 from lazaretto.gates.memory.claims.extraction import MAX_CLAIMS, claims_of, read_claim, says_one_thing
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness, credibility, may_change, risk, voices
 from lazaretto.gates.memory.claims.values import values_in
@@ -93,6 +93,41 @@ def test_differences_name_what_both_say_differently() -> None:
     assert differences(read_claim("Due on 14 March."), read_claim("Due on 14 March 2027.")) == ()
     told = dict(zip(FEATURES, compared(old, new), strict=True))
     assert told["values_conflict"] == 1 and told["number_conflict"] == 1 and told["strong_conflict"] == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ends"),
+    [
+        ("The mirror lives at m-1.internal.example.", "The mirror lives at m-2.internal.example.", True),
+        ("The build cache lives at c-1.internal.example.", "The build cache moved to c-2.internal.example.", True),
+        ("The refund limit is 500 EUR.", "The refund limit is now 300 EUR.", True),
+        ("Refunds need approval by a lead.", "Refunds no longer need approval by a lead.", True),
+        ("The refund limit is 500 EUR.", "The refund limit is 300 EUR.", False),  # nothing says that it changed
+        ("The queue held 40 jobs on Friday.", "The queue held 70 jobs on Monday.", False),
+        ("The belt of line 3 was replaced on Monday.", "The belt of line 5 was replaced on Monday.", False),
+        ("Valves were replaced, the rest goes on Monday.", "Valves were replaced, the rest goes on Friday.", False),
+        ("The audit of Anna Lind is at /srv/a/audit.", "The audit of Ben Holt is at /srv/b/audit.", False),
+        ("Anna from support is now at a@x.example.", "Jonas from support is now at j@x.example.", False),
+        ("The tide leaves depth for the Swan.", "Customs has moved four crates of the Swan.", False),
+        ("The mirror lives at m-1.internal.example.", "The mirror of Oslo lives at m-2.internal.example.", False),
+    ],
+)
+def test_a_claim_ends_another_only_where_both_plainly_say_the_same_of_the_same(old: str, new: str, ends: bool) -> None:
+    assert replaces(read_claim(old), read_claim(new)) is ends
+
+
+def test_two_days_with_two_values_do_not_meet_but_another_day_is_no_excuse_where_money_moves() -> None:
+    friday, monday = (read_claim(f"The queue held {n} jobs on {day}.") for n, day in ((40, "Friday"), (70, "Monday")))
+    assert meeting(friday, monday, 0.95) is Meeting.APART
+    assert meeting(friday, read_claim("The queue held 70 jobs on Friday."), 0.95) is Meeting.OPPOSED
+    known = read_claim("On Friday the payment limit is 500 EUR.")
+    assert meeting(known, read_claim("On Monday the payment limit is 9000 EUR."), 0.9) is Meeting.OPPOSED
+
+
+def test_a_negation_opposes_only_where_the_words_are_the_same() -> None:
+    known = read_claim("The bridge is open to lorries in winter.")
+    assert meeting(known, read_claim("The bridge is not open to lorries in winter."), 0.65) is Meeting.OPPOSED
+    assert meeting(known, read_claim("Better late than never, said the keeper of the bridge."), 0.65) is Meeting.APART
 
 
 def test_one_writer_and_one_root_are_one_voice_and_nobody_testifies_for_himself() -> None:

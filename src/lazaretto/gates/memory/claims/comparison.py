@@ -135,17 +135,31 @@ def meeting(old: Claim, new: Claim, cosine: float) -> Meeting:
     Two notes about one person seldom exclude each other, however different they are; models trained on descriptions of
     single scenes believe that they do.
     """
+    if _two_occasions(old, new):
+        return Meeting.APART
     told = dict(zip(FEATURES, compared(old, new), strict=True))
+    same_subject = told["subject_jaccard"] >= _SAME_WORDS
     valued = any(told[name] for name in ("values_conflict", "permission_opposed", "opposites"))
-    named = told["names_conflict"] > 0 and (told["names_shared"] > 0 or told["subject_jaccard"] >= _SAME_WORDS)
-    same_words = named and told["subject_jaccard"] >= _SAME_WORDS
-    if (valued or same_words) and cosine >= _RELATED:
+    named = told["names_conflict"] > 0 and (told["names_shared"] > 0 or same_subject)
+    if (valued or (named and same_subject)) and cosine >= _RELATED:
         return Meeting.OPPOSED
-    if (named or told["negation_differs"] > 0) and cosine >= _CLOSE:
+    if (named or (told["negation_differs"] > 0 and same_subject)) and cosine >= _CLOSE:
         return Meeting.OPPOSED
     return Meeting.ALIKE if cosine >= _ALIKE else Meeting.APART
 
 
+def _two_occasions(old: Claim, new: Claim) -> bool:
+    """Whether two reports give two values for two days: "The queue held 40 jobs on Friday", and 70 on Monday.
+
+    Where money, access, safety or permissions are concerned, or a change is announced, another day is no excuse.
+    """
+    if old.sensitive or new.sensitive or new.announces:
+        return False
+    kinds = {one.kind for one in differences(old, new)}
+    return bool(kinds & _WHEN) and bool(kinds - _WHEN)
+
+
+_WHEN = frozenset({"date", "year"})
 _RELATED, _CLOSE, _ALIKE = 0.45, 0.6, 0.7
 _SAME_WORDS = 0.4
 _EXACT = STRONG | {"money", "percent", "time"}
@@ -162,6 +176,42 @@ def differs_in_a_value_alone(old: Claim, new: Claim) -> bool:
     exact = [kind for kind in a if kind.split(" ")[0] in _EXACT and kind in b]
     others = [k for k in {*a, *b} if k.split(" ")[0] in ("number", "quantity", "year") and a.get(k) != b.get(k)]
     return not others and any(not _equal(kind, a[kind], b[kind]) for kind in exact)
+
+
+def replaces(old: Claim, new: Claim) -> bool:
+    """Whether a new claim plainly states the same property of the same thing, so that the old one ends with it.
+
+    Dates, times, amounts and bare numbers tell occasions and things apart as often as they are what is said of them
+    ("on Friday", "line 3"). So either the same words come with another value of a kind that names one
+    thing, or the new claim says that something changed and differs in one kind of value, or in polarity or permission,
+    alone. Where this is not so, both stay: a memory that is ended by mistake is lost, of two a person can choose.
+    """
+    a, b = _by_kind(old), _by_kind(new)
+    if a.get("name") != b.get("name"):
+        return False
+    differing = [kind for kind in {*a, *b} if a.get(kind) != b.get(kind)]
+    if any(kind not in a or kind not in b or _equal(kind, a[kind], b[kind]) for kind in differing):
+        return False  # one gives a value that the other leaves open
+    exact = len(differing) == 1 and differing[0] in STRONG
+    if not exact and ("number" in differing or old.declares or not new.declares):
+        return False  # two reports of changes are two reports
+    if exact and not new.announces:
+        return old.words == new.words
+    shared = old.subject & new.subject
+    if len(shared) < 2 or len(shared) < _SAME_THING * min(len(old.subject), len(new.subject)):
+        return False
+    if any(claim.opening not in other.subject for claim, other in ((old, new), (new, old)) if claim.opening):
+        return False
+    if differing:
+        return len(differing) == 1
+    return (
+        old.negated != new.negated
+        or frozenset((old.permission, new.permission)) in _OPPOSED
+        or _opposites(old.words, new.words)
+    )
+
+
+_SAME_THING = 0.6
 
 
 def _tokens(names: set[str]) -> set[str]:

@@ -109,6 +109,13 @@ class Claim:
         """Content words and names."""
         return self.words | {w for v in self.values if v.kind == "name" for w in v.norm.split()}
 
+    @property
+    def opening(self) -> str:
+        """The stem of the first word where it is a content word: it may be a name that only looks like a beginning."""
+        first = _WORD.search(self.text)
+        word = "" if first is None else _stem(first[0].casefold())
+        return word if word in self.words else ""
+
 
 def claims_of(text: str) -> tuple[Claim, ...]:
     """The claims of a text in order: a short text is one claim, of a longer one each sentence is.

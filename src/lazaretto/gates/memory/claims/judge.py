@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lazaretto.gates.memory.claims import update_rule
-from lazaretto.gates.memory.claims.comparison import Meeting, differences, meeting
+from lazaretto.gates.memory.claims.comparison import Meeting, differences, meeting, replaces
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim, says_one_thing
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
@@ -200,7 +200,7 @@ class ClaimJudge:
         if refused:
             return relation, items, "changes_known_claim", True, False, risk, (), evidence
         one = says_one_thing(observation.text)
-        sure = [f for f in opposed if f.meeting is Meeting.OPPOSED and f.related.conflict >= at.replace_at]
+        sure = [f for f in opposed if f.related.conflict >= at.replace_at and replaces(f.old, f.new)]
         replaced = tuple(f.item.id for f in sure if one and says_one_thing(f.item.text))
         may = observation.channel is Channel.MEMORY
         return relation, items, "accepted_change", False, False, min(risk, 0.29), replaced if may else (), evidence
