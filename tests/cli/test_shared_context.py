@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from lazaretto.cli import build
+from lazaretto.cli import LABORATORY, build
 from lazaretto.cli.context import CommandContext
 from lazaretto.ledger import Ledger, Store
 
@@ -30,7 +30,11 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, set[
 
 
 APPLICATION = dict(commands(typer.main.get_command(build())))
-WITH_STORE = {name: parameters for name, parameters in APPLICATION.items() if "store" in parameters}
+WITH_STORE = {
+    name: parameters
+    for name, parameters in APPLICATION.items()
+    if "store" in parameters and name.split()[0] not in LABORATORY
+}
 
 
 CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bool], int]] = {

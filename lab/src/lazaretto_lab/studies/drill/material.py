@@ -1,4 +1,4 @@
-"""What the drill is made of: a harbour crew's honest notes, and five of each threat, one per seed (``material.toml``).
+"""What the drill is made of: a harbour crew's honest notes, and five of each threat, one per seed (``data/``).
 
 Everything there was written before any gate was run on it, and is not changed by what the gates say.
 """
@@ -48,7 +48,7 @@ class Material:
 
 @cache
 def _book() -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath("material.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(files(__package__).joinpath("data", "material.toml").read_text(encoding="utf-8"))
 
 
 def material(seed: int) -> Material:
