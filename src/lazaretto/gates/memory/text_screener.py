@@ -34,6 +34,8 @@ read first, and what was not read is said."""
 GRAY = 0.3
 """The risk from which on a text may be an order: nobody says of it that nothing in it reads like one."""
 _SPAN_LOGIT = 0.0
+_AS_TELLING = 1.0
+"""Readings whose logits differ by less than this say the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ class TextScreener:
         return [self._screen(text) for text in texts]
 
     def _screen(self, text: str) -> Screening:
-        windows, whole = chosen_windows(views(text))
+        readings = views(text)
+        windows, whole = chosen_windows(readings)
         until = time.monotonic() + MOST_SECONDS
         marked: dict[View, list[_Marked]] = {}
         for view, window in windows:
@@ -120,8 +123,12 @@ class TextScreener:
             if time.monotonic() > until and window is not windows[-1][1]:
                 whole = False
                 break
-        logit = max(_pooled(marks) for several in marked.values() for _, marks in several)
-        language = language_of(text)
+        pooled = {view: max(_pooled(marks) for _, marks in several) for view, several in marked.items()}
+        logit = max(pooled.values())
+        # what a disguise hid speaks a language of its own
+        telling = [view for view in readings if pooled.get(view, logit) > logit - _AS_TELLING]
+        spoken = [language_of(view.text) for view in telling]
+        language = next((one for one in spoken if one in self.calibration.languages), spoken[0])
         if language not in self.calibration.languages:
             return Screening(0.5, (0.0, 1.0), logit, language, False, (), whole)  # no opinion
         risk, low, high = self.calibration.at(logit)
