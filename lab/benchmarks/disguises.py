@@ -1,7 +1,8 @@
 """Which disguised orders are held, and which disguised honest notes: the same disguises on both.
 
 Every order and every honest note below goes through ``Guard.remember`` with the default policy as an untrusted
-document, plain and in each disguise. An honest note in a disguise is not quite honest any more: the table shows both.
+document, plain and in each disguise, each in a crew of its own. An honest note in
+a disguise is not quite honest any more: the table shows both.
 
     python lab/benchmarks/disguises.py --write
 
@@ -101,11 +102,14 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="keep the raw decisions")
     options = parser.parse_args()
     lines = []
-    with tempfile.TemporaryDirectory() as folder, SyncGuard.open(f"sqlite:///{folder}/crew.db") as guard:
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"sqlite:///{folder}/crew.db"
         for name, disguise in DISGUISES.items():
             for side, texts in (("order", ORDERS), ("honest", HONEST)):
                 for number, text in enumerate(texts):
-                    made = guard.remember(disguise(text), agent=f"{side} {name} {number}", source="untrusted_document")
+                    # a namespace each: what was held in another disguise must not be known already
+                    with SyncGuard.open(store, namespace=f"{name} {side} {number}") as guard:
+                        made = guard.remember(disguise(text), agent="scout", source="untrusted_document")
                     line = {"disguise": name, "side": side, "text": number, "ruling": made.ruling.label}
                     lines.append({**line, "rule": made.rule, "complete": made.complete, "held": not made.allowed})
     print("| disguise | orders held | honest held |\n|---|---|---|")

@@ -15,7 +15,7 @@ import html
 import re
 import unicodedata
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -270,10 +270,3 @@ _READINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("acrostic", _acrostic),
 )
 """Readings of the whole text, tried in this order."""
-
-
-def names() -> Iterator[str]:
-    """Every kind of reading there is, for documentation and tables."""
-    yield from ("plain", "unmasked", "entities", "joined")
-    yield from (name for name, _, _ in _ENCODINGS)
-    yield from (name for name, _ in _READINGS)
