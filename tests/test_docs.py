@@ -31,6 +31,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 def environment(folder: Path) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("LAZARETTO_") or k == "LAZARETTO_SHARED"}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # a hundred processes start here; none should compile the package anew
     return kept | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "LAZARETTO_STORE": f"sqlite:///{folder / 'docs.db'}",
