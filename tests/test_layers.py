@@ -33,8 +33,11 @@ ALLOWED: dict[str, set[str]] = {
     "repair": GROUND | BED | RECORD,
     "learn": GROUND | BED | RECORD | {"gates", "repair"},
     "tending": GROUND | BED | RECORD | {"gates", "repair"},
-    "guard": GROUND | BED | RECORD | {"ingest", "gates", "repair", "learn", "incidents", "tending"},
+    "recorder": GROUND | RECORD | {"ingest", "gates"},
+    "recall": GROUND | RECORD | {"gates"},
 }
+PARTS = {"ingest", "gates", "repair", "learn", "incidents", "tending", "recorder", "recall"}
+ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["__init__"] = ALLOWED["sync_guard"] | {"sync_guard"}
 ALLOWED["cli"] = set(ALLOWED)

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
         UnreadablePicture,
     )
     from lazaretto.gates.protocol import Gate, GateContext
-    from lazaretto.guard import Guard, Recalled
+    from lazaretto.guard import Guard
     from lazaretto.policy import Policy
+    from lazaretto.recall import Recalled
     from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
     from lazaretto.sync_guard import SyncGuard
     from lazaretto.types import (
@@ -61,7 +62,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     # hold a guard
-    "lazaretto.guard": ("Guard", "Recalled"),
+    "lazaretto.guard": ("Guard",),
+    "lazaretto.recall": ("Recalled",),
     "lazaretto.sync_guard": ("SyncGuard",),
     "lazaretto.policy": ("Policy",),
     "lazaretto.types": (

@@ -12,48 +12,36 @@ import asyncio
 import functools
 import logging
 import threading
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from lazaretto import plugins
-from lazaretto.errors import (
-    GuardClosed,
-    InputError,
-    MissingExtra,
-    PolicyError,
-    RepairRefused,
-    StaleState,
-    StoreUnavailable,
-    UnknownItem,
-)
-from lazaretto.gates.decision import decide, with_taint
-from lazaretto.gates.memory.claims import consequences
-from lazaretto.gates.memory.claims.conflicts import settling
-from lazaretto.gates.protocol import Finder, Gate, GateContext, Learner
-from lazaretto.gates.runner import GateSlot, Worker, run_stages
-from lazaretto.gates.thresholds import Thresholds
+from lazaretto.errors import GuardClosed, InputError, RepairRefused
+from lazaretto.gates.policy_gates import PolicyGates
+from lazaretto.gates.protocol import Gate
+from lazaretto.gates.runner import Worker
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.incidents.records import Held, Incident, State
 from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
-from lazaretto.ingest.reading_log import InMind, ReadingLog, is_reading
-from lazaretto.learn.lessons import LABELS, SCREENED, ContactQueue, Lessons
+from lazaretto.ingest.reading_log import InMind, is_reading
+from lazaretto.learn.labels import Labels
+from lazaretto.learn.lessons import SCREENED, ContactQueue, Lessons
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Policy
-from lazaretto.provenance import taint
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.suspects import Suspect, suspects
+from lazaretto.provenance.taint_rulings import TaintRulings
+from lazaretto.recall import Recall, Recalled, require_known
+from lazaretto.recorder import FollowUps, Recorder
 from lazaretto.repair import engine
 from lazaretto.repair.options import make_repair
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
 from lazaretto.tending import Tended, Tending
 from lazaretto.types import (
-    MACHINE,
     BeforeRound,
     BeforeTurn,
     Channel,
@@ -65,11 +53,8 @@ from lazaretto.types import (
     Observation,
     Receipt,
     RepairPlan,
-    Ruling,
     SourceClass,
-    Verdict,
     new_id,
-    plain,
 )
 
 if TYPE_CHECKING:
@@ -81,31 +66,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
-BY_PERSON = "person:"
-"""How the rule of a ruling begins that a person made."""
 MAX_REASON = 10_000
-_TRIES = 10
-"""How often the sources of an item may change while it is recorded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """One memory that an agent may use."""
-
-    id: str
-    text: str
-    image: str | None
-    """Content address of a picture; ``guard.ledger.blob`` has the bytes."""
-    agent: str
-    """Who wrote it."""
-    source: SourceClass
-    time: float
-    trust: float
-    """From 0 to 1: no more than that of the least trusted thing it was made from."""
-    score: float | None
-    """How well it fits the query; higher is better, None without a query."""
-    conflicts: tuple[str, ...] = ()
-    """Items that contradict it, held ones too, until somebody settles it: do not rely on it unchecked."""
 
 
 class Guard:
@@ -129,33 +90,18 @@ class Guard:
         """What ``before_turn`` rehearses with; ``rehearse_with`` sets it."""
         self.policy = policy or Policy.recommended()
         self.graph = ProvenanceGraph(ledger, self.policy.trust.table())
-        ready = dict(gates or {})
-        self.policy.require_gates({*plugins.GATES.names(), *ready}, file)
-        self._slots = {name: _make_slot(name, ready, self.policy, file) for name, _ in self.policy.gate_names()}
-        _say_what_is_missing(self._slots, self.policy, file)
-        moved = Thresholds(ledger, self.policy.learn)
-        self._contexts = {
-            name: GateContext(
-                ledger,
-                self.graph,
-                self.policy.gates.get(name, {}),
-                limits=self.policy.limits,
-                trust=self.policy.trust,
-                thresholds=moved,
-            )
-            for name in self._slots
-        }
-        gates_by_name: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
-        self._learners = {name: gate for name, gate in gates_by_name.items() if isinstance(gate, Learner)}
-        self._lessons = Lessons(ledger, self._tell_learners)
+        self._gates = PolicyGates(self.policy, ledger, self.graph, gates or {}, file)
+        tell = self._gates.tell_learners
+        self._recorder = Recorder(ledger, self.policy, tell)
+        self._lessons = Lessons(ledger, tell)
+        self._taints = TaintRulings(ledger, self.graph, self.policy, tell)
+        self._labels = Labels(ledger, self._taints, self._lessons, tell)
         self._contacts = ContactQueue(ledger, self.graph)
         self._incidents = Incidents(ledger, self.graph)
-        view = RepairView(ledger, self.graph, judge=self._held_today)
-        self._tending = Tending(view, self.policy, (self._slots, self._contexts), self._tell_learners)
+        self._view = RepairView(ledger, self.graph, judge=self._gates.held_today)
+        self._tending = Tending(self._view, self.policy, (self._gates.slots, self._gates.contexts), tell)
+        self._recall = Recall(ledger, self.graph, self.policy, self._gates, self._hold_again)
         self._tends = threading.Lock()
-        self._reading_log = ReadingLog(
-            ledger, messages=self.policy.influence.messages, window_s=self.policy.influence.window_s
-        )
         self._store_threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
         self._sync_worker: Worker | None = None
         self._closed = False
@@ -244,11 +190,8 @@ class Guard:
         ``min_trust`` (which is at most the trust of the least trusted thing it was made from).
         """
         reader = check_name(agent, "agent", printable=True)
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= self.policy.limits.max_results:
-            raise InputError("limit", f"is {limit!r}", f"Give 1 to {self.policy.limits.max_results}")
-        if isinstance(min_trust, bool) or not isinstance(min_trust, (int, float)) or not 0 <= min_trust <= 1:
-            raise InputError("min_trust", f"is {min_trust!r}", "Give a number from 0 to 1")
-        return await self._in_store_thread(self._recall, reader, query, items, limit, float(min_trust))
+        self._recall.check(limit, min_trust)
+        return await self._in_store_thread(self._recall.recall, reader, query, items, limit, float(min_trust))
 
     async def exchange(
         self,
@@ -285,8 +228,7 @@ class Guard:
         if success is not None and not isinstance(success, bool):
             raise InputError("success", f"is {success!r}", "Give True, False or None")
         if rests_on is None:
-            limit = self.policy.influence.max_sources
-            items = await self._in_store_thread(self._reading_log.before_decision, name, limit)
+            items = await self._in_store_thread(self._recorder.before_decision, name)
         else:
             items = check_ids(rests_on, "rests_on", self.policy.limits.max_results)
         decision = new_id("de")
@@ -340,28 +282,19 @@ class Guard:
 
     async def label(self, item: str, label: Literal["harmful", "benign"], *, by: str) -> Event:
         """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released."""
-        if label not in LABELS:
-            raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
-        return await self._in_store_thread(self._label, item, label, check_name(by, "by", printable=True))
+        return await self._in_store_thread(self._labels.label, item, label, check_name(by, "by", printable=True))
 
     async def settle(self, keep: str, *, over: str, by: str) -> None:
         """Decide between two items that contradict each other: ``keep`` holds, ``over`` is replaced by it.
 
         Called the other way round, it takes the decision back.
         """
-        person = check_name(by, "by", printable=True)
-        await self._in_store_thread(self._settle, keep, over, person)
+        await self._in_store_thread(self._labels.settle, keep, over, check_name(by, "by", printable=True))
 
     async def appeal(self, item: str, reason: str, *, by: str) -> Event:
         """Record that somebody disputes the ruling on an item; it holds until a person labels or releases the item."""
-        body = {"by": check_name(by, "by", printable=True), "reason": read_text(reason, MAX_REASON)}
-
-        def record() -> Event:
-            event = self.ledger.append([Draft(EventKind.APPEALED, item, body=body)])[0]
-            self._tell_learners(self.ledger.item(item), Ruling.REVIEW)
-            return event
-
-        return await self._in_store_thread(record)
+        words, person = read_text(reason, MAX_REASON), check_name(by, "by", printable=True)
+        return await self._in_store_thread(self._labels.appeal, item, words, person)
 
     # repairs
 
@@ -373,8 +306,7 @@ class Guard:
         """
         made = make_repair(repair, options)
         request = RepairRequest(check_name(item, "item", printable=True), reason)
-        view = RepairView(self.ledger, self.graph, judge=self._held_today)
-        return await self._in_store_thread(engine.prepare, made, request, view, self.policy.repair)
+        return await self._in_store_thread(engine.prepare, made, request, self._view, self.policy.repair)
 
     async def dry_run(self, plan: RepairPlan) -> tuple[engine.Preview, ...]:
         """Every item the plan touches, as it is and as it would be; nothing is changed."""
@@ -388,17 +320,10 @@ class Guard:
             receipt = engine.apply(plan, self.ledger, self.policy.repair)
             self._lessons.catch_up()
             shown = [step.item for step in plan.steps if step.action == "show"]
-            self._free_what_came_from(shown)
+            self._taints.free_what_came_from(shown)
             return receipt
 
         return await self._in_store_thread(work)
-
-    def _held_today(self, observation: Observation) -> str:
-        """The rule by which the gates would hold an item today; empty where they would not."""
-        rules = self.policy.channels[observation.channel]
-        examined = asyncio.run(run_stages(self._slots, rules, observation, self._contexts))
-        held = [v for v in decide(observation.id, examined, rules, 0.0).standing if v.ruling > Ruling.WARN]
-        return f"{held[0].gate}:{held[0].rule}" if held else ""
 
     async def _judge_replacements(self, plan: RepairPlan) -> None:
         """``RepairRefused`` for a plan that would bring in a text which no agent could have brought in."""
@@ -409,9 +334,7 @@ class Guard:
             old, new = await self._in_store_thread(self.ledger.item, step.item), step.detail["replacement"]
             raw = RawInput(old.agent, old.channel, new["text"], None, new.get("fields", old.fields), (), old.source)
             observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
-            rules = self.policy.channels[observation.channel]
-            examined = await run_stages(self._slots, rules, observation, self._contexts)
-            decision = decide(observation.id, examined, rules, 0.0)
+            decision = await self._gates.judge(observation)
             if not decision.allowed:
                 raise RepairRefused(
                     f"the new text for {step.item} is itself ruled {decision.ruling.label} ({decision.rule})"
@@ -424,7 +347,7 @@ class Guard:
             receipt = engine.undo(check_name(receipt_id, "receipt", printable=True), self.ledger)
             self._lessons.catch_up()
             states = self.ledger.states(receipt.after)
-            self._free_what_came_from([item for item, state in states.items() if not state.held])
+            self._taints.free_what_came_from([item for item, state in states.items() if not state.held])
             return receipt
 
         return await self._in_store_thread(work)
@@ -454,8 +377,8 @@ class Guard:
         await self._in_store_thread(self._tends.acquire)
         try:
             tended = await self._tending.run(most, news, self._in_store_thread)
-            await self._in_store_thread(self._hold_what_came_from, tended.held)
-            await self._in_store_thread(self._free_what_came_from, tended.released)
+            await self._in_store_thread(self._taints.hold_what_came_from, tended.held)
+            await self._in_store_thread(self._taints.free_what_came_from, tended.released)
             return tended
         finally:
             self._tends.release()
@@ -522,8 +445,7 @@ class Guard:
         with self._lock:
             self._closed = True
             worker, self._sync_worker = self._sync_worker, None
-        for slot in self._slots.values():
-            slot.close()
+        self._gates.close()
         if worker is not None:
             worker.stop()
         self._store_threads.shutdown(wait=True)
@@ -574,7 +496,7 @@ class Guard:
     async def _judge_and_record(
         self,
         raw: RawInput,
-        follow_ups: Callable[[Observation, Decision], list[Draft]] = lambda _observation, _decision: [],
+        follow_ups: FollowUps = lambda _observation, _decision: [],
         *,
         writes: bool = False,
         stated: bool = False,
@@ -589,246 +511,25 @@ class Guard:
         if not self._lessons.current:
             await self._in_store_thread(self._lessons.catch_up)
         if observation.parents:
-            await self._in_store_thread(self._require_known, observation.parents, "parents")
+            await self._in_store_thread(require_known, self.ledger, observation.parents, "parents")
         if raw.image is not None:
             digest = await self._in_store_thread(self.ledger.put_blob, raw.image)
             observation = replace(observation, image=digest)
-        rules = self.policy.channels[observation.channel]
-        started = time.perf_counter()
-        examined = await run_stages(self._slots, rules, observation, self._contexts)
-        decided = decide(observation.id, examined, rules, (time.perf_counter() - started) * 1000)
+        decided = await self._gates.judge(observation)
 
         def work() -> Decision:
-            mind = self._in_mind(observation, stated) if writes else InMind()
-            return self._record(observation, decided, mind, follow_ups)
+            mind = self._recorder.in_mind(observation, stated) if writes else InMind()
+            return self._recorder.record(observation, decided, mind, follow_ups)
 
         return await self._in_store_thread(work)
 
-    def _record(
-        self,
-        observation: Observation,
-        decided: Decision,
-        mind: InMind,
-        follow_ups: Callable[[Observation, Decision], list[Draft]],
-    ) -> Decision:
-        """Record an item with its ruling, on which the state of its sources at that moment has a say."""
-        for _ in range(_TRIES):
-            tainted, seen = taint.on_writing(observation, mind.read, self.ledger, self.policy.taint.ruling)
-            states = {item: state for item, state in seen.items() if item in observation.parents or item in mind.links}
-            decision = with_taint(decided, tainted)
-            if self.policy.mode == "observe":
-                decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
-            extra = [Draft(EventKind.RULED, observation.id, body=plain(decision))]
-            if mind.links:
-                body = {"sources": list(mind.links)}
-                extra.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))
-            try:
-                more = [*follow_ups(observation, decision), *consequences.follow_ups(decision)]
-                self.ledger.observe(observation, [*extra, *more], states=states)
-            except StaleState:
-                continue  # a source was held or released in between
-            verdicts = decision.standing
-            if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
-                self._tell_learners(observation, max(v.ruling for v in verdicts), verdicts)
-            return decision
-        raise StoreUnavailable(f"the sources of {observation.id} keep changing; nothing was recorded, try again")
-
-    def _in_mind(self, observation: Observation, stated: bool) -> InMind:
-        """What the writer read lately and did not name; nothing where its word is enough that it names everything."""
-        rules, trust = self.policy.influence, self.policy.trust.table()
-        if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
-            return InMind()
-        mind = self._reading_log.lately(observation.agent)
-        links = tuple(item for item in mind.links if item not in observation.parents)
-        if len(links) > rules.max_sources:
-            found = self.ledger.items(ids=links, hidden=True, limit=None)
-            links = taint.most_telling(observation, found, trust, rules.max_sources)
-        return InMind(tuple(item for item in mind.read if item not in observation.parents), links)
-
-    def _require_known(self, items: Sequence[str], field: str) -> None:
-        """``UnknownItem`` for the first id that this namespace does not know."""
-        for item in self.ledger.unknown(items):
-            raise UnknownItem(item, self.ledger.namespace, field)
-
-    def _recall(
-        self, reader: str, query: str | None, items: Sequence[str] | None, limit: int, min_trust: float
-    ) -> tuple[Recalled, ...]:
-        most = self.policy.limits.max_results
-        recalled: list[Recalled] = []
-        asked = limit
-        while True:
-            found = self._usable(query, items, asked)
-            recalled = [one for one in map(self._recalled, found) if one.trust >= min_trust]
-            if items is not None or len(recalled) >= limit or len(found) < asked or asked >= most:
-                break
-            asked = min(most, asked * 4)  # some were trusted too little: look further down
-        if items is None:
-            del recalled[limit:]
-        conflicts = consequences.conflicts_of(self.ledger, [one.id for one in recalled])
-        recalled = [replace(one, conflicts=conflicts[one.id]) for one in recalled]
-        self.ledger.append([Draft(EventKind.RETRIEVED, one.id, reader) for one in recalled])
-        return tuple(recalled)
-
-    def _recalled(self, found: tuple[Observation, float | None]) -> Recalled:
-        o, score = found
-        trust = self.graph.trust(o.id, self.policy.trust.table()).value
-        return Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, trust, score)
-
-    def _usable(
-        self, query: str | None, items: Sequence[str] | None, limit: int
-    ) -> list[tuple[Observation, float | None]]:
-        """What a recall asks for, without what would be held today: that is held now, and others move up."""
-        found = self._find(query, items, limit)
-        held = self._tending.recheck([o for o, _ in found])
+    def _hold_again(self, observations: Sequence[Observation]) -> tuple[str, ...]:
+        """Hold those of some memories that would be held today, with what came from them; returns the former."""
+        held = self._tending.recheck(observations)
         if held:
-            self._hold_what_came_from(held)
-            found = self._find(query, items, limit)
-            gone = self._tending.recheck([o for o, _ in found])
-            found = [(o, score) for o, score in found if o.id not in gone]
-        return found
-
-    def _find(
-        self, query: str | None, items: Sequence[str] | None, limit: int
-    ) -> list[tuple[Observation, float | None]]:
-        if items is not None:
-            ids = check_ids(items, "items", self.policy.limits.max_results)
-            self._require_known(ids, "items")
-            return [(o, None) for o in self.ledger.items(ids=ids, limit=None)]
-        if query is not None:
-            return list(self._search(query, limit))
-        return [(o, None) for o in self.ledger.items(channel=Channel.MEMORY, limit=limit)]
-
-    def _search(self, query: str, limit: int) -> Sequence[tuple[Observation, float]]:
-        """Memories by words, and by meaning where a gate knows it; what both find comes first."""
-        gates: list[object] = [slot.gate for slot in self._slots.values()]
-        finders = [gate for gate in gates if isinstance(gate, Finder)]
-        if not finders:
-            _say_once("recall goes by words alone: no gate here finds memories by meaning")
-            return self.ledger.search(query, limit=limit)
-        by_meaning = finders[0].find(query, self.ledger, 4 * limit)
-        return fuse(self.ledger.search(query, limit=4 * limit), self.ledger.items(ids=by_meaning, limit=None))[:limit]
-
-    def _settle(self, keep: str, over: str, by: str) -> None:
-        ours, theirs = self.ledger.item(keep), self.ledger.item(over)
-        if by in (ours.agent, theirs.agent):
-            raise InputError("by", f"{by!r} wrote one of the two", "Let somebody else decide")
-        self.ledger.append(settling(self.ledger, ours, theirs, by))
-        self._lessons.catch_up()
-
-    def _label(self, item: str, label: str, by: str) -> Event:
-        ruling, state = LABELS[label], self.ledger.state(check_name(item, "item", printable=True))
-        if ruling is Ruling.ALLOW and by == self.ledger.item(item).agent:
-            raise InputError("by", f"{by!r} wrote {item} and cannot clear it", "Let somebody else look at it")
-        drafts = [Draft(EventKind.LABELLED, item, body={"label": label, "by": by})]
-        if ruling is Ruling.BLOCK:
-            decision = Decision(item, ruling, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")
-            drafts.append(Draft(EventKind.RULED, item, body=plain(decision)))
-        elif not (state.visible or state.erased or state.superseded_by):
-            drafts.append(Draft(EventKind.RELEASED, item, body={"by": by}))
-            drafts += self._freed([item])
-        tainted = self._tainted_by([item]) if ruling is Ruling.BLOCK else []
-        event = self.ledger.append([*drafts, *tainted])[0]
-        self._lessons.catch_up()
-        self._tell_of_taint(tainted)
-        self._hold_what_came_from([item])
-        return event
-
-    def _hold_what_came_from(self, items: Sequence[str]) -> tuple[str, ...]:
-        """Hold what was made from items that are held by now, or repeats them; returns what was not held before.
-
-        Blocks; whoever rules on an item afterwards calls it, and it may be called again after an interruption.
-        """
-        held: list[str] = []
-        origins = [item for item, state in self.ledger.states(items).items() if state.held]
-        while drafts := self._tainted_by(origins):
-            self.ledger.append(drafts)
-            self._tell_of_taint(drafts)
-            held += [draft.subject for draft in drafts]
-        return tuple(held)
-
-    def _tell_of_taint(self, drafts: Sequence[Draft]) -> None:
-        for draft in drafts:
-            self._tell_learners(self.ledger.item(draft.subject), self.policy.taint.ruling)
-
-    def _tainted_by(self, items: Sequence[str]) -> list[Draft]:
-        """The rulings on what came from held items, as many as one repair may touch."""
-        ruling = self.policy.taint.ruling
-        if ruling <= Ruling.WARN or self.policy.mode == "observe" or not items:
-            return []
-        found = list(taint.spread_of(items, self.ledger, self.graph, ruling).tainted.values())
-        decisions = [taint.taint_decision(verdict) for verdict in found[: self.policy.repair.max_items]]
-        return [Draft(EventKind.RULED, one.item, body=plain(one)) for one in decisions]
-
-    def _free_what_came_from(self, items: Sequence[str]) -> None:
-        self.ledger.append(self._freed(items))
-
-    def _freed(self, items: Sequence[str]) -> list[Draft]:
-        """The release of what is held only because these items were."""
-        freed = taint.freed_by(items, self.ledger, self.graph)
-        return [Draft(EventKind.RELEASED, item, body={"by": MACHINE, taint.BECAUSE: list(items)}) for item in freed]
-
-    def _tell_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
-        """Tell the gates that learn what became of an item. One that fails at it is logged, no more."""
-        for name, gate in self._learners.items():
-            try:
-                gate.learn(observation, ruling, replace(self._contexts[name], earlier=verdicts))
-            except Exception:
-                log.exception("gate %r failed to learn about %s", name, observation.id)
-
-
-_RANKS = 60.0
-"""How little the first ranks stand out when two rankings are joined (reciprocal rank fusion)."""
-
-
-def fuse(
-    by_words: Sequence[tuple[Observation, float]], by_meaning: Sequence[Observation]
-) -> list[tuple[Observation, float]]:
-    """Two rankings as one: each gives an item 1 / (60 + its rank)."""
-    found = {o.id: o for o in (*(o for o, _ in by_words), *by_meaning)}
-    score = dict.fromkeys(found, 0.0)
-    for ranking in ([o for o, _ in by_words], by_meaning):
-        for rank, one in enumerate(ranking, 1):
-            score[one.id] += 1 / (_RANKS + rank)
-    return sorted(((found[item], value) for item, value in score.items()), key=lambda pair: -pair[1])
+            self._taints.hold_what_came_from(held)
+        return held
 
 
 def _channel_for(text: str | bytes, image: bytes | None) -> Channel:
     return Channel.IMAGE if image is not None and not text else Channel.MESSAGE
-
-
-def _make_slot(name: str, ready: Mapping[str, Gate], policy: Policy, file: str) -> GateSlot:
-    """The gate of that name; one that cannot be made is missing, and the policy's fail mode will say so."""
-    if name in ready:
-        return GateSlot(name, ready[name])
-    try:
-        return GateSlot(name, plugins.GATES.factory(name)(policy.gates.get(name, {})))
-    except PolicyError as error:
-        raise PolicyError(error.key, error.found, error.allowed, file) from None
-    except MissingExtra as error:
-        return GateSlot(name, None, str(error), installed=False)
-    except Exception as error:
-        log.warning("gate %r cannot be used: %s", name, error)
-        return GateSlot(name, None, f"{type(error).__name__}: {error}")
-
-
-_said: set[str] = set()
-"""What this process has already been told about its gates."""
-
-
-def _say_what_is_missing(slots: Mapping[str, GateSlot], policy: Policy, file: str) -> None:
-    """A warning, once, for each gate that is not installed and for each table that no stage uses."""
-    for slot in slots.values():
-        if not slot.installed:
-            _warn_once(f"the gate {slot.name!r} does not run, and what it would catch passes it: {slot.absent}")
-    for name in policy.unused_tables():
-        _warn_once(f"{file}: [gates.{name}] does nothing: no stage of any channel names {name!r}")
-
-
-def _warn_once(words: str) -> None:
-    _say_once(words, logging.WARNING)
-
-
-def _say_once(words: str, level: int = logging.INFO) -> None:
-    if words not in _said:
-        _said.add(words)
-        log.log(level, "%s", words)

@@ -120,7 +120,8 @@ def test_an_erased_memory_is_no_longer_compared_with(guard: SyncGuard) -> None:
     guard.ledger.erase(known, "asked for")
     told = guard.remember("The staging cache lives at cache-9.internal.example.", agent="r", source="agent_message")
     assert told.allowed
-    assert guard.ledger.nearest_claims(guard.guard._slots["memory"].gate.claims.reader.vector(HOST), least=0.99) == []  # type: ignore[union-attr]
+    vector = guard.guard._gates.slots["memory"].gate.claims.reader.vector(HOST)  # type: ignore[union-attr]
+    assert guard.ledger.nearest_claims(vector, least=0.99) == []
 
 
 def test_comparing_can_be_switched_off(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ async def test_a_label_between_reading_and_writing_counts(open_guard: Open, monk
     def late(looked: Any) -> Any:
         found = sort(looked)
         monkeypatch.setattr(tending, "_sorted", sort)
-        guard._label(note.item, "benign", "dan")
+        guard._labels.label(note.item, "benign", "dan")
         return found
 
     monkeypatch.setattr(tending, "_sorted", late)

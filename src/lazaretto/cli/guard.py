@@ -29,9 +29,9 @@ from lazaretto.gates.personal import PersonalSettings
 from lazaretto.gates.protected import ProtectedSettings
 from lazaretto.gates.secrets import SecretsSettings
 from lazaretto.gates.structure import StructureSettings
-from lazaretto.guard import Recalled
 from lazaretto.policy import Policy, commented_toml
 from lazaretto.provenance.drawing.labels import showable
+from lazaretto.recall import Recalled
 from lazaretto.sync_guard import SyncGuard
 from lazaretto.types import Channel, Decision, Ruling, RunStatus
 

@@ -1,0 +1,117 @@
+"""The gates of a policy: made once, asked together, told together what became of an item."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lazaretto import plugins
+from lazaretto.errors import MissingExtra, PolicyError
+from lazaretto.gates.decision import decide
+from lazaretto.gates.protocol import Finder, Gate, GateContext, Learner
+from lazaretto.gates.runner import GateSlot, run_stages
+from lazaretto.gates.thresholds import Thresholds
+from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Decision, Observation, Ruling, Verdict
+
+log = logging.getLogger("lazaretto")
+
+
+class PolicyGates:
+    """Every gate that a policy names, with what each is shown."""
+
+    def __init__(
+        self, policy: Policy, ledger: Ledger, graph: ProvenanceGraph, ready: Mapping[str, Gate], file: str
+    ) -> None:
+        """``ready`` are gates made elsewhere, by name; ``file`` is the policy's, for messages."""
+        policy.require_gates({*plugins.GATES.names(), *ready}, file)
+        self._policy = policy
+        self.slots = {name: _make_slot(name, ready, policy, file) for name, _ in policy.gate_names()}
+        _say_what_is_missing(self.slots, policy, file)
+        moved = Thresholds(ledger, policy.learn)
+        self.contexts = {
+            name: GateContext(
+                ledger,
+                graph,
+                policy.gates.get(name, {}),
+                limits=policy.limits,
+                trust=policy.trust,
+                thresholds=moved,
+            )
+            for name in self.slots
+        }
+        gates: dict[str, object] = {name: slot.gate for name, slot in self.slots.items()}
+        self._learners = {name: gate for name, gate in gates.items() if isinstance(gate, Learner)}
+        self._finder = next((gate for gate in gates.values() if isinstance(gate, Finder)), None)
+
+    async def judge(self, observation: Observation) -> Decision:
+        """What the gates of the item's channel say of it."""
+        rules = self._policy.channels[observation.channel]
+        started = time.perf_counter()
+        examined = await run_stages(self.slots, rules, observation, self.contexts)
+        return decide(observation.id, examined, rules, (time.perf_counter() - started) * 1000)
+
+    def held_today(self, observation: Observation) -> str:
+        """The rule by which the gates would hold an item today; empty where they would not. Blocks."""
+        held = [v for v in asyncio.run(self.judge(observation)).standing if v.ruling > Ruling.WARN]
+        return f"{held[0].gate}:{held[0].rule}" if held else ""
+
+    def tell_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
+        """Tell the gates that learn what became of an item. One that fails at it is logged, no more."""
+        for name, gate in self._learners.items():
+            try:
+                gate.learn(observation, ruling, replace(self.contexts[name], earlier=verdicts))
+            except Exception:
+                log.exception("gate %r failed to learn about %s", name, observation.id)
+
+    def finder(self) -> Finder | None:
+        """The gate that finds memories by meaning, where one does."""
+        if self._finder is None:
+            say_once("recall goes by words alone: no gate here finds memories by meaning")
+        return self._finder
+
+    def close(self) -> None:
+        """Let the gates' threads go."""
+        for slot in self.slots.values():
+            slot.close()
+
+
+def _make_slot(name: str, ready: Mapping[str, Gate], policy: Policy, file: str) -> GateSlot:
+    """The gate of that name; one that cannot be made is missing, and the policy's fail mode will say so."""
+    if name in ready:
+        return GateSlot(name, ready[name])
+    try:
+        return GateSlot(name, plugins.GATES.factory(name)(policy.gates.get(name, {})))
+    except PolicyError as error:
+        raise PolicyError(error.key, error.found, error.allowed, file) from None
+    except MissingExtra as error:
+        return GateSlot(name, None, str(error), installed=False)
+    except Exception as error:
+        log.warning("gate %r cannot be used: %s", name, error)
+        return GateSlot(name, None, f"{type(error).__name__}: {error}")
+
+
+_said: set[str] = set()
+"""What this process has already been told about its gates."""
+
+
+def _say_what_is_missing(slots: Mapping[str, GateSlot], policy: Policy, file: str) -> None:
+    """A warning, once, for each gate that is not installed and for each table that no stage uses."""
+    for slot in slots.values():
+        if not slot.installed:
+            words = f"the gate {slot.name!r} does not run, and what it would catch passes it: {slot.absent}"
+            say_once(words, logging.WARNING)
+    for name in policy.unused_tables():
+        say_once(f"{file}: [gates.{name}] does nothing: no stage of any channel names {name!r}", logging.WARNING)
+
+
+def say_once(words: str, level: int = logging.INFO) -> None:
+    """Log something that holds for the whole process, the first time only."""
+    if words not in _said:
+        _said.add(words)
+        log.log(level, "%s", words)

@@ -1,0 +1,57 @@
+"""What becomes of items when something they were made from is held, or is held no longer: the rulings of taint.
+
+Holding follows a finding and may be called again after an interruption; it then goes on where it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy
+from lazaretto.provenance import taint
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import MACHINE, Draft, EventKind, Observation, Ruling, plain
+
+
+class TaintRulings:
+    """Holds and frees what came from other items, as a policy says. Every call blocks."""
+
+    def __init__(
+        self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy, tell: Callable[[Observation, Ruling], None]
+    ) -> None:
+        """``tell`` tells the gates that learn what became of an item."""
+        self._ledger, self._graph, self._policy, self._tell = ledger, graph, policy, tell
+
+    def hold_what_came_from(self, items: Sequence[str]) -> tuple[str, ...]:
+        """Hold what was made from items that are held by now, or repeats them; returns what was not held before."""
+        held: list[str] = []
+        origins = [item for item, state in self._ledger.states(items).items() if state.held]
+        while drafts := self.holding(origins):
+            self._ledger.append(drafts)
+            self.tell(drafts)
+            held += [draft.subject for draft in drafts]
+        return tuple(held)
+
+    def free_what_came_from(self, items: Sequence[str]) -> None:
+        """Release what is held only because these items were."""
+        self._ledger.append(self.freeing(items))
+
+    def holding(self, items: Sequence[str]) -> list[Draft]:
+        """The rulings on what came from held items, as many as one repair may touch."""
+        ruling = self._policy.taint.ruling
+        if ruling <= Ruling.WARN or self._policy.mode == "observe" or not items:
+            return []
+        found = list(taint.spread_of(items, self._ledger, self._graph, ruling).tainted.values())
+        decisions = [taint.taint_decision(verdict) for verdict in found[: self._policy.repair.max_items]]
+        return [Draft(EventKind.RULED, one.item, body=plain(one)) for one in decisions]
+
+    def freeing(self, items: Sequence[str]) -> list[Draft]:
+        """The release of what is held only because these items were."""
+        freed = taint.freed_by(items, self._ledger, self._graph)
+        return [Draft(EventKind.RELEASED, item, body={"by": MACHINE, taint.BECAUSE: list(items)}) for item in freed]
+
+    def tell(self, drafts: Sequence[Draft]) -> None:
+        """Tell the gates that learn of rulings that were recorded."""
+        for draft in drafts:
+            self._tell(self._ledger.item(draft.subject), self._policy.taint.ruling)

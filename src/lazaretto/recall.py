@@ -1,0 +1,134 @@
+"""Recall: which memories an agent may use, by words and by meaning, and the record that it read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from lazaretto.errors import InputError, UnknownItem
+from lazaretto.gates.memory.claims import consequences
+from lazaretto.gates.policy_gates import PolicyGates
+from lazaretto.ledger import Ledger
+from lazaretto.names import check_ids
+from lazaretto.policy import Policy
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass
+
+_RANKS = 60.0
+"""How little the first ranks stand out when two rankings are joined (reciprocal rank fusion)."""
+Found = tuple[Observation, float | None]
+"""A memory, and how well it fits the query where there was one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """One memory that an agent may use."""
+
+    id: str
+    text: str
+    image: str | None
+    """Content address of a picture; ``guard.ledger.blob`` has the bytes."""
+    agent: str
+    """Who wrote it."""
+    source: SourceClass
+    time: float
+    trust: float
+    """From 0 to 1: no more than that of the least trusted thing it was made from."""
+    score: float | None
+    """How well it fits the query; higher is better, None without a query."""
+    conflicts: tuple[str, ...] = ()
+    """Items that contradict it, held ones too, until somebody settles it: do not rely on it unchecked."""
+
+
+class Recall:
+    """Finds memories for the agents of one guard. Every call blocks."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        graph: ProvenanceGraph,
+        policy: Policy,
+        gates: PolicyGates,
+        hold_again: Callable[[Sequence[Observation]], Sequence[str]],
+    ) -> None:
+        """``hold_again`` holds those of some memories that would be held today, and says which."""
+        self._ledger, self._graph, self._policy, self._gates = ledger, graph, policy, gates
+        self._hold_again = hold_again
+
+    def check(self, limit: int, min_trust: float) -> None:
+        """``InputError`` for a limit or a trust that cannot be."""
+        most = self._policy.limits.max_results
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= most:
+            raise InputError("limit", f"is {limit!r}", f"Give 1 to {most}")
+        if isinstance(min_trust, bool) or not isinstance(min_trust, (int, float)) or not 0 <= min_trust <= 1:
+            raise InputError("min_trust", f"is {min_trust!r}", "Give a number from 0 to 1")
+
+    def recall(
+        self, reader: str, query: str | None, items: Sequence[str] | None, limit: int, min_trust: float
+    ) -> tuple[Recalled, ...]:
+        """What ``Guard.recall`` gives, recorded as read by ``reader``."""
+        most = self._policy.limits.max_results
+        recalled: list[Recalled] = []
+        asked = limit
+        while True:
+            found = self._usable(query, items, asked)
+            recalled = [one for one in map(self._recalled, found) if one.trust >= min_trust]
+            if items is not None or len(recalled) >= limit or len(found) < asked or asked >= most:
+                break
+            asked = min(most, asked * 4)  # some were trusted too little: look further down
+        if items is None:
+            del recalled[limit:]
+        conflicts = consequences.conflicts_of(self._ledger, [one.id for one in recalled])
+        recalled = [replace(one, conflicts=conflicts[one.id]) for one in recalled]
+        self._ledger.append([Draft(EventKind.RETRIEVED, one.id, reader) for one in recalled])
+        return tuple(recalled)
+
+    def _recalled(self, found: Found) -> Recalled:
+        o, score = found
+        trust = self._graph.trust(o.id, self._policy.trust.table()).value
+        return Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, trust, score)
+
+    def _usable(self, query: str | None, items: Sequence[str] | None, limit: int) -> list[Found]:
+        """What a recall asks for, without what would be held today: that is held now, and others move up."""
+        found = self._find(query, items, limit)
+        if self._hold_again([o for o, _ in found]):
+            found = self._find(query, items, limit)
+            gone = self._hold_again([o for o, _ in found])
+            found = [(o, score) for o, score in found if o.id not in gone]
+        return found
+
+    def _find(self, query: str | None, items: Sequence[str] | None, limit: int) -> list[Found]:
+        if items is not None:
+            ids = check_ids(items, "items", self._policy.limits.max_results)
+            require_known(self._ledger, ids, "items")
+            return [(o, None) for o in self._ledger.items(ids=ids, limit=None)]
+        if query is not None:
+            return list(self._search(query, limit))
+        return [(o, None) for o in self._ledger.items(channel=Channel.MEMORY, limit=limit)]
+
+    def _search(self, query: str, limit: int) -> Sequence[tuple[Observation, float]]:
+        """Memories by words, and by meaning where a gate knows it; what both find comes first."""
+        finder = self._gates.finder()
+        if finder is None:
+            return self._ledger.search(query, limit=limit)
+        by_words = self._ledger.search(query, limit=4 * limit)
+        by_meaning = finder.find(query, self._ledger, 4 * limit)
+        return fuse(by_words, self._ledger.items(ids=by_meaning, limit=None))[:limit]
+
+
+def require_known(ledger: Ledger, items: Sequence[str], field: str) -> None:
+    """``UnknownItem`` for the first id that this namespace does not know."""
+    for item in ledger.unknown(items):
+        raise UnknownItem(item, ledger.namespace, field)
+
+
+def fuse(
+    by_words: Sequence[tuple[Observation, float]], by_meaning: Sequence[Observation]
+) -> list[tuple[Observation, float]]:
+    """Two rankings as one: each gives an item 1 / (60 + its rank)."""
+    found = {o.id: o for o in (*(o for o, _ in by_words), *by_meaning)}
+    score = dict.fromkeys(found, 0.0)
+    for ranking in ([o for o, _ in by_words], by_meaning):
+        for rank, one in enumerate(ranking, 1):
+            score[one.id] += 1 / (_RANKS + rank)
+    return sorted(((found[item], value) for item, value in score.items()), key=lambda pair: -pair[1])

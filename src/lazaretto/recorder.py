@@ -1,0 +1,75 @@
+"""The record of an item: with its ruling, what it was made from and what belongs to it, whole or not at all.
+
+What the sources of an item are at that very moment has a say in its ruling. When one of them is held or released while
+the item is written, the ruling is made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from lazaretto.errors import StaleState, StoreUnavailable
+from lazaretto.gates.decision import with_taint
+from lazaretto.gates.memory.claims import consequences
+from lazaretto.ingest.reading_log import InMind, ReadingLog
+from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy
+from lazaretto.provenance import taint
+from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Verdict, plain
+
+_TRIES = 10
+"""How often the sources of an item may change while it is recorded."""
+FollowUps = Callable[[Observation, Decision], list[Draft]]
+"""Says which events belong to an item besides its ruling; they are recorded with it or not at all."""
+
+
+class Recorder:
+    """Writes what was judged to the ledger, and knows what its writers had read. Every call blocks."""
+
+    def __init__(
+        self, ledger: Ledger, policy: Policy, tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None]
+    ) -> None:
+        """``tell`` tells the gates that learn what became of an item."""
+        self._ledger, self._policy, self._tell = ledger, policy, tell
+        rules = policy.influence
+        self._reading_log = ReadingLog(ledger, messages=rules.messages, window_s=rules.window_s)
+
+    def record(self, observation: Observation, decided: Decision, mind: InMind, follow_ups: FollowUps) -> Decision:
+        """Record an item with its ruling, on which the state of its sources at that moment has a say."""
+        for _ in range(_TRIES):
+            tainted, seen = taint.on_writing(observation, mind.read, self._ledger, self._policy.taint.ruling)
+            states = {item: state for item, state in seen.items() if item in observation.parents or item in mind.links}
+            decision = with_taint(decided, tainted)
+            if self._policy.mode == "observe":
+                decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
+            drafts = [Draft(EventKind.RULED, observation.id, body=plain(decision))]
+            if mind.links:
+                body = {"sources": list(mind.links)}
+                drafts.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))
+            drafts += [*follow_ups(observation, decision), *consequences.follow_ups(decision)]
+            try:
+                self._ledger.observe(observation, drafts, states=states)
+            except StaleState:
+                continue  # a source was held or released in between
+            verdicts = decision.standing
+            if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
+                self._tell(observation, max(v.ruling for v in verdicts), verdicts)
+            return decision
+        raise StoreUnavailable(f"the sources of {observation.id} keep changing; nothing was recorded, try again")
+
+    def in_mind(self, observation: Observation, stated: bool) -> InMind:
+        """What the writer read lately and did not name; nothing where its word is enough that it names everything."""
+        rules, trust = self._policy.influence, self._policy.trust.table()
+        if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
+            return InMind()
+        mind = self._reading_log.lately(observation.agent)
+        links = tuple(item for item in mind.links if item not in observation.parents)
+        if len(links) > rules.max_sources:
+            found = self._ledger.items(ids=links, hidden=True, limit=None)
+            links = taint.most_telling(observation, found, trust, rules.max_sources)
+        return InMind(tuple(item for item in mind.read if item not in observation.parents), links)
+
+    def before_decision(self, agent: str) -> tuple[str, ...]:
+        """What the agent read since its last reported decision, as much of it as the policy lets count."""
+        return self._reading_log.before_decision(agent, self._policy.influence.max_sources)
