@@ -101,6 +101,7 @@ def test_commands_list_run_table_and_plot(tmp_path) -> None:
     [
         ("bench", "run", "nobody"),
         ("bench", "run", "epidemic/albums", "--workers", "0"),
+        ("bench", "run", "epidemic/albums", "--limit", "3"),
         ("bench", "table", "epidemic/albums", "--format", "pdf"),
         ("bench", "table", "epidemic/albums", "--out", "no/such"),
         ("bench", "list", "--experiments", "no/such"),

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from lazaretto.cli import build
 from lazaretto.errors import InputError
 from lazaretto.gates.content.records import Content, Label
 from lazaretto.learn.curate import LabelledContent
@@ -51,6 +53,22 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("lazaretto_lab.studies.debate.panels.remembering_embedder", lambda: None)
     monkeypatch.setattr("lazaretto_lab.studies.debate.runner.remembering_embedder", lambda: None)
     return tmp_path
+
+
+def test_the_price_is_said_before_anything_is_asked(data: Path, tmp_path: Path) -> None:
+    models = '{ default = { model = "m", base_url = "http://127.0.0.1:9/v1", retries = 0 } }'
+    file = tmp_path / "priced.toml"
+    file.write_text(
+        f"""title = "t"\nstory = "s"\nexpected = "e"\nrunner = "debate"\nseeds = 1\n"""
+        f"""settings = {{ kind = "text", jury = "chat", library = "none", models = {models} }}\n"""
+        """[[rows]]\nname = "debate"\n[[rows]]\nname = "one call"\n"""
+        """settings = { without = ["supporter", "strict", "loose"] }\n"""
+    )
+    arguments = ["bench", "run", str(file), "--limit", "4", "--out", str(tmp_path / "runs"), "--json"]
+    ran = CliRunner().invoke(build(), arguments)
+    assert "to do: 2 units, 8 debates, up to 28 calls of a language model" in ran.stderr, ran.output
+    again = CliRunner().invoke(build(), arguments)
+    assert "to do" not in again.stderr and json.loads(again.stdout)["outcomes"]["held"] == 2
 
 
 def test_an_endpoint_that_is_away_gives_worst_case_figures_not_fewer_items(data: Path) -> None:

@@ -35,9 +35,10 @@ from lazaretto_lab.harness import pages as bench_pages
 from lazaretto_lab.harness import plots as bench_plots
 from lazaretto_lab.harness import tables
 from lazaretto_lab.harness.context import Outcome, UnitResult
-from lazaretto_lab.harness.experiment import Unit, available, experiment_folder, load_experiment, units
+from lazaretto_lab.harness.experiment import Experiment, Unit, available, experiment_folder, load_experiment, units
 from lazaretto_lab.harness.results import ResultFolder
 from lazaretto_lab.harness.run import RunCallbacks, RunOptions, run_experiment
+from lazaretto_lab.harness.runners import ESTIMATES, find_estimate
 from lazaretto_lab.studies.published import TABLES
 
 Name = Annotated[str, typer.Argument(help="family/name, a unique name, or the path of a .toml file.")]
@@ -97,6 +98,7 @@ def run(
     name: Name,
     seeds: Seeds = None,
     rows: Annotated[str, typer.Option("--rows", help="Only rows with this text in their name.")] = "",
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many items a row (debates).")] = None,
     workers: Annotated[int, typer.Option("--workers", help="Processes (or Ray workers) at once.")] = 1,
     ray: Annotated[bool, typer.Option("--ray", help="Spread the work over Ray.")] = False,
     out: Out = Path("runs"),
@@ -107,7 +109,11 @@ def run(
     """Do what is not done yet. Interrupt it at any time and run it again to go on. Exit code 1 when a unit is void."""
     sys.path.insert(0, str(Path.cwd()))  # so that a runner of your own, named module:function, is found
     experiment = load_experiment(name, experiments)
+    if limit is not None:
+        find_estimate(experiment.runner)
+        experiment = experiment.limited(limit)
     options = RunOptions(out, seeds, rows, workers, ray, retry_void)
+    _say_the_price(experiment, options)
     screen = _Screen(experiment.name, quiet=json)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to stop ends the workers too
     try:
@@ -127,6 +133,21 @@ def run(
     emit({"experiment": experiment.name, "outcomes": counts, "void_reasons": screen.voids}, json, show)
     if outcomes[Outcome.VOID]:
         raise typer.Exit(EXIT_FLAGGED)
+
+
+def _say_the_price(experiment: Experiment, options: RunOptions) -> None:
+    """What the units that are not finished will ask of language models, before anything is asked."""
+    if experiment.runner not in ESTIMATES:
+        return
+    estimate, results = find_estimate(experiment.runner), ResultFolder(options.out, experiment.name)
+    work = {unit.key: unit for unit in units(experiment, options.seeds) if options.rows in unit.row}
+    left = [unit for unit in work.values() if not results.file(unit.key).exists()]
+    prices = [estimate(unit.settings, unit.seed) for unit in left]
+    items, calls = sum(price[0] for price in prices), sum(price[1] for price in prices)
+    if calls:
+        errors.print(
+            f"to do: {len(left)} units, {items} debates, up to {calls} calls of a language model", markup=False
+        )
 
 
 class _Screen:

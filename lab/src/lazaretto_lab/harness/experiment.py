@@ -168,6 +168,11 @@ class Experiment(_Strict):
             out.append(row.model_copy(update={"name": name, "settings": merged}))
         return tuple(out)
 
+    def limited(self, limit: int) -> Experiment:
+        """The same experiment on so many items of each row."""
+        rows = tuple(row.model_copy(update={"settings": {**row.settings, "limit": limit}}) for row in self.rows)
+        return self.model_copy(update={"settings": {**self.settings, "limit": limit}, "rows": rows})
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
+from typing import Any
 
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto_lab.harness.context import Runner
+
+Estimate = Callable[[Mapping[str, Any], int], tuple[int, int]]
 
 RUNNERS: dict[str, str] = {
     "debate": "lazaretto_lab.studies.debate.runner:run",
@@ -21,6 +25,20 @@ RUNNERS: dict[str, str] = {
     "outbreak": "lazaretto_lab.studies.outbreak.runner:run",
 }
 """Short names of the runners that ship; packages add theirs through the entry point group ``lazaretto.runners``."""
+ESTIMATES: dict[str, str] = {
+    "debate": "lazaretto_lab.studies.debate.runner:estimate",
+    "debate-learning": "lazaretto_lab.studies.debate.runner:estimate",
+}
+"""Runners that judge items one by one: they take the setting ``limit``, and say beforehand what a unit will ask for."""
+
+
+def find_estimate(name: str) -> Estimate:
+    """What a unit of this runner will cost: settings and seed to (items, calls of a language model)."""
+    if name not in ESTIMATES:
+        raise InputError("limit", f"the runner {name!r} does not judge items", f"It is for {', '.join(ESTIMATES)}")
+    module, _, function = ESTIMATES[name].partition(":")
+    estimate: Estimate = getattr(importlib.import_module(module), function)
+    return estimate
 
 
 def find_runner(name: str) -> Runner:

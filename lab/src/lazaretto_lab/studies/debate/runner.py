@@ -28,6 +28,18 @@ def _checked(settings: Mapping[str, Any]) -> None:
         raise InputError("settings", f"unknown: {', '.join(unknown)}", f"Use: {', '.join(sorted(_KNOWN))}")
 
 
+def estimate(settings: Mapping[str, Any], seed: int) -> tuple[int, int]:
+    """(items, calls of a language model at most) that one unit will ask for; asking again is not counted."""
+    if "quoted" in settings:
+        return 0, 0
+    items = len(items_of(settings["kind"], settings.get("part", "dev"), int(settings.get("limit", 0)), seed))
+    if settings.get("jury") != "chat":
+        return items, 0
+    without = set(settings.get("without", ()))
+    debaters = len({"strict", "loose"} - without)
+    return items, items * (1 + ("supporter" not in without) + debaters * int(settings.get("rounds", 2)))
+
+
 def _judge(
     panel: Panel, items: Sequence[LabelledContent], settings: Mapping[str, Any], context: RunContext
 ) -> dict[str, Transcript | InputError]:
