@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lazaretto.errors import GuardClosed, InputError, RepairRefused
-from lazaretto.gates.policy_gates import PolicyGates
+from lazaretto.gates.policy_gates import GateState, PolicyGates
 from lazaretto.gates.protocol import Gate
 from lazaretto.gates.runner import Worker
 from lazaretto.incidents.incidents import Incidents
@@ -141,17 +141,19 @@ class Guard:
         image: bytes | None = None,
         source: SourceClass | str | None = None,
         parents: Sequence[str] = (),
+        once: str | None = None,
     ) -> Decision:
         """Judge something an agent is about to read or say, and record both.
 
-        A page, tool result or picture that is allowed counts as read by the agent.
+        A page, tool result or picture that is allowed counts as read by the agent. ``once`` is a name of your own for
+        this call: repeated with it, after an answer that never came, it records nothing new and answers the same.
         """
 
         def read(observation: Observation, decision: Decision) -> list[Draft]:
             reads = decision.allowed and is_reading(observation)
             return [Draft(EventKind.RETRIEVED, observation.id, observation.agent)] if reads else []
 
-        raw = RawInput(agent, channel or _channel_for(text, image), text, image, None, parents, source)
+        raw = RawInput(agent, channel or _channel_for(text, image), text, image, None, parents, source, once=once)
         return await self._judge_and_record(raw, read)
 
     async def remember(
@@ -164,14 +166,15 @@ class Guard:
         source: SourceClass | str | None = None,
         parents: Sequence[str] | None = None,
         key: str | None = None,
+        once: str | None = None,
     ) -> Decision:
         """Judge and keep a memory. What the agent read lately counts as influence beside the ``parents`` it names.
 
         ``parents=[...]`` says that nothing else was used; that is believed of sources the policy trusts enough
         (``influence.believe_from``). ``key`` is the name under which a store of your own keeps it; the policy says who
-        may write protected ones.
+        may write protected ones. ``once``: as in ``check``.
         """
-        raw = RawInput(agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key)
+        raw = RawInput(agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once)
         return await self._judge_and_record(raw, writes=True, stated=parents is not None)
 
     async def recall(
@@ -202,18 +205,44 @@ class Guard:
         image: bytes | None = None,
         source: SourceClass | str | None = None,
         parents: Sequence[str] | None = None,
+        once: str | None = None,
     ) -> Decision:
         """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed.
 
-        What the sender read lately counts as influence, as in ``remember``.
+        What the sender read lately counts as influence, as in ``remember``. ``once``: as in ``check``.
         """
         to = check_name(receiver, "receiver", printable=True)
 
         def sent(observation: Observation, decision: Decision) -> list[Draft]:
             return [Draft(EventKind.SENT, observation.id, sender, {"to": to})] if decision.allowed else []
 
-        raw = RawInput(sender, _channel_for(text, image), text, image, None, parents or (), source)
+        raw = RawInput(sender, _channel_for(text, image), text, image, None, parents or (), source, once=once)
         return await self._judge_and_record(raw, sent, writes=True, stated=parents is not None)
+
+    async def screen(
+        self,
+        text: str | bytes = "",
+        *,
+        agent: str = "unknown",
+        channel: Channel | str = Channel.MEMORY,
+        image: bytes | None = None,
+        fields: MemoryFields | Mapping[str, Any] | None = None,
+        source: SourceClass | str | None = None,
+        key: str | None = None,
+    ) -> Decision:
+        """What the gates say of something. Nothing is recorded: it can neither be recalled nor traced nor disputed."""
+        self._require_open()
+        raw = RawInput(agent, channel, text, image, fields, (), source, key=key)
+        observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
+        if not self._lessons.current:
+            await self._in_store_thread(self._lessons.catch_up)
+        if raw.image is not None:  # the gates read it from the store, which forgets what no item names
+            observation = replace(observation, image=await self._in_store_thread(self.ledger.put_blob, raw.image))
+        return await self._gates.judge(observation)
+
+    def gates(self) -> tuple[GateState, ...]:
+        """Every gate that the policy names: on which channels it is asked, and whether it is there."""
+        return self._gates.states()
 
     async def report(
         self, what: str, *, agent: str, success: bool | None = None, rests_on: Sequence[str] | None = None
@@ -515,6 +544,8 @@ class Guard:
         if raw.image is not None:
             digest = await self._in_store_thread(self.ledger.put_blob, raw.image)
             observation = replace(observation, image=digest)
+        if raw.once is not None and (before := await self._in_store_thread(self._recorder.recorded, observation)):
+            return before
         decided = await self._gates.judge(observation)
 
         def work() -> Decision:

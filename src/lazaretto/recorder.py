@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from lazaretto.errors import StaleState, StoreUnavailable
-from lazaretto.gates.decision import with_taint
+from lazaretto.errors import InputError, StaleState, StoreUnavailable
+from lazaretto.gates.decision import recorded_decision, with_taint
 from lazaretto.gates.memory.claims import consequences
 from lazaretto.ingest.reading_log import InMind, ReadingLog
 from lazaretto.ledger import Ledger
@@ -52,11 +52,30 @@ class Recorder:
                 self._ledger.observe(observation, drafts, states=states)
             except StaleState:
                 continue  # a source was held or released in between
+            except InputError as error:
+                before = self.recorded(observation) if error.field == "id" else None
+                if before is None:
+                    raise
+                return before  # the same call, sent twice, was a moment earlier
             verdicts = decision.standing
             if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
                 self._tell(observation, max(v.ruling for v in verdicts), verdicts)
             return decision
         raise StoreUnavailable(f"the sources of {observation.id} keep changing; nothing was recorded, try again")
+
+    def recorded(self, observation: Observation) -> Decision | None:
+        """What was decided when an item of this id was recorded; None where there is none.
+
+        ``InputError`` where it was another item: whoever names their writes must name each differently.
+        """
+        if self._ledger.unknown([observation.id]):
+            return None
+        found = self._ledger.item(observation.id)
+        for one in ("agent", "channel", "text", "image"):
+            if getattr(found, one) != getattr(observation, one):
+                raise InputError("once", f"this name was used for another {one}", "Use a new name for every write")
+        ruled = next(iter(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,), limit=1)))
+        return None if ruled.body is None else recorded_decision(ruled.body)
 
     def in_mind(self, observation: Observation, stated: bool) -> InMind:
         """What the writer read lately and did not name; nothing where its word is enough that it names everything."""

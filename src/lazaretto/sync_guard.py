@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lazaretto.gates.protocol import Gate
+from lazaretto.gates.policy_gates import GateState
 from lazaretto.guard import Guard
 from lazaretto.policy import Policy
 
@@ -78,6 +79,7 @@ class SyncGuard:
     remember = _waited(Guard.remember)
     recall = _waited(Guard.recall)
     exchange = _waited(Guard.exchange)
+    screen = _waited(Guard.screen)
     report = _waited(Guard.report)
     before_turn = _waited(Guard.before_turn)
     before_round = _waited(Guard.before_round)
@@ -97,6 +99,10 @@ class SyncGuard:
     held = _waited(Guard.held)
     contacts_to_screen = _waited(Guard.contacts_to_screen)
     note_screened = _waited(Guard.note_screened)
+
+    def gates(self) -> tuple[GateState, ...]:
+        """Every gate that the policy names: on which channels it is asked, and whether it is there."""
+        return self.guard.gates()
 
     def rehearse_with(
         self,

@@ -398,3 +398,10 @@ def plain(record: Any) -> Any:
     if isinstance(record, (Sequence, set, frozenset)) and not isinstance(record, (str, bytes, bytearray)):
         return [plain(v) for v in record]
     return record
+
+
+def decision_data(decision: Decision) -> dict[str, Any]:
+    """A decision as JSON data, alike on the wire, in files and on the command line: the record, and the words that a
+    caller acts on spelled out (``allowed``, ``complete``, ``action``, ``reasons``)."""
+    words = {"allowed": decision.allowed, "complete": decision.complete, "action": decision.ruling.hook_action}
+    return {**plain(decision), **words, "reasons": list(decision.reasons)}

@@ -16,7 +16,7 @@ httpx = pytest.importorskip("httpx", reason="needs the dev extra")
 
 from lazaretto import Guard
 from lazaretto.api.access import Caller, Door, Forbidden, KeyFile, Role
-from lazaretto.api.app import build
+from lazaretto.api.app import create_app
 from lazaretto.api.border import Border
 from lazaretto.cli import build as build_cli
 from lazaretto.errors import InputError
@@ -33,7 +33,7 @@ def over(app: Any, key: str = "", host: str = "localhost") -> Any:
 
 @pytest.fixture
 async def client(guard: Guard) -> AsyncIterator[Any]:
-    async with over(build(guard)) as client:
+    async with over(create_app(guard)) as client:
         yield client
 
 
@@ -53,7 +53,7 @@ async def test_roles_hold(guard: Guard, tmp_path: Path) -> None:
         "vera": file.add("vera", Role.REVIEWER),
         "stranger": file.add("stranger", Role.ADMIN, namespace="another tenant"),
     }
-    app = build(guard, keys=file.keys())
+    app = create_app(guard, keys=file.keys())
     async with over(app) as nobody, over(app, "lz_wrong") as wrong, over(app, secrets["stranger"]) as other:
         for client in (nobody, wrong, other):
             assert (await client.post("/v1/recall", json={"agent": "scout"})).status_code == 401
@@ -127,11 +127,11 @@ async def test_an_odd_picture_is_bad_input(client: Any, image: str) -> None:
 
 
 async def test_an_open_server_answers_to_its_own_name_alone(guard: Guard) -> None:
-    async with over(build(guard), host="evil.example") as rebound:
+    async with over(create_app(guard), host="evil.example") as rebound:
         assert (await rebound.post("/v1/recall", json={"agent": "scout"})).status_code == 421
-    async with over(build(guard, TOKEN), TOKEN, host="evil.example") as named:
+    async with over(create_app(guard, TOKEN), TOKEN, host="evil.example") as named:
         assert (await named.post("/v1/recall", json={"agent": "scout"})).status_code == 200
-    async with over(build(guard, TOKEN, hosts=["guard"]), TOKEN, host="evil.example") as other:
+    async with over(create_app(guard, TOKEN, hosts=["guard"]), TOKEN, host="evil.example") as other:
         assert (await other.get("/healthz")).status_code == 421
 
 

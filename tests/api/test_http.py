@@ -18,14 +18,14 @@ pytest.importorskip("fastapi", reason="needs the api extra")
 httpx = pytest.importorskip("httpx", reason="needs the openai extra")
 
 from lazaretto import Guard
-from lazaretto.api.app import build
+from lazaretto.api.app import create_app
 from lazaretto.cli import build as build_cli
 from lazaretto.policy import Review
 
 
 @pytest.fixture
 async def client(guard: Guard) -> AsyncIterator[Any]:
-    transport = httpx.ASGITransport(app=build(guard))
+    transport = httpx.ASGITransport(app=create_app(guard))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
 
@@ -77,7 +77,7 @@ async def test_memories_are_judged_again_on_request_and_by_the_server_itself(gua
 
     guard.policy = replace(guard.policy, review=Review(every=1, interval_s=0.01))
     guard.tend = watched  # type: ignore[method-assign]
-    app = build(guard)
+    app = create_app(guard)
     async with app.router.lifespan_context(app):
         await asyncio.wait_for(looked.wait(), 10)
     assert (await tend()).left == 0
@@ -123,7 +123,7 @@ async def test_bad_input_names_the_field(client: Any, call: str, body: Any, stat
 
 
 async def test_without_the_token_nothing_but_health_answers(guard: Guard) -> None:
-    transport = httpx.ASGITransport(app=build(guard, token="s3cret"))
+    transport = httpx.ASGITransport(app=create_app(guard, token="s3cret"))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert (await client.get("/healthz")).json()["ok"] is True
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Bearer "}):

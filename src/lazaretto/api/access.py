@@ -66,6 +66,10 @@ class Caller:
         if self.role is Role.AGENT and source in NOT_FOR_AGENTS:
             raise Forbidden(f"key {self.name!r} is an agent's; it may not claim the source {source}")
 
+    def may_clear(self, writer: str) -> bool:
+        """Whether the caller may release what this agent wrote: nobody clears their own."""
+        return writer != self.name and (writer not in self.agents)
+
 
 ANYBODY = Caller("anybody", Role.ADMIN)
 """Who calls a server that has neither keys nor a token."""

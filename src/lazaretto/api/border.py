@@ -90,7 +90,8 @@ class Border:
         host = _host(headers.get(b"host", b"").decode("latin-1"))
         if self._hosts and host not in self._hosts:
             return 421, "WrongHost", f"host: this server does not answer to {host!r}", "host"
-        caller = self._door.caller(headers.get(b"authorization", b"").decode("latin-1"))
+        sent = headers.get(b"authorization") or headers.get(b"x-api-key", b"")
+        caller = self._door.caller(sent.decode("latin-1"))
         if caller is None and scope["path"] not in OPEN_PATHS:
             message = "authorization: missing or wrong. Send 'Authorization: Bearer KEY'"
             return 401, "Unauthorized", message, "authorization"

@@ -33,7 +33,7 @@ from lazaretto.policy import Policy, commented_toml
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.recall import Recalled
 from lazaretto.sync_guard import SyncGuard
-from lazaretto.types import Channel, Decision, Ruling, RunStatus
+from lazaretto.types import Channel, Decision, Ruling, RunStatus, decision_data
 
 AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Who brought it in, wrote it, or reads it.")]
 TextOption = Annotated[str, typer.Option("--text", "-t", help="The text itself; '-' reads standard input.")]
@@ -95,7 +95,7 @@ def _deciding_reasons(decision: Decision) -> list[str]:
 
 
 def _finish(context: CommandContext, decision: Decision) -> None:
-    context.emit(decision, lambda: show_decision(decision))
+    context.emit(decision_data(decision), lambda: show_decision(decision))
     if not decision.allowed:
         raise typer.Exit(EXIT_FLAGGED)
 

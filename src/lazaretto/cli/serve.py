@@ -53,7 +53,7 @@ def serve(
         import uvicorn
     except ImportError:
         raise MissingExtra("the HTTP server", "api") from None
-    from lazaretto.api.app import build
+    from lazaretto.api.app import create_app
     from lazaretto.api.border import LOCAL_HOSTS
 
     with context.open_guard() as guard, _listening(host, port) as listener:
@@ -62,7 +62,7 @@ def serve(
         if door.open:
             console.print("Open: whoever can reach this machine's loopback may do everything. Close it with --keys.")
         hosts = allow_host or ((host, *LOCAL_HOSTS) if door.open else ())
-        app = build(guard.guard, token, keys=known, hosts=hosts)
+        app = create_app(guard.guard, token, keys=known, hosts=hosts)
         settings = {"log_level": "warning", "timeout_keep_alive": 5, "limit_concurrency": MOST_CONNECTIONS}
         server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, **settings))  # type: ignore[arg-type]
         server.run(sockets=[listener])

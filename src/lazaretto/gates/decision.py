@@ -5,12 +5,14 @@ What a cheap gate left gray, a later one that was asked about it may clear; the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from lazaretto.gates.cascade import ANSWERED, cleared
 from lazaretto.gates.runner import Examination
 from lazaretto.policy import ChannelPolicy
-from lazaretto.types import Cost, Decision, Ruling, RunStatus, Verdict
+from lazaretto.types import Cost, Decision, Evidence, GateRun, Ruling, RunStatus, Verdict
 
 
 def with_taint(decision: Decision, verdict: Verdict | None) -> Decision:
@@ -59,3 +61,24 @@ def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -
         replacement=next((v.replacement for v in verdicts if v.ruling is ruling and v.replacement is not None), None),
         settled=tuple(f"{v.gate}:{v.rule}" for v in settled),
     )
+
+
+def recorded_decision(body: Mapping[str, Any]) -> Decision:
+    """A decision as the ledger has it, read back: what ``plain`` made of it, the other way round."""
+
+    def verdict(one: Mapping[str, Any]) -> Verdict:
+        low, high = one["interval"]
+        return Verdict(
+            one["gate"], one["subject"], Ruling.from_label(one["ruling"]), one["risk"], (low, high), one["rule"],
+            tuple(Evidence(e["kind"], e["summary"], e["data"]) for e in one["evidence"]), tuple(one["taxonomy"]),
+            Cost(**one["cost"]), one["replacement"],
+        )  # fmt: skip
+
+    low, high = body["interval"]
+    runs = (GateRun(r["gate"], RunStatus(r["status"]), r["ms"], r["detail"]) for r in body["runs"])
+    would = body["would"]
+    return Decision(
+        body["item"], Ruling.from_label(body["ruling"]), body["risk"], (low, high), body["rule"],
+        tuple(map(verdict, body["verdicts"])), tuple(runs), Cost(**body["cost"]), body["replacement"],
+        tuple(body["settled"]), None if would is None else Ruling.from_label(would),
+    )  # fmt: skip

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lazaretto import plugins
 from lazaretto.errors import MissingExtra, PolicyError
@@ -15,11 +15,23 @@ from lazaretto.gates.protocol import Finder, Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, run_stages
 from lazaretto.gates.thresholds import Thresholds
 from lazaretto.ledger import Ledger
-from lazaretto.policy import Policy
+from lazaretto.policy import Policy, Stage
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Decision, Observation, Ruling, Verdict
+from lazaretto.types import Channel, Decision, Observation, Ruling, Verdict
 
 log = logging.getLogger("lazaretto")
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """A gate that the policy names."""
+
+    name: str
+    channels: tuple[str, ...]
+    """Where the policy asks for it."""
+    ready: bool
+    missing: str
+    """Why it does not run, and what brings it; empty where it does."""
 
 
 class PolicyGates:
@@ -74,6 +86,17 @@ class PolicyGates:
         if self._finder is None:
             say_once("recall goes by words alone: no gate here finds memories by meaning")
         return self._finder
+
+    def states(self) -> tuple[GateState, ...]:
+        """Every gate: on which channels the policy asks for it, and whether it is there."""
+        asked: dict[str, dict[str, None]] = {name: {} for name in self.slots}
+        for channel in Channel:
+            for stage in map(Stage.of, self._policy.channels[channel].stages):
+                for name in stage.gates:
+                    asked[name][channel.value] = None
+        return tuple(
+            GateState(name, tuple(asked[name]), slot.gate is not None, slot.absent) for name, slot in self.slots.items()
+        )
 
     def close(self) -> None:
         """Let the gates' threads go."""

@@ -6,6 +6,7 @@ the refusal.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time as clock
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ import orjson
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Limits
-from lazaretto.types import Channel, MemoryFields, Observation, SourceClass, plain
+from lazaretto.types import Channel, MemoryFields, Observation, SourceClass, new_id, plain
 
 Word = TypeVar("Word", Channel, SourceClass)
 
@@ -46,6 +47,8 @@ class RawInput:
     time: float | None = None
     key: str | None = None
     """The name under which the caller's own store keeps a memory."""
+    once: str | None = None
+    """The caller's own name for this write: the same name is the same item, however often it is sent."""
 
 
 def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observation:
@@ -67,7 +70,12 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
         namespace=namespace,
         time=clock.time() if raw.time is None else raw.time,
         key="" if raw.key is None else check_name(raw.key, "key", printable=True),
+        id=new_id() if raw.once is None else _id_once(namespace, check_name(raw.once, "once", printable=True)),
     )
+
+
+def _id_once(namespace: str, once: str) -> str:
+    return "it_" + hashlib.sha256(f"{namespace}\0{once}".encode()).hexdigest()[:24]
 
 
 def read_text(value: str | bytes, limit: int) -> str:

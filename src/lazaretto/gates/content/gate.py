@@ -60,11 +60,11 @@ class ContentGate:
         if image is None and not observation.text.strip():
             return Verdict(NAME, observation.id, Ruling.ALLOW, 0.0, (0.0, 0.0), EMPTY_RULE)
         # may load models and embed cases
-        panel = await asyncio.to_thread(self._panel_for, context.ledger, context.limits)
+        panel = await asyncio.to_thread(self.panel_for, context.ledger, context.limits)
         transcript = await hold_debate(panel, content, self.settings.debate)
         return verdict_of(transcript, self.settings)
 
-    def _panel_for(self, ledger: Ledger, limits: Limits) -> Panel:
+    def panel_for(self, ledger: Ledger, limits: Limits) -> Panel:
         """The panel with the tenant's live case library; made once per library version."""
         if self._given is not None:
             return self._given

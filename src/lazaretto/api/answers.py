@@ -1,0 +1,285 @@
+"""What the HTTP calls answer: JSON as ``types.plain`` writes records, and the schemas that describe it.
+
+Records that have a plain shape are their own schema; what differs on the wire (rulings are words, named tuples are
+objects) is described here, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, Field
+
+from lazaretto.errors import InputError, LazarettoError, MissingExtra
+from lazaretto.types import Channel, Cost, Decision, Evidence, GateRun, MemoryFields, SourceClass, decision_data, plain
+
+try:
+    from fastapi import Response
+except ImportError:
+    raise MissingExtra("the HTTP server", "api") from None
+
+RulingWord = Literal["allow", "warn", "review", "rewrite", "quarantine", "block"]
+
+
+def answer(data: Any, status: int = 200) -> Response:
+    """Records as JSON."""
+    return Response(orjson.dumps(plain(data), option=orjson.OPT_NON_STR_KEYS), status, media_type="application/json")
+
+
+def ruled(decision: Decision) -> Response:
+    """A decision, with the words a caller acts on spelled out."""
+    return answer(decision_data(decision))
+
+
+def fault(error: LazarettoError) -> dict[str, Any]:
+    """An error as data: what went wrong and, for bad input, which field and how to mend it."""
+    body: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+    if isinstance(error, InputError):
+        body |= {"field": error.field, "fix": error.fix}
+    return body
+
+
+class Fault(BaseModel):
+    """What went wrong."""
+
+    error: str
+    message: str
+    field: str | None = None
+    fix: str | None = None
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Fault, "description": words}
+    for status, words in (
+        (400, "The request is not one"),
+        (401, "No key, or a wrong one"),
+        (403, "The key does not cover this call"),
+        (404, "Unknown id"),
+        (408, "The body took too long"),
+        (409, "Refused: it does not fit what stands now"),
+        (413, "Too large"),
+        (421, "Not a host this server answers to"),
+        (422, "Bad input"),
+        (429, "Too many requests"),
+        (501, "A part that is not installed"),
+        (503, "The store or a model is away, or the server is full"),
+    )
+}
+"""What any call may answer besides its own."""
+
+
+class VerdictAnswer(BaseModel):
+    """One gate's opinion."""
+
+    gate: str
+    subject: str
+    ruling: RulingWord
+    risk: float
+    interval: tuple[float, float]
+    rule: str
+    evidence: list[Evidence]
+    taxonomy: list[str]
+    cost: Cost
+    replacement: str | None
+
+
+class DecisionAnswer(BaseModel):
+    """What to do with an item, why, and which gates really ran."""
+
+    item: str
+    ruling: RulingWord
+    risk: float
+    interval: tuple[float, float]
+    rule: str
+    verdicts: list[VerdictAnswer]
+    runs: list[GateRun]
+    cost: Cost
+    replacement: str | None
+    settled: list[str]
+    would: RulingWord | None
+    allowed: bool = Field(description="Whether the item may be used as it is.")
+    complete: bool = Field(description="Whether every gate that the policy requires really ran.")
+    action: Literal["allow", "transform", "deny"]
+    reasons: list[str]
+
+
+class ScreenResults(BaseModel):
+    """Decisions in the order of the request; an item that could not be read has an error instead."""
+
+    results: list[DecisionAnswer | Fault]
+
+
+class AuditAnswer(BaseModel):
+    """A debate's report."""
+
+    id: str
+    label: Literal["safe", "unsafe", "review"]
+    risk: float
+    interval: tuple[float, float]
+    rule: str
+    reasoning: str
+    undecided: bool
+    taxonomy: list[str]
+    evidence: list[Evidence]
+    precedents: list[dict[str, Any]]
+    transcript: list[dict[str, Any]]
+    cost: dict[str, Any]
+    faults: list[str]
+    model_config = {"extra": "allow"}
+
+
+class AuditResults(BaseModel):
+    """Reports in the order of the request; an item that could not be read has an error instead."""
+
+    results: list[AuditAnswer | Fault]
+
+
+class ObservationAnswer(BaseModel):
+    """One thing an agent read, kept or said."""
+
+    agent: str
+    channel: Channel
+    text: str
+    image: str | None
+    fields: MemoryFields | None
+    parents: list[str]
+    source: SourceClass
+    namespace: str
+    time: float
+    id: str
+    key: str
+    model_config = {"extra": "allow"}
+
+
+class StateAnswer(BaseModel):
+    """How an item stands now."""
+
+    hidden: bool
+    superseded_by: str | None
+    erased: bool
+    ruling: RulingWord | None
+
+
+class ItemAnswer(BaseModel):
+    """An item, how it stands, and what was ruled last."""
+
+    item: ObservationAnswer
+    state: StateAnswer
+    held: bool
+    visible: bool
+
+
+class ItemDetail(ItemAnswer):
+    """An item with everything that was recorded about it."""
+
+    trust: dict[str, Any]
+    decision: dict[str, Any] | None = Field(description="The last ruling, as it was recorded.")
+    events: list[dict[str, Any]]
+    conflicts: list[str]
+
+
+class Step(BaseModel):
+    """One node of a trace."""
+
+    id: str
+    hops: int
+    time: float
+
+
+class BlastRadiusAnswer(BaseModel):
+    """What an item reached."""
+
+    origin: str
+    items: list[Step]
+    agents: list[Step]
+    decisions: list[Step]
+
+
+class LineageAnswer(BaseModel):
+    """What an item came from."""
+
+    item: str
+    items: list[Step]
+    roots: list[str]
+    writers: list[str]
+
+
+class ContactAnswer(BaseModel):
+    """One exposure between two agents."""
+
+    agent: str
+    item: str
+    direction: Literal["in", "out"]
+    time: float
+
+
+class PreviewAnswer(BaseModel):
+    """What one step of a plan would do."""
+
+    step: dict[str, Any]
+    before: StateAnswer
+    after: StateAnswer
+
+
+class Health(BaseModel):
+    """Whether the server can work."""
+
+    ok: bool
+    events: int
+
+
+class Whoami(BaseModel):
+    """Who the server takes the caller for."""
+
+    name: str
+    role: Literal["agent", "reviewer", "admin"]
+    agents: list[str]
+    namespace: str
+    open: bool = Field(description="Whether this server asks nobody for a key.")
+
+
+class GateAnswer(BaseModel):
+    """A gate that the policy names."""
+
+    name: str
+    channels: list[str] = Field(description="Where the policy asks for it.")
+    ready: bool
+    missing: str = Field(description="Why it does not run, and what brings it; empty where it does.")
+
+
+class ReportAnswer(BaseModel):
+    """The id of a recorded decision."""
+
+    decision: str
+
+
+class Settled(BaseModel):
+    """Which of two items holds."""
+
+    kept: str
+    ended: str
+
+
+class VersionAnswer(BaseModel):
+    """One version of the case library."""
+
+    version: str
+    live: bool
+    cases: int
+    parent: str
+    reason: str
+    time: float
+
+
+class CasesAnswer(BaseModel):
+    """The case library."""
+
+    live: str
+    versions: list[VersionAnswer]
+
+
+class LiveVersion(BaseModel):
+    """The version in use."""
+
+    live: str

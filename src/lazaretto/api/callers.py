@@ -1,0 +1,55 @@
+"""What every route is given: the guard, and who calls."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from lazaretto.api.access import Caller, Role
+from lazaretto.errors import MissingExtra
+from lazaretto.guard import Guard
+
+try:
+    from fastapi import Depends, Header, Request
+except ImportError:
+    raise MissingExtra("the HTTP server", "api") from None
+
+
+def _guard(request: Request) -> Guard:
+    guard: Guard = request.app.state.guard
+    return guard
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.scope["state"]["caller"]
+    return caller
+
+
+def _reviewer(request: Request) -> Caller:
+    caller = _caller(request)
+    caller.require(Role.REVIEWER)
+    return caller
+
+
+def _admin(request: Request) -> Caller:
+    caller = _caller(request)
+    caller.require(Role.ADMIN)
+    return caller
+
+
+def signature(caller: Caller, by: str) -> str:
+    """Whose word it is: an admin may speak for others, everybody else signs with the name of their key."""
+    return by if caller.role is Role.ADMIN and by else caller.name
+
+
+TheGuard = Annotated[Guard, Depends(_guard)]
+Anyone = Annotated[Caller, Depends(_caller)]
+Reviewer = Annotated[Caller, Depends(_reviewer)]
+Admin = Annotated[Caller, Depends(_admin)]
+Once = Annotated[
+    str | None,
+    Header(
+        alias="idempotency-key",
+        max_length=200,
+        description="A name of yours for this write: sent again with it, nothing is recorded twice.",
+    ),
+]

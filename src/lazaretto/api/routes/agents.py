@@ -1,0 +1,167 @@
+"""What agents do: have things judged, keep, recall, pass on, report."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from lazaretto.api.access import Caller
+from lazaretto.api.answers import (
+    AuditAnswer,
+    AuditResults,
+    DecisionAnswer,
+    ReportAnswer,
+    ScreenResults,
+    answer,
+    fault,
+    ruled,
+)
+from lazaretto.api.callers import Anyone, Once, TheGuard
+from lazaretto.api.requests import (
+    AuditBatch,
+    AuditBody,
+    BeforeTurnBody,
+    CheckBody,
+    ExchangeBody,
+    RecallBody,
+    RememberBody,
+    ReportBody,
+    ScreenBatch,
+    ScreenBody,
+    decoded,
+)
+from lazaretto.errors import InputError, MissingExtra
+from lazaretto.gates.content.debate import hold_debate
+from lazaretto.gates.content.gate import ContentGate, make
+from lazaretto.gates.content.records import Content
+from lazaretto.gates.content.report import report_data
+from lazaretto.guard import Guard, Recalled
+from lazaretto.types import BeforeTurn, Decision, decision_data
+
+try:
+    from fastapi import APIRouter, Request, Response
+except ImportError:
+    raise MissingExtra("the HTTP server", "api") from None
+
+router = APIRouter(prefix="/v1", tags=["agents"])
+AT_ONCE = 16
+"""Items of a batch that are judged side by side."""
+NOBODY = "unknown"
+"""Who brings in what is only screened, where the key names no agent."""
+
+
+@router.post("/check", response_model=DecisionAnswer)
+async def check(body: CheckBody, guard: TheGuard, caller: Anyone, once: Once = None) -> Response:
+    """Judge something an agent is about to read or say, and record both."""
+    caller.speak_as(body.agent, body.source)
+    asked = {"agent": body.agent, "channel": body.channel, "source": body.source, "parents": body.parents}
+    return ruled(await guard.check(body.text, image=body.picture(), once=_own(once, caller), **asked))  # type: ignore[arg-type]
+
+
+@router.post("/remember", response_model=DecisionAnswer)
+async def remember(body: RememberBody, guard: TheGuard, caller: Anyone, once: Once = None) -> Response:
+    """Judge and keep a memory."""
+    caller.speak_as(body.agent, body.source)
+    fields = None if body.fields is None else body.fields.model_dump()
+    asked = {"agent": body.agent, "source": body.source, "parents": body.parents, "key": body.key, "fields": fields}
+    return ruled(await guard.remember(body.text, image=body.picture(), once=_own(once, caller), **asked))  # type: ignore[arg-type]
+
+
+@router.post("/recall", response_model=list[Recalled])
+async def recall(body: RecallBody, guard: TheGuard, caller: Anyone) -> Response:
+    """Memories an agent may use; the reading is recorded."""
+    caller.speak_as(body.agent)
+    asked = {"agent": body.agent, "items": body.items, "limit": body.limit, "min_trust": body.min_trust}
+    return answer(await guard.recall(body.query, **asked))  # type: ignore[arg-type]
+
+
+@router.post("/exchange", response_model=DecisionAnswer)
+async def exchange(body: ExchangeBody, guard: TheGuard, caller: Anyone, once: Once = None) -> Response:
+    """Judge a message or picture from one agent to another."""
+    caller.speak_as(body.sender, body.source)
+    sent = {"sender": body.sender, "receiver": body.receiver, "source": body.source, "parents": body.parents}
+    return ruled(await guard.exchange(body.text, image=body.picture(), once=_own(once, caller), **sent))  # type: ignore[arg-type]
+
+
+@router.post("/report", response_model=ReportAnswer)
+async def report(body: ReportBody, guard: TheGuard, caller: Anyone) -> Response:
+    """Record a decision of an agent and how it went."""
+    caller.speak_as(body.agent)
+    told = {"agent": body.agent, "success": body.success, "rests_on": body.rests_on}
+    return answer({"decision": await guard.report(body.what, **told)})  # type: ignore[arg-type]
+
+
+@router.post("/before-turn", response_model=BeforeTurn)
+async def before_turn(body: BeforeTurnBody, guard: TheGuard, caller: Anyone) -> Response:
+    """Rehearse what an agent would say, and take out what would speak through it; needs foresight to be set up."""
+    caller.speak_as(body.agent)
+    return answer(await guard.before_turn(body.agent, others=body.others))
+
+
+@router.post("/screen", response_model=DecisionAnswer)
+async def screen(body: ScreenBody, guard: TheGuard, caller: Anyone) -> Response:
+    """What the gates say of something; nothing is recorded."""
+    return ruled(await _screened(body, guard, caller))
+
+
+@router.post("/screen/batch", response_model=ScreenResults)
+async def screen_batch(body: ScreenBatch, guard: TheGuard, caller: Anyone) -> Response:
+    """What the gates say of each; nothing is recorded."""
+
+    async def one(item: ScreenBody) -> dict[str, Any]:
+        return decision_data(await _screened(item, guard, caller))
+
+    return answer({"results": await _each(body.items, one)})
+
+
+@router.post("/audit", response_model=AuditAnswer)
+async def audit(body: AuditBody, request: Request, guard: TheGuard, _: Anyone) -> Response:
+    """Judge a text, a picture or both by debate, with reasons and precedents; nothing is recorded."""
+    return answer(await _audited(body, request, guard))
+
+
+@router.post("/audit/batch", response_model=AuditResults)
+async def audit_batch(body: AuditBatch, request: Request, guard: TheGuard, _: Anyone) -> Response:
+    """Judge each by debate; nothing is recorded."""
+    return answer({"results": await _each(body.items, lambda item: _audited(item, request, guard))})
+
+
+def _own(once: str | None, caller: Caller) -> str | None:
+    """The caller's name for a write, apart from what others may call theirs."""
+    return None if once is None else f"{caller.name}:{once}"
+
+
+async def _screened(body: ScreenBody, guard: Guard, caller: Caller) -> Decision:
+    agent = caller.agents[0] if caller.agents else NOBODY
+    caller.speak_as(agent, body.source)
+    fields = None if body.fields is None else body.fields.model_dump()
+    asked = {"channel": body.channel, "source": body.source, "fields": fields, "key": body.key}
+    return await guard.screen(body.text, agent=agent, image=decoded(body.image), **asked)  # type: ignore[arg-type]
+
+
+async def _audited(body: AuditBody, request: Request, guard: Guard) -> dict[str, Any]:
+    picture = decoded(body.image)
+    if not body.text.strip() and picture is None and not body.description.strip():
+        raise InputError("text", "there is nothing to judge", "Give text, image or both")
+    state = request.app.state
+    gate: ContentGate | None = getattr(state, "content_gate", None)
+    if gate is None:
+        gate = state.content_gate = make(guard.policy.gates.get("content", {}))
+    panel = await asyncio.to_thread(gate.panel_for, guard.ledger, guard.policy.limits)
+    content = Content("item", body.text, picture, body.description)
+    return report_data(await hold_debate(panel, content, gate.settings.debate))
+
+
+async def _each(items: Any, work: Any) -> list[dict[str, Any]]:
+    """``work`` on every item, some at a time; what is wrong with one is said in its place."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(item: Any) -> dict[str, Any]:
+        async with room:
+            try:
+                done: dict[str, Any] = await work(item)
+                return done
+            except InputError as error:
+                return fault(error)
+
+    return list(await asyncio.gather(*map(one, items)))

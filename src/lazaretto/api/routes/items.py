@@ -1,0 +1,139 @@
+"""What people do with items: look at them, and settle what waits for a person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from lazaretto.api.answers import ItemAnswer, ItemDetail, Settled, answer
+from lazaretto.api.callers import Anyone, Reviewer, TheGuard, signature
+from lazaretto.api.requests import AppealBody, LabelBody, ReleaseBody, SettleBody
+from lazaretto.errors import InputError, MissingExtra, UnknownItem
+from lazaretto.gates.memory.claims.conflicts import Conflict, open_conflicts
+from lazaretto.gates.memory.claims.consequences import conflicts_of
+from lazaretto.guard import Guard
+from lazaretto.incidents.records import Held
+from lazaretto.ledger import ItemState
+from lazaretto.types import Channel, Event, EventKind, Observation, Receipt
+
+try:
+    from fastapi import APIRouter, Query, Response
+except ImportError:
+    raise MissingExtra("the HTTP server", "api") from None
+
+router = APIRouter(prefix="/v1", tags=["items"])
+MOST_EVENTS = 200
+"""Events of one item that are listed with it, the newest of them."""
+PICTURES = (
+    (b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"), (b"RIFF", "image/webp"),
+    (b"BM", "image/bmp"),
+)  # fmt: skip
+"""How the pictures that are let in begin."""
+Limit = Query(50, ge=1, le=1_000, description="At most so many.")
+
+
+@router.get("/items", response_model=list[ItemAnswer])
+async def items(
+    guard: TheGuard,
+    _: Reviewer,
+    agent: str | None = None,
+    channel: Channel | None = None,
+    hidden: bool = Query(False, description="Also what is held, replaced or erased."),
+    query: str | None = Query(None, description="Words to look for; only memories in use are searched."),
+    limit: int = Limit,
+) -> Response:
+    """Items, newest first; with a query, memories that share words with it, best first."""
+
+    def read() -> list[dict[str, Any]]:
+        if query is not None:
+            found = [one for one, _score in guard.ledger.search(query, agent=agent, limit=limit)]
+        else:
+            found = guard.ledger.items(agent=agent, channel=channel, hidden=hidden, limit=limit)
+        return _with_states(guard, found)
+
+    return answer(await asyncio.to_thread(read))
+
+
+@router.get("/items/{item}", response_model=ItemDetail)
+async def item_detail(item: str, guard: TheGuard, _: Reviewer) -> Response:
+    """One item with its state, its trust, the last ruling and everything recorded about it."""
+
+    def read() -> dict[str, Any]:
+        found = guard.ledger.item(item)
+        events = list(guard.ledger.events(subject=item))
+        rulings = [event.body for event in events if event.kind is EventKind.RULED]
+        return {
+            **_row(found, guard.ledger.state(item)),
+            "trust": guard.graph.trust(item, guard.policy.trust.table()),
+            "decision": rulings[-1] if rulings else None,
+            "events": events[-MOST_EVENTS:],
+            "conflicts": conflicts_of(guard.ledger, [item])[item],
+        }
+
+    return answer(await asyncio.to_thread(read))
+
+
+@router.get("/items/{item}/image", response_class=Response)
+async def image(item: str, guard: TheGuard, _: Reviewer) -> Response:
+    """The picture of an item, as it came in; no browser is to guess what it is."""
+    digest = (await asyncio.to_thread(guard.ledger.item, item)).image
+    if digest is None:
+        raise UnknownItem(item, guard.ledger.namespace, "image")
+    data = await asyncio.to_thread(guard.ledger.blob, digest)
+    kind = next((kind for magic, kind in PICTURES if data.startswith(magic)), "application/octet-stream")
+    guarded = {"x-content-type-options": "nosniff", "content-security-policy": "sandbox; default-src 'none'"}
+    return Response(data, media_type=kind, headers=guarded)
+
+
+@router.get("/held", response_model=list[Held])
+async def held(guard: TheGuard, _: Reviewer, limit: int = Limit) -> Response:
+    """What waits for a person, disputed rulings first."""
+    return answer(await guard.held(limit=limit))
+
+
+@router.post("/items/{item}/label", response_model=Event)
+async def label(item: str, body: LabelBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """A person's word on an item: harmful or benign. Whoever has a key of their own signs with its name."""
+    word: Literal["harmful", "benign"] = body.label  # type: ignore[assignment]  # any other word is an InputError
+    return answer(await guard.label(item, word, by=signature(caller, body.by)))
+
+
+@router.post("/items/{item}/appeal", response_model=Event)
+async def appeal(item: str, body: AppealBody, guard: TheGuard, caller: Anyone) -> Response:
+    """Dispute the ruling on an item; it holds until a person labels or releases the item."""
+    return answer(await guard.appeal(item, body.reason, by=signature(caller, body.by)))
+
+
+@router.post("/items/{item}/release", response_model=Receipt)
+async def release(item: str, body: ReleaseBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """Bring a held item back."""
+    if not caller.may_clear(await _writer(item, guard)):
+        raise InputError("item", f"{caller.name!r} wrote {item} and cannot clear it", "Let somebody else look at it")
+    return answer(await guard.release(item, reason=body.reason, descendants=body.descendants))
+
+
+@router.get("/conflicts", response_model=list[Conflict])
+async def conflicts(guard: TheGuard, _: Reviewer, limit: int = Limit) -> Response:
+    """Pairs of memories that contradict each other, strongest first."""
+    return answer((await asyncio.to_thread(open_conflicts, guard.ledger))[:limit])
+
+
+@router.post("/conflicts/settle", response_model=Settled)
+async def settle(body: SettleBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """Decide between two items that contradict each other; the other way round it takes the decision back."""
+    await guard.settle(body.keep, over=body.over, by=signature(caller, body.by))
+    return answer({"kept": body.keep, "ended": body.over})
+
+
+async def _writer(item: str, guard: Guard) -> str:
+    return (await asyncio.to_thread(guard.ledger.item, item)).agent
+
+
+def _row(item: Observation, state: ItemState) -> dict[str, Any]:
+    return {"item": item, "state": state, "held": state.held, "visible": state.visible}
+
+
+def _with_states(guard: Guard, found: Sequence[Observation]) -> list[dict[str, Any]]:
+    states = guard.ledger.states([one.id for one in found])
+    return [_row(one, states[one.id]) for one in found]

@@ -1,0 +1,74 @@
+"""Repairs: planned, tried dry, applied, undone."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+
+import orjson
+
+from lazaretto.api.answers import PreviewAnswer, answer
+from lazaretto.api.callers import Reviewer, TheGuard
+from lazaretto.api.requests import PlanBody
+from lazaretto.errors import MissingExtra, RepairRefused
+from lazaretto.guard import Guard
+from lazaretto.repair.options import make_repair
+from lazaretto.types import Draft, EventKind, Receipt, RepairPlan, plain
+
+try:
+    from fastapi import APIRouter, Response
+except ImportError:
+    raise MissingExtra("the HTTP server", "api") from None
+
+router = APIRouter(prefix="/v1/repairs", tags=["repairs"])
+PLANNED = "plan_sha256"
+"""What the ledger keeps of a plan that was handed out: nothing but what it must be when it comes back."""
+
+
+@router.post("/plan", response_model=RepairPlan)
+async def plan(body: PlanBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """What a repair would do and cost; nothing is changed."""
+    made = await guard.plan(body.item, make_repair(body.repair, body.options), reason=body.reason)
+    noted = {PLANNED: plan_digest(made), "by": caller.name}
+    await asyncio.to_thread(guard.ledger.append, [Draft(EventKind.NOTED, made.id, body=noted)])
+    return answer(made)
+
+
+@router.post("/dry-run", response_model=list[PreviewAnswer])
+async def dry_run(body: RepairPlan, guard: TheGuard, _: Reviewer) -> Response:
+    """Every item a plan of this server touches, as it is and as it would be; nothing is changed."""
+    await asyncio.to_thread(_require_own, body, guard)
+    return answer(await guard.dry_run(body))
+
+
+@router.post("/apply", response_model=Receipt)
+async def apply(body: RepairPlan, guard: TheGuard, _: Reviewer) -> Response:
+    """Do what a plan says, as a whole; it must be one that this server made, unaltered."""
+    await asyncio.to_thread(_require_own, body, guard)
+    return answer(await guard.apply(body))
+
+
+@router.post("/{receipt}/undo", response_model=Receipt)
+async def undo(receipt: str, guard: TheGuard, _: Reviewer) -> Response:
+    """Put everything back as it was before a repair."""
+    return answer(await guard.undo(receipt))
+
+
+@router.get("", response_model=list[Receipt])
+async def receipts(guard: TheGuard, _: Reviewer) -> Response:
+    """Every repair, oldest first."""
+    return answer(await guard.receipts())
+
+
+def plan_digest(plan: RepairPlan) -> str:
+    """What two plans share only when they are the same, word for word."""
+    return hashlib.sha256(orjson.dumps(plain(plan), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)).hexdigest()
+
+
+def _require_own(plan: RepairPlan, guard: Guard) -> None:
+    """``RepairRefused`` for a plan that this store did not hand out, or that was altered since."""
+    digest = plan_digest(plan)
+    for event in guard.ledger.events(subject=plan.id, kinds=(EventKind.NOTED,)):
+        if (event.body or {}).get(PLANNED) == digest:
+            return
+    raise RepairRefused(f"no plan {plan.id!r} like this was made here; ask for one with POST /v1/repairs/plan")

@@ -1,0 +1,113 @@
+"""The server itself: health, who calls, the policy and its gates, the record, the case library."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from lazaretto.api.answers import CasesAnswer, GateAnswer, Health, LiveVersion, Whoami, answer
+from lazaretto.api.callers import Admin, Anyone, Reviewer, TheGuard, signature
+from lazaretto.api.requests import RollbackBody
+from lazaretto.errors import MissingExtra
+from lazaretto.gates.content.casebook import Casebook
+from lazaretto.gates.content.records import Case
+from lazaretto.gates.thresholds import Thresholds
+from lazaretto.ledger.verify import Verification
+from lazaretto.types import Head, plain
+
+try:
+    from fastapi import APIRouter, Query, Request, Response
+except ImportError:
+    raise MissingExtra("the HTTP server", "api") from None
+
+router = APIRouter(tags=["service"])
+SECRETS = ("api_key", "token", "password", "secret", "headers")
+"""Settings whose values stay here."""
+_LOGIN = re.compile(r"://[^/@\s]+@")
+
+
+@router.get("/healthz", response_model=Health)
+async def health(guard: TheGuard) -> Response:
+    """Whether the store answers."""
+    head = await asyncio.to_thread(guard.ledger.head)
+    return answer({"ok": True, "events": head.seq})
+
+
+@router.get("/v1/whoami", response_model=Whoami)
+async def whoami(request: Request, guard: TheGuard, caller: Anyone) -> Response:
+    """Who the server takes the caller for."""
+    told = {"name": caller.name, "role": caller.role, "agents": caller.agents}
+    return answer({**told, "namespace": guard.ledger.namespace, "open": request.app.state.door.open})
+
+
+@router.get("/v1/policy", response_model=dict[str, Any])
+async def policy(guard: TheGuard, _: Reviewer) -> Response:
+    """The policy in force; secrets and the store's address are left out."""
+    data = plain(guard.policy)
+    data["store"] = guard.ledger.url
+    return answer(_without_secrets(data))
+
+
+@router.get("/v1/gates", response_model=list[GateAnswer])
+async def gates(guard: TheGuard, _: Anyone) -> Response:
+    """The gates that the policy names: where each is asked, and whether it is there."""
+    return answer(guard.gates())
+
+
+@router.get("/v1/thresholds", response_model=list[dict[str, Any]])
+async def thresholds(guard: TheGuard, _: Reviewer) -> Response:
+    """Where people's labels have moved the line between warn and review: every version, the last one in force."""
+    return answer(await asyncio.to_thread(lambda: Thresholds(guard.ledger, guard.policy.learn).versions()))
+
+
+@router.get("/v1/ledger/head", response_model=Head)
+async def head(guard: TheGuard, _: Reviewer) -> Response:
+    """The end of the chain: whoever keeps it can later prove that nothing before it was changed."""
+    return answer(await asyncio.to_thread(guard.ledger.head))
+
+
+@router.get("/v1/ledger/verify", response_model=Verification)
+async def verify(guard: TheGuard, _: Reviewer) -> Response:
+    """Whether the chain holds."""
+    return answer(await asyncio.to_thread(guard.ledger.verify))
+
+
+@router.get("/v1/cases", response_model=CasesAnswer)
+async def cases(guard: TheGuard, _: Reviewer) -> Response:
+    """The versions of the case library that debates take precedents from."""
+
+    def read() -> dict[str, Any]:
+        book = Casebook(guard.ledger)
+        rows = [
+            {"version": v.name, "live": v.name == book.live, "cases": len(v.cases), "parent": v.parent,
+             "reason": v.reason, "time": v.time}
+            for v in book.versions()
+        ]  # fmt: skip
+        return {"live": book.live, "versions": rows}
+
+    return answer(await asyncio.to_thread(read))
+
+
+@router.get("/v1/cases/{version}", response_model=list[Case])
+async def cases_of(
+    version: str, guard: TheGuard, _: Reviewer, limit: int = Query(100, ge=1, le=1_000), after: int = Query(0, ge=0)
+) -> Response:
+    """The cases of one version, some at a time."""
+    found = await asyncio.to_thread(lambda: Casebook(guard.ledger).cases(version))
+    return answer(found[after : after + limit])
+
+
+@router.post("/v1/cases/rollback", response_model=LiveVersion)
+async def roll_back(body: RollbackBody, guard: TheGuard, caller: Admin) -> Response:
+    """Go back to an earlier version of the case library."""
+    by = signature(caller, body.by)
+    return answer({"live": await asyncio.to_thread(lambda: Casebook(guard.ledger).roll_back(body.to, by=by))})
+
+
+def _without_secrets(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: "***" if name in SECRETS and value else _without_secrets(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_without_secrets(one) for one in data]
+    return _LOGIN.sub("://***@", data) if isinstance(data, str) else data

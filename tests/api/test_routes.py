@@ -1,0 +1,234 @@
+"""Every call of the guard as a route: the answers are what the document says they are."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+from collections.abc import AsyncIterator, Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from pydantic import TypeAdapter
+
+pytest.importorskip("fastapi", reason="needs the api extra")
+httpx = pytest.importorskip("httpx", reason="needs the openai extra")
+
+from fastapi.routing import APIRoute
+
+from lazaretto import Guard
+from lazaretto.api.access import KeyFile, Role
+from lazaretto.api.answers import DecisionAnswer, ObservationAnswer, StateAnswer, VerdictAnswer
+from lazaretto.api.app import ROUTERS, create_app
+from lazaretto.gates.decision import recorded_decision
+from lazaretto.ledger import ItemState
+from lazaretto.testing import ScriptedGate
+from lazaretto.types import Decision, Observation, Ruling, Verdict, decision_data, plain
+
+BAD = "a bad note about the harbour gate"
+POLICY = {"preset": "minimal", "channels": {"memory": {"stages": [["structure"], ["scripted"]]}}}
+
+
+@pytest.fixture
+def guard(open_guard: Callable[..., Guard]) -> Guard:
+    gate = ScriptedGate(lambda seen: Ruling.QUARANTINE if BAD in seen.text.lower() else Ruling.ALLOW)
+    return open_guard(POLICY, gates={"scripted": gate})
+
+
+@pytest.fixture
+async def client(guard: Guard) -> AsyncIterator[Any]:
+    transport = httpx.ASGITransport(app=create_app(guard))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        yield client
+
+
+def declared(method: str, template: str) -> TypeAdapter[Any]:
+    for router in ROUTERS:
+        for route in router.routes:
+            if isinstance(route, APIRoute) and route.path == template and method in route.methods:
+                return TypeAdapter(route.response_model)
+    raise AssertionError(f"no route {method} {template}")
+
+
+async def asked(client: Any, method: str, template: str, *, json: Any = None, query: str = "", **names: str) -> Any:
+    """The answer, held against the schema of its route."""
+    got = await client.request(method, template.format(**names) + query, json=json)
+    assert got.status_code == 200, got.text
+    declared(method, template).validate_json(got.content)
+    return got.json()
+
+
+def test_the_schemas_are_those_of_the_records() -> None:
+    words = {"allowed", "complete", "action", "reasons"}
+    for schema, record, more in (
+        (DecisionAnswer, Decision, words), (VerdictAnswer, Verdict, set()), (StateAnswer, ItemState, set()),
+        (ObservationAnswer, Observation, set()),
+    ):  # fmt: skip
+        assert set(schema.model_fields) <= {one.name for one in fields(record)} | more  # type: ignore[arg-type]
+        assert {one.name for one in fields(record)} - {"ref"} <= set(schema.model_fields)  # type: ignore[arg-type]
+
+
+async def test_a_held_item_is_seen_disputed_and_released(client: Any, guard: Guard) -> None:
+    again = await asked(client, "POST", "/v1/remember", json={"agent": "ada", "text": BAD.upper()})
+    assert (again["allowed"], again["action"]) == (False, "deny")
+    assert again["reasons"]
+    assert await asked(client, "GET", "/v1/items") == []
+    shown = await asked(client, "GET", "/v1/items", query="?hidden=true&agent=ada")
+    assert [(one["item"]["id"], one["held"], one["visible"]) for one in shown] == [(again["item"], True, False)]
+    await asked(client, "POST", "/v1/items/{item}/appeal", json={"reason": "it is harmless"}, item=again["item"])
+    waiting = await asked(client, "GET", "/v1/held")
+    assert (waiting[0]["id"], waiting[0]["appealed"]) == (again["item"], True)
+    receipt = await asked(client, "POST", "/v1/items/{item}/release", json={"reason": "seen"}, item=again["item"])
+    assert receipt["plan"]["repair"] == "release"
+    detail = await asked(client, "GET", "/v1/items/{item}", item=again["item"])
+    assert detail["visible"] and detail["decision"]["ruling"] == again["ruling"]
+    assert {event["kind"] for event in detail["events"]} >= {"seen", "ruled", "appealed"}
+    assert [one["item"]["id"] for one in await asked(client, "GET", "/v1/items", query="?query=harbour")] == [
+        again["item"]
+    ]
+    await asked(client, "POST", "/v1/items/{item}/label", json={"label": "harmful", "by": "vera"}, item=again["item"])
+    found = await asked(client, "GET", "/v1/incidents")
+    one = await asked(client, "GET", "/v1/incidents/{incident}", incident=found[0]["id"])
+    assert one["id"] == found[0]["id"]
+    for style, begins in (("markdown", "#"), ("html", "<!"), ("sarif", "{")):
+        report = await client.get(f"/v1/incidents/{one['id']}/report?format={style}")
+        assert (report.status_code, report.text[: len(begins)]) == (200, begins)
+    assert await asked(client, "GET", "/v1/contacts-to-screen") == await guard_names(guard)
+
+
+async def guard_names(guard: Guard) -> list[str]:
+    return list(await guard.contacts_to_screen())
+
+
+async def test_a_repair_is_tried_dry_first(client: Any) -> None:
+    item = (await asked(client, "POST", "/v1/remember", json={"agent": "scout", "text": "the key is 4711"}))["item"]
+    plan = await asked(client, "POST", "/v1/repairs/plan", json={"repair": "isolate", "item": item})
+    seen = await asked(client, "POST", "/v1/repairs/dry-run", json=plan)
+    assert [(one["before"]["hidden"], one["after"]["hidden"]) for one in seen] == [(False, True)]
+    assert (await client.post("/v1/repairs/dry-run", json={**plan, "reason": "altered"})).status_code == 409
+    receipt = await asked(client, "POST", "/v1/repairs/apply", json=plan)
+    await asked(client, "POST", "/v1/repairs/{receipt}/undo", receipt=receipt["id"])
+    for path in ("/v1/repairs", "/v1/suspects", "/v1/conflicts", "/v1/ledger/head", "/v1/ledger/verify"):
+        await asked(client, "GET", path)
+    for path in ("blast-radius", "lineage"):
+        await asked(client, "GET", f"/v1/items/{{item}}/{path}", item=item)
+    await asked(client, "GET", "/v1/agents/{agent}/contacts", agent="scout")
+    await asked(client, "POST", "/v1/tend")
+
+
+async def test_screening_records_nothing(client: Any, guard: Guard) -> None:
+    before = guard.ledger.head().seq
+    one = await asked(client, "POST", "/v1/screen", json={"text": "The gate opens at six."})
+    assert (one["allowed"], one["complete"]) == (True, True)
+    batch = {"items": [{"text": "fine"}, {"text": " "}, {"text": "a‮b", "channel": "tool"}]}
+    results = (await asked(client, "POST", "/v1/screen/batch", json=batch))["results"]
+    assert [one.get("field", one.get("ruling")) for one in results][:2] == ["allow", "text"]
+    picture = io.BytesIO()
+    Image.new("RGB", (8, 8), "red").save(picture, "PNG")
+    sent = base64.b64encode(picture.getvalue()).decode()
+    assert (await asked(client, "POST", "/v1/screen", json={"image": sent, "channel": "image"}))["allowed"]
+    assert guard.ledger.head().seq == before
+    checked = await asked(client, "POST", "/v1/check", json={"agent": "ada", "image": sent})
+    shown = await client.get(f"/v1/items/{checked['item']}/image")
+    assert (shown.content, shown.headers["content-type"]) == (picture.getvalue(), "image/png")
+    assert (await client.get("/v1/items/it_none/image")).status_code == 404
+
+
+async def test_structured_memories_reports_and_recall(client: Any) -> None:
+    record = {"state": [0.5, 0.25], "action": [1.0], "tags": ["door"], "meta": {"success": True}}
+    note = await asked(client, "POST", "/v1/remember", json={"agent": "ada", "text": "the gate", "fields": record})
+    kept = await asked(client, "GET", "/v1/items/{item}", item=note["item"])
+    assert kept["item"]["fields"]["state"] == [0.5, 0.25]
+    wrong = await client.post("/v1/remember", json={"agent": "ada", "fields": {"mood": 1}})
+    assert (wrong.status_code, wrong.json()["field"]) == (422, "fields.mood")
+    assert (await asked(client, "POST", "/v1/recall", json={"agent": "bob"}))[0]["id"] == note["item"]
+    await asked(client, "POST", "/v1/report", json={"agent": "bob", "what": "opened", "rests_on": [note["item"]]})
+    await asked(client, "POST", "/v1/exchange", json={"sender": "ada", "receiver": "bob", "text": "open it"})
+    unready = await client.post("/v1/before-turn", json={"agent": "ada"})
+    assert (unready.status_code, unready.json()["field"]) == (422, "foresight")
+
+
+async def test_the_server_says_what_it_goes_by(open_guard: Callable[..., Guard], tmp_path: Path) -> None:
+    guard = open_guard({"preset": "minimal", "record": {"witness": f"sqlite:///{tmp_path}/w.db"}})
+    app = create_app(guard, "t0ken")
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=app), base_url="http://localhost", headers={"x-api-key": "t0ken"}
+    ) as client:
+        policy = await asked(client, "GET", "/v1/policy")
+        assert policy["preset"] == "minimal"
+        gates = {one["name"]: one for one in await asked(client, "GET", "/v1/gates")}
+        assert gates["structure"]["ready"] and "memory" in gates["structure"]["channels"]
+        me = await asked(client, "GET", "/v1/whoami")
+        assert (me["name"], me["role"], me["open"]) == ("token", "admin", False)
+        assert await asked(client, "GET", "/v1/thresholds")
+        library = await asked(client, "GET", "/v1/cases")
+        assert library["live"] == "starter"
+        assert len(await asked(client, "GET", "/v1/cases/{version}", version="starter", query="?limit=3")) == 3
+        assert (await client.get("/v1/cases/none")).status_code == 422
+        assert (await client.post("/v1/cases/rollback", json={})).status_code == 422, "there is nothing before it"
+        assert (await client.get("/v1/nowhere")).json()["error"] == "NoSuchCall"
+        assert (await client.put("/v1/check")).status_code == 405
+
+
+async def test_the_same_write_sent_twice_is_recorded_once(client: Any, guard: Guard) -> None:
+    note = {"agent": "scout", "text": "The gate code is 4711."}
+    once = {"idempotency-key": "n-1"}
+    first = (await client.post("/v1/remember", json=note, headers=once)).json()
+    events = guard.ledger.head().seq
+    again = (await client.post("/v1/remember", json=note, headers=once)).json()
+    assert again == first
+    assert guard.ledger.head().seq == events
+    other = await client.post("/v1/remember", json={**note, "text": "another"}, headers=once)
+    assert (other.status_code, other.json()["field"]) == (422, "once")
+    events = guard.ledger.head().seq
+    one, two = await asyncio.gather(*(guard.remember("hello", agent="ada", once="c") for _ in range(2)))
+    assert (one.item, one.ruling) == (two.item, two.ruling)
+    assert [event.kind for event in guard.ledger.events(after=events)] == ["seen", "ruled"], "at once, and still once"
+
+
+def test_a_decision_is_read_back_as_it_was() -> None:
+    from lazaretto.types import Cost, Evidence, GateRun, RunStatus
+
+    verdict = Verdict(
+        "g", "it_1", Ruling.REVIEW, 0.5, (0.1, 0.9), "r", (Evidence("span", "why", {"at": 3}),), ("ASI06",), Cost(1.0)
+    )
+    made = Decision(
+        "it_1", Ruling.ALLOW, 0.5, (0.1, 0.9), "g:r", (verdict,), (GateRun("g", RunStatus.RAN, 1.0),), Cost(2.0),
+        None, ("x:y",), Ruling.REVIEW,
+    )  # fmt: skip
+    assert recorded_decision(plain(made)) == made
+    assert decision_data(made)["reasons"] == ["why"]
+
+
+async def test_roles_hold_on_every_route(guard: Guard, tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    scout = file.add("scout", Role.AGENT, agents=["scout"])
+    vera = file.add("vera", Role.REVIEWER)
+    app = create_app(guard, keys=file.keys())
+    for_agents = {
+        "/v1/check", "/v1/remember", "/v1/recall", "/v1/exchange", "/v1/report", "/v1/before-turn", "/v1/screen",
+        "/v1/screen/batch", "/v1/audit", "/v1/audit/batch", "/v1/items/{item}/appeal", "/v1/gates", "/v1/whoami",
+        "/healthz",
+    }  # fmt: skip
+    for_admins = {"/v1/cases/rollback"}
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        for path, calls in app.openapi()["paths"].items():
+            if not path.startswith("/v1"):
+                continue
+            for method in calls:
+                place = path.format(item="it_x", agent="a", incident="in_x", receipt="rc_x", version="v")
+                statuses = {}
+                for name, key in (("nobody", ""), ("scout", scout), ("vera", vera)):
+                    headers = {"authorization": f"Bearer {key}"}
+                    statuses[name] = (await client.request(method, place, json={}, headers=headers)).status_code
+                assert statuses["nobody"] == 401, path
+                if path.startswith("/v1") and path not in for_agents | for_admins:
+                    assert statuses["scout"] == 403, path
+                if path in for_admins:
+                    assert statuses["vera"] == 403, path
+                elif path not in for_agents:
+                    assert statuses["vera"] != 403, path
