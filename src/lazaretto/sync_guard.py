@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from lazaretto.gates.protocol import Gate
 from lazaretto.gates.policy_gates import GateState
+from lazaretto.gates.protocol import Gate
 from lazaretto.guard import Guard
 from lazaretto.policy import Policy
 
