@@ -98,7 +98,7 @@ class Guard:
         self._labels = Labels(ledger, self._taints, self._lessons, tell)
         self._contacts = ContactQueue(ledger, self.graph)
         self._incidents = Incidents(ledger, self.graph)
-        self._view = RepairView(ledger, self.graph, judge=self._gates.held_today)
+        self._view = RepairView(ledger, self.graph, judge=self._gates.held_today, correction=self._gates.correction)
         self._tending = Tending(self._view, self.policy, (self._gates.slots, self._gates.contexts), tell)
         self._recall = Recall(ledger, self.graph, self.policy, self._gates, self._hold_again)
         self._tends = threading.Lock()

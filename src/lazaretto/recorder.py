@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
-from lazaretto.gates.decision import recorded_decision, with_taint
+from lazaretto.gates.decision import recorded, recorded_decision, with_taint
 from lazaretto.gates.memory.claims import consequences
 from lazaretto.ingest.reading_log import InMind, ReadingLog
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint
-from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Verdict, plain
+from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Verdict
 
 _TRIES = 10
 """How often the sources of an item may change while it is recorded."""
@@ -43,7 +43,7 @@ class Recorder:
             decision = with_taint(decided, tainted)
             if self._policy.mode == "observe":
                 decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
-            drafts = [Draft(EventKind.RULED, observation.id, body=plain(decision))]
+            drafts = [Draft(EventKind.RULED, observation.id, body=recorded(decision))]
             if mind.links:
                 body = {"sources": list(mind.links)}
                 drafts.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))

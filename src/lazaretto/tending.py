@@ -19,7 +19,7 @@ import numpy as np
 
 from lazaretto.errors import RepairRefused, StaleState
 from lazaretto.gates.cascade import ANSWERED
-from lazaretto.gates.decision import decide, with_taint
+from lazaretto.gates.decision import decide, recorded, with_taint
 from lazaretto.gates.look_log import TENDED, LookLog
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.gates.runner import Examination, GateSlot, run_stages
@@ -45,7 +45,6 @@ from lazaretto.types import (
     Ruling,
     RunStatus,
     Verdict,
-    plain,
 )
 
 log = logging.getLogger("lazaretto")
@@ -239,7 +238,7 @@ class Tending:
                 "origins": [one.item for one in held if one.decision.ruling >= Ruling.REWRITE],
             }
             drafts = [Draft(EventKind.NOTED, TENDED, body=told)]
-            drafts += [Draft(EventKind.RULED, one.item, body=plain(one.decision)) for one in held]
+            drafts += [Draft(EventKind.RULED, one.item, body=recorded(one.decision)) for one in held]
             for one in released:
                 drafts.append(Draft(EventKind.RELEASED, one.item, body={"by": MACHINE, "rule": one.decision.rule}))
                 if (
@@ -331,7 +330,7 @@ class Tending:
                 "repaired": list(origins),
                 "refused": refused,
             }
-            rulings = [Draft(EventKind.RULED, item, body=plain(_isolating(judged[item], hops))) for item in isolated]
+            rulings = [Draft(EventKind.RULED, item, body=recorded(_isolating(judged[item], hops))) for item in isolated]
             states = {item: state for item in isolated if (state := self.log.state(item))}
             states |= engine.states_before(plan) if drafts else {}
             if self._appended([Draft(EventKind.NOTED, TENDED, body=told), *rulings, *drafts], states, seq):

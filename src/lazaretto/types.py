@@ -303,6 +303,17 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """A stretch of a text that repeats what poison says, and the words of a trusted memory to put there."""
+
+    start: int
+    end: int
+    new: str
+    item: str
+    """Id of the trusted memory."""
+
+
+@dataclass(frozen=True, slots=True)
 class RepairStep:
     """One touch of one item."""
 

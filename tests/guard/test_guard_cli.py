@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 from lazaretto import presets
 from lazaretto.cli import build
+from lazaretto.cli.repair import _show_plan
 from lazaretto.policy import Policy
+from lazaretto.types import RepairPlan, RepairStep
 
 
 @pytest.fixture
@@ -70,6 +72,13 @@ def test_a_plan_from_an_item_contains_it(run: Any) -> None:
     assert run("repair", "plan", "isolate", "--from", root, "--json")["repair"] == "isolate"
     assert "missing" in run("repair", "plan", code=2)
     assert "twice" in run("repair", "plan", "isolate", root, "--from", root, code=2)
+
+
+def test_a_plan_shows_the_difference_a_rewrite_makes(capsys: pytest.CaptureFixture[str]) -> None:
+    detail = {"difference": "-berth [four]\n+berth [nine]", "priority": 0.9, "hops": 2, "strategy": "rederive"}
+    _show_plan(RepairPlan("contain", "it_a", (RepairStep("it_b", "replace", detail),)), None)
+    shown = capsys.readouterr().out
+    assert "+berth [nine]" in shown and "rederive" in shown
 
 
 def test_a_story_from_note_to_undo(run: Any, tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from lazaretto import Guard, Policy
 from lazaretto.policy import ChannelPolicy, Channels
+from lazaretto.provenance.text_edits import without_spans
 from lazaretto.repair.contain import contained, priority, spread_at, strategy
-from lazaretto.repair.rewrite import rebuilt, without_spans
+from lazaretto.repair.rewrite import rebuilt
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import (
     Channel,

@@ -14,7 +14,7 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.repair.engine import Preview, plan_from_json
 from lazaretto.repair.options import make_repair
-from lazaretto.types import Event, Receipt, RepairPlan, plain
+from lazaretto.types import Event, Receipt, RepairPlan, RepairStep, plain
 
 MAX_PLAN_BYTES = 64_000_000
 ItemArgument = Annotated[str, typer.Argument(help="Id of the item.")]
@@ -69,15 +69,27 @@ def plan_repair(
 
 
 def _show_plan(plan: RepairPlan, out: Path | None) -> None:
-    table = new_table("item", "action", title=f"{plan.repair} from {plan.origin}")
+    table = new_table("item", "action", "why", title=f"{plan.repair} from {plan.origin}")
     for step in plan.steps[:50]:
-        table.add_row(step.item, step.action)
+        table.add_row(step.item, step.action, _why(step))
     print_table(table)
     if len(plan.steps) > 50:
         console.print(f"... and {len(plan.steps) - 50} more")
+    for step in plan.steps[:50]:
+        if changed := step.detail.get("difference"):
+            console.print(f"{step.item}:\n{changed}", markup=False, highlight=False)
     console.print("price: " + ", ".join(f"{name} {amount:g}" for name, amount in plan.price.items()))
     if out is not None:
         console.print(f"wrote {out}; apply it with: lazaretto repair apply {out}", markup=False)
+
+
+def _why(step: RepairStep) -> str:
+    """How a step came about, as far as the repair said."""
+    told = step.detail
+    parts = [str(told[name]) for name in ("strategy", "why") if name in told]
+    if "priority" in told:
+        parts.append(f"priority {told['priority']:g} at {told['hops']} hops")
+    return ", ".join(parts)
 
 
 @family.command("apply")

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from lazaretto.gates.cascade import ANSWERED, cleared
+from lazaretto.gates.protocol import FOR_ITS_SOURCE
 from lazaretto.gates.runner import Examination
 from lazaretto.policy import ChannelPolicy
-from lazaretto.types import Cost, Decision, Evidence, GateRun, Ruling, RunStatus, Verdict
+from lazaretto.types import Cost, Decision, Evidence, GateRun, Ruling, RunStatus, Verdict, plain
 
 
 def with_taint(decision: Decision, verdict: Verdict | None) -> Decision:
@@ -30,6 +31,18 @@ def with_taint(decision: Decision, verdict: Verdict | None) -> Decision:
         rule=f"{verdict.gate}:{verdict.rule}",
         verdicts=verdicts,
     )
+
+
+def recorded(decision: Decision) -> dict[str, Any]:
+    """A decision as the ledger keeps it: without a text to use instead that quotes what others remember.
+
+    A memory that is erased later must not live on in the ruling on another.
+    """
+    quoting = {v.replacement for v in decision.verdicts if v.rule in FOR_ITS_SOURCE}
+    verdicts = tuple(replace(v, replacement=None) if v.rule in FOR_ITS_SOURCE else v for v in decision.verdicts)
+    offered = None if decision.replacement in quoting else decision.replacement
+    body: dict[str, Any] = plain(replace(decision, verdicts=verdicts, replacement=offered))
+    return body
 
 
 def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -> Decision:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from lazaretto import plugins
 from lazaretto.errors import MissingExtra, PolicyError
 from lazaretto.gates.decision import decide
-from lazaretto.gates.protocol import Finder, Gate, GateContext, Learner
+from lazaretto.gates.protocol import Corrector, Finder, Gate, GateContext, Learner
 from lazaretto.gates.runner import GateSlot, run_stages
 from lazaretto.gates.thresholds import Thresholds
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy, Stage
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Channel, Decision, Observation, Ruling, Verdict
+from lazaretto.types import Channel, Correction, Decision, Observation, Ruling, Verdict
 
 log = logging.getLogger("lazaretto")
 
@@ -59,6 +59,7 @@ class PolicyGates:
         }
         gates: dict[str, object] = {name: slot.gate for name, slot in self.slots.items()}
         self._learners = {name: gate for name, gate in gates.items() if isinstance(gate, Learner)}
+        self._correctors = {name: gate for name, gate in gates.items() if isinstance(gate, Corrector)}
         self._finder = next((gate for gate in gates.values() if isinstance(gate, Finder)), None)
 
     async def judge(self, observation: Observation) -> Decision:
@@ -72,6 +73,14 @@ class PolicyGates:
         """The rule by which the gates would hold an item today; empty where they would not. Blocks."""
         held = [v for v in asyncio.run(self.judge(observation)).standing if v.ruling > Ruling.WARN]
         return f"{held[0].gate}:{held[0].rule}" if held else ""
+
+    def correction(
+        self, poison: str, tainted: Collection[str]
+    ) -> Callable[[Observation], tuple[Correction, ...]] | None:
+        """What puts right the texts that repeat a poisoned item; None where no gate knows better. Blocks."""
+        for name, gate in self._correctors.items():
+            return gate.correction(poison, tainted, self.contexts[name])
+        return None
 
     def tell_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
         """Tell the gates that learn what became of an item. One that fails at it is logged, no more."""

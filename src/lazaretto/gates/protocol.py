@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from lazaretto.policy import DEFAULT_LIMITS, DEFAULT_TRUST, Limits, TrustPolicy
-from lazaretto.types import Channel, Observation, Ruling, Verdict
+from lazaretto.types import Channel, Correction, Observation, Ruling, Verdict
 
 if TYPE_CHECKING:
     from lazaretto.gates.thresholds import Thresholds
@@ -129,6 +129,20 @@ class Finder(Protocol):
 
     def find(self, query: str, ledger: Ledger, limit: int) -> Sequence[str]:
         """Ids of visible memories near to the query in meaning, nearest first."""
+        ...
+
+
+@runtime_checkable
+class Corrector(Protocol):
+    """A gate that knows what trusted memories say instead of what a poisoned one does."""
+
+    def correction(
+        self, poison: str, tainted: Collection[str], context: GateContext
+    ) -> Callable[[Observation], tuple[Correction, ...]] | None:
+        """What puts right the texts that repeat a poisoned item, from memories that are not among the tainted ones.
+
+        None where nothing trusted speaks against the poison.
+        """
         ...
 
 

@@ -191,13 +191,13 @@ def freed_by(items: Iterable[str], ledger: Ledger, graph: ProvenanceGraph) -> tu
                 continue
             seen.add(child)
             following.append(child)
-            if _held_for_taint(child, ledger) and not _tainted_still(child, set(fine), ledger, graph):
+            if held_for_taint(child, ledger) and not _tainted_still(child, set(fine), ledger, graph):
                 found[child] = fine[child] = None
         layer = following
     return tuple(found)
 
 
-def _held_for_taint(item: str, ledger: Ledger) -> bool:
+def held_for_taint(item: str, ledger: Ledger) -> bool:
     """Whether a taint is the only reason why an item is held."""
     if not ledger.state(item).held or ledger.state(item).hidden:
         return False

@@ -2,6 +2,8 @@
 
 Priority R = 0.5 P + 0.3 spread + 0.2 conflict. From 0 to 3 hops: isolate; from 3 to 6: rewrite from what can be
 trusted; beyond 6: reconcile, that is keep what independent roots support and cut the edge to what they do not.
+Texts are re-derived at any distance where a trusted memory says what the poison says wrongly: those that repeat it are
+put right, those that do not are cut loose, and come back if they were held for nothing but their descent.
 What rests on independent roots, or had only met the poison, is cut loose from every tainted source and stays, unless
 it carries something of the poison: texts are compared, and the gates look again. Whatever stays is listed in the plan.
 """
@@ -17,9 +19,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from lazaretto.ledger import Ledger
-from lazaretto.provenance.taint import poison_of
+from lazaretto.provenance.carrying import recorded_spans
+from lazaretto.provenance.taint import held_for_taint, poison_of
 from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.repair.rewrite import rewrite_step
+from lazaretto.repair.rewrite import corrected_step, rewrite_step
 from lazaretto.types import EventKind, RepairPlan, RepairStep
 
 ISOLATE_HOPS, REWRITE_HOPS = 3, 6
@@ -112,6 +115,8 @@ class Contain:
         deepest = max((one.hops for one in reached.items), default=0)
         tainted = {request.item, *(one.id for one in reached.items)}
         poison = poison_of(request.item, view.ledger)
+        put_right = view.correction(request.item, tainted) if reached.items else None
+        ordered = bool(recorded_spans(request.item, view.ledger))
         states = view.ledger.states(tainted)
         steps: list[RepairStep] = []
         left: dict[str, str] = {}
@@ -126,19 +131,34 @@ class Contain:
             risk = max(own, origin_risk * (1 - support))
             urgency = priority(risk, spread_at(hops, deepest), 1 - support)
             vouched = bool(hops) and called_benign(item, view.ledger)
-            unsupported = not vouched and any(sources.values()) and (not support or urgency > self.act_above)
-            carried = "" if unsupported or vouched or not hops else view.carries(view.ledger.item(item), poison)
-            if hops and not unsupported and not vouched and not carried and screened < MOST_SCREENED:
+            text = view.ledger.item(item)
+            wrong = put_right(text) if put_right and hops and not vouched and text.text else None
+            if wrong:
+                step = corrected_step(text, wrong, view)
+                mark = {"priority": round(urgency, 3), "hops": hops, "strategy": "rederive"}
+                if step.action == "replace" or not state.held:
+                    steps.append(RepairStep(item, step.action, {**step.detail, **mark}))
+                continue
+            derived = any(sources.values())
+            unsupported = not vouched and derived and wrong is None and (not support or urgency > self.act_above)
+            alike = not unsupported and not vouched and bool(hops) and (wrong is None or ordered)
+            carried = view.carries(text, poison) if alike else ""
+            if hops and not unsupported and not vouched and not carried:
                 screened += 1
-                carried = view.judge(view.ledger.item(item))
+                if screened <= MOST_SCREENED:
+                    carried = view.judge(text)
+                elif wrong is not None:
+                    carried = "not looked at again"  # only what was judged comes back
             if not hops or unsupported or carried:
                 out = state.held if hops else state.hidden  # what waits for a person already need not be hidden too
                 steps += _step(item, hops, urgency, out, tainted, view)
                 continue
+            frees = wrong is not None and held_for_taint(item, view.ledger)
             if sources:
-                steps.append(RepairStep(item, "cut", {"parents": sorted(sources), "strategy": "dilute"}))
-            if state.visible:
-                left[item] = VOUCHED if vouched else _why_left(any(sources.values()), support)
+                detail = {"parents": sorted(sources), "strategy": "dilute", **({"frees": True} if frees else {})}
+                steps.append(RepairStep(item, "cut", detail))
+            if state.visible or frees:
+                left[item] = VOUCHED if vouched else _why_left(derived, support, wrong is not None)
         price = {
             "decisions": float(len(reached.decisions)),
             "rewritten": float(sum(s.action == "replace" for s in steps)),
@@ -151,7 +171,9 @@ class Contain:
 VOUCHED = "a person called it benign: cut loose"
 
 
-def _why_left(derived: bool, support: float) -> str:
+def _why_left(derived: bool, support: float, compared: bool) -> str:
+    if compared:
+        return "it repeats nothing of what the poison says wrongly: cut loose"
     if derived:
         return f"{support:.0%} of what it rests on is independent, and it carries nothing of the poison: cut loose"
     return "its writer had only met the poison, and it carries nothing of it: cut loose"

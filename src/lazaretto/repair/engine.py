@@ -23,6 +23,7 @@ from lazaretto.policy import RepairLimits
 from lazaretto.provenance.taint import MADE_FROM, REPEATS, spread_of
 from lazaretto.repair.protocol import ACTIONS, Repair, RepairRequest, RepairView
 from lazaretto.types import (
+    MACHINE,
     Cost,
     Draft,
     EventKind,
@@ -260,6 +261,9 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
         new = step.detail.get("replacement", {})
         if step.action == "replace" and not (isinstance(new, Mapping) and {"id", "text", "agent"} <= set(new)):
             raise InputError("plan.steps", f"the step for {step.item} lacks its replacement", "Plan it anew")
+        if step.action == "replace":
+            for parent in ledger.unknown([str(parent) for parent in new.get("parents", ())]):
+                raise UnknownItem(parent, ledger.namespace, "plan.steps")
         if step.action == "replace" and new["agent"] != ledger.item(step.item).agent:
             raise InputError("plan.steps", f"the replacement of {step.item} has another author", "Plan it anew")
         if step.action == "replace" and "fields" in new:
@@ -289,11 +293,16 @@ def _state_before(step: RepairStep) -> ItemState:
 def _state_after(before: ItemState, step: RepairStep) -> ItemState:
     if step.action in ("hide", "remove"):
         return replace(before, hidden=True)
-    if step.action == "show":
+    if step.action == "show" or _frees(step):
         return replace(before, hidden=False, ruling=Ruling.ALLOW)
     if step.action == "replace":
         return replace(before, superseded_by=step.detail["replacement"]["id"])
     return before
+
+
+def _frees(step: RepairStep) -> bool:
+    """Whether cutting an item loose brings it back: it was held for nothing but what it is cut from."""
+    return step.action == "cut" and step.detail.get("frees") is True
 
 
 def _harmless(state: ItemState) -> bool:
@@ -325,12 +334,14 @@ def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
     for step in receipt.plan.steps:
         if step.action == "show":
             follow.append(Draft(EventKind.RELEASED, step.item, body={"receipt": receipt.id}))
+        elif _frees(step):
+            follow.append(Draft(EventKind.RELEASED, step.item, body={"by": MACHINE, "receipt": receipt.id}))
         elif step.action == "replace":
             new, old = step.detail["replacement"], ledger.item(step.item)
             fields = _FIELDS.validate_python(new["fields"]) if "fields" in new else old.fields
             made = replace(
-                old, id=new["id"], text=new["text"], agent=new["agent"], fields=fields, parents=(old.id,),
-                time=receipt.time,
+                old, id=new["id"], text=new["text"], agent=new["agent"], fields=fields,
+                parents=(old.id, *new.get("parents", ())), time=receipt.time,
             )  # fmt: skip
             brought.append(seen_draft(made))
             follow.append(Draft(EventKind.SUPERSEDED, new["id"], new["agent"], {"old": step.item}))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from lazaretto.provenance.carrying import what_is_carried
-from lazaretto.types import Observation, RepairPlan
+from lazaretto.types import Correction, Observation, RepairPlan
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 ACTIONS = ("hide", "show", "replace", "remove", "cut")
 """What a step may do. ``replace`` carries ``detail["replacement"]`` (``engine.replacement`` makes it), ``cut`` carries
 ``detail["parents"]``: the items from which this one is cut off."""
+
+PutRight = Callable[[Observation], tuple[Correction, ...]]
+"""What an item repeats of a poison, put right; empty where it repeats nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,9 @@ class RepairView:
     """What an item carries of a poison, in words; empty for nothing."""
     judge: Callable[[Observation], str] = lambda _: ""
     """What the gates hold against an item today; empty for nothing, and where nobody can be asked."""
+    correction: Callable[[str, Collection[str]], PutRight | None] = lambda _, __: None
+    """For a poisoned item and everything that may be tainted by it: what puts right the texts that repeat it, from
+    memories that are not among these; None where nothing trusted speaks against the poison."""
 
 
 @runtime_checkable

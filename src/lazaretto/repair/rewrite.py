@@ -1,14 +1,12 @@
 """Rewrite: replace a memory by what can be trusted in it.
 
-Text: the stretches that give orders go, the facts stay, and the step carries the difference to show. Structured
-records: the action becomes the weighted median of what the nearest trusted memories of like situations did. What
-cannot be rebuilt is hidden.
+Text: the stretches that give orders go, a value that a trusted memory contradicts is put right, the rest stays, and the
+step carries the difference to show. Structured records: the action becomes the weighted median of what the nearest
+trusted memories of like situations did. What cannot be rebuilt is hidden.
 """
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
@@ -19,33 +17,15 @@ from pydantic import Field
 from lazaretto.ledger import Ledger
 from lazaretto.models.record_embedding import embed, tags_block
 from lazaretto.provenance.carrying import recorded_spans
+from lazaretto.provenance.text_edits import Spans, corrected, difference, without_spans
 from lazaretto.repair.engine import replacement
 from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.types import Channel, MemoryFields, Observation, RepairPlan, RepairStep
+from lazaretto.types import Channel, Correction, MemoryFields, Observation, RepairPlan, RepairStep, new_id
 
 TRUSTED_NEEDED = 3
 NEIGHBOURS = 8
 MAX_TRUSTED = 4_800
-_SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+|\n|$)\s*")
 _SITUATION = 576
-
-Spans = Sequence[tuple[int, int]]
-
-
-def without_spans(text: str, spans: Spans) -> str:
-    """The text without every sentence that one of the spans touches."""
-    kept = [
-        m.group()
-        for m in _SENTENCE.finditer(text)
-        if m.group() and not any(start < m.end() and end > m.start() for start, end in spans)
-    ]
-    return "".join(kept).strip()
-
-
-def difference(old: str, new: str) -> str:
-    """What changes, line by line, as people read it."""
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "before", "after", lineterm="", n=1)
-    return "\n".join(lines)
 
 
 def trusted_records(ledger: Ledger, without: set[str]) -> list[Observation]:
@@ -108,6 +88,17 @@ def rewrite_step(item: Observation, view: RepairView, tainted: set[str], spans: 
     if not text:
         return RepairStep(item.id, "hide", {"why": "nothing is left without the order"})
     detail = {"replacement": replacement(item, text), "difference": difference(item.text, text)}
+    return RepairStep(item.id, "replace", detail)
+
+
+def corrected_step(item: Observation, corrections: Sequence[Correction], view: RepairView) -> RepairStep:
+    """A ``replace`` step that puts right what a text repeats of a poison; ``hide`` where the gates would hold that."""
+    text = corrected(item.text, corrections)
+    if why := view.judge(replace(item, id=new_id(), text=text, parents=())):
+        return RepairStep(item.id, "hide", {"why": f"put right, it would still be held ({why})"})
+    trusted = list(dict.fromkeys(one.item for one in corrections))
+    made = {**replacement(item, text), "parents": trusted}
+    detail = {"replacement": made, "difference": difference(item.text, text), "trusted": trusted}
     return RepairStep(item.id, "replace", detail)
 
 

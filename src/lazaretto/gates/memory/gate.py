@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from lazaretto.gates.memory.claims import restoring
 from lazaretto.gates.memory.claims.consequences import with_claims
 from lazaretto.gates.memory.claims.judge import ClaimJudge
 from lazaretto.gates.memory.claims.settings import DEFAULT_CLAIMS, ClaimSettings
@@ -27,7 +28,8 @@ from lazaretto.gates.protocol import GateContext, SecondLook
 from lazaretto.ledger import Ledger
 from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
-from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
+from lazaretto.provenance.text_edits import without_spans
+from lazaretto.types import Channel, Correction, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
 
 MEMORY_POISONING = "ASI06"
 INTER_AGENT = "ASI07"
@@ -135,9 +137,29 @@ class MemoryGate:
         """Ids of memories near to a query in meaning, nearest first; none where claims are not compared."""
         return self.claims.find(query, ledger, limit) if self.settings.claims.compare else ()
 
+    def correction(
+        self, poison: str, tainted: Collection[str], context: GateContext
+    ) -> Callable[[Observation], tuple[Correction, ...]] | None:
+        """What puts right texts that repeat what a poisoned memory says against trusted ones."""
+        if not self.settings.claims.compare:
+            return None
+        item, trust = context.ledger.item(poison), context.trust.table()
+        trusted = restoring.trusted_against(item, self.claims, context.ledger, context.graph, trust, tainted)
+        wrong = restoring.falsehoods(item, self.claims, context.ledger, trusted)
+        return (lambda one: restoring.corrections(one.text, wrong, self.claims)) if wrong else None
+
     def _compare_claims(self, verdict: Verdict, observation: Observation, context: GateContext) -> Verdict:
         judged = self.claims.judge(observation, context.ledger, context.graph, context.trust.table())
-        return with_claims(verdict, judged, self.settings.claims)
+        told = with_claims(verdict, judged, self.settings.claims)
+        if told.rule == judged.rule and told.ruling is Ruling.REWRITE:
+            return self._offering(told, restoring.restored(observation, judged.items, self.claims, context.ledger))
+        return told
+
+    def _offering(self, verdict: Verdict, text: str) -> Verdict:
+        """A verdict that offers a text to use instead; without one there is nothing to use, and it is held."""
+        if text:
+            return replace(verdict, replacement=text)
+        return replace(verdict, ruling=Ruling.QUARANTINE, replacement=None)
 
     def _examine_record(self, observation: Observation, context: GateContext) -> Verdict:
         judged = self._watch_of(context).screen(observation, context.ledger)
@@ -159,7 +181,7 @@ class MemoryGate:
         risk, interval = screening.risk, screening.interval
         if rule == "trusted_order":  # an order, but not a foreign one
             risk, interval = min(risk, 0.1), (0.0, max(interval[1], 0.1))
-        return Verdict(
+        verdict = Verdict(
             gate=self.name,
             subject=observation.id,
             ruling=ruling,
@@ -170,6 +192,21 @@ class MemoryGate:
             taxonomy=_taxonomy(observation.channel) if ruling > Ruling.WARN else (),
             cost=Cost(ms=ms, calls=1),
         )
+        return (
+            self._offering(verdict, self._without_orders(observation.text, screening))
+            if (ruling is Ruling.REWRITE)
+            else verdict
+        )
+
+    def _without_orders(self, text: str, screening: Screening) -> str:
+        """The text without the sentences that read like orders; empty where these cannot be told apart, or all do."""
+        spans = [(span.start, span.end) for span in screening.spans if span.view == "plain"]
+        if not spans or any(span.view != "plain" for span in screening.spans):
+            return ""
+        rest = without_spans(text, spans)
+        if not rest or self._screener.screen([rest])[0].logit > self._ask_at:
+            return ""
+        return rest
 
     def _rule(self, observation: Observation, screening: Screening) -> tuple[Ruling, str]:
         if not screening.known_language:

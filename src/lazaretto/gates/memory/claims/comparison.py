@@ -76,6 +76,32 @@ def differences(old: Claim, new: Claim) -> tuple[Difference, ...]:
     return tuple(sorted(found, key=lambda d: d.kind not in STRONG))
 
 
+@dataclass(frozen=True, slots=True)
+class WrongValue:
+    """A value of a new claim for which the old one gives another."""
+
+    kind: str
+    norm: str
+    instead: str
+    """The old claim's value, in its words."""
+
+
+def differing_values(old: Claim, new: Claim) -> tuple[WrongValue, ...]:
+    """The values of a new claim that an old one gives differently, where it is plain which stands for which.
+
+    Of each kind, both must give one value that the other does not; a name counts where nothing else differs.
+    """
+    a, b = _by_kind(old), _by_kind(new)
+    found = []
+    for kind in a:
+        ours, theirs = a[kind] - b.get(kind, set()), b.get(kind, set()) - a[kind]
+        if len(ours) == len(theirs) == 1 and (kind == "name" or not _equal(kind, ours, theirs)):
+            first = next(v for v in old.values if v.norm in ours)
+            found.append(WrongValue(kind.split(" ")[0], theirs.pop(), old.text[first.start : first.end]))
+    valued = [one for one in found if one.kind != "name"]
+    return tuple(valued or found)
+
+
 def _shown(claim: Claim, norms: set[str]) -> str:
     return ", ".join(claim.text[v.start : v.end] for v in claim.values if v.norm in norms)[:120]
 

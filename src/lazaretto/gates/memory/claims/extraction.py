@@ -127,7 +127,7 @@ def claims_of(text: str) -> tuple[Claim, ...]:
         return (read_claim(whole, 0, len(text)),) if len(_WORD.findall(whole)) >= _MIN_WORDS else ()
     claims: list[Claim] = []
     last: tuple[int, int] | None = None
-    for start, end in _sentences(text)[:MAX_SENTENCES]:
+    for start, end in sentences(text)[:MAX_SENTENCES]:
         leans = _LEANS.match(text, start, end) or (last is not None and text[last[1] - 1] == "?")
         first = last[0] if last is not None and leans and end - last[0] <= MAX_CLAIM_CHARS else start
         last = (start, end)
@@ -142,11 +142,12 @@ def claims_of(text: str) -> tuple[Claim, ...]:
 
 def says_one_thing(text: str) -> bool:
     """Whether a text is a single sentence: it can then be replaced as a whole when what it says is."""
-    return len(text.strip()) <= MAX_PASSAGE_CHARS and len(_sentences(text.strip())) == 1
+    return len(text.strip()) <= MAX_PASSAGE_CHARS and len(sentences(text.strip())) == 1
 
 
-def _sentences(text: str) -> list[tuple[int, int]]:
-    cuts, begin = [], 0
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Where the sentences and lines of a text begin and end."""
+    cuts, begin = [], len(text) - len(text.lstrip())
     for match in _END.finditer(text):
         if _ABBREVIATION.search(text, max(0, match.start() - 8), match.start()):
             continue
@@ -154,7 +155,7 @@ def _sentences(text: str) -> list[tuple[int, int]]:
             cuts.append((begin, match.start()))
         begin = match.end()
     if text[begin:].strip():
-        cuts.append((begin, len(text)))
+        cuts.append((begin, len(text.rstrip())))
     return cuts
 
 
