@@ -45,6 +45,13 @@ class Finding:
     """Whether it was cleared only by undoing the repair that found it: others of its incident may still accuse it."""
     like: set[str] = field(default_factory=set)
     """Other items that the event named: what it equals, what was repaired with it."""
+    against: set[str] = field(default_factory=set)
+    """Other items that it contradicts, as a gate says: however alike they read, they are not of one origin."""
+
+    @property
+    def innocent(self) -> bool:
+        """Whether it was found to be fine, not merely let go with a repair that was undone."""
+        return self.cleared and not self.withdrawn
 
 
 @dataclass(slots=True)
@@ -140,6 +147,7 @@ class FindingLog:
             finding = self._found(event, event.subject, rule, risk)
             finding.cleared = False
             finding.like.update(str(e["data"]["item"]) for e in evidence if _names_an_item(e))
+            finding.against.update(str(i) for e in evidence if _contradicts(e) for i in e["data"].get("items") or ())
             finding.settled |= again and any(self.findings[i].settled for i in finding.like if i in self.findings)
 
     def _repaired(self, event: Event, body: Mapping[str, Any]) -> None:
@@ -186,3 +194,7 @@ class FindingLog:
 
 def _names_an_item(evidence: Mapping[str, Any]) -> bool:
     return evidence.get("kind") == "match" and isinstance((evidence.get("data") or {}).get("item"), str)
+
+
+def _contradicts(evidence: Mapping[str, Any]) -> bool:
+    return evidence.get("kind") == "claim" and (evidence.get("data") or {}).get("relation") == "contradicts"

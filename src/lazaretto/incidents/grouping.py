@@ -4,6 +4,10 @@ Two findings are one incident when one is known by the other (the block list nam
 hold the same content), or when one was made from the other. Made from several, it belongs to those whose words or
 picture it carries; where it carries none, to the parents its writer named, else to the nearest that it has most words
 in common with. So two attacks that meet in one agent's reading stay two incidents.
+
+What was found to be fine is not the cause of what still stands, nor the other way round, and neither are two findings
+that contradict each other: a lie reads much like the truth it denies. What came from outside the crew, with no parent
+named, was not made from what its bearer happened to have read inside.
 """
 
 from __future__ import annotations
@@ -12,9 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lazaretto.incidents.findings import Finding
-from lazaretto.incidents.likeness import ORIGIN, carries, common_words, same_content
+from lazaretto.incidents.likeness import ORIGIN, carries, common_words, overlap, same_content
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.provenance.origin import OUTSIDE
 from lazaretto.types import Observation
 
 MOST_PARENTS = 64
@@ -33,9 +38,11 @@ class Group:
 class _Sets:
     """Disjoint sets of ids, each known by the member that was found first."""
 
-    def __init__(self, rank: Mapping[str, int]) -> None:
-        self._rank = rank
-        self._parent = {item: item for item in rank}
+    def __init__(self, findings: Mapping[str, Finding]) -> None:
+        self._rank = {item: place for place, item in enumerate(findings)}
+        self._parent = {item: item for item in findings}
+        self._members = {item: {item} for item in findings}
+        self._against = {item: finding.against & findings.keys() for item, finding in findings.items()}
 
     def top(self, item: str) -> str:
         while self._parent[item] != item:
@@ -45,18 +52,26 @@ class _Sets:
 
     def join(self, one: str, other: str) -> None:
         first, second = sorted((self.top(one), self.top(other)), key=self._rank.__getitem__)
-        self._parent[second] = first
+        if first != second:
+            self._parent[second] = first
+            self._members[first] |= self._members.pop(second)
+            self._against[first] |= self._against.pop(second)
+
+    def contradict(self, one: str, other: str) -> bool:
+        """Whether something in the set of one contradicts something in the other's."""
+        first, second = self.top(one), self.top(other)
+        against, members = self._against, self._members
+        return bool(against[first] & members[second] or against[second] & members[first])
 
 
 def group(findings: Mapping[str, Finding], ledger: Ledger, graph: ProvenanceGraph) -> list[Group]:
     """Every incident's findings, the one that was found first first."""
-    rank = {item: place for place, item in enumerate(findings)}
-    sets = _Sets(rank)
+    sets = _Sets(findings)
     known = {one.id: one for one in ledger.items(ids=list(findings), hidden=True, limit=None)}
     by_content: dict[str, str] = {}
     for item, finding in findings.items():
         for other in finding.like:
-            if other in rank:
+            if other in findings:
                 sets.join(item, other)
         content = same_content(known[item]) if item in known else ""
         if content:
@@ -66,15 +81,25 @@ def group(findings: Mapping[str, Finding], ledger: Ledger, graph: ProvenanceGrap
         if item in known:
             above = [one.id for one in graph.sources(item, limit=MOST_PARENTS)]
             texts = {one.id: one for one in ledger.items(ids=above, hidden=True, limit=None)} if above else {}
-            carried = [one for one in above if one in texts and carries(texts[one], known[item])]
-            carriers[item] = [o for o in carried if o not in rank and carries(texts[o], known[item], ORIGIN)]
-            for cause in carried or _causes(known[item], [one for one in above if one in rank], known):
-                if cause in rank:
+            if known[item].source in OUTSIDE and not known[item].parents:
+                above = [one for one in above if one in texts and texts[one].source in OUTSIDE]
+            carried = _most_alike_first([texts[one] for one in above if one in texts], known[item])
+            unfound = [o for o in carried if o not in findings and o not in findings[item].against]
+            carriers[item] = [o for o in unfound if carries(texts[o], known[item], ORIGIN)]
+            for cause in carried or _causes(known[item], [one for one in above if one in findings], known):
+                alike = cause in findings and findings[cause].innocent == findings[item].innocent
+                if alike and not sets.contradict(item, cause):
                     sets.join(item, cause)
     groups: dict[str, list[str]] = {}
     for item in findings:
         groups.setdefault(sets.top(item), []).append(item)
-    return [_made(members, carriers, graph) for members in groups.values()]
+    return [_made([findings[item] for item in members], carriers, graph) for members in groups.values()]
+
+
+def _most_alike_first(above: Sequence[Observation], item: Observation) -> list[str]:
+    """Those that carry an item's words or picture; what has more of its words in common is the likelier cause."""
+    carried = [one for one in above if carries(one, item)]
+    return [one.id for one in sorted(carried, key=lambda one: -overlap(one.text, item.text))]
 
 
 def _causes(item: Observation, above: Sequence[str], known: Mapping[str, Observation]) -> Iterable[str]:
@@ -84,9 +109,11 @@ def _causes(item: Observation, above: Sequence[str], known: Mapping[str, Observa
     return named or sorted(ready, key=lambda one: -common_words(known[one].text, item.text))[:1]
 
 
-def _made(members: list[str], carriers: Mapping[str, list[str]], graph: ProvenanceGraph) -> Group:
-    beside = tuple(dict.fromkeys(one for item in members for one in carriers[item]))
-    return Group(tuple(members), beside, _origin([*members, *beside], graph))
+def _made(members: Sequence[Finding], carriers: Mapping[str, list[str]], graph: ProvenanceGraph) -> Group:
+    ids = [finding.item for finding in members]
+    beside = tuple(dict.fromkeys(one for item in ids for one in carriers[item]))
+    guilty = [finding.item for finding in members if not finding.innocent] or ids
+    return Group(tuple(ids), beside, _origin([*guilty, *beside], graph))
 
 
 def _origin(infected: Sequence[str], graph: ProvenanceGraph) -> str:

@@ -100,7 +100,8 @@ class Incidents:
         first = log.findings[group.findings[0]]
         observed = {o.id: o for o in self._ledger.items(ids=[*infected, *reach.items], hidden=True, limit=None)}
         states = self._ledger.states(list(observed))
-        made = _carrying([i for i in reach.items if i in observed], group.findings, observed)
+        fresh = [i for i in reach.items if i in observed and i not in log.findings]  # findings have an incident already
+        made = _carrying(fresh, group.findings, observed)
         group = replace(group, carriers=(*group.carriers, *made))
         infected += made
         timeline = self._timeline(infected)
@@ -155,7 +156,7 @@ class Incidents:
         findings = {item: self._log.findings[item] for item in group.findings}
         if all(finding.cleared for finding in findings.values()):
             return "cleared"
-        fine = {item for item, finding in findings.items() if finding.cleared and not finding.withdrawn}
+        fine = {item for item, finding in findings.items() if finding.innocent}
         if any(one.shown and one.id not in fine and not self._looked_at(one.id, last) for one in items):
             return "open"
         unsettled = any(not finding.settled for finding in findings.values())
