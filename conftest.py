@@ -19,8 +19,17 @@ import pytest
 
 from lazaretto import Guard, Policy
 from lazaretto.ledger import Ledger
+from lazaretto.pictures import hold_workers, release_workers
 
 REPOSITORY = Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def picture_workers() -> Iterator[None]:
+    """The processes that open pictures stand for the whole session: a start for every guard would add up."""
+    hold_workers()
+    yield
+    release_workers()
 
 
 @pytest.fixture(scope="session")

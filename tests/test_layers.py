@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PRODUCT = REPOSITORY / "src" / "lazaretto"
 LABORATORY = REPOSITORY / "lab" / "src" / "lazaretto_lab"
 
-GROUND = {"types", "errors", "files", "names", "presets", "policy", "plugins", "pictures"}
+GROUND = {"types", "errors", "files", "names", "presets", "policy", "plugins", "pictures", "picture_worker"}
 BED = {"models", "agents"}
 RECORD = {"ledger", "provenance"}
 ALLOWED: dict[str, set[str]] = {
@@ -22,7 +22,8 @@ ALLOWED: dict[str, set[str]] = {
     "presets": set(),
     "policy": {"types", "errors", "presets"},
     "plugins": {"types", "errors", "policy"},
-    "pictures": {"types", "errors", "policy"},
+    "picture_worker": set(),
+    "pictures": {"types", "errors", "policy", "picture_worker"},
     "ledger": GROUND,
     "provenance": GROUND | {"ledger"},
     "incidents": GROUND | {"ledger", "provenance"},

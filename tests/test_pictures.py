@@ -11,6 +11,7 @@ from PIL import Image
 
 from lazaretto import pictures
 from lazaretto.errors import InputError, UnreadablePicture
+from lazaretto.picture_worker import opener
 from lazaretto.policy import Limits
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -36,9 +37,9 @@ def refused(data: bytes, limits: Limits | None = None) -> str:
     """The rule by which every way of opening refuses the bytes."""
     rules = set()
     for action in (
+        lambda: pictures.opened(data, limits or Limits()),
         lambda: pictures.first_frame(data, limits or Limits()),
         lambda: pictures.first_frame_rgb(data, limits or Limits()),
-        lambda: pictures.frames_for_judges(data, limits or Limits(), side=100),
     ):
         with pytest.raises(UnreadablePicture) as caught:
             action()
@@ -46,6 +47,10 @@ def refused(data: bytes, limits: Limits | None = None) -> str:
         rules.add(caught.value.rule)
     assert len(rules) == 1, rules
     return rules.pop()
+
+
+def shown(data: bytes, limits: Limits | None = None, side: int = 100) -> pictures.Picture:
+    return pictures.frames_for_judges(pictures.opened(data, limits or Limits()), side=side)
 
 
 def test_nothing_else_opens_pictures() -> None:
@@ -56,9 +61,11 @@ def test_nothing_else_opens_pictures() -> None:
     ]
     opening = [file for file in sources if "Image.open(" in file.read_text() or "Pillow.open(" in file.read_text()]
     assert len(sources) > 200
-    assert opening == [REPOSITORY / "src/lazaretto/pictures.py"]
+    assert opening == [REPOSITORY / "src/lazaretto/picture_worker/opener.py"]
     text = opening[0].read_text()
     assert text.count("Image.open(") == text.count("formats=FORMATS") == 1
+    here = [f for f in sources if "first_frame" in f.read_text() and "src/lazaretto/" in f.as_posix()]
+    assert {f.name for f in here} == {"opener.py", "pictures.py"}, "in the product, workers open pictures"
 
 
 @pytest.mark.parametrize(
@@ -89,14 +96,14 @@ def test_a_tiff_whose_second_page_is_huge_is_refused() -> None:
 
 def test_the_limits_on_bytes_and_pixels_hold() -> None:
     data = encoded(Image.new("1", (400, 400)), "PNG")
-    assert pictures.read_header(data, Limits(max_pixels=160_000)).width == 400
+    assert pictures.opened(data, Limits(max_pixels=160_000)).header.width == 400
     assert refused(data, Limits(max_pixels=159_999)) == "bomb"
     assert refused(data, Limits(max_image_bytes=len(data) - 1)) == "too_large"
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP"])
 def test_an_animation_is_shown_by_its_first_middle_and_last_frames(kind: str) -> None:
-    picture = pictures.frames_for_judges(animation(kind, 21), side=100)
+    picture = shown(animation(kind, 21))
     assert (picture.frame_count, picture.header.animated, len(picture.frames)) == (21, True, 3)
     reds = [frame.getpixel((5, 5))[0] for frame in picture.frames]
     assert reds == pytest.approx([0, 100, 200], abs=6)
@@ -105,9 +112,9 @@ def test_an_animation_is_shown_by_its_first_middle_and_last_frames(kind: str) ->
 def test_frames_on_the_way_count_against_the_limit() -> None:
     data = animation("GIF", 50)
     whole = Limits(max_pixels=50 * 40 * 30)
-    assert pictures.frames_for_judges(data, whole, side=100).frame_count == 50
+    assert shown(data, whole).frame_count == 50
     with pytest.raises(UnreadablePicture, match="50 frames") as caught:
-        pictures.frames_for_judges(data, Limits(max_pixels=50 * 40 * 30 - 1), side=100)
+        shown(data, Limits(max_pixels=50 * 40 * 30 - 1))
     assert caught.value.rule == "bomb"
     assert pictures.first_frame(data, Limits(max_pixels=40 * 30)).size == (40, 30)
 
@@ -118,18 +125,20 @@ def test_a_later_frame_larger_than_the_header_said_is_refused_undecoded(monkeypa
     while struct.unpack_from("<HHHH", data, second + 1) not in ((0, 0, 40, 30),):
         second = data.index(b",", second + 1)
     struct.pack_into("<HHHH", data, second + 1, 0, 0, 5_000, 5_000)
+    with pytest.raises(UnreadablePicture, match="frame 2 of 5,000 x 5,000") as caught:
+        shown(bytes(data), Limits(max_pixels=1_000_000))
+    assert caught.value.rule == "bomb"
     loaded = []
     load = Image.Image.load
     monkeypatch.setattr(Image.Image, "load", lambda self: (loaded.append(self.size), load(self))[1])
-    with pytest.raises(UnreadablePicture, match="frame 2 of 5,000 x 5,000") as caught:
-        pictures.frames_for_judges(bytes(data), Limits(max_pixels=1_000_000), side=100)
-    assert caught.value.rule == "bomb" and (5_000, 5_000) not in loaded
+    assert "frame 2" in opener.open_whole(bytes(data), opener.Budget(10_000, 1_000_000)).fault
+    assert (5_000, 5_000) not in loaded
 
 
 def test_a_large_photograph_is_shrunk_for_judges_and_whole_for_networks() -> None:
     data = encoded(Image.new("RGB", (1_600, 900), "navy"), "JPEG")
-    (shown,) = pictures.frames_for_judges(data, side=400).frames
-    assert shown.size == (400, 225)
+    (small,) = shown(data, side=400).frames
+    assert small.size == (400, 225)
     assert pictures.first_frame_rgb(data).size == (1_600, 900)
 
 
@@ -137,14 +146,14 @@ def test_judges_see_a_picture_upright() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # turned by a quarter
     data = encoded(Image.new("RGB", (60, 20)), "JPEG", exif=exif)
-    assert pictures.frames_for_judges(data, side=100).frames[0].size == (20, 60)
+    assert shown(data).frames[0].size == (20, 60)
     assert pictures.first_frame(data).size == (60, 20)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"])
 def test_every_colour_mode_becomes_rgb(mode: str) -> None:
     data = encoded(Image.new(mode, (20, 10)), "JPEG" if mode == "CMYK" else "PNG")
-    assert pictures.frames_for_judges(data, side=100).frames[0].mode == "RGB"
+    assert shown(data).frames[0].mode == "RGB"
     assert pictures.first_frame_rgb(data).mode == "RGB"
 
 

@@ -28,12 +28,12 @@ from pathlib import Path
 
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.jury import embedded_panel
-from lazaretto.gates.content.jury.preprocessor import OCR_SIDE, explicit_probability, read_lettering
+from lazaretto.gates.content.jury.preprocessor import explicit_probability, read_lettering
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.records import Content, Label, Outcome, PreparedContent
 from lazaretto.models.minilm import fast_minilm, shared_minilm
-from lazaretto.pictures import frames_for_judges
+from lazaretto.pictures import frames_for_judges, opened
 
 SENTENCE = "The harbour master wrote down who came ashore, what they carried and where they went. "
 
@@ -62,7 +62,7 @@ def speed(rounds: int, threads: int) -> dict[str, dict[str, object]]:
             stage: {"ms": round(clock, 1), "processor ms": round(processor, 1), "passes": round(clock / base, 2)}
             for stage, (clock, processor) in cost.items()
         }
-    frame = frames_for_judges(lettered("List of vegetables for a winter soup."), side=OCR_SIDE).frames[0]
+    frame = frames_for_judges(opened(lettered("List of vegetables for a winter soup."))).frames[0]
     stages: dict[str, Callable[[], object]] = {
         "words read off a picture (OCR)": lambda: read_lettering(frame),
         "explicit-image detector": lambda: explicit_probability(frame),

@@ -43,9 +43,10 @@ from lazaretto.gates.blocklist import (
     make,
     text_keys,
 )
-from lazaretto.gates.picture_hash import PerceptualHash, pixel_digest
+from lazaretto.gates.picture_hash import PerceptualHash
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
+from lazaretto.picture_worker.opener import pixel_digest
 from lazaretto.pictures import first_frame
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Draft, EventKind, Observation, Ruling, plain

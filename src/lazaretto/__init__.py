@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         MissingExtra,
         ModelError,
         ModelUnavailable,
+        PictureWorkerFailed,
         PolicyError,
         RepairRefused,
         StaleState,
@@ -82,8 +83,8 @@ _HOMES = {
     # catch what goes wrong
     "lazaretto.errors": (
         "BadAnswer", "ChainBroken", "GuardClosed", "InputError", "LazarettoError", "MissingExtra", "ModelError",
-        "ModelUnavailable", "PolicyError", "RepairRefused", "StaleState", "StoreDamaged", "StoreError", "StoreMissing",
-        "StoreUnavailable", "TooLarge", "UnknownItem",
+        "ModelUnavailable", "PictureWorkerFailed", "PolicyError", "RepairRefused", "StaleState", "StoreDamaged",
+        "StoreError", "StoreMissing", "StoreUnavailable", "TooLarge", "UnknownItem",
         "UnreadablePicture",
     ),
 }  # fmt: skip
@@ -111,6 +112,7 @@ __all__ = [
     "ModelError",
     "ModelUnavailable",
     "Observation",
+    "PictureWorkerFailed",
     "Policy",
     "PolicyError",
     "Recalled",

@@ -12,6 +12,7 @@
     │   ├── StoreDamaged         the file or schema is not what it should be
     │   └── ChainBroken          an event was altered, removed, inserted or reordered
     ├── GuardClosed              a call on a guard after it was closed
+    ├── PictureWorkerFailed      the process that opens pictures could say nothing of one; not the picture's fault
     ├── StaleState               an item is no longer as the caller saw it; nothing was recorded
     ├── RepairRefused            a plan is too wide, stale, or was already undone
     ├── ModelError               a model backend failed
@@ -68,8 +69,12 @@ class UnreadablePicture(InputError):
 
     def __init__(self, rule: str, problem: str, fix: str = "") -> None:
         self.rule = rule
-        """``not_a_picture``, ``damaged``, ``bomb`` (too many pixels) or ``too_large`` (too many bytes)."""
+        """``not_a_picture``, ``damaged``, ``bomb`` (too much memory or time, too many pixels) or ``too_large``."""
         super().__init__("image", problem, fix)
+
+
+class PictureWorkerFailed(LazarettoError):
+    """The process that opens pictures was ended, is busy or cannot be started: nothing is known of the picture."""
 
 
 class StoreError(LazarettoError):

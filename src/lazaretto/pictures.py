@@ -1,155 +1,167 @@
-"""Pictures from strangers: the only place that opens them.
+"""Pictures from strangers: opened in a process of their own (``picture_worker``), once, whoever asks.
 
-The header is read first and held against the policy's limits, and only then is anything decoded. Only the formats
-named here are tried: some of Pillow's readers start programs (EPS), and a TIFF's pages may each be of any size.
+``opened`` (and ``open_picture`` in async code) has a picture decoded in a worker process that is held to the policy's
+limits and killed when it passes them. Full-size pixels never come back: what gates need of them (a digest, the looks,
+small frames) does. ``first_frame`` decodes in this process, and is for pictures of one's own making.
 """
 
 from __future__ import annotations
 
-import io
+import asyncio
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image
 
-from lazaretto.errors import UnreadablePicture
+from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
+from lazaretto.picture_worker import opener
+from lazaretto.picture_worker.opener import FORMATS, FRAMES_SHOWN, SIDE, Budget, Header, Opened, Refused
+from lazaretto.picture_worker.pool import WORKERS, WorkerFailed, shared_pool
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 
-FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
-FRAMES_SHOWN = 3
-"""Of an animation judges see the first, the middle and the last frame."""
+__all__ = ["FORMATS", "FRAMES_SHOWN", "SIDE", "Header", "Picture"]
 
 _FIXES = {
     "not_a_picture": f"Give the bytes of a picture ({', '.join(FORMATS)})",
-    "bomb": "Make it smaller, or raise limits.max_pixels in the policy",
+    "bomb": "Make it smaller, or raise limits.max_pixels or limits.max_picture_seconds in the policy",
     "damaged": "Encode it again",
     "too_large": "Make it smaller, or raise limits.max_image_bytes in the policy",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What a picture says about itself, before decoding."""
-
-    format: str
-    width: int
-    height: int
-    animated: bool
-
-    def __str__(self) -> str:
-        return f"{self.width:,} x {self.height:,}"
+_KEPT, _KEPT_BYTES = 64, 48 << 20
+"""Pictures that are remembered, the oldest forgotten first: the gates ask one after another for the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A decoded picture."""
+    """What judges see of a picture."""
 
     header: Header
     frame_count: int
-    """Frames it holds; 1 when only the first was asked for."""
     frames: tuple[Image.Image, ...]
-    """Those that were asked for, in order."""
+    """The first, and of an animation the middle and the last, in order."""
 
 
-def read_header(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Header:
-    """What the picture declares; ``UnreadablePicture`` when it is none, or past the limits."""
-    return _open(data, limits)[1]
+def opened(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Opened:
+    """Everything there is to know of a picture, decoded once by a worker process.
+
+    ``UnreadablePicture`` for what is no picture, damaged or past the limits; ``PictureWorkerFailed`` where nothing can
+    be said of it. Blocks; ``open_picture`` does not.
+    """
+    if len(data) > limits.max_image_bytes:
+        raise _unreadable("too_large", f"{len(data):,} bytes are past the limit of {limits.max_image_bytes:,}")
+    key = (hashlib.sha256(data).digest(), limits)
+    with _state.lock:
+        known = _state.known.get(key)
+        mine = known is None
+        if known is None:
+            known = _state.known[key] = Future()
+        else:
+            _state.known.move_to_end(key)
+    if mine:
+        _ask(data, limits, key, known)
+    found = known.result()
+    if isinstance(found, Refused):
+        raise _unreadable(found.rule, found.problem)
+    return found
+
+
+async def open_picture(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Opened:
+    """``opened`` without blocking the event loop, or the threads that the judges of text run in."""
+    return await asyncio.get_running_loop().run_in_executor(_state.waiters, opened, data, limits)
+
+
+def frames_for_judges(found: Opened, *, side: int = SIDE) -> Picture:
+    """Up to ``FRAMES_SHOWN`` frames as a viewer shows them: upright, on white, shrunk to fit a square of ``side``."""
+    if found.fault:
+        raise _unreadable("bomb", found.fault)
+    frames = [Image.frombytes("RGB", (one.width, one.height), one.pixels) for one in found.frames]
+    for frame in frames:
+        frame.thumbnail((side, side))
+    return Picture(found.header, found.frame_count, tuple(frames))
 
 
 def first_frame(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Image.Image:
-    """The first frame, its colours and transparency as stored."""
-    return decode(data, limits).frames[0]
+    """The first frame of a picture of one's own (simulations, training), in full size, decoded in this process."""
+    try:
+        return opener.first_frame(data, _budget(limits))
+    except Refused as error:
+        raise _unreadable(error.rule, error.problem) from None
 
 
 def first_frame_rgb(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Image.Image:
-    """The first frame in three colours on white, in full size: what a network is given."""
-    return decode(data, limits, flat=True).frames[0]
+    """``first_frame`` in three colours on white: what a network is given."""
+    return opener.on_white(first_frame(data, limits))
 
 
-def frames_for_judges(data: bytes, limits: Limits = DEFAULT_LIMITS, *, side: int) -> Picture:
-    """Up to ``FRAMES_SHOWN`` frames as a viewer shows them: upright, on white, shrunk to fit a square of ``side``."""
-    return decode(data, limits, frames=FRAMES_SHOWN, flat=True, side=side)
+def hold_workers() -> None:
+    """The worker processes stay until as many ``release_workers`` were called."""
+    shared_pool().hold()
 
 
-def decode(
-    data: bytes, limits: Limits = DEFAULT_LIMITS, *, frames: int = 1, flat: bool = False, side: int = 0
-) -> Picture:
-    """The one function that decodes; ``UnreadablePicture`` for what is no picture, damaged, or past the limits.
+def release_workers() -> None:
+    """The last one to let go ends them; a later picture starts them anew."""
+    shared_pool().release()
 
-    ``frames``: at most so many, spread evenly from the first to the last. Those on the way to them count against
-    ``max_pixels``, too: every frame is drawn on top of the one before. ``flat``: three colours, on white. ``side``:
-    turned upright and shrunk to fit a square.
-    """
-    image, header = _open(data, limits)
+
+class _State:
+    """What a forked process must not share."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.known: OrderedDict[tuple[bytes, Limits], Future[Opened | Refused]] = OrderedDict()
+        self.waiters = ThreadPoolExecutor(max_workers=2 * WORKERS, thread_name_prefix="lazaretto-pictures")
+
+
+def _ask(data: bytes, limits: Limits, key: tuple[bytes, Limits], known: Future[Opened | Refused]) -> None:
+    """Answer ``known`` for everybody who waits for it; what could not be judged is asked again the next time."""
+    forget = True
     try:
-        count = int(getattr(image, "n_frames", 1)) if frames > 1 else 1
-        wanted = {round(i * (count - 1) / (frames - 1)) for i in range(frames)} if count > 1 else {0}
-        last = max(wanted)
-        _check_pixels(header.width * header.height * (last + 1), f"{header}, {last + 1} frames", limits)
-        if side and count == 1:
-            image.draft("RGB", (side, side))  # a large JPEG is decoded at reduced size
-        shown, pixels = [], 0
-        for index in range(last + 1):
-            if index:
-                image.seek(index)
-            pixels += image.width * image.height
-            # a later frame may be larger than the header said
-            _check_pixels(pixels, f"frame {index + 1} of {image.width:,} x {image.height:,}", limits)
-            if index in wanted:
-                shown.append(_frame(image, flat, side))
-        return Picture(header, count, tuple(shown))
-    except UnreadablePicture:
+        known.set_result(shared_pool().ask(data, _budget(limits), limits.max_picture_seconds))
+        forget = False
+    except Refused as error:
+        known.set_result(error.with_traceback(None))
+        forget = False
+    except WorkerFailed as error:
+        known.set_exception(PictureWorkerFailed(str(error)))
+    except BaseException as error:
+        known.set_exception(PictureWorkerFailed(f"{type(error).__name__}: {error}"))
         raise
-    except Exception as error:  # decoders raise OSError, SyntaxError, ValueError, EOFError, struct.error ...
-        raise _unreadable("damaged", f"the picture is cut off or damaged ({type(error).__name__}: {error})") from None
+    finally:
+        with _state.lock:
+            if forget:
+                _state.known.pop(key, None)
+            while len(_state.known) > _KEPT or sum(map(_size, _state.known.values())) > _KEPT_BYTES:
+                _state.known.popitem(last=False)
 
 
-def on_white(image: Image.Image) -> Image.Image:
-    """A decoded picture as it looks on white paper: no transparency, three colours."""
-    if not image.has_transparency_data:
-        return image.convert("RGB")
-    layered = image.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", layered.size, "white"), layered).convert("RGB")
+def _size(known: Future[Opened | Refused]) -> int:
+    if not known.done() or known.exception() is not None:
+        return 0
+    found = known.result()
+    if isinstance(found, Refused):
+        return 0
+    return sum(len(frame.pixels) for frame in found.frames) + sum(len(words) for _, words in found.texts)
 
 
-def _open(data: bytes, limits: Limits) -> tuple[Image.Image, Header]:
-    if len(data) > limits.max_image_bytes:
-        raise _unreadable("too_large", f"{len(data):,} bytes are past the limit of {limits.max_image_bytes:,}")
-    try:
-        image = Image.open(io.BytesIO(data), formats=FORMATS)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _unreadable("bomb", f"the picture declares far more pixels than allowed ({error})") from None
-    except UnidentifiedImageError:
-        raise _unreadable("not_a_picture", "the bytes are not a picture" if data else "the file is empty") from None
-    except Exception as error:  # a hostile header may raise anything
-        raise _unreadable("damaged", f"the header cannot be read ({type(error).__name__}: {error})") from None
-    header = Header(image.format or "", image.width, image.height, _animated(image))
-    _check_pixels(header.width * header.height, str(header), limits)
-    return image, header
-
-
-def _animated(image: Image.Image) -> bool:
-    try:
-        return bool(getattr(image, "is_animated", False))
-    except Exception:  # counting frames of a damaged file; decoding will say so
-        return False
-
-
-def _check_pixels(pixels: int, declared: str, limits: Limits) -> None:
-    if pixels > limits.max_pixels:
-        problem = (
-            f"the picture declares {declared}: {pixels:,} pixels, of which at most {limits.max_pixels:,} are decoded"
-        )
-        raise _unreadable("bomb", problem)
-
-
-def _frame(image: Image.Image, flat: bool, side: int) -> Image.Image:
-    image.load()
-    frame = ImageOps.exif_transpose(image) if side else image
-    frame = on_white(frame) if flat else frame.copy()  # of its own: the next frame is drawn into ``image``
-    if side:
-        frame.thumbnail((side, side))
-    return frame
+def _budget(limits: Limits) -> Budget:
+    return Budget(limits.max_image_bytes, limits.max_pixels)
 
 
 def _unreadable(rule: str, problem: str) -> UnreadablePicture:
     return UnreadablePicture(rule, problem, _FIXES[rule])
+
+
+_state = _State()
+
+
+def _after_fork() -> None:
+    global _state
+    _state = _State()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

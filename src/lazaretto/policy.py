@@ -190,6 +190,14 @@ class Limits:
         int,
         Field(gt=0, description="Most pixels of a picture that are ever decoded, over all frames that are looked at."),
     ] = 40_000_000
+    max_picture_seconds: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=600,
+            description="Most processor time that decoding a picture may take; by the clock, three times it.",
+        ),
+    ] = 20.0
     max_parents: Annotated[int, Field(ge=0, description="Most items one item may be derived from.")] = 256
     max_fields_bytes: Annotated[int, Field(gt=0, description="Largest structured memory record, as JSON.")] = 1_000_000
     max_results: Annotated[int, Field(gt=0, description="Most items one recall returns.")] = 1_000

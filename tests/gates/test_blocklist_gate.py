@@ -18,10 +18,10 @@ from PIL import Image, ImageFilter
 
 from lazaretto.gates.blocklist import MAX_DISTANCE, look_keys, make
 from lazaretto.gates.normalization import CONFUSABLE, fold
-from lazaretto.gates.picture_hash import PerceptualHash, pixel_digest
+from lazaretto.gates.picture_hash import PerceptualHash
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
-from lazaretto.pictures import first_frame
+from lazaretto.pictures import opened
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Observation, Ruling, Verdict
 
@@ -244,7 +244,7 @@ def test_keys_are_narrow_enough() -> None:
 def test_looks_survive_storing() -> None:
     look = PerceptualHash.of(drawing())
     assert PerceptualHash.from_hex(look.hex()) == look
-    assert pixel_digest(first_frame(saved(drawing(), "PNG"))) == pixel_digest(first_frame(saved(drawing(), "BMP")))
+    assert opened(saved(drawing(), "PNG")).digest == opened(saved(drawing(), "BMP")).digest
 
 
 async def test_text_and_picture_of_one_item_are_listed_as_a_pair(context: GateContext) -> None:

@@ -9,6 +9,7 @@ Whole texts are compared, never parts of them: a context from which the poison w
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import time
@@ -16,15 +17,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from PIL.Image import Image
 from pydantic import Field
 
-from lazaretto.errors import UnreadablePicture
+from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
 from lazaretto.gates.normalization import fold
-from lazaretto.gates.picture_hash import PerceptualHash, pixel_digest
+from lazaretto.gates.picture_hash import PerceptualHash
 from lazaretto.gates.protocol import FOR_ITS_SOURCE, REPAIR, UNDONE, GateContext, SecondLook
 from lazaretto.ledger import Fingerprint
-from lazaretto.pictures import first_frame
+from lazaretto.picture_worker.opener import Opened
+from lazaretto.pictures import open_picture, opened
 from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
 
@@ -98,6 +99,9 @@ class BlocklistGate:
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """``allow`` for what is not known; else what was ruled then, or ``near_picture`` for a mere resemblance."""
+        if observation.image is not None:
+            with contextlib.suppress(UnreadablePicture):  # decoded here, it is at hand below
+                await open_picture(context.ledger.blob(observation.image), context.limits)
         return self._verdict(observation, context)
 
     def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook]:
@@ -167,9 +171,12 @@ class BlocklistGate:
         """What an item is listed under: text and picture of one item as a pair, for either may be harmless."""
         if observation.image is None or observation.text:
             return text_keys(observation.text, self.settings.min_folded, observation.image or "")
-        image = self._decoded(observation, context)
         keys = [(FILE, observation.image)]
-        return keys if image is None else [*keys, (PIXELS, pixel_digest(image)), (LOOK, PerceptualHash.of(image).hex())]
+        try:
+            picture = self._opened(observation, context)
+        except PictureWorkerFailed:  # listed by its file alone
+            picture = None
+        return keys if picture is None else [*keys, (PIXELS, picture.digest), (LOOK, PerceptualHash.of(picture).hex())]
 
     @staticmethod
     def _mark(keys: list[Key], item: str, ruling: Ruling, context: GateContext) -> None:
@@ -201,10 +208,10 @@ class BlocklistGate:
 
     def _seen_before(self, observation: Observation, context: GateContext, own: str) -> Match | None:
         """A picture whose file is unknown: the same pixels, or a likeness."""
-        image = self._decoded(observation, context)
-        if image is None:
+        picture = self._opened(observation, context)
+        if picture is None:
             return None
-        look, pixels = PerceptualHash.of(image), (PIXELS, pixel_digest(image))
+        look, pixels = PerceptualHash.of(picture), (PIXELS, picture.digest)
         found = self._look_up([pixels, *(("", key) for key in look_keys(look.hash))], context, own)
         return _nearest(found, [pixels]) or next(self._alike(look, found), None)
 
@@ -225,10 +232,10 @@ class BlocklistGate:
                 yield Match(LOOK, known.item, self.settings.near_picture, detail)
 
     @staticmethod
-    def _decoded(observation: Observation, context: GateContext) -> Image | None:
+    def _opened(observation: Observation, context: GateContext) -> Opened | None:
         """The picture, or None where it cannot be decoded: that is the structural gate's finding, not ours."""
         try:
-            return first_frame(context.ledger.blob(str(observation.image)), context.limits)
+            return opened(context.ledger.blob(str(observation.image)), context.limits)
         except UnreadablePicture:
             return None
 

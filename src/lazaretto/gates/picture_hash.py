@@ -1,27 +1,18 @@
-"""What a picture is known by: a digest of its pixels, and a hash of what it looks like from afar."""
+"""What a picture is known by from afar: a hash that stays when it is shrunk, encoded anew or slightly changed."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from lazaretto.pictures import on_white
+from lazaretto.picture_worker.opener import COLOUR_SIDE, GREY_SIDE, Opened, look, on_white
 
-_SIDE = 32
 _FREQUENCIES = 8
-_COSINES = np.cos(np.pi * (2 * np.arange(_SIDE)[None, :] + 1) * np.arange(_FREQUENCIES)[:, None] / (2 * _SIDE))
+_COSINES = np.cos(np.pi * (2 * np.arange(GREY_SIDE)[None, :] + 1) * np.arange(_FREQUENCIES)[:, None] / (2 * GREY_SIDE))
 """The first rows of the DCT-II matrix; a matrix product of this size is faster than loading SciPy for its ``dct``."""
-_COLOUR_SIDE = 4
-
-
-def pixel_digest(image: Image.Image) -> str:
-    """sha256 of the decoded pixels: equal for every lossless encoding of one picture."""
-    pixels = image.convert("RGBA")
-    return hashlib.sha256(f"{pixels.width}x{pixels.height}:".encode() + pixels.tobytes()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +23,15 @@ class PerceptualHash:
     colours: bytes
 
     @classmethod
-    def of(cls, image: Image.Image) -> PerceptualHash:
-        """The hash of a decoded picture."""
-        shown = on_white(image)
-        resample = Image.Resampling.LANCZOS
-        grey = np.asarray(shown.convert("L").resize((_SIDE, _SIDE), resample), dtype=np.float64)
+    def of(cls, picture: Opened | Image.Image) -> PerceptualHash:
+        """The hash of a picture that a worker opened, or of one that is decoded."""
+        greys, colours = (picture.grey, picture.colours) if isinstance(picture, Opened) else look(on_white(picture))
+        if len(colours) != COLOUR_SIDE * COLOUR_SIDE * 3:
+            raise ValueError("a picture's looks are three colours in a grid of four by four")
+        grey = np.frombuffer(greys, dtype=np.uint8).reshape(GREY_SIDE, GREY_SIDE).astype(np.float64)
         waves: NDArray[np.float64] = (_COSINES @ grey @ _COSINES.T).ravel()
         bits = waves > np.median(waves[1:])
         bits[0] = False  # the mean brightness: it tells nothing about shape
-        colours = shown.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BOX).tobytes()
         return cls(int.from_bytes(np.packbits(bits).tobytes(), "big"), colours)
 
     def distance(self, other: PerceptualHash) -> int:

@@ -15,6 +15,7 @@ from lazaretto.gates.protocol import Corrector, Finder, Gate, GateContext, Learn
 from lazaretto.gates.runner import GateSlot, run_stages
 from lazaretto.gates.thresholds import Thresholds
 from lazaretto.ledger import Ledger
+from lazaretto.pictures import hold_workers, release_workers
 from lazaretto.policy import Policy, Stage
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Correction, Decision, Observation, Ruling, Verdict
@@ -61,6 +62,8 @@ class PolicyGates:
         self._learners = {name: gate for name, gate in gates.items() if isinstance(gate, Learner)}
         self._correctors = {name: gate for name, gate in gates.items() if isinstance(gate, Corrector)}
         self._finder = next((gate for gate in gates.values() if isinstance(gate, Finder)), None)
+        hold_workers()
+        self._open = True
 
     async def judge(self, observation: Observation) -> Decision:
         """What the gates of the item's channel say of it."""
@@ -108,7 +111,10 @@ class PolicyGates:
         )
 
     def close(self) -> None:
-        """Let the gates' threads go."""
+        """Let the gates' threads go, and the processes that open pictures where nobody else needs them."""
+        if self._open:
+            self._open = False
+            release_workers()
         for slot in self.slots.values():
             slot.close()
 

@@ -93,7 +93,7 @@ class StructureGate:
         findings = list(text_findings(observation.text, self.settings))
         if observation.image is not None:
             data = context.ledger.blob(observation.image)
-            findings += picture_findings(data, context.limits, self.settings)
+            findings += await picture_findings(data, context.limits, self.settings)
         worst = max(findings, key=lambda finding: finding.ruling, default=None)
         ruling = worst.ruling if worst else Ruling.ALLOW
         risk, interval = RISK[ruling]
@@ -277,13 +277,16 @@ _OTHER_FILES = (
 )
 
 
-def picture_findings(data: bytes, limits: Limits, settings: StructureSettings) -> Iterator[Defect]:
+async def picture_findings(data: bytes, limits: Limits, settings: StructureSettings) -> list[Defect]:
     """What is wrong with the form of a picture; nothing past the limits is ever decoded."""
     try:
-        header = pictures.decode(data, limits).header
+        header = (await pictures.open_picture(data, limits)).header
     except UnreadablePicture as fault:
-        yield Defect(fault.rule, Ruling.BLOCK, Evidence("fault", fault.problem, {"bytes": len(data)}))
-        return
+        return [Defect(fault.rule, Ruling.BLOCK, Evidence("fault", fault.problem, {"bytes": len(data)}))]
+    return list(_form_findings(data, header, settings))
+
+
+def _form_findings(data: bytes, header: pictures.Header, settings: StructureSettings) -> Iterator[Defect]:
     facts = {"format": header.format, "width": header.width, "height": header.height}
     if header.animated:
         yield Defect("animated", settings.animated, Evidence("measure", "the picture has several frames", facts))

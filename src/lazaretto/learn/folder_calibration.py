@@ -33,7 +33,7 @@ from lazaretto.learn.foresight_setup import CAST, CAST_SEED
 from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, Completion, Request, TextEmbedder
-from lazaretto.pictures import read_header
+from lazaretto.pictures import opened
 
 NOTES, LINES, PICTURES = (".txt", ".md"), (".jsonl",), (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 LEAST = 24
@@ -89,7 +89,7 @@ def _memories_in(path: Path) -> list[AlbumItem]:
             return [note_item(str(line["text"]), str(line.get("title", ""))) for line in lines]
         if kind in PICTURES:
             data = path.read_bytes()
-            read_header(data)
+            opened(data)
             return [picture_item(data, picture_title(path.name))]
     except (OSError, ValueError, KeyError, TypeError, UnreadablePicture) as error:
         raise InputError("folder", f"{path} cannot be read: {error}", "Repair it or take it out") from None

@@ -119,7 +119,7 @@ def test_a_wider_window_holds_more_and_needs_fewer():
     assert all(len(w.ids) <= 512 for w in wide) and wide[-1].text[1] == len(text)
 
 
-def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("py3langid", reason="needs the gates extra")
     import io
 
@@ -134,8 +134,8 @@ def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.Monkey
     out = io.BytesIO()
     Image.new("RGB", (32, 32), "teal").save(out, "PNG")
     judge = preprocessor.JuryPreprocessor()
-    first, second = (judge._prepare(Content(name, image=out.getvalue())) for name in ("a", "b"))
+    first, second = [await judge.prepare(Content(name, image=out.getvalue())) for name in ("a", "b")]
     assert len(looked) == 1 and first.read_text == second.read_text == "QUAY 9"
     assert first.facts["explicit"] == second.facts["explicit"] == 0.25
-    preprocessor.JuryPreprocessor(detect_explicit=False)._prepare(Content("c", image=out.getvalue()))
+    await preprocessor.JuryPreprocessor(detect_explicit=False).prepare(Content("c", image=out.getvalue()))
     assert len(looked) == 2, "other settings look for themselves"

@@ -30,7 +30,7 @@ from lazaretto.gates.content.records import (
     Speech,
 )
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
-from lazaretto.pictures import Picture, frames_for_judges
+from lazaretto.pictures import Picture, frames_for_judges, open_picture
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.types import Evidence
 
@@ -212,7 +212,7 @@ class DescribingPreprocessor:
 
 
 async def _open(image: bytes, limits: Limits) -> Picture:
-    return await asyncio.to_thread(frames_for_judges, image, limits, side=PICTURE_SIDE)  # not on the event loop
+    return frames_for_judges(await open_picture(image, limits), side=PICTURE_SIDE)
 
 
 async def _describe(vision: RoleModel, picture: Picture) -> tuple[str, str, RoleCost]:

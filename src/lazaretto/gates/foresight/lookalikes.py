@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from lazaretto.agents.album import AlbumItem
-from lazaretto.errors import UnreadablePicture
+from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
 from lazaretto.gates.picture_hash import PerceptualHash
-from lazaretto.pictures import first_frame
+from lazaretto.pictures import opened
 
 NEAR_BITS, NEAR_COLOURS = 6, 32
 """How far two pictures may look apart and still be near-duplicates."""
@@ -20,7 +20,10 @@ def near_duplicate(one: AlbumItem, other: AlbumItem) -> bool:
     if one.is_note:
         mine, theirs = set(one.note.lower().split()), set(other.note.lower().split())
         return 2 * len(mine & theirs) >= len(mine | theirs)
-    first, second = _look(one.picture), _look(other.picture)
+    try:
+        first, second = _look(one.picture), _look(other.picture)
+    except PictureWorkerFailed:
+        return False
     if first is None or second is None:
         return False
     return first.distance(second) <= NEAR_BITS and first.colour_gap(second) <= NEAR_COLOURS
@@ -29,6 +32,6 @@ def near_duplicate(one: AlbumItem, other: AlbumItem) -> bool:
 @lru_cache(maxsize=4096)
 def _look(picture: bytes) -> PerceptualHash | None:
     try:
-        return PerceptualHash.of(first_frame(picture))
+        return PerceptualHash.of(opened(picture))
     except UnreadablePicture:
         return None

@@ -22,12 +22,11 @@ from lazaretto.errors import MissingExtra, UnreadablePicture
 from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
 from lazaretto.models.language import language_of
-from lazaretto.pictures import frames_for_judges
+from lazaretto.picture_worker.opener import Opened
+from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.types import Evidence
 
-OCR_SIDE = 1280
-"""Pictures are shrunk to this before reading: letters a person can read at a glance survive it."""
 _OCR_CONFIDENCE = 0.5
 _LOCK = threading.Lock()
 """The OCR engine keeps state between its stages; one picture at a time goes through it."""
@@ -48,15 +47,21 @@ class JuryPreprocessor:
 
     async def prepare(self, content: Content) -> PreparedContent:
         """The content in words. A picture that cannot be decoded is a fault, never a guess."""
-        return await asyncio.to_thread(self._prepare, content)
+        if content.image is None:
+            return await asyncio.to_thread(self._prepare, content, None)
+        try:
+            found = await open_picture(content.image, self.limits)
+        except UnreadablePicture as error:
+            return await asyncio.to_thread(self._prepare, content, None, str(error))
+        return await asyncio.to_thread(self._prepare, content, found)
 
-    def _prepare(self, content: Content) -> PreparedContent:
+    def _prepare(self, content: Content, found: Opened | None, fault: str = "") -> PreparedContent:
         started = time.perf_counter()
         facts: dict[str, Any] = {}
-        words, fault = "", ""
-        if content.image is not None:
+        words = ""
+        if content.image is not None and found is not None:
             try:
-                measured, words = self._looked_at(content.image)
+                measured, words = self._looked_at(content.image, found)
                 facts.update(measured)
             except UnreadablePicture as error:
                 fault = str(error)
@@ -78,14 +83,14 @@ class JuryPreprocessor:
         role_cost = RoleCost(Role.PREPROCESSOR, "embedded", calls=int(content.image is not None), ms=ms)
         return PreparedContent(content, description, words, facts, tuple(notices), role_cost, fault)
 
-    def _looked_at(self, image: bytes) -> tuple[dict[str, Any], str]:
+    def _looked_at(self, image: bytes, found: Opened) -> tuple[dict[str, Any], str]:
         """What is measured on a picture and the words on it. One that goes from agent to agent is looked at once."""
         key = (hashlib.sha256(image).digest(), self.read_words, self.detect_explicit, self.limits)
         with _SEEN_LOCK:
             known = _SEEN.get(key)
         if known is not None:
             return known
-        picture = frames_for_judges(image, self.limits, side=OCR_SIDE)
+        picture = frames_for_judges(found)
         header = picture.header
         facts: dict[str, Any] = {"width": header.width, "height": header.height}
         facts |= {"frames": picture.frame_count, "format": header.format}
