@@ -1,4 +1,4 @@
-"""Foresight for today's agents: notes for memories, a chat model behind an OpenAI-compatible endpoint, MiniLM to find."""
+"""Foresight for today's agents: notes for memories, a chat model behind an OpenAI-compatible endpoint, MiniLM."""
 
 from __future__ import annotations
 
