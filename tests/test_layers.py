@@ -40,6 +40,8 @@ ALLOWED: dict[str, set[str]] = {
 PARTS = {"ingest", "gates", "repair", "learn", "incidents", "tending", "recorder", "recall"}
 ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["console"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["api"] = ALLOWED["console"] | {"console"}
 ALLOWED["__init__"] = ALLOWED["sync_guard"] | {"sync_guard"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}

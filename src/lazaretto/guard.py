@@ -196,6 +196,12 @@ class Guard:
         self._recall.check(limit, min_trust)
         return await self._in_store_thread(self._recall.recall, reader, query, items, limit, float(min_trust))
 
+    async def search(self, query: str, *, limit: int = 20) -> tuple[Observation, ...]:
+        """Memories that may be used, by words and by meaning, best first: for people. Nothing is recorded as read."""
+        self._recall.check(limit, 0.0)
+        found = await self._in_store_thread(self._recall.search, query, limit)
+        return tuple(one for one, _ in found)
+
     async def exchange(
         self,
         text: str | bytes = "",

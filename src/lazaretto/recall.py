@@ -103,10 +103,10 @@ class Recall:
             require_known(self._ledger, ids, "items")
             return [(o, None) for o in self._ledger.items(ids=ids, limit=None)]
         if query is not None:
-            return list(self._search(query, limit))
+            return list(self.search(query, limit))
         return [(o, None) for o in self._ledger.items(channel=Channel.MEMORY, limit=limit)]
 
-    def _search(self, query: str, limit: int) -> Sequence[tuple[Observation, float]]:
+    def search(self, query: str, limit: int) -> Sequence[tuple[Observation, float]]:
         """Memories by words, and by meaning where a gate knows it; what both find comes first."""
         finder = self._gates.finder()
         if finder is None:

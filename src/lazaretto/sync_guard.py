@@ -78,6 +78,7 @@ class SyncGuard:
     check = _waited(Guard.check)
     remember = _waited(Guard.remember)
     recall = _waited(Guard.recall)
+    search = _waited(Guard.search)
     exchange = _waited(Guard.exchange)
     screen = _waited(Guard.screen)
     report = _waited(Guard.report)

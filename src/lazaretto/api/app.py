@@ -14,8 +14,9 @@ from functools import partial
 
 from lazaretto.api.access import Door, Forbidden, Key
 from lazaretto.api.answers import ERRORS, answer, fault
-from lazaretto.api.border import Border
+from lazaretto.api.border import CONSOLE, Border
 from lazaretto.api.routes import agents, items, repairs, service, tracing
+from lazaretto.console.app import console
 from lazaretto.errors import (
     GuardClosed,
     InputError,
@@ -74,6 +75,7 @@ def create_app(
     _add_errors(app)
     for router in ROUTERS:
         app.include_router(router)
+    app.mount(CONSOLE, console(guard, app.state.door))
     return app
 
 

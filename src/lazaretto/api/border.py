@@ -24,6 +24,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = ("/healthz",)
 """What needs no key: a load balancer has none."""
+CONSOLE = "/console"
+"""Where the console stands; it asks for a key itself, on a page."""
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 BODY_SECONDS = 20.0
 """How long a caller may take to send its request."""
@@ -92,7 +94,7 @@ class Border:
             return 421, "WrongHost", f"host: this server does not answer to {host!r}", "host"
         sent = headers.get(b"authorization") or headers.get(b"x-api-key", b"")
         caller = self._door.caller(sent.decode("latin-1"))
-        if caller is None and scope["path"] not in OPEN_PATHS:
+        if caller is None and not _is_open(scope["path"]):
             message = "authorization: missing or wrong. Send 'Authorization: Bearer KEY'"
             return 401, "Unauthorized", message, "authorization"
         scope.setdefault("state", {})["caller"] = caller
@@ -102,6 +104,10 @@ class Border:
         if int(declared) > self._largest:
             return 413, "TooLarge", f"the body is past {self._largest:,} bytes", "body"
         return None
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path == CONSOLE or path.startswith(f"{CONSOLE}/")
 
 
 def _host(header: str) -> str:

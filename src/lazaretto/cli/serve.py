@@ -57,7 +57,7 @@ def serve(
     from lazaretto.api.border import LOCAL_HOSTS
 
     with context.open_guard() as guard, _listening(host, port) as listener:
-        where = f"http://{host}:{listener.getsockname()[1]} (calls: /docs)"
+        where = f"http://{host}:{listener.getsockname()[1]} (calls: /docs, for people: /console)"
         console.print(f"Lazaretto on {where}, store {guard.ledger.url}, namespace {context.namespace}", soft_wrap=True)
         if door.open:
             console.print("Open: whoever can reach this machine's loopback may do everything. Close it with --keys.")

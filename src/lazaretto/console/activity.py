@@ -1,0 +1,202 @@
+"""What happened lately, counted while following the ledger's tail: nothing is kept that the ledger does not say."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lazaretto.ledger import Ledger
+from lazaretto.types import Event, EventKind, Ruling, RunStatus
+
+_FOLLOWED = (
+    EventKind.SEEN,
+    EventKind.RULED,
+    EventKind.RETRIEVED,
+    EventKind.SENT,
+    EventKind.LABELLED,
+    EventKind.REPAIRED,
+    EventKind.APPEALED,
+    EventKind.RELEASED,
+    EventKind.UNDONE,
+)
+BUCKET_S = 60.0
+BUCKETS = 48
+"""Points of a timeline."""
+_DAY = 86400.0
+_MOST_WRITERS = 20_000
+"""Items whose writer is remembered: a ruling follows its item closely."""
+_FINE = (RunStatus.RAN.value, RunStatus.SKIPPED.value)
+LATEST = 12
+
+
+@dataclass(slots=True)
+class AgentSeen:
+    """What one agent did."""
+
+    name: str
+    wrote: int = 0
+    read: int = 0
+    held: int = 0
+    last: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A gate that could not look at items."""
+
+    gate: str
+    status: str
+    detail: str
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Counts over time, as columns."""
+
+    times: tuple[float, ...]
+    seen: tuple[int, ...]
+    held: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """One line of what happened lately."""
+
+    seq: int
+    time: float
+    kind: str
+    subject: str
+    agent: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """How things stand."""
+
+    seq: int
+    agents: tuple[AgentSeen, ...]
+    seen_today: int
+    held_today: int
+    not_run: tuple[NotRun, ...]
+    timeline: Timeline
+    latest: tuple[Happened, ...]
+
+
+@dataclass(slots=True)
+class _Counts:
+    seen: Counter[int] = field(default_factory=Counter)
+    held: Counter[int] = field(default_factory=Counter)
+
+
+class Activity:
+    """Follows one ledger. Safe to share between threads."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._seq = 0
+        self._agents: dict[str, AgentSeen] = {}
+        self._writer: dict[str, str] = {}
+        self._counts = _Counts()
+        self._not_run: dict[tuple[str, str], tuple[str, Counter[int]]] = {}
+        self._latest: list[Happened] = []
+
+    def snapshot(self) -> Snapshot:
+        """Everything, up to the ledger's last event."""
+        with self._lock:
+            for event in self._ledger.events(after=self._seq, kinds=_FOLLOWED):
+                self._take(event)
+                self._seq = event.seq
+            now = time.time()
+            since = _bucket(now - _DAY)
+            for counts in (self._counts.seen, self._counts.held, *(counts for _, counts in self._not_run.values())):
+                for old in [at for at in counts if at < since]:
+                    del counts[old]
+            return Snapshot(
+                seq=self._ledger.head().seq,
+                agents=tuple(sorted(self._agents.values(), key=lambda one: -one.last)),
+                seen_today=self._counts.seen.total(),
+                held_today=self._counts.held.total(),
+                not_run=tuple(
+                    NotRun(gate, status, detail, count)
+                    for (gate, status), (detail, counts) in sorted(self._not_run.items())
+                    if (count := counts.total())
+                ),
+                timeline=self._timeline(now),
+                latest=tuple(reversed(self._latest)),
+            )
+
+    def _timeline(self, now: float) -> Timeline:
+        """The last day, or as far back as anything happened; at least an hour."""
+        begin = _bucket(now - _DAY)
+        known = [at for at in self._counts.seen if at >= begin]
+        begin = max(begin, min([*known, _bucket(now)]) - 1)
+        begin = min(begin, _bucket(now) - 59)
+        width = max(1, -(-(_bucket(now) - begin + 1) // BUCKETS))
+        starts = range(begin, _bucket(now) + 1, width)
+        columns = [
+            tuple(sum(counts.get(at, 0) for at in range(start, start + width)) for start in starts)
+            for counts in (self._counts.seen, self._counts.held)
+        ]
+        return Timeline(tuple(start * BUCKET_S for start in starts), columns[0], columns[1])
+
+    def _take(self, event: Event) -> None:
+        body: Mapping[str, Any] = event.body or {}
+        at = _bucket(event.time)
+        if event.kind is EventKind.SEEN:
+            self._agent(event.agent, event.time).wrote += 1
+            self._writer[event.subject] = event.agent
+            if len(self._writer) > _MOST_WRITERS:
+                del self._writer[next(iter(self._writer))]
+            self._counts.seen[at] += 1
+        elif event.kind is EventKind.RETRIEVED:
+            self._agent(event.agent, event.time).read += 1
+        elif event.kind is EventKind.SENT:
+            self._agent(str(body.get("to", "")), event.time).read += 1
+        elif event.kind is EventKind.RULED and event.body is not None:
+            self._ruled(event, body, at)
+        else:
+            self._note(event, _words(event, body))
+
+    def _ruled(self, event: Event, body: Mapping[str, Any], at: int) -> None:
+        for run in body.get("runs") or ():
+            if run.get("status") not in _FINE:
+                key = (str(run.get("gate", "")), str(run["status"]))
+                detail, counts = self._not_run.get(key, ("", Counter()))
+                counts[at] += 1
+                self._not_run[key] = (str(run.get("detail", "")) or detail, counts)
+        if Ruling.from_label(str(body["ruling"])) > Ruling.WARN:
+            self._counts.held[at] += 1
+            writer = self._writer.get(event.subject)
+            if writer in self._agents:
+                self._agents[writer].held += 1
+            self._note(event, f"{body['ruling']}, {body.get('rule', '')}")
+
+    def _note(self, event: Event, says: str) -> None:
+        who = event.agent or self._writer.get(event.subject, "")
+        self._latest.append(Happened(event.seq, event.time, event.kind.value, event.subject, who, says))
+        del self._latest[:-LATEST]
+
+    def _agent(self, name: str, at: float) -> AgentSeen:
+        found = self._agents.setdefault(name, AgentSeen(name))
+        found.last = max(found.last, at)
+        return found
+
+
+def _words(event: Event, body: Mapping[str, Any]) -> str:
+    if event.kind is EventKind.LABELLED:
+        return f"{body.get('label', '')}, {body.get('by', '')}"
+    if event.kind is EventKind.REPAIRED:
+        plan = body.get("plan") or {}
+        return f"{plan.get('repair', '')}, {len(plan.get('steps') or ())}"
+    return str(body.get("by") or body.get("reason") or "")
+
+
+def _bucket(seconds: float) -> int:
+    return int(seconds // BUCKET_S)

@@ -1,0 +1,209 @@
+"""Everything a page says about one item, gathered from the ledger, the graph and the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lazaretto.console.content import evidence_of, quoted_spans, speeches_of
+from lazaretto.gates.memory.claims.consequences import conflicts_of
+from lazaretto.guard import Guard
+from lazaretto.ledger import ItemState
+from lazaretto.provenance.traces import Trust
+from lazaretto.types import Event, EventKind, Observation, Ruling, RunStatus
+
+_TOLD = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED, EventKind.RELEASED, EventKind.ERASED)
+NEAR = 40
+"""Items of a lineage that a page lists."""
+_VERSIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An item in a list."""
+
+    seen: Observation
+    state: ItemState
+    hops: int = 0
+    trust: float | None = None
+
+    @property
+    def standing(self) -> str:
+        """One word for how it stands; the texts spell it out."""
+        return standing(self.state)
+
+    @property
+    def veiled(self) -> bool:
+        """Whether its content is blurred at first."""
+        return self.state.held
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One thing that was said or done about an item."""
+
+    kind: str
+    time: float
+    ruling: str
+    says: str
+    by: str
+
+    @classmethod
+    def of(cls, event: Event) -> Story:
+        """From the event; what was erased says nothing."""
+        body: Mapping[str, Any] = event.body or {}
+        says = str(body.get("rule") or body.get("label") or body.get("reason") or "")
+        return cls(event.kind.value, event.time, str(body.get("ruling", "")), says, str(body.get("by", "")))
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One piece of evidence, in a sentence."""
+
+    kind: str
+    summary: str
+    label: str = ""
+    """Of a precedent: what it was ruled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What one side said in a debate."""
+
+    role: str
+    round: str
+    score: float
+    argument: str
+    quotes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemView:
+    """One item, with all that is known about it."""
+
+    row: Row
+    trust: Trust
+    stories: tuple[Story, ...]
+    """Rulings, labels, appeals and releases, in order."""
+    reasons: tuple[Reason, ...]
+    """Evidence of the last ruling by gates."""
+    precedents: tuple[Reason, ...]
+    speeches: tuple[Speech, ...]
+    not_run: tuple[tuple[str, str], ...]
+    """Gates that did not look at it, and why."""
+    spans: tuple[tuple[int, int], ...]
+    """What evidence quotes of its text."""
+    sources: tuple[Row, ...]
+    made: tuple[Row, ...]
+    readers: tuple[str, ...]
+    conflicts: tuple[Row, ...]
+    versions: tuple[Row, ...]
+    """What replaced what, oldest first; only where there is more than the item itself."""
+
+    @property
+    def disputes(self) -> list[Story]:
+        """What was said against the ruling and nobody has answered."""
+        found: list[Story] = []
+        for story in self.stories:
+            if story.kind == EventKind.APPEALED:
+                found.append(story)
+            elif story.kind in (EventKind.LABELLED, EventKind.RELEASED):
+                found.clear()
+        return found
+
+
+def standing(state: ItemState) -> str:
+    """erased, replaced, hidden, held, or use."""
+    if state.erased:
+        return "erased"
+    if state.superseded_by is not None:
+        return "replaced"
+    if state.hidden:
+        return "hidden"
+    return "held" if state.held else "use"
+
+
+def rows(guard: Guard, ids: Sequence[str], *, hops: Mapping[str, int] | None = None, trust: bool = False) -> list[Row]:
+    """Items by id, in that order; unknown ones are left out."""
+    unique = list(dict.fromkeys(ids))
+    if not unique:
+        return []
+    states = guard.ledger.states(unique)
+    table = guard.policy.trust.table()
+    return [
+        Row(
+            seen,
+            states[seen.id],
+            (hops or {}).get(seen.id, 0),
+            guard.graph.trust(seen.id, table).value if trust else None,
+        )
+        for seen in guard.ledger.items(ids=unique, hidden=True, limit=None)
+        if seen.id in states
+    ]
+
+
+def item_view(guard: Guard, item: str) -> ItemView:
+    """Blocks; ``UnknownItem`` for one that this crew does not have."""
+    ledger, graph = guard.ledger, guard.graph
+    seen, state = ledger.item(item), ledger.state(item)
+    told = list(ledger.events(subject=item, kinds=_TOLD))
+    ruled = _last_by_gates(told)
+    verdicts = [one for one in ruled.get("verdicts") or () if isinstance(one, Mapping)]
+    evidence = list(evidence_of(verdicts))
+    trust = graph.trust(item, guard.policy.trust.table())
+    above = graph.sources(item, limit=NEAR)
+    reach = graph.blast_radius(item, history=True)
+    below = list(reach.items[:NEAR])
+    return ItemView(
+        row=Row(seen, state, 0, trust.value),
+        trust=trust,
+        stories=tuple(map(Story.of, told)),
+        reasons=tuple(_reason(one) for one in evidence if one.get("kind") not in ("precedent", "debate")),
+        precedents=tuple(_reason(one) for one in evidence if one.get("kind") == "precedent"),
+        speeches=tuple(_speech(said) for one in evidence for said in speeches_of(one)),
+        not_run=tuple(
+            (str(run.get("gate", "")), str(run.get("status", "")))
+            for run in ruled.get("runs") or ()
+            if run.get("status") not in (RunStatus.RAN, RunStatus.SKIPPED)
+        ),
+        spans=tuple(quoted_spans(seen, verdicts)),
+        sources=tuple(rows(guard, [s.id for s in above], hops={s.id: s.hops for s in above})),
+        made=tuple(rows(guard, [s.id for s in below], hops={s.id: s.hops for s in below})),
+        readers=tuple(step.id for step in reach.agents if step.hops == 1),
+        conflicts=tuple(rows(guard, conflicts_of(ledger, [item])[item], trust=True)),
+        versions=_versions(guard, item, state),
+    )
+
+
+def _last_by_gates(told: Sequence[Event]) -> Mapping[str, Any]:
+    """The ruling to explain: the last by which gates held it, else the last by gates, else the last."""
+    rulings = [event.body for event in told if event.kind is EventKind.RULED and event.body is not None]
+    by_gates = [body for body in rulings if body.get("verdicts")]
+    held = [body for body in by_gates if Ruling.from_label(str(body["ruling"])) > Ruling.WARN]
+    return (held or by_gates or rulings or [{}])[-1]
+
+
+def _reason(evidence: Mapping[str, Any]) -> Reason:
+    data = evidence.get("data") or {}
+    return Reason(str(evidence.get("kind", "")), str(evidence.get("summary", "")), str(data.get("label", "")))
+
+
+def _speech(said: Mapping[str, Any]) -> Speech:
+    quotes = tuple(str(one) for one in said.get("quotes") or ())
+    score = said.get("score")
+    number = float(score) if isinstance(score, (int, float)) else 0.0
+    return Speech(str(said.get("role", "")), str(said.get("round", "")), number, str(said.get("argument", "")), quotes)
+
+
+def _versions(guard: Guard, item: str, state: ItemState) -> tuple[Row, ...]:
+    later, at = [], state.superseded_by
+    while at is not None and at not in later and len(later) < _VERSIONS:
+        later.append(at)
+        at = guard.ledger.states([at])[at].superseded_by
+    earlier = [
+        str((event.body or {}).get("old", ""))
+        for event in guard.ledger.events(subject=item, kinds=(EventKind.SUPERSEDED,))
+    ]
+    chain = [*(one for one in earlier if one), item, *later]
+    return tuple(rows(guard, chain)) if len(chain) > 1 else ()

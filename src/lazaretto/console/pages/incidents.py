@@ -1,0 +1,114 @@
+"""Incidents: the story from patient zero to cleared, and the repairs, each shown as a dry run before it is done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from lazaretto.console.item_view import rows, standing
+from lazaretto.console.pages.now import reproduction
+from lazaretto.console.web import Response, Visit, texts
+from lazaretto.errors import InputError, RepairRefused
+from lazaretto.repair.engine import states_before
+from lazaretto.repair.rewrite import difference
+from lazaretto.types import Receipt
+
+LISTED = 100
+CHOICES = 100
+"""Items that a repair may be started from in a list."""
+REPAIRS = ("contain", "isolate", "rewrite", "release")
+"""What people start from a page; the command line has the rest."""
+_WITH_TREE = frozenset({"isolate", "release"})
+
+
+async def incidents(visit: Visit) -> Response:
+    """All of them, the newest first."""
+    state = visit.query("state")
+    found = await visit.guard.incidents(state or None, limit=LISTED)  # type: ignore[arg-type]  # else an InputError
+    return visit.page("incidents.html", here="incidents", found=found, state=state)
+
+
+async def incident(visit: Visit) -> Response:
+    """One incident."""
+    one = await visit.guard.incident(visit.path("incident"))
+    receipts = {receipt.id: receipt for receipt in await visit.guard.receipts()}
+    done = [(repair, receipts.get(repair.receipt)) for repair in one.repairs]
+    curve = _curve(one.agents)
+    starts = [(item.id, f"{item.role}: {item.id}, {item.agent}") for item in one.items[:CHOICES]]
+    facts: dict[str, Any] = {"one": one, "done": done, "spread": reproduction(one), "curve": curve, "starts": starts}
+    return visit.page("incident.html", here="incidents", **facts)
+
+
+def _curve(agents: Any) -> dict[str, list[float]]:
+    """Agents reached over time, as columns."""
+    times = sorted(one.time for one in agents)
+    return {"times": times, "reached": [float(n) for n in range(1, len(times) + 1)]}
+
+
+async def plan(visit: Visit) -> Response:
+    """What a repair would do: nothing is changed until the plan that is shown here is applied."""
+    item, repair = visit.field("item"), visit.field("repair")
+    if repair not in REPAIRS:
+        raise InputError("repair", f"is {repair!r}", f"Use {', '.join(REPAIRS)}")
+    if repair == "release":
+        await visit.require_not_own(item)
+    options = {"descendants": True} if repair in _WITH_TREE and visit.form.get("tree") else {}
+    reason = visit.form.get("reason", "").strip()[:1_000]
+    said = f"{reason} ({visit.session.name})" if reason else visit.session.name
+    made = await visit.guard.plan(item, repair, reason=said, **options)
+    seen = await visit.guard.dry_run(made)
+    back = visit.form.get("back", "")
+    back = back if back.startswith(("/incidents/", "/items/")) else "/incidents"
+    visit.session.keep(made, back)
+    touched = await asyncio.to_thread(rows, visit.guard, [step.item for step in made.steps])
+    left = await asyncio.to_thread(rows, visit.guard, list(made.left))
+    texts_now = {row.seen.id: row.seen.text for row in touched}
+    changed = {
+        one.step.item: difference(texts_now.get(one.step.item, ""), str(one.step.detail["replacement"]["text"]))
+        for one in seen
+        if one.step.action == "replace"
+    }
+    by_item = {row.seen.id: row for row in touched}
+    facts: dict[str, Any] = {
+        "plan": made,
+        "seen": seen,
+        "rows": by_item,
+        "left": left,
+        "changed": changed,
+        "back": back,
+    }
+    facts["standing"] = standing
+    return visit.page("plan.html", here="incidents", **facts)
+
+
+async def apply(visit: Visit) -> Response:
+    """Do what was shown."""
+    kept = visit.session.plans.pop(visit.path("plan"), None)
+    if kept is None:
+        raise RepairRefused(texts()["plan"]["forgotten"])
+    made, back = kept
+    receipt = await visit.guard.apply(made)
+    return visit.to(back, texts()["plan"]["applied"].format(repair=made.repair, receipt=receipt.id))
+
+
+async def receipt(visit: Visit) -> Response:
+    """A repair that was done, and what undoing it would bring back."""
+    found = await _receipt(visit)
+    touched = await asyncio.to_thread(rows, visit.guard, [step.item for step in found.plan.steps])
+    by_item = {row.seen.id: row for row in touched}
+    before = {item: standing(state) for item, state in states_before(found.plan).items()}
+    return visit.page("receipt.html", here="incidents", receipt=found, rows=by_item, before=before)
+
+
+async def undo(visit: Visit) -> Response:
+    """Put everything back as it was before a repair."""
+    done = await visit.guard.undo(visit.path("receipt"))
+    return visit.to(f"/receipts/{done.id}", texts()["receipt"]["undone"])
+
+
+async def _receipt(visit: Visit) -> Receipt:
+    asked = visit.path("receipt")
+    for one in await visit.guard.receipts():
+        if one.id == asked:
+            return one
+    raise InputError("receipt", f"no repair is known as {asked!r}", "See the incident it belongs to")

@@ -1,0 +1,77 @@
+"""Memories: find one by words or meaning, see where it stands, where it came from and what contradicts it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+
+from lazaretto.console.item_view import Row, item_view, rows
+from lazaretto.console.web import HEADERS, Response, Visit
+from lazaretto.errors import InputError, LazarettoError
+from lazaretto.pictures import frames_for_judges
+from lazaretto.types import Channel
+
+PAGE = 50
+LOOKED_THROUGH = 5_000
+"""Items that a search by words among the held ones reads, the newest first."""
+SIDE = 512
+STANDS = ("all", "use", "held", "replaced", "erased")
+
+
+async def memories(visit: Visit) -> Response:
+    """The search."""
+    asked, stands, agent = visit.query("q").strip()[:400], visit.query("stands", "all"), visit.query("agent").strip()
+    if stands not in STANDS:
+        raise InputError("stands", f"is {stands!r}", f"Use {', '.join(STANDS)}")
+    fitting = await visit.guard.search(asked, limit=PAGE + 1) if asked and stands in ("all", "use") else ()
+    found = await asyncio.to_thread(_find, visit, asked, stands, agent, [one.id for one in fitting])
+    facts = {"asked": asked, "stands": stands, "agent": agent, "choices": STANDS, "found": found[:PAGE]}
+    return visit.page("memories.html", here="memories", more=len(found) > PAGE, **facts)
+
+
+async def item(visit: Visit) -> Response:
+    """One item."""
+    view = await asyncio.to_thread(item_view, visit.guard, visit.path("item"))
+    return visit.page("item.html", here="memories", view=view)
+
+
+async def whole_text(visit: Visit) -> Response:
+    """An item's whole text as plain text: a browser shows it and does nothing else with it."""
+    seen = await asyncio.to_thread(visit.guard.ledger.item, visit.path("item"))
+    headers = {**HEADERS, "Content-Security-Policy": "sandbox; default-src 'none'"}
+    return Response(seen.text.encode("utf-8", "replace"), 200, headers, "text/plain; charset=utf-8")
+
+
+async def picture(visit: Visit) -> Response:
+    """A picture drawn anew and small; one that cannot be opened safely is not opened."""
+
+    def draw() -> bytes:
+        data = visit.guard.ledger.blob(visit.path("digest"))
+        frame = frames_for_judges(data, visit.guard.policy.limits, side=SIDE).frames[0]
+        out = io.BytesIO()
+        frame.save(out, "PNG")
+        return out.getvalue()
+
+    try:
+        return Response(await asyncio.to_thread(draw), 200, HEADERS, "image/png")
+    except LazarettoError:
+        return Response(b"", 404, HEADERS, "text/plain")
+
+
+def _find(visit: Visit, asked: str, stands: str, agent: str, fitting: list[str]) -> list[Row]:
+    """What fits best first, then what holds the words and is not in use, the newest first."""
+    guard, ids = visit.guard, list(fitting)
+    if not asked or stands != "use":
+        words = asked.casefold().split()
+        everything = guard.ledger.items(
+            agent=agent or None,
+            channel=None if asked or stands != "all" else Channel.MEMORY,
+            hidden=stands != "use",
+            limit=LOOKED_THROUGH if asked or stands not in ("all", "use") else PAGE + 1,
+        )
+        ids += [one.id for one in everything if all(word in one.text.casefold() for word in words)]
+    found = [row for row in rows(guard, ids[:LOOKED_THROUGH]) if not agent or row.seen.agent == agent]
+    if stands != "all":
+        wanted = ("held", "hidden") if stands == "held" else (stands,)
+        found = [row for row in found if row.standing in wanted]
+    return rows(guard, [row.seen.id for row in found[: PAGE + 1]], trust=True)

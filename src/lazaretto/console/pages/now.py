@@ -1,0 +1,46 @@
+"""Now: how the crew stands, kept up while one looks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from lazaretto.console.web import Response, Visit, json
+from lazaretto.incidents.records import Incident
+
+INCIDENTS = 6
+
+
+async def now(visit: Visit) -> Response:
+    """The whole page."""
+    return visit.page("now.html", here="now", **await _facts(visit))
+
+
+async def live(visit: Visit) -> Response:
+    """Whether anything happened since, for pages that keep themselves up."""
+    waiting = await visit.guard.held(limit=100)
+    head = await asyncio.to_thread(visit.guard.ledger.head)
+    return json({"seq": head.seq, "waiting": len(waiting)})
+
+
+async def _facts(visit: Visit) -> dict[str, Any]:
+    happened = await asyncio.to_thread(visit.desk.activity.snapshot)
+    incidents = await visit.guard.incidents(limit=200)
+    waiting = await visit.guard.held()
+    standing = [one for one in incidents if one.state != "cleared"]
+    return {
+        "happened": happened,
+        "incidents": [(one, reproduction(one)) for one in (standing or incidents)[:INCIDENTS]],
+        "opened": sum(one.state == "open" for one in incidents),
+        "contained": sum(one.state == "contained" for one in incidents),
+        "spread": max((r for one in standing if (r := reproduction(one)) is not None), default=None),
+        "waiting": waiting,
+        "disputed": sum(one.appealed for one in waiting),
+    }
+
+
+def reproduction(incident: Incident) -> float | None:
+    """How many agents each reached agent went on to reach, over the whole incident; None without a case."""
+    told = [(w.cases, w.r_effective) for w in incident.reproduction if w.r_effective is not None and w.cases]
+    cases = sum(count for count, _ in told)
+    return sum(count * (r or 0.0) for count, r in told) / cases if cases else None

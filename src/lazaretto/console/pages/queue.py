@@ -1,0 +1,55 @@
+"""The review queue: one item at a time, everything beside it that helps to decide, one key to decide."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from lazaretto.console.item_view import item_view
+from lazaretto.console.web import Response, Visit, texts
+from lazaretto.errors import InputError, UnknownItem
+from lazaretto.incidents.records import Held
+
+LISTED = 100
+
+
+async def queue(visit: Visit) -> Response:
+    """What waits, and the item in hand: the one asked for, else the first."""
+    waiting = await visit.guard.held(limit=LISTED)
+    asked = visit.query("item")
+    here = next((place for place, one in enumerate(waiting) if one.id == asked), 0)
+    if not waiting:
+        return visit.page("queue.html", here="queue", waiting=waiting, view=None, place=0)
+    view = await asyncio.to_thread(item_view, visit.guard, waiting[here].id)
+    return visit.page("queue.html", here="queue", waiting=waiting, view=view, place=here)
+
+
+async def decide(visit: Visit) -> Response:
+    """A person's word on an item; then the next one."""
+    item, label = visit.path("item"), visit.field("label")
+    if label == "benign":
+        await visit.require_not_own(item)
+    before = await visit.guard.held(limit=LISTED)
+    await visit.guard.label(item, label, by=visit.session.name)  # type: ignore[arg-type]  # other words: InputError
+    said = texts()["queue"]["decided"].format(item=item, label=texts()["labels"][label])
+    if visit.form.get("back"):
+        return visit.to(f"/items/{item}", said)
+    return visit.to(f"/queue{_next(before, item)}", said)
+
+
+async def appeal(visit: Visit) -> Response:
+    """Dispute a ruling; it waits in the queue until somebody decides."""
+    item, reason = visit.path("item"), visit.field("reason").strip()
+    if not reason:
+        raise InputError("reason", "is empty", "Say in a sentence why the ruling is wrong")
+    if (await asyncio.to_thread(visit.guard.ledger.unknown, [item])) == (item,):
+        raise UnknownItem(item, visit.guard.ledger.namespace)
+    await visit.guard.appeal(item, reason, by=visit.session.name)
+    return visit.to(f"/items/{item}", texts()["item"]["appealed"])
+
+
+def _next(waiting: Sequence[Held], item: str) -> str:
+    """What comes after an item in the queue, as it stood when it was decided."""
+    ids = [one.id for one in waiting]
+    after = ids[ids.index(item) + 1 :][:1] if item in ids else []
+    return f"?item={after[0]}" if after else ""

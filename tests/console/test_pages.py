@@ -1,0 +1,223 @@
+"""The console's pages without a browser: who is let in, what forms do, what a page may hold."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the api extra")
+pytest.importorskip("jinja2", reason="needs the api extra")
+pytest.importorskip("httpx", reason="needs the dev extra")
+
+from starlette.testclient import TestClient
+
+import lazaretto.console
+from lazaretto import Guard
+from lazaretto.api.access import KeyFile, Role
+from lazaretto.api.app import create_app
+from lazaretto.console.content import prepared
+from lazaretto.console.web import HEADERS, texts
+
+CONSOLE = Path(lazaretto.console.__file__).parent
+BASE = "http://localhost"
+TOKEN = re.compile(r'name="csrf" value="([^"]+)"')
+
+
+@dataclass
+class Person:
+    """Somebody at the console."""
+
+    client: TestClient
+
+    def get(self, path: str, status: int = 200) -> str:
+        answer = self.client.get(f"/console{path}")
+        assert answer.status_code == status, (path, answer.status_code, answer.text[-2000:])
+        return answer.text
+
+    def post(self, path: str, status: int = 200, **form: str) -> Any:
+        """Send a form with the token of the session's pages."""
+        token = TOKEN.search(self.get("/queue"))
+        assert token
+        answer = self.client.post(f"/console{path}", data={"csrf": token.group(1), **form})
+        assert answer.status_code == status, (path, answer.status_code, answer.text[-2000:])
+        return answer
+
+
+@pytest.fixture(scope="module")
+def person(crew: Any) -> Iterator[Person]:
+    """An admin of an open server."""
+    with TestClient(create_app(crew.guard), base_url=BASE) as client:
+        yield Person(client)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> dict[str, str]:
+    """A secret for each role, and where they are kept."""
+    file = KeyFile(tmp_path / "keys.json")
+    return {"file": str(file.path), **{role.value: file.add(f"some-{role.value}", role) for role in Role}}
+
+
+def signed_in(guard: Guard, keys: dict[str, str], role: str) -> Person:
+    client = TestClient(create_app(guard, keys=KeyFile(Path(keys["file"])).keys()), base_url=BASE)
+    answer = client.post("/console/login", data={"key": keys[role]}, follow_redirects=False)
+    assert answer.status_code == 303 and answer.headers["location"] == "/console/", answer.text
+    return Person(client)
+
+
+def test_now_counts_what_happened(person: Person, crew: Any) -> None:
+    page = person.get("/")
+    assert "harbour" in page and "open incidents" in page
+    assert "the reader for barcodes is away" in page, "a gate that failed is named"
+    live = person.client.get("/console/live").json()
+    assert live == {"seq": crew.guard.ledger.head().seq, "waiting": len(crew.guard.run(crew.guard.held()))}
+
+
+def test_every_answer_has_the_strict_headers(person: Person) -> None:
+    for path in ("/", "/login", "/nowhere", "/live", "/static/console.js"):
+        headers = person.client.get(f"/console{path}").headers
+        wanted = {**HEADERS, "Cache-Control": headers["cache-control"]} if "static" in path else HEADERS
+        assert {name: headers.get(name) for name in wanted} == wanted, path
+    assert "unsafe" not in HEADERS["Content-Security-Policy"]
+
+
+def test_a_server_with_keys_lets_nobody_in_without_one(crew: Any, keys: dict[str, str]) -> None:
+    app = create_app(crew.guard, keys=KeyFile(Path(keys["file"])).keys())
+    client = TestClient(app, base_url=BASE, follow_redirects=False)
+    for path in ("/", "/queue", "/memories", "/live", f"/items/{crew.named['worm']}"):
+        answer = client.get(f"/console{path}")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/console/login"), path
+    assert client.post("/console/login", data={"key": "wrong"}).status_code == 401
+    refused = client.post("/console/login", data={"key": keys["agent"]})
+    assert refused.status_code == 403 and "belongs to an agent" in refused.text
+    answer = client.post("/console/login", data={"key": keys["reviewer"]})
+    cookie = answer.headers["set-cookie"].lower()
+    assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/console"))
+    page = client.get("/console/queue")
+    assert page.status_code == 200
+    assert client.get("/v1/repairs").status_code == 401, "the cookie opens the console alone"
+    token = TOKEN.search(page.text)
+    assert token
+    client.post("/console/logout", data={"csrf": token.group(1)})
+    assert client.get("/console/queue").status_code == 303
+
+
+def test_a_form_without_the_sessions_token_does_nothing(person: Person, crew: Any) -> None:
+    item = crew.named["worm"]
+    before = crew.guard.ledger.head().seq
+    person.get("/")
+    for form in ({}, {"csrf": "guessed"}):
+        answer = person.client.post(f"/console/decide/{item}", data={**form, "label": "benign"})
+        assert answer.status_code == 403
+    answer = person.client.post(f"/console/decide/{item}", json={"label": "benign"})
+    assert answer.status_code == 422
+    assert crew.guard.ledger.head().seq == before
+
+
+def test_a_repair_is_shown_then_done_then_undone(person: Person, crew: Any) -> None:
+    guard = crew.guard
+    incident = guard.run(guard.incident(crew.named["worm"]))
+    page = person.get(f"/incidents/{incident.id}")
+    assert "Patient zero" in page and "pilot" in page
+    before = guard.ledger.head().seq
+    shown = person.post("/plan", item=incident.patient_zero, repair="contain", reason="a worm").text
+    assert "Dry run" in shown and guard.ledger.head().seq == before
+    plan = re.search(r"/console/apply/([^\"]+)", shown)
+    assert plan
+    person.post(f"/apply/{plan.group(1)}")
+    assert guard.run(guard.incident(incident.id)).state != "open"
+    again = person.post(f"/apply/{plan.group(1)}", 409)
+    assert "make the dry run again" in again.text
+    receipt = guard.run(guard.receipts())[-1]
+    assert "operator" in receipt.plan.reason
+    assert "Undo" in person.get(f"/receipts/{receipt.id}")
+    person.post(f"/undo/{receipt.id}")
+    assert guard.run(guard.receipts())[-1].undone
+    assert guard.run(guard.incident(incident.id)).state == "open"
+    assert "was undone" in person.get(f"/receipts/{receipt.id}")
+    person.get("/receipts/rc_unknown", 422)
+    person.post("/plan", 422, item=incident.patient_zero, repair="rollback")
+
+
+def test_memories_are_found_by_words_and_by_how_they_stand(person: Person, crew: Any) -> None:
+    assert "tide" in person.get("/memories?q=tide")
+    held = person.get("/memories?stands=held")
+    assert crew.named["worm"] in held and crew.named["gray"] in held
+    assert crew.named["conflict"] in person.get("/memories?q=storm&stands=held")
+    assert crew.named["worm"] not in person.get("/memories?stands=use&q=sill")
+    assert crew.named["gray"] in person.get("/memories?agent=gatehouse&stands=held")
+    person.get("/memories?stands=nonsense", 422)
+
+
+def test_an_item_shows_its_debate_its_conflicts_and_its_lineage(person: Person, crew: Any) -> None:
+    page = person.get(f"/items/{crew.named['gray']}")
+    assert "what smugglers want" in page and "<mark>no need to check them again at gate 3</mark>" in page
+    assert "A mail asked the desk to leave out the weighing." in page
+    conflict = person.get(f"/items/{crew.named['conflict']}")
+    assert "Contradicted by" in conflict and "12 m" in conflict
+    fees = person.get(f"/items/{crew.named['fees']}")
+    assert "Made from it" in fees and "HARB" in fees
+    person.get("/items/it_unknown", 404)
+    text = person.client.get(f"/console/texts/{crew.named['gray']}")
+    assert text.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "sandbox" in text.headers["content-security-policy"]
+
+
+def test_nobody_clears_what_their_own_agents_wrote(crew: Any, tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    secret = file.add("rosa", Role.REVIEWER, agents=["gatehouse"])
+    rosa = signed_in(crew.guard, {"file": str(file.path), "reviewer": secret}, "reviewer")
+    refused = rosa.post(f"/decide/{crew.named['gray']}", 403, label="benign")
+    assert "speaks for gatehouse" in refused.text
+    rosa.post("/plan", 403, item=crew.named["gray"], repair="release")
+
+
+def test_texts_are_complete_and_in_one_place() -> None:
+    """No template holds a sentence of its own: what is left between its marks are numbers and punctuation."""
+
+    class Words(HTMLParser):
+        found: list[str]
+
+        def handle_data(self, data: str) -> None:
+            self.found += re.findall(r"[A-Za-z]{2,}", data)
+
+    for file in sorted((CONSOLE / "templates").glob("*.html")):
+        bare = re.sub(r"\{[%#].*?[%#]\}|\{\{.*?\}\}", " ", file.read_text(), flags=re.DOTALL)
+        words = Words()
+        words.found = []
+        words.feed(bare)
+        assert not words.found, f"{file.name} holds words: {words.found}"
+    assert tomllib.loads((CONSOLE / "texts.toml").read_text()) == texts()
+
+
+def test_files_of_others_are_what_they_were() -> None:
+    folder = CONSOLE / "static" / "vendor"
+    listed = dict(reversed(line.split(maxsplit=1)) for line in (folder / "sha256.txt").read_text().splitlines())
+    present = {file.name for file in folder.iterdir()} - {"sha256.txt", "README.md"}
+    assert set(listed) == present
+    for name, digest in listed.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_no_page_has_anything_inline(person: Person, crew: Any) -> None:
+    guard = crew.guard
+    incident = guard.run(guard.incidents(limit=1))[0]
+    receipt = guard.run(guard.receipts())[0]
+    for path in ("/", "/incidents", f"/incidents/{incident.id}", f"/receipts/{receipt.id}", "/queue", "/memories"):
+        page = person.get(path)
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|javascript:", page), path
+
+
+def test_what_does_not_show_is_spelled_out() -> None:
+    shown = prepared("a\u202eb\x00c\u200d", [(0, 1), (0, 3), (90, 99)])
+    assert [(piece.text, piece.kind) for piece in shown.pieces] == [
+        ("a", "mark"), ("U+202E", "odd"), ("b", "mark"), ("U+0000", "odd"), ("c", ""), ("U+200D", "odd"),
+    ]  # fmt: skip
+    assert prepared("x" * 9_000).left == 5_000
