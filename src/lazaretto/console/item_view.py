@@ -197,7 +197,8 @@ def _speech(said: Mapping[str, Any]) -> Speech:
 
 
 def _versions(guard: Guard, item: str, state: ItemState) -> tuple[Row, ...]:
-    later, at = [], state.superseded_by
+    later: list[str] = []
+    at = state.superseded_by
     while at is not None and at not in later and len(later) < _VERSIONS:
         later.append(at)
         at = guard.ledger.states([at])[at].superseded_by

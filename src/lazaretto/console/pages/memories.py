@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from typing import Any
 
 from lazaretto.console.item_view import Row, item_view, rows
 from lazaretto.console.web import HEADERS, Response, Visit
@@ -25,7 +26,7 @@ async def memories(visit: Visit) -> Response:
         raise InputError("stands", f"is {stands!r}", f"Use {', '.join(STANDS)}")
     fitting = await visit.guard.search(asked, limit=PAGE + 1) if asked and stands in ("all", "use") else ()
     found = await asyncio.to_thread(_find, visit, asked, stands, agent, [one.id for one in fitting])
-    facts = {"asked": asked, "stands": stands, "agent": agent, "choices": STANDS, "found": found[:PAGE]}
+    facts: dict[str, Any] = {"asked": asked, "stands": stands, "agent": agent, "choices": STANDS, "found": found[:PAGE]}
     return visit.page("memories.html", here="memories", more=len(found) > PAGE, **facts)
 
 
