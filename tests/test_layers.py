@@ -29,7 +29,8 @@ ALLOWED: dict[str, set[str]] = {
     "incidents": GROUND | {"ledger", "provenance"},
     "models": GROUND,
     "agents": GROUND | {"models"},
-    "ingest": GROUND | BED | {"ledger"},
+    "foreign": GROUND | {"ledger"},
+    "ingest": GROUND | BED | {"ledger", "foreign"},
     "gates": GROUND | BED | RECORD,
     "repair": GROUND | BED | RECORD,
     "learn": GROUND | BED | RECORD | {"gates", "repair"},
@@ -37,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "recorder": GROUND | RECORD | {"ingest", "gates"},
     "recall": GROUND | RECORD | {"gates"},
 }
-PARTS = {"ingest", "gates", "repair", "learn", "incidents", "tending", "recorder", "recall"}
+PARTS = {"foreign", "ingest", "gates", "repair", "learn", "incidents", "tending", "recorder", "recall"}
 ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["console"] = ALLOWED["guard"] | {"guard"}

@@ -39,10 +39,11 @@ if TYPE_CHECKING:
         UnknownItem,
         UnreadablePicture,
     )
+    from lazaretto.foreign.records import ForeignRecord, ForeignStore, Imported, Reconciled
     from lazaretto.gates.protocol import Gate, GateContext
     from lazaretto.guard import Guard
     from lazaretto.policy import Policy
-    from lazaretto.recall import Recalled
+    from lazaretto.recall import Memories, Recalled
     from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
     from lazaretto.sync_guard import SyncGuard
     from lazaretto.types import (
@@ -54,28 +55,32 @@ if TYPE_CHECKING:
         MemoryFields,
         Observation,
         Receipt,
+        Ref,
         RepairPlan,
         RepairStep,
         Ruling,
         SourceClass,
         Verdict,
+        WrittenBack,
     )
 
 _HOMES = {
     # hold a guard
     "lazaretto.guard": ("Guard",),
-    "lazaretto.recall": ("Recalled",),
+    "lazaretto.recall": ("Memories", "Recalled"),
     "lazaretto.sync_guard": ("SyncGuard",),
     "lazaretto.policy": ("Policy",),
     "lazaretto.types": (
-        "BeforeRound", "BeforeTurn", "Channel", "Decision", "Evidence", "MemoryFields", "Observation", "Receipt",
+        "BeforeRound", "BeforeTurn", "Channel", "Decision", "Evidence", "MemoryFields", "Observation", "Receipt", "Ref",
         "RepairPlan", "RepairStep",
-        "Ruling", "SourceClass", "Verdict",
+        "Ruling", "SourceClass", "Verdict", "WrittenBack",
     ),
     # rehearse agents
     "lazaretto.agents.album": ("AlbumItem",),
     "lazaretto.agents.chat_agent": ("ChatAgent",),
     "lazaretto.agents.model": ("AgentModel",),
+    # join a store of your own
+    "lazaretto.foreign.records": ("ForeignRecord", "ForeignStore", "Imported", "Reconciled"),
     # write a gate
     "lazaretto.gates.protocol": ("Gate", "GateContext"),
     # write a repair
@@ -101,12 +106,16 @@ __all__ = [
     "ChatAgent",
     "Decision",
     "Evidence",
+    "ForeignRecord",
+    "ForeignStore",
     "Gate",
     "GateContext",
     "Guard",
     "GuardClosed",
+    "Imported",
     "InputError",
     "LazarettoError",
+    "Memories",
     "MemoryFields",
     "MissingExtra",
     "ModelError",
@@ -117,6 +126,8 @@ __all__ = [
     "PolicyError",
     "Recalled",
     "Receipt",
+    "Reconciled",
+    "Ref",
     "Repair",
     "RepairPlan",
     "RepairRefused",
@@ -135,6 +146,7 @@ __all__ = [
     "UnknownItem",
     "UnreadablePicture",
     "Verdict",
+    "WrittenBack",
 ]
 
 

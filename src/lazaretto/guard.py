@@ -12,7 +12,7 @@ import asyncio
 import functools
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lazaretto.errors import GuardClosed, InputError, RepairRefused
+from lazaretto.foreign.imports import Importer
+from lazaretto.foreign.outbox import Outbox, stored_anyway, stored_when_allowed
+from lazaretto.foreign.records import ForeignRecord, ForeignStore, Imported, Reconciled
 from lazaretto.gates.policy_gates import GateState, PolicyGates
 from lazaretto.gates.protocol import Gate
 from lazaretto.gates.runner import Worker
@@ -30,12 +33,13 @@ from lazaretto.ingest.reading_log import InMind, is_reading
 from lazaretto.learn.labels import Labels
 from lazaretto.learn.lessons import SCREENED, ContactQueue, Lessons
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.suspects import Suspect, suspects
 from lazaretto.provenance.taint_rulings import TaintRulings
-from lazaretto.recall import Recall, Recalled, require_known
+from lazaretto.recall import Memories, Recall, require_known
 from lazaretto.recorder import FollowUps, Recorder
 from lazaretto.repair import engine
 from lazaretto.repair.options import make_repair
@@ -52,8 +56,10 @@ from lazaretto.types import (
     MemoryFields,
     Observation,
     Receipt,
+    Ref,
     RepairPlan,
     SourceClass,
+    WrittenBack,
     new_id,
 )
 
@@ -101,6 +107,7 @@ class Guard:
         self._view = RepairView(ledger, self.graph, judge=self._gates.held_today, correction=self._gates.correction)
         self._tending = Tending(self._view, self.policy, (self._gates.slots, self._gates.contexts), tell)
         self._recall = Recall(ledger, self.graph, self.policy, self._gates, self._hold_again)
+        self._outbox = Outbox(ledger)
         self._tends = threading.Lock()
         self._store_threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
         self._sync_worker: Worker | None = None
@@ -167,30 +174,38 @@ class Guard:
         parents: Sequence[str] | None = None,
         key: str | None = None,
         once: str | None = None,
+        ref: Ref | Sequence[str] | None = None,
+        value: Any = None,
     ) -> Decision:
         """Judge and keep a memory. What the agent read lately counts as influence beside the ``parents`` it names.
 
         ``parents=[...]`` says that nothing else was used; that is believed of sources the policy trusts enough
         (``influence.believe_from``). ``key`` is the name under which a store of your own keeps it; the policy says who
         may write protected ones. ``once``: as in ``check``.
+
+        ``ref`` says where that store keeps it: (system, namespace, key). Write it there when it is allowed; repairs
+        follow it there (``join``). ``value`` is what is kept there, as JSON data, and takes the place of ``text``.
         """
-        raw = RawInput(agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once)
-        return await self._judge_and_record(raw, writes=True, stated=parents is not None)
+        raw = RawInput(
+            agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once, ref=ref, value=value
+        )
+        return await self._judge_and_record(raw, stored_when_allowed, writes=True, stated=parents is not None)
 
     async def recall(
         self,
         query: str | None = None,
         *,
         agent: str,
-        items: Sequence[str] | None = None,
+        items: Sequence[str | Ref] | None = None,
         limit: int = 5,
         min_trust: float = 0.0,
-    ) -> tuple[Recalled, ...]:
+    ) -> Memories:
         """Memories the agent may use, and a record that it read them.
 
-        By ``query`` (best first), by ``items`` (all those ids of your own store that may be used, in your order), or
-        the newest ones. Whatever is held, superseded or erased stays out, and whatever is trusted less than
-        ``min_trust`` (which is at most the trust of the least trusted thing it was made from).
+        By ``query`` (best first), by ``items`` (those of some ids, or refs into stores of your own, that may be used,
+        in your order; refs that nobody recorded are in the answer's ``unknown``), or the newest ones. Whatever is
+        held, superseded or erased stays out, and whatever is trusted less than ``min_trust`` (which is at most the
+        trust of the least trusted thing it was made from).
         """
         reader = check_name(agent, "agent", printable=True)
         self._recall.check(limit, min_trust)
@@ -317,7 +332,10 @@ class Guard:
 
     async def label(self, item: str, label: Literal["harmful", "benign"], *, by: str) -> Event:
         """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released."""
-        return await self._in_store_thread(self._labels.label, item, label, check_name(by, "by", printable=True))
+        person = check_name(by, "by", printable=True)
+        event = await self._in_store_thread(self._labels.label, item, label, person)
+        await self._outbox.write_back()
+        return event
 
     async def settle(self, keep: str, *, over: str, by: str) -> None:
         """Decide between two items that contradict each other: ``keep`` holds, ``over`` is replaced by it.
@@ -330,6 +348,47 @@ class Guard:
         """Record that somebody disputes the ruling on an item; it holds until a person labels or releases the item."""
         words, person = read_text(reason, MAX_REASON), check_name(by, "by", printable=True)
         return await self._in_store_thread(self._labels.appeal, item, words, person)
+
+    # stores of your own
+
+    def join(self, system: str, store: ForeignStore) -> None:
+        """Let rulings and repairs reach the store that keeps the records of ``system``: they are written back to it.
+
+        What is held is deleted there, what is rewritten or released is put there again. See ``write_back``.
+        """
+        self._outbox.join(system, store)
+
+    async def forget(self, ref: Ref | Sequence[str], *, agent: str) -> None:
+        """Record that the agent deleted a record in a store of your own: it is not recalled any more."""
+        by, gone = check_name(agent, "agent", printable=True), check_ref(ref)
+        await self._in_store_thread(self._outbox.note_deleted, gone, by)
+
+    async def import_records(self, records: Iterable[ForeignRecord], *, agent: str) -> Imported:
+        """Judge and record what a store of your own holds, with what is known of where it came from.
+
+        ``agent`` counts as the writer of records that name none. Records that are known as they are cost nothing; what
+        is held here is taken out there by the next ``write_back``.
+        """
+        writer = check_name(agent, "agent", printable=True)
+
+        async def judge(record: ForeignRecord, parents: tuple[str, ...]) -> Decision:
+            raw = RawInput(
+                record.agent or writer, Channel.MEMORY, parents=parents, source=record.source, time=record.time,
+                ref=record.ref, value=record.value,
+            )  # fmt: skip
+            return await self._judge_and_record(raw, stored_anyway)
+
+        return await Importer(self.ledger, judge).run(records, self._in_store_thread)
+
+    async def reconcile(self, system: str, namespace: str | None = None) -> Reconciled:
+        """What a joined store has and the ledger has not, and the reverse; nothing is changed."""
+        self._require_open()
+        return await self._outbox.reconcile(system, namespace)
+
+    async def write_back(self) -> tuple[WrittenBack, ...]:
+        """Write to joined stores what is due there; repairs, labels and ``tend`` call it by themselves."""
+        self._require_open()
+        return await self._outbox.write_back()
 
     # repairs
 
@@ -358,7 +417,7 @@ class Guard:
             self._taints.free_what_came_from(shown)
             return receipt
 
-        return await self._in_store_thread(work)
+        return await self._written_back(await self._in_store_thread(work))
 
     async def _judge_replacements(self, plan: RepairPlan) -> None:
         """``RepairRefused`` for a plan that would bring in a text which no agent could have brought in."""
@@ -385,7 +444,7 @@ class Guard:
             self._taints.free_what_came_from([item for item, state in states.items() if not state.held])
             return receipt
 
-        return await self._in_store_thread(work)
+        return await self._written_back(await self._in_store_thread(work))
 
     async def release(self, item: str, *, reason: str = "", descendants: bool = False) -> Receipt:
         """Bring a held item back: plan and apply in one call."""
@@ -393,7 +452,8 @@ class Guard:
 
     async def receipts(self) -> tuple[Receipt, ...]:
         """Every repair of this namespace, oldest first."""
-        return await self._in_store_thread(engine.receipts, self.ledger)
+        found = await self._in_store_thread(engine.receipts, self.ledger)
+        return await self._in_store_thread(self._outbox.with_outcomes, found)
 
     # looking again
 
@@ -414,6 +474,7 @@ class Guard:
             tended = await self._tending.run(most, news, self._in_store_thread)
             await self._in_store_thread(self._taints.hold_what_came_from, tended.held)
             await self._in_store_thread(self._taints.free_what_came_from, tended.released)
+            await self._outbox.write_back()
             return tended
         finally:
             self._tends.release()
@@ -514,6 +575,11 @@ class Guard:
             if not (await self._in_store_thread(self.ledger.state, item)).hidden:
                 raise
             return None
+
+    async def _written_back(self, receipt: Receipt) -> Receipt:
+        """The receipt with what became of its records in stores of the caller's own."""
+        await self._outbox.write_back()
+        return (await self._in_store_thread(self._outbox.with_outcomes, [receipt]))[0]
 
     def _require_open(self) -> None:
         if self._closed:

@@ -9,10 +9,11 @@ from lazaretto.errors import InputError, UnknownItem
 from lazaretto.gates.memory.claims import consequences
 from lazaretto.gates.policy_gates import PolicyGates
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass
+from lazaretto.types import Channel, Draft, EventKind, Observation, Ref, SourceClass
 
 _RANKS = 60.0
 """How little the first ranks stand out when two rankings are joined (reciprocal rank fusion)."""
@@ -38,6 +39,15 @@ class Recalled:
     """How well it fits the query; higher is better, None without a query."""
     conflicts: tuple[str, ...] = ()
     """Items that contradict it, held ones too, until somebody settles it: do not rely on it unchecked."""
+    ref: Ref | None = None
+    """Where a store of your own keeps it."""
+
+
+class Memories(tuple[Recalled, ...]):
+    """What a recall gives: the memories, and which of the refs it asked for nobody has recorded."""
+
+    unknown: tuple[Ref, ...] = ()
+    """Refs that were asked for and are not known here: nobody judged what stands there."""
 
 
 class Recall:
@@ -64,15 +74,16 @@ class Recall:
             raise InputError("min_trust", f"is {min_trust!r}", "Give a number from 0 to 1")
 
     def recall(
-        self, reader: str, query: str | None, items: Sequence[str] | None, limit: int, min_trust: float
-    ) -> tuple[Recalled, ...]:
+        self, reader: str, query: str | None, named: Sequence[str | Ref] | None, limit: int, min_trust: float
+    ) -> Memories:
         """What ``Guard.recall`` gives, recorded as read by ``reader``."""
+        items, unknown = (None, ()) if named is None else self._named(named)
         most = self._policy.limits.max_results
         recalled: list[Recalled] = []
         asked = limit
         while True:
             found = self._usable(query, items, asked)
-            recalled = [one for one in map(self._recalled, found) if one.trust >= min_trust]
+            recalled = [one for one in map(self._recalled, self._newest(found)) if one.trust >= min_trust]
             if items is not None or len(recalled) >= limit or len(found) < asked or asked >= most:
                 break
             asked = min(most, asked * 4)  # some were trusted too little: look further down
@@ -81,12 +92,32 @@ class Recall:
         conflicts = consequences.conflicts_of(self._ledger, [one.id for one in recalled])
         recalled = [replace(one, conflicts=conflicts[one.id]) for one in recalled]
         self._ledger.append([Draft(EventKind.RETRIEVED, one.id, reader) for one in recalled])
-        return tuple(recalled)
+        memories = Memories(recalled)
+        memories.unknown = unknown
+        return memories
+
+    def _named(self, named: Sequence[str | Ref]) -> tuple[list[str], tuple[Ref, ...]]:
+        """The items that a caller names by id or by ref, and the refs that are not known."""
+        if isinstance(named, str) or not isinstance(named, Sequence):
+            raise InputError("items", f"is {type(named).__name__}, not a list", "Give a list of item ids or refs")
+        refs = [check_ref(one, "items") for one in named if not isinstance(one, str)]
+        states = self._ledger.ref_states(refs) if refs else {}
+        found = [one if isinstance(one, str) else states.get(check_ref(one, "items")) for one in named]
+        ids = [one if isinstance(one, str) else one.wanted for one in found if one is not None]
+        return [one for one in ids if one], tuple(dict.fromkeys(ref for ref in refs if ref not in states))
+
+    def _newest(self, found: list[Found]) -> list[Found]:
+        """Without what was overwritten in the store that keeps it: only the newest version of a ref counts."""
+        refs = [o.ref for o, _ in found if o.ref is not None]
+        if not refs:
+            return found
+        states = self._ledger.ref_states(refs)
+        return [(o, score) for o, score in found if o.ref is None or states[o.ref].wanted == o.id]
 
     def _recalled(self, found: Found) -> Recalled:
         o, score = found
         trust = self._graph.trust(o.id, self._policy.trust.table()).value
-        return Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, trust, score)
+        return Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, trust, score, ref=o.ref)
 
     def _usable(self, query: str | None, items: Sequence[str] | None, limit: int) -> list[Found]:
         """What a recall asks for, without what would be held today: that is held now, and others move up."""

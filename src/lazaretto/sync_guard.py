@@ -19,6 +19,7 @@ from lazaretto.policy import Policy
 
 if TYPE_CHECKING:
     from lazaretto.agents.persona import Persona
+    from lazaretto.foreign.records import ForeignStore
     from lazaretto.learn.foresight_setup import Calibration
     from lazaretto.ledger import Ledger
     from lazaretto.models.protocol import ChatModel, TextEmbedder
@@ -87,6 +88,10 @@ class SyncGuard:
     label = _waited(Guard.label)
     settle = _waited(Guard.settle)
     appeal = _waited(Guard.appeal)
+    forget = _waited(Guard.forget)
+    import_records = _waited(Guard.import_records)
+    reconcile = _waited(Guard.reconcile)
+    write_back = _waited(Guard.write_back)
     plan = _waited(Guard.plan)
     dry_run = _waited(Guard.dry_run)
     apply = _waited(Guard.apply)
@@ -104,6 +109,10 @@ class SyncGuard:
     def gates(self) -> tuple[GateState, ...]:
         """Every gate that the policy names: on which channels it is asked, and whether it is there."""
         return self.guard.gates()
+
+    def join(self, system: str, store: ForeignStore) -> None:
+        """Let rulings and repairs reach a store of your own; see ``Guard.join``."""
+        self.guard.join(system, store)
 
     def rehearse_with(
         self,

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 MACHINE = "lazaretto"
 """Who released what proved clean; whatever anybody else released is a person's word."""
@@ -118,6 +118,16 @@ def new_id(prefix: str = "it") -> str:
     return f"{prefix}_{int(_time.time() * 1000):011x}{uuid.uuid4().hex[:13]}"
 
 
+class Ref(NamedTuple):
+    """The name under which a store of the caller's own keeps a record."""
+
+    system: str
+    """Which store, for example ``langgraph``."""
+    namespace: str
+    """Where in it; empty where the store has no such thing."""
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """One thing an agent read, kept or said."""
@@ -141,6 +151,10 @@ class Observation:
     id: str = field(default_factory=new_id)
     key: str = ""
     """The name under which the caller's own store keeps a memory, for example ``identity.role``; empty without one."""
+    ref: Ref | None = None
+    """Where a store of the caller's own keeps the memory, so that repairs reach it there."""
+    value: Any = field(default=None, hash=False)
+    """What that store keeps there, as JSON data; None where it is the text itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +357,18 @@ class RepairPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenBack:
+    """What became of one record that had to follow a ruling or a repair."""
+
+    ref: Ref
+    item: str
+    """The item that stands there now or should, or the one that was taken away."""
+    outcome: Literal["put", "deleted", "due"]
+    error: str = ""
+    """Why it is still due; it is tried again by the next repair and by ``guard.tend``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """Proof of a repair, and the way back."""
 
@@ -354,6 +380,8 @@ class Receipt:
     time: float
     undone: bool = False
     id: str = field(default_factory=lambda: new_id("rc"))
+    foreign: tuple[WrittenBack, ...] = ()
+    """Records in stores of the caller's own that it touches, and whether they follow it by now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 import orjson
 
 from lazaretto.errors import InputError, TooLarge
+from lazaretto.foreign.values import check_value, text_of
+from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids, check_name
 from lazaretto.policy import Limits
-from lazaretto.types import Channel, MemoryFields, Observation, SourceClass, new_id, plain
+from lazaretto.types import Channel, MemoryFields, Observation, Ref, SourceClass, new_id, plain
 
 Word = TypeVar("Word", Channel, SourceClass)
 
@@ -49,17 +51,25 @@ class RawInput:
     """The name under which the caller's own store keeps a memory."""
     once: str | None = None
     """The caller's own name for this write: the same name is the same item, however often it is sent."""
+    ref: Ref | Sequence[str] | None = None
+    """Where that store keeps it: system, namespace and key."""
+    value: Any = None
+    """What it keeps there; the text is then read out of it."""
 
 
 def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observation:
     """The observation for some raw input. A picture is checked here; its digest is known once the ledger has it."""
     if raw.image is not None:
         check_image(raw.image, limits.max_image_bytes)
-    text = read_text(raw.text, limits.max_text_bytes)
+    value = None if raw.value is None else check_value(raw.value, limits.max_fields_bytes)
+    if value is not None and raw.text:
+        raise InputError("value", "is given beside a text", "Give one: what is to be read in a value is judged")
+    text = read_text(raw.text if value is None else text_of(value), limits.max_text_bytes)
     fields = read_fields(raw.fields, limits.max_fields_bytes)
     if not text.strip() and raw.image is None and fields is None:
         raise InputError("text", "is empty, and there is neither a picture nor a record", "Give one of them")
     channel = read_word(Channel, raw.channel, "channel")
+    ref = None if raw.ref is None else check_ref(raw.ref)
     return Observation(
         agent=check_name(raw.agent, "agent", printable=True),
         channel=channel,
@@ -69,8 +79,10 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
         source=USUAL_SOURCE[channel] if raw.source is None else read_word(SourceClass, raw.source, "source"),
         namespace=namespace,
         time=clock.time() if raw.time is None else raw.time,
-        key="" if raw.key is None else check_name(raw.key, "key", printable=True),
+        key=(ref.key if ref else "") if raw.key is None else check_name(raw.key, "key", printable=True),
         id=new_id() if raw.once is None else _id_once(namespace, check_name(raw.once, "once", printable=True)),
+        ref=ref,
+        value=None if isinstance(value, str) else value,
     )
 
 

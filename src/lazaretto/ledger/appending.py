@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import fingerprints, search
+from lazaretto.ledger import refs as foreign
 from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edge_fields
@@ -18,7 +19,7 @@ from lazaretto.ledger.encoding import GENESIS, Linker, body_digest, fresh_salts
 from lazaretto.ledger.event_rows import EventRow, EventRows
 from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import CHANGING, FIELDS, changes_of
-from lazaretto.ledger.schema import blob_refs, edges, events, heads, items
+from lazaretto.ledger.schema import blob_refs, edges, events, heads, items, refs
 from lazaretto.types import Channel, EventKind
 
 _FIRST_FIELD = 4  # where FIELDS begin in a row of lz_items
@@ -109,6 +110,7 @@ class DerivedTables:
         self._edges: list[tuple[Any, ...]] = []
         self._texts: list[tuple[int, str]] = []
         self._known: list[fingerprints.Change] = []
+        self._refs: list[tuple[Any, ...]] = []
 
     def add_event(
         self, seq: int, kind: EventKind, subject: str, agent: str, time: float, body: Mapping[str, Any] | None
@@ -125,6 +127,8 @@ class DerivedTables:
             self._change(kind, subject, body)
         elif kind is _NOTED and (known := fingerprints.change_of(subject, body)):
             self._known.append(known)
+        if (kind is _SEEN or kind is _NOTED) and (row := foreign.row_of(kind, subject, body)):
+            self._refs.append((tenant, row[0], seq, *row[1:]))
         for place, (source, target, word, since) in enumerate(edge_fields(kind, subject, agent, time, body)):
             self._edges.append((tenant, seq, place, source, target, word, since))
 
@@ -152,6 +156,8 @@ class DerivedTables:
             connection.exec_driver_sql(insert_sql(edges, dialect), self._edges)
         if self._texts:
             search.add(connection, self._tenant, self._texts)
+        if self._refs:
+            connection.exec_driver_sql(insert_sql(refs, dialect), self._refs)
         for change in self._known:
             fingerprints.write(connection, self._tenant, change)
 

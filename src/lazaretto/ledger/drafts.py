@@ -10,14 +10,15 @@ from typing import Any
 
 from lazaretto.errors import InputError
 from lazaretto.ledger.encoding import check_times, decode_body, encode_body
+from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_name, check_names
-from lazaretto.types import Channel, Draft, EventKind, MemoryFields, Observation, Ruling, SourceClass, plain
+from lazaretto.types import Channel, Draft, EventKind, MemoryFields, Observation, Ref, Ruling, SourceClass, plain
 
 _CHANNELS = frozenset(c.value for c in Channel)
 _SOURCES = frozenset(s.value for s in SourceClass)
 _PLAIN: dict[str, str] = {word: word.value for word in (*Channel, *SourceClass)}
 _RULINGS = frozenset(r.label for r in Ruling)
-_SEEN_KEYS = frozenset({"channel", "text", "image", "fields", "parents", "source", "key"})
+_SEEN_KEYS = frozenset({"channel", "text", "image", "fields", "parents", "source", "key", "ref", "value"})
 _COLUMNS = attrgetter("kind", "subject", "agent", "time")
 _COLUMN_KEYS = ("id", "agent", "time", "namespace")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -92,6 +93,10 @@ def seen_draft(observation: Observation) -> Draft:
         body["fields"] = plain(observation.fields)
     if observation.key:
         body["key"] = observation.key
+    if observation.ref is not None:
+        body["ref"] = list(observation.ref)
+    if observation.value is not None:
+        body["value"] = plain(observation.value)
     return Draft(EventKind.SEEN, observation.id, observation.agent, body, observation.time)
 
 
@@ -100,7 +105,7 @@ def observation_of(
 ) -> Observation:
     """The observation that a SEEN event recorded; erased content comes back as no text from an untrusted source."""
     body = body or {"channel": Channel.MEMORY.value, "source": SourceClass.UNTRUSTED_DOCUMENT.value}
-    fields = body.get("fields")
+    fields, ref = body.get("fields"), body.get("ref")
     return Observation(
         agent=agent,
         channel=Channel(body["channel"]),
@@ -121,6 +126,8 @@ def observation_of(
         time=time,
         id=subject,
         key=body.get("key", ""),
+        ref=None if ref is None else Ref(*ref),
+        value=body.get("value"),
     )
 
 
@@ -241,7 +248,9 @@ def _seen_body(draft: Draft, namespace: str) -> Mapping[str, Any]:
         raise InputError("fields", f"is {type(fields).__name__}, not a mapping")
     if "key" in body:
         check_name(body["key"], "key", empty=True)
-    if ("image" in body and image is None) or ("fields" in body and fields is None):
+    if body.get("ref") is not None:
+        body = {**body, "ref": list(check_ref(body["ref"]))}
+    if ("image" in body and image is None) or ("fields" in body and fields is None) or body.get("ref", ()) is None:
         return {key: value for key, value in body.items() if value is not None}
     return body
 

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger import blobs, fingerprints, search, vectors
+from lazaretto.ledger import blobs, fingerprints, refs, search, vectors
 from lazaretto.ledger.appending import insert_sql, lock_head, write_batch
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edges_of
@@ -57,7 +57,9 @@ def erase_subjects(
         item = connection.execute(
             sa.select(items.c.channel, items.c.image).where(items.c.tenant == tenant, items.c.id == subject)
         ).first()
-        named = [subject] if keep_known else [subject, fingerprints.ABOUT + subject]
+        named = [subject, refs.ABOUT + subject]
+        if not keep_known:
+            named.append(fingerprints.ABOUT + subject)
         about = _events_about(connection, tenant, namespace, named)
         if item is None and not any(event.kind is EventKind.REPORTED for event in about):
             raise UnknownItem(subject, namespace)
@@ -76,6 +78,7 @@ def erase_subjects(
     )
     search.drop(connection, tenant, texts)
     vectors.drop(connection, tenant, subjects)
+    refs.drop(connection, tenant, subjects)
     blobs.drop_unused(connection, tenant, images)
     return linked
 

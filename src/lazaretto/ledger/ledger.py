@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, StaleState, UnknownItem
-from lazaretto.ledger import blobs, erasure, fingerprints, merkle, queries, search, transfer, vectors, verify
+from lazaretto.ledger import blobs, erasure, fingerprints, merkle, queries, refs, search, transfer, vectors, verify
 from lazaretto.ledger.appending import append_batch, lock_head
 from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, Witness, witness_at
 from lazaretto.ledger.database_errors import translate
@@ -24,6 +24,7 @@ from lazaretto.ledger.encoding import GENESIS, Linker, check_time
 from lazaretto.ledger.fingerprints import Fingerprint
 from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import ItemState
+from lazaretto.ledger.refs import RefState
 from lazaretto.ledger.schema import events, heads, signatures
 from lazaretto.ledger.signing import PublicKey, SigningKey, handover, head_statement
 from lazaretto.ledger.store import CommitUnsure, Store
@@ -31,7 +32,7 @@ from lazaretto.ledger.vectors import ClaimRow, Floats, Neighbour, VectorIndex
 from lazaretto.ledger.verify import Verification
 from lazaretto.names import check_name
 from lazaretto.policy import Record
-from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observation
+from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observation, Ref
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -461,6 +462,27 @@ class Ledger:
         if count:
             self.append([fingerprints.forgotten(item)])
         return count
+
+    # records in stores of the caller's own
+
+    def ref_states(self, wanted: Iterable[Ref]) -> dict[Ref, RefState]:
+        """How records in stores of the caller's own stand, by ref; those nobody recorded are left out."""
+        with self._store.reading() as connection:
+            tenant = self._tenant(connection)
+            return {} if tenant is None else refs.states(connection, tenant, wanted)
+
+    def refs_of(self, system: str, *, due: bool = False) -> list[RefState]:
+        """Every record of one such store, oldest first; with ``due`` only what has to be written back to it."""
+        with self._store.reading() as connection:
+            tenant = self._tenant(connection)
+            return [] if tenant is None else list(refs.of_system(connection, tenant, system, due=due))
+
+    def last_failure(self, ref: Ref) -> str | None:
+        """Why the last try to write a record back failed; None when it did not."""
+        with self._store.reading() as connection:
+            seq = refs.last_failure(connection, self._tenant(connection) or 0, ref)
+        event = None if seq is None else next(self.events(after=seq - 1, limit=1), None)
+        return None if event is None else str((event.body or {}).get("error", ""))
 
     # claims
 

@@ -120,6 +120,18 @@ def _proofs(connection: sa.Connection) -> None:
     )
 
 
+def _refs(connection: sa.Connection) -> None:
+    _run_all(
+        connection,
+        (
+            "CREATE TABLE lz_refs (tenant INTEGER NOT NULL, ref {text} NOT NULL, seq BIGINT NOT NULL,"
+            " told {text} NOT NULL, item {text} NOT NULL, system {text} NOT NULL, namespace {text} NOT NULL,"
+            " key {text} NOT NULL, PRIMARY KEY (tenant, ref, seq)) {clustered}",
+            "CREATE INDEX lz_refs_item ON lz_refs (tenant, item)",
+        ),
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "the chain, items, edges and blobs", _chain),
     Migration(2, "fingerprints of known items", _known),
@@ -127,6 +139,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(4, "fingerprints rest on events", _known_as_events),
     Migration(5, "claims of memories and their vectors", _claims),
     Migration(6, "signatures and the tree over the events", _proofs),
+    Migration(7, "refs to records in the caller's stores", _refs),
 )
 
 

@@ -94,6 +94,18 @@ claims = sa.Table(
     sa.Column("cell", sa.SmallInteger, nullable=False),
     sa.Column("vector", sa.LargeBinary, nullable=False),
 )
+refs = sa.Table(
+    "lz_refs",
+    metadata,
+    sa.Column("tenant", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("ref", sa.Text, primary_key=True),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("told", sa.Text, nullable=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("system", sa.Text, nullable=False),
+    sa.Column("namespace", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+)
 signatures = sa.Table(
     "lz_signatures",
     metadata,

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, StoreDamaged
-from lazaretto.ledger import fingerprints, search
+from lazaretto.ledger import fingerprints, refs, search
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
 from lazaretto.ledger.checkpoints import Checkpoint
 from lazaretto.ledger.chunking import chunks
@@ -30,6 +30,7 @@ from lazaretto.ledger.signing import PublicKey, Trust, head_statement
 from lazaretto.types import Channel, Event, EventKind, Head
 
 _FETCH = 500
+_REF_TEXTS = ("ref", "told", "item", "system", "namespace", "key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ class _ExpectedTables:
             " ruling) WITHOUT ROWID;"
             "CREATE TABLE missing (seq INTEGER PRIMARY KEY); CREATE TABLE named (seq INTEGER PRIMARY KEY);"
             "CREATE TABLE known (kind, key, item, label, PRIMARY KEY (kind, key, item)) WITHOUT ROWID;"
-            "CREATE TABLE texts (seq INTEGER PRIMARY KEY, text TEXT)"
+            "CREATE TABLE texts (seq INTEGER PRIMARY KEY, text TEXT);"
+            "CREATE TABLE refs (ref, told, item, system, namespace, key, seq, PRIMARY KEY (ref, seq)) WITHOUT ROWID"
         )
 
     def close(self) -> None:
@@ -105,6 +107,9 @@ class _ExpectedTables:
         body = event.body
         if body is None:
             self._file.execute("INSERT INTO missing VALUES (?)", (event.seq,))
+        row = refs.row_of(event.kind, event.subject, body)
+        if row is not None:
+            self._file.execute("INSERT INTO refs VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, event.seq))
         if event.kind is EventKind.SEEN:
             channel, image = ("", None) if body is None else (body["channel"], body.get("image"))
             self._file.execute(
@@ -136,6 +141,10 @@ class _ExpectedTables:
         yield from self._file.execute(
             f"SELECT {', '.join(f'CAST({one} AS BLOB)' for one in columns)} FROM known ORDER BY kind, key, item"
         )
+
+    def refs(self) -> Iterator[tuple[Any, ...]]:
+        names = ", ".join(f"CAST({one} AS BLOB)" for one in _REF_TEXTS)
+        yield from self._file.execute(f"SELECT seq, {names} FROM refs ORDER BY ref, seq")
 
     def texts(self) -> Iterator[tuple[int, str]]:
         """What the search index holds of each memory."""
@@ -240,6 +249,7 @@ class _Verifier:
             self._check_items(tenant, tables)
             self._check_search(tenant, tables)
             self._check_known(tenant, tables)
+            self._check_refs(tenant, tables)
             self._check_blobs(tenant, tables)
         finally:
             tables.close()
@@ -364,6 +374,15 @@ class _Verifier:
         for expected, found in zip_longest(tables.known(), stored):
             if expected != (None if found is None else tuple(bytes(part) for part in found)):
                 raise _Fault(None, "the fingerprints of known items do not agree with a replay of the chain")
+
+    def _check_refs(self, tenant: int, tables: _ExpectedTables) -> None:
+        names = ", ".join(_bytes_of(name, self._connection.dialect.name) for name in _REF_TEXTS)
+        stored = _stream(
+            self._connection, f"SELECT seq, {names} FROM lz_refs WHERE tenant = {{tenant}} ORDER BY ref, seq", tenant
+        )
+        for expected, found in zip_longest(tables.refs(), stored):
+            if expected != (None if found is None else (found[0], *map(bytes, found[1:]))):
+                raise _Fault(None, "the refs to records elsewhere do not agree with a replay of the chain")
 
     def _check_blobs(self, tenant: int, tables: _ExpectedTables) -> None:
         for digest, seq in tables.images():

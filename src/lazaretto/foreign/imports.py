@@ -1,0 +1,65 @@
+"""Records that others wrote, taken in with what is known of where they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from lazaretto.errors import InputError, TooLarge, UnknownItem
+from lazaretto.foreign.outbox import agrees
+from lazaretto.foreign.records import ForeignRecord, Imported
+from lazaretto.ledger import Ledger
+from lazaretto.ledger.refs import RefState, check_ref, told_draft
+from lazaretto.types import Decision, Ref
+
+Judge = Callable[[ForeignRecord, tuple[str, ...]], Awaitable[Decision]]
+"""Judges and records one record, given the items it was made from."""
+
+
+class Importer:
+    """Takes records in, one after the other: what one was made from must be known before it."""
+
+    def __init__(self, ledger: Ledger, judge: Judge) -> None:
+        self._ledger, self._judge = ledger, judge
+
+    async def run(self, records: Iterable[ForeignRecord], in_store: Callable[..., Awaitable[bool]]) -> Imported:
+        """Judge what is new or has changed; what is here already, as it is, is left alone."""
+        items, held, refused, known = list[tuple[Ref, str]](), list[Ref](), list[tuple[Ref, str]](), 0
+        for record in records:
+            ref = check_ref(record.ref)
+            if await in_store(self._is_known, ref, record):
+                known += 1
+                continue
+            try:
+                parents = tuple(self._item(parent) for parent in record.parents)
+                decision = await self._judge(record, parents)
+            except (InputError, TooLarge, UnknownItem) as error:
+                refused.append((ref, str(error)))
+                continue
+            items.append((ref, decision.item))
+            if not decision.allowed:
+                held.append(ref)
+        return Imported(tuple(items), tuple(held), known, tuple(refused))
+
+    def _item(self, parent: Ref | str) -> str:
+        if isinstance(parent, str):
+            return parent
+        ref = check_ref(parent, "parents")
+        state = self._ledger.ref_states([ref]).get(ref)
+        if state is None:
+            raise InputError("parents", f"{tuple(ref)} is not known", "Import what a record was made from before it")
+        return state.wanted or state.newest
+
+    def _is_known(self, ref: Ref, record: ForeignRecord) -> bool:
+        state = self._ledger.ref_states([ref]).get(ref)
+        if state is None:
+            return False
+        if state.wanted:
+            return agrees(self._ledger.item(state.wanted), record.value) and self._stands(state, state.wanted)
+        held = self._ledger.state(state.newest).held
+        return held and agrees(self._ledger.item(state.newest), record.value) and self._stands(state, state.newest)
+
+    def _stands(self, state: RefState, item: str) -> bool:
+        """Say that an item stands in the other store, where the ledger did not know that."""
+        if state.there != item:
+            self._ledger.append([told_draft("stored", item, state.ref)])
+        return True

@@ -1,0 +1,188 @@
+"""Writing back: what is ruled and repaired here reaches the stores that keep the same records.
+
+There is no queue. What is due follows from the ledger (``ledger/refs.py``), so nothing is lost when a process dies
+between a repair and the write, and nothing is written twice to another effect. Whoever may have changed something
+calls ``write_back``; a store that is away is tried again by the next call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from lazaretto.errors import InputError
+from lazaretto.foreign.records import Entry, ForeignRecord, ForeignStore, Reconciled
+from lazaretto.foreign.values import text_of, with_text
+from lazaretto.ledger import Ledger
+from lazaretto.ledger.refs import RefState, told_draft
+from lazaretto.names import check_name
+from lazaretto.types import Decision, Draft, Observation, Receipt, Ref, WrittenBack
+
+log = logging.getLogger("lazaretto")
+T = TypeVar("T")
+TRIES = 3
+_PAUSE_S = 0.05
+_MAX_ERROR = 500
+
+
+class Outbox:
+    """The stores of the caller's own that one guard writes to."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._stores: dict[str, ForeignStore] = {}
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The stores that are joined, by name."""
+        return tuple(self._stores)
+
+    def join(self, system: str, store: ForeignStore) -> None:
+        """Write back to ``store`` whatever is recorded under that system's name."""
+        name = check_name(system, "system", printable=True)
+        lacking = [one for one in ("get", "put", "delete", "list") if not callable(getattr(store, one, None))]
+        if lacking:
+            raise InputError("store", f"has no {lacking[0]}()", "Give an object with get, put, delete and list")
+        self._stores[name] = store
+
+    def note_deleted(self, ref: Ref, agent: str) -> None:
+        """Record that the caller deleted a record; one that was never recorded needs no word."""
+        state = self._ledger.ref_states([ref]).get(ref)
+        if state is not None:
+            self._ledger.append([told_draft("deleted", state.newest, ref, by=agent)])
+
+    async def write_back(self) -> tuple[WrittenBack, ...]:
+        """Write what is due; one outcome for each record."""
+        done: list[WrittenBack] = []
+        for system, store in self._stores.items():
+            for state in await asyncio.to_thread(self._ledger.refs_of, system, due=True):
+                done.append(await self._write(store, state))
+        return tuple(done)
+
+    async def reconcile(self, system: str, namespace: str | None = None) -> Reconciled:
+        """What a store has and the ledger has not, and the reverse; nothing is changed on either side."""
+        store = self._stores.get(system)
+        if store is None:
+            raise InputError("system", f"{system!r} is not joined", "Call guard.join(system, store) first")
+        entries: Iterable[Entry] = await _called(store.list, namespace)
+        return await asyncio.to_thread(self._compare, system, namespace, entries)
+
+    def with_outcomes(self, receipts: Sequence[Receipt]) -> tuple[Receipt, ...]:
+        """Receipts with how the records they touch stand in the stores of the caller's own."""
+        touched = {step.item for receipt in receipts for step in receipt.plan.steps}
+        refs = self._refs_of(touched)
+        if not refs:
+            return tuple(receipts)
+        states = self._ledger.ref_states(refs)
+        outcomes: dict[str, WrittenBack] = {}
+        for ref, items in refs.items():
+            outcome = self._outcome(states[ref])
+            outcomes |= dict.fromkeys(items, outcome)
+        return tuple(_with_outcomes(receipt, outcomes) for receipt in receipts)
+
+    def _refs_of(self, items: Collection[str]) -> dict[Ref, list[str]]:
+        found: dict[Ref, list[str]] = {}
+        for one in self._ledger.items(ids=list(items), hidden=True, limit=None) if items else ():
+            if one.ref is not None:
+                found.setdefault(one.ref, []).append(one.id)
+        return found
+
+    def _outcome(self, state: RefState) -> WrittenBack:
+        if state.due:
+            why = self._ledger.last_failure(state.ref)
+            absent = "" if state.ref.system in self._stores else f"the store {state.ref.system!r} is not joined"
+            return WrittenBack(state.ref, state.wanted or state.there, "due", why or absent)
+        return WrittenBack(state.ref, state.wanted or state.newest, "put" if state.wanted else "deleted")
+
+    async def _write(self, store: ForeignStore, state: RefState) -> WrittenBack:
+        ref, item = state.ref, state.wanted or state.there
+        try:
+            if state.wanted:
+                wanted = await asyncio.to_thread(self._ledger.item, state.wanted)
+                await _tried(store.put, ref.namespace, ref.key, value_of(wanted))
+            else:
+                await _tried(store.delete, ref.namespace, ref.key)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"[:_MAX_ERROR]
+            log.warning("the record %s could not be written back and is still due: %s", tuple(ref), why)
+            await asyncio.to_thread(self._note_failure, item, ref, why)
+            return WrittenBack(ref, item, "due", why)
+        draft = told_draft("stored" if state.wanted else "removed", item, ref)
+        await asyncio.to_thread(self._ledger.append, [draft])
+        return WrittenBack(ref, item, "put" if state.wanted else "deleted")
+
+    def _note_failure(self, item: str, ref: Ref, why: str) -> None:
+        if self._ledger.last_failure(ref) != why:  # a store that stays away does not fill the ledger
+            self._ledger.append([told_draft("failed", item, ref, error=why)])
+
+    def _compare(self, system: str, namespace: str | None, entries: Iterable[Entry]) -> Reconciled:
+        unknown, changed, held, same = list[ForeignRecord](), list[ForeignRecord](), list[Ref](), 0
+        known = {state.ref: state for state in self._ledger.refs_of(system)}
+        wanted = [state.wanted for state in known.values() if state.wanted]
+        ours = {one.id: one for one in self._ledger.items(ids=wanted, hidden=True, limit=None)} if wanted else {}
+        seen: set[Ref] = set()
+        for where, key, value in entries:
+            ref = Ref(system, where, key)
+            seen.add(ref)
+            state = known.get(ref)
+            if state is None:
+                unknown.append(ForeignRecord(ref, value))
+            elif state.wanted and agrees(ours[state.wanted], value):
+                same += 1
+            elif not state.wanted and agrees(self._ledger.item(state.newest), value):
+                held.append(ref)
+            else:
+                changed.append(ForeignRecord(ref, value))
+        inside = [state for state in known.values() if namespace is None or state.ref.namespace == namespace]
+        missing = [state.ref for state in inside if state.wanted and state.ref not in seen]
+        return Reconciled(tuple(unknown), tuple(changed), tuple(held), tuple(missing), same)
+
+
+def stored_when_allowed(observation: Observation, decision: Decision) -> list[Draft]:
+    """What is recorded with an item that the caller writes to a store of its own where that is allowed."""
+    return stored_anyway(observation, decision) if decision.allowed else []
+
+
+def stored_anyway(observation: Observation, decision: Decision) -> list[Draft]:
+    """What is recorded with an item that stands in a store of the caller's own already."""
+    return [] if observation.ref is None else [told_draft("stored", observation.id, observation.ref)]
+
+
+def value_of(item: Observation) -> Any:
+    """What a store of the caller's own is to keep of an item: the value as it was, saying what the item says."""
+    if item.value is None or text_of(item.value) == item.text:
+        return item.text if item.value is None else item.value
+    return with_text(item.value, item.text)
+
+
+def agrees(item: Observation, value: Any) -> bool:
+    """Whether a value is what was judged."""
+    return bool(value_of(item) == value)
+
+
+def _with_outcomes(receipt: Receipt, outcomes: Mapping[str, WrittenBack]) -> Receipt:
+    mine = (outcomes[step.item] for step in receipt.plan.steps if step.item in outcomes)
+    return replace(receipt, foreign=tuple(dict.fromkeys(mine)))
+
+
+async def _called(method: Callable[..., Awaitable[T] | T], *arguments: Any) -> T:
+    """A method of a store, in a thread of its own because it may block, and waited for where it is a coroutine."""
+    if inspect.iscoroutinefunction(method):
+        waited: T = await method(*arguments)
+        return waited
+    found = await asyncio.to_thread(method, *arguments)
+    return await found if inspect.isawaitable(found) else found
+
+
+async def _tried(method: Callable[..., Awaitable[None] | None], *arguments: Any) -> None:
+    for left in reversed(range(TRIES)):
+        try:
+            return await _called(method, *arguments)
+        except Exception:
+            if not left:
+                raise
+            await asyncio.sleep(_PAUSE_S * (TRIES - left))

@@ -1,0 +1,87 @@
+"""What a store of the caller's own looks like from here, and what crosses between it and the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from lazaretto.types import Ref, SourceClass
+
+Entry = tuple[str, str, Any]
+"""Namespace, key and value of one record."""
+
+
+@runtime_checkable
+class ForeignStore(Protocol):
+    """A store of the caller's own, as repairs need it. Each method may be a coroutine.
+
+    Values are plain JSON data. ``put`` and ``delete`` may be called again with the same arguments: after a failure
+    nobody knows whether the first call arrived.
+    """
+
+    def get(self, namespace: str, key: str) -> Any | Awaitable[Any]:
+        """The value of a record; None when there is none."""
+        ...
+
+    def put(self, namespace: str, key: str, value: Any) -> Awaitable[None] | None:
+        """Write a record, whatever stood there before."""
+        ...
+
+    def delete(self, namespace: str, key: str) -> Awaitable[None] | None:
+        """Take a record away; none is there is no error."""
+        ...
+
+    def list(self, namespace: str | None = None) -> Iterable[Entry] | Awaitable[Iterable[Entry]]:
+        """Every record, or those of one namespace."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRecord:
+    """One record of such a store, for ``guard.import_records``."""
+
+    ref: Ref
+    value: Any
+    """Plain JSON data; what is to be read in it is judged."""
+    agent: str | None = None
+    """Who wrote it, where that is known."""
+    source: SourceClass | str | None = None
+    parents: tuple[Ref | str, ...] = ()
+    """What it was made from: refs, or ids of items."""
+    time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of records that were imported."""
+
+    items: tuple[tuple[Ref, str], ...] = ()
+    """Ref and item of each that is new here."""
+    held: tuple[Ref, ...] = ()
+    """Those of them that are held, and are to be taken out of the other store."""
+    known: int = 0
+    """Records that were here already, as they are."""
+    refused: tuple[tuple[Ref, str], ...] = ()
+    """Records that could not be read, each with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """How a store and the ledger differ."""
+
+    unknown: tuple[ForeignRecord, ...] = ()
+    """In the store and not in the ledger: nobody judged them. ``guard.import_records`` takes them."""
+    changed: tuple[ForeignRecord, ...] = ()
+    """Under a known ref something else stands there than what was judged."""
+    held: tuple[Ref, ...] = ()
+    """In the store, and held here: a write-back is due, or somebody put them back."""
+    missing: tuple[Ref, ...] = ()
+    """In the ledger and in use, and not in the store any more."""
+    same: int = 0
+    """How many agree."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether the two agree."""
+        return not (self.unknown or self.changed or self.held or self.missing)

@@ -1,0 +1,152 @@
+"""Items that a store of the caller's keeps too: under which name, and what is believed to stand there now.
+
+Every row rests on an event: a ``SEEN`` event whose item has a ref, or a ``NOTED`` event about ``ref:ITEM`` that says
+what became of it over there. What should stand under a ref follows from its versions: the newest one that may be shown,
+unless the caller deleted it. What is *due* is wherever that differs from what is believed to be there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import orjson
+import sqlalchemy as sa
+
+from lazaretto.errors import InputError
+from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.item_state import visible_sql
+from lazaretto.ledger.schema import refs
+from lazaretto.names import check_name
+from lazaretto.types import Draft, EventKind, Ref
+
+ABOUT = "ref:"
+"""How the subject of an event begins that says what became of an item in the caller's store."""
+SEEN = "seen"
+Told = Literal["stored", "removed", "deleted", "failed"]
+"""What an event says: the item stands there, was taken away, was deleted by the caller, could not be written."""
+_TOLD = frozenset(get_args(Told))
+Row = tuple[str, str, str, str, str, str]
+"""Digest of the ref, what is told, item, and the ref's three parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefState:
+    """How one ref stands."""
+
+    ref: Ref
+    wanted: str
+    """The item that should stand there; empty for nothing."""
+    there: str
+    """The item that is believed to stand there; empty for nothing."""
+    newest: str
+    """The item that was recorded last, whatever its state."""
+
+    @property
+    def due(self) -> bool:
+        """Whether something has to be written back."""
+        return self.wanted != self.there
+
+
+def check_ref(ref: object, field: str = "ref") -> Ref:
+    """A ref from a ``Ref`` or three texts: system, namespace (may be empty) and key."""
+    if isinstance(ref, str) or not isinstance(ref, (tuple, list)) or len(ref) != 3:
+        raise InputError(field, f"is {ref!r}, not (system, namespace, key)", "Give three texts")
+    system, namespace, key = ref
+    return Ref(
+        check_name(system, f"{field}.system"),
+        check_name(namespace, f"{field}.namespace", empty=True),
+        check_name(key, f"{field}.key"),
+    )
+
+
+def digest_of(ref: Ref) -> str:
+    """The key of a ref in the table: of one length, however long its parts are."""
+    return hashlib.sha256(orjson.dumps(list(ref))).hexdigest()
+
+
+def told_draft(told: Told, item: str, ref: Ref, **more: Any) -> Draft:
+    """The event that says what became of an item in the caller's store."""
+    return Draft(EventKind.NOTED, ABOUT + item, body={"told": told, "ref": list(ref), **more})
+
+
+def row_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> Row | None:
+    """The row that an event makes; None for most events."""
+    if body is None or "ref" not in body:
+        return None
+    if kind is EventKind.SEEN:
+        told, item = SEEN, subject
+    elif kind is EventKind.NOTED and subject.startswith(ABOUT):
+        told, item = str(body.get("told")), subject.removeprefix(ABOUT)
+        if told not in _TOLD:
+            raise ValueError(f"{subject!r} says {told!r} of a ref")
+    else:
+        return None
+    parts = body["ref"]
+    if not (isinstance(parts, (list, tuple)) and len(parts) == 3 and all(isinstance(part, str) for part in parts)):
+        raise ValueError(f"{parts!r} is no ref")
+    ref = Ref(*parts)
+    return (digest_of(ref), told, item, *ref)
+
+
+def drop(connection: sa.Connection, tenant: int, items: Iterable[str]) -> None:
+    """Forget under which names erased items stood."""
+    for chunk in chunks(items):
+        connection.execute(refs.delete().where(refs.c.tenant == tenant, refs.c.item.in_(chunk)))
+
+
+_STATES = f"""
+WITH chosen AS (SELECT ref, seq, told, item FROM lz_refs WHERE tenant = :tenant {{chosen}}),
+gone AS (SELECT ref, MAX(seq) AS seq FROM chosen WHERE told = 'deleted' GROUP BY ref),
+shown AS (
+  SELECT chosen.ref, chosen.item, ROW_NUMBER() OVER (PARTITION BY chosen.ref ORDER BY chosen.seq DESC) AS place
+  FROM chosen JOIN lz_items ON lz_items.tenant = :tenant AND lz_items.id = chosen.item
+  LEFT JOIN gone ON gone.ref = chosen.ref
+  WHERE chosen.told = 'seen' AND chosen.seq > COALESCE(gone.seq, 0) AND {visible_sql()}),
+believed AS (
+  SELECT ref, item, told, ROW_NUMBER() OVER (PARTITION BY ref ORDER BY seq DESC) AS place
+  FROM chosen WHERE told IN ('stored', 'removed', 'deleted')),
+newest AS (
+  SELECT ref, item, seq, ROW_NUMBER() OVER (PARTITION BY ref ORDER BY seq DESC) AS place
+  FROM chosen WHERE told = 'seen')
+SELECT lz_refs.system, lz_refs.namespace, lz_refs.key, COALESCE(shown.item, ''),
+  CASE WHEN believed.told = 'stored' THEN believed.item ELSE '' END, newest.item
+FROM newest JOIN lz_refs ON lz_refs.tenant = :tenant AND lz_refs.ref = newest.ref AND lz_refs.seq = newest.seq
+LEFT JOIN shown ON shown.ref = newest.ref AND shown.place = 1
+LEFT JOIN believed ON believed.ref = newest.ref AND believed.place = 1
+WHERE newest.place = 1 {{only}} ORDER BY newest.seq
+"""
+_DUE = "AND COALESCE(shown.item, '') <> CASE WHEN believed.told = 'stored' THEN believed.item ELSE '' END"
+
+
+def states(connection: sa.Connection, tenant: int, wanted: Iterable[Ref]) -> dict[Ref, RefState]:
+    """How some refs stand; those nobody recorded are left out."""
+    statement = sa.text(_STATES.format(chosen="AND ref IN :refs", only="")).bindparams(
+        sa.bindparam("refs", expanding=True)
+    )
+    found: dict[Ref, RefState] = {}
+    for chunk in chunks(dict.fromkeys(digest_of(ref) for ref in wanted)):
+        rows = connection.execute(statement, {"tenant": tenant, "refs": chunk})
+        found.update((state.ref, state) for state in map(_state, rows))
+    return found
+
+
+def of_system(connection: sa.Connection, tenant: int, system: str, *, due: bool) -> Iterator[RefState]:
+    """How every ref of a system stands, or only those where something has to be written back; oldest first."""
+    statement = _STATES.format(chosen="AND system = :system", only=_DUE if due else "")
+    rows = connection.execute(sa.text(statement), {"tenant": tenant, "system": system}).all()
+    return map(_state, rows)
+
+
+def last_failure(connection: sa.Connection, tenant: int, ref: Ref) -> int | None:
+    """The event that says why the last try to write a ref back failed; None when it did not."""
+    newest = sa.select(refs.c.seq, refs.c.told).where(refs.c.tenant == tenant, refs.c.ref == digest_of(ref))
+    row = connection.execute(newest.where(refs.c.told != SEEN).order_by(refs.c.seq.desc()).limit(1)).first()
+    return None if row is None or row[1] != "failed" else int(row[0])
+
+
+def _state(row: Any) -> RefState:
+    system, namespace, key, wanted, there, newest = row
+    return RefState(Ref(system, namespace, key), wanted, there, newest)
