@@ -28,6 +28,7 @@ Room = tuple[str, str]
 COLUMNS: dict[Room, float] = {
     ("lazaretto", "ledger"): 0.5,
     ("lazaretto", "models"): 2.5,
+    ("lazaretto", "foreign"): 0.0,
     ("lazaretto", "ingest"): 0.0,
     ("lazaretto", "provenance"): 1.25,
     ("lazaretto", "agents"): 2.5,

@@ -35,7 +35,8 @@ from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import ContentGate, make
 from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import report_data
-from lazaretto.guard import Guard, Recalled
+from lazaretto.guard import Guard
+from lazaretto.recall import Recalled
 from lazaretto.types import BeforeTurn, Decision, decision_data
 
 try:
