@@ -99,7 +99,7 @@ class Recall:
     def _named(self, named: Sequence[str | Ref]) -> tuple[list[str], tuple[Ref, ...]]:
         """The items that a caller names by id or by ref, and the refs that are not known."""
         if isinstance(named, str) or not isinstance(named, Sequence):
-            raise InputError("items", f"is {type(named).__name__}, not a list of ids", "Give a list of item ids or refs")
+            raise InputError("items", f"is {type(named).__name__}, not a list of ids", "Give a list of ids or refs")
         refs = [check_ref(one, "items") for one in named if not isinstance(one, str)]
         states = self._ledger.ref_states(refs) if refs else {}
         found = [one if isinstance(one, str) else states.get(check_ref(one, "items")) for one in named]
