@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 PARTS = {"foreign", "ingest", "gates", "repair", "learn", "incidents", "tending", "recorder", "recall"}
 ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
+ALLOWED["scan"] = GROUND | BED | RECORD | {"gates"}
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["console"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["api"] = ALLOWED["console"] | {"console"}

@@ -63,6 +63,7 @@ ELSEWHERE = {
     "audit": "test_audit_commands.py",
     "learn curate": "test_audit_commands.py",
     "screen": "test_screen_command.py",
+    "scan": "test_scanning.py",
     "foresight calibrate": "test_folder_calibration.py",
     "serve": "test_shared_context.py",
     "keys revoke": "test_access.py",
@@ -111,6 +112,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "learn curate": (("--verdicts", "x"), 2, "verdicts: verdicts and truth go together"),
     "audit": ((), 2, "text: there is nothing to judge"),
     "screen": ((), 2, "screen: needs either --text or --batch"),
+    "scan": (("absent",), 2, "path: 'absent' does not exist"),
     "foresight calibrate": (("absent", "--model", "x", "--embedder", "absent:x"), 2, "embedder: 'absent:x' cannot"),
     "keys add": (("ada", "--file", "plan.json"), 2, "keys: plan.json"),
     "keys list": (("--file", "."), 2, "keys: . cannot be read"),
@@ -120,7 +122,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
 """A mistake for each command, its exit code and words of the message, the field among them."""
 
 
-NO_POLICY = {"init", "screen", "foresight calibrate", "keys add", "keys list", "keys revoke", "ledger key"}
+NO_POLICY = {"init", "screen", "scan", "foresight calibrate", "keys add", "keys list", "keys revoke", "ledger key"}
 """Commands that follow no policy."""
 
 

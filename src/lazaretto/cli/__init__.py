@@ -25,6 +25,7 @@ FAMILIES: tuple[str, ...] = (
     "data",
     "learn",
     "screen",
+    "scan",
     "foresight",
 )
 """Modules of this folder, in the order ``--help`` lists them."""

@@ -43,7 +43,7 @@ EXTRAS: tuple[tuple[str, str, str], ...] = (
     ("lazaretto[api]", "fastapi", "the HTTP server"),
     ("lazaretto[plot]", "matplotlib", "plots as PNG and SVG"),
     ("lazaretto-lab", "lazaretto_lab", "the laboratory"),
-    ("lazaretto-lab[ray]", "ray", "spreading runs over workers"),
+    ("lazaretto[ray]", "ray", "spreading runs and scans over machines"),
     ("lazaretto-lab[worlds]", "mpe2", "multi-agent task worlds"),
 )
 """What brings a module, the module, and what it is for."""

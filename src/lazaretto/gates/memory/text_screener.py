@@ -108,14 +108,14 @@ class TextScreener:
         self._head, self._bias = head["weight"].reshape(-1), float(head["bias"][0])
         self._encoder = Encoder(adapter, int8=True)
 
-    def screen(self, texts: Sequence[str]) -> list[Screening]:
-        """One screening per text, in order."""
-        return [self._screen(text) for text in texts]
+    def screen(self, texts: Sequence[str], most_seconds: float = MOST_SECONDS) -> list[Screening]:
+        """One screening per text, in order; at most so long for each."""
+        return [self._screen(text, most_seconds) for text in texts]
 
-    def _screen(self, text: str) -> Screening:
+    def _screen(self, text: str, most_seconds: float) -> Screening:
         readings = views(text)
         windows, whole = chosen_windows(readings)
-        until = time.monotonic() + MOST_SECONDS
+        until = time.monotonic() + most_seconds
         marked: dict[View, list[_Marked]] = {}
         for view, window in windows:
             marks = self._encoder.token_states([window.ids])[0] @ self._head + self._bias

@@ -1,0 +1,133 @@
+"""``lazaretto scan``: what in a store that others keep is poisoned, contradicts itself, or is a secret."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, console, errors, plain_errors
+from lazaretto.errors import InputError
+from lazaretto.files import write_file
+from lazaretto.plugins import require
+
+_SHOWN = 20
+
+
+@plain_errors
+def scan(
+    path: Annotated[
+        list[str], typer.Argument(help="A folder, files, or a database URL (sqlite:///..., postgresql://...).")
+    ],
+    json: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON; '-' prints it.")] = None,
+    sarif: Annotated[Path | None, typer.Option("--sarif", help="Write the report as SARIF 2.1.0.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write the report as a page.")] = None,
+    false_positive_rate: Annotated[
+        float, typer.Option(min=0.001, max=0.1, help="Share of honest memories that may be called poisoned.")
+    ] = 0.01,
+    contradictions: Annotated[bool, typer.Option(help="Also look for memories that contradict each other.")] = True,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that judge; 0: as many as are worth it.")] = 0,
+    ray: Annotated[bool, typer.Option("--ray", help="Judge on a Ray cluster (RAY_ADDRESS, else here).")] = False,
+    journal: Annotated[Path | None, typer.Option(help="Where an interrupted scan keeps what it judged.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an interrupted scan judged.")] = False,
+) -> None:
+    """Find what is poisoned, contradicting or secret in a store: notes, JSON lines, LangGraph, mem0, Chroma, Qdrant.
+
+    Nothing is written to the store. A scan that was interrupted goes on where it stopped.
+
+    Exit code 0: nothing found, 1: findings, 2: the input is wrong, or a part of it could not be read.
+    """
+    from lazaretto.scan.journal import Journal, journal_path
+    from lazaretto.scan.judge import ScanSettings
+    from lazaretto.scan.reports import as_html, as_json, as_sarif
+    from lazaretto.scan.run import judges, worker_count
+    from lazaretto.scan.run import scan as run_scan
+    from lazaretto.scan.sources import open_source
+
+    started = time.monotonic()
+    settings = ScanSettings(false_positive_rate, max(0.05, false_positive_rate), contradictions)
+    source = open_source(path)
+    require("a scan", "gates", "onnxruntime", "safetensors", "tokenizers", "py3langid", "detect_secrets")
+    for out in (json, sarif, html):
+        if out is not None and str(out) != "-" and not out.absolute().parent.is_dir():
+            raise InputError("report", f"there is no folder for {out}", "Make it first")
+    where = journal or journal_path("\0".join([source.name, *path]), settings)
+    if fresh:
+        where.unlink(missing_ok=True)
+    kept = Journal(where)
+    count, finished = source.count(), False
+    try:
+        with _bar() as bar, judges(settings, workers or worker_count(count), ray=ray) as jury:
+            tasks = {what: bar.add_task(what, total=count if what == "judging" else None, start=what == "judging")
+                     for what in ("judging", "comparing")}  # fmt: skip
+            report = run_scan(
+                source, settings, jury, kept, lambda what, more, _of: bar.update(tasks[what], advance=more)
+            )
+        for out, made in ((json, as_json), (sarif, as_sarif)):
+            if out is not None:
+                _write(out, orjson.dumps(made(report), option=orjson.OPT_INDENT_2) + b"\n")
+        if html is not None:
+            _write(html, as_html(report).encode())
+        finished = True
+    finally:
+        kept.close(finished=finished)
+    if str(json) != "-":
+        _show(report, time.monotonic() - started)
+    if report.unreadable or not report.records:
+        raise typer.Exit(EXIT_USAGE)
+    if not report.clean:
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
+
+
+def _write(out: Path, data: bytes) -> None:
+    if str(out) == "-":
+        typer.echo(data.decode(), nl=False)
+        return
+    try:
+        write_file(out, data)
+    except OSError as error:
+        raise InputError("report", f"{out} cannot be written ({error.strerror})", "Name another file") from None
+
+
+def _show(report: object, seconds: float) -> None:
+    from lazaretto.scan.records import Level
+    from lazaretto.scan.reports import summary
+    from lazaretto.scan.run import ScanReport
+
+    assert isinstance(report, ScanReport)
+    told = summary(report)
+    colours = {Level.ERROR: "red", Level.WARNING: "yellow"}
+    serious = sorted(report.of(Level.ERROR, Level.WARNING), key=lambda one: one.level is not Level.ERROR)
+    for one in serious[:_SHOWN]:
+        console.print(f"[{colours[one.level]}]{one.level.value:<7}[/] ", end="")
+        line = "" if one.line is None or one.record.endswith(f":{one.line}") else f" (line {one.line})"
+        console.print(f"{one.kind:<13} {one.record}{line}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"        {one.message}", markup=False, highlight=False, soft_wrap=True)
+    if len(serious) > _SHOWN:
+        console.print(f"... and {len(serious) - _SHOWN:,} more: --html, --json or --sarif has them all")
+    for one in told["unreadable"][:_SHOWN]:
+        errors.print(f"unreadable: {one}", markup=False, highlight=False, soft_wrap=True)
+    found = ", ".join(f"{count:,} {kind}" for kind, count in told["found"].items())
+    before = f", {report.judged_before:,} of them by the scan that was interrupted" if report.judged_before else ""
+    words = f"{report.records:,} records judged in {seconds:.0f} s{before}: {found}; {told['notes']:,} notes"
+    if told["not_judged"]:
+        words += f"; {told['not_judged']:,} not judged for orders (language)"
+    if told["skipped_files"]:
+        words += f"; {told['skipped_files']:,} files of other kinds were not read"
+    console.print(words, markup=False, highlight=False, soft_wrap=True)
+    if not report.records:
+        errors.print("nothing to read there: no notes, JSON lines or known database", markup=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``scan`` to the application."""
+    app.command()(scan)

@@ -1,0 +1,140 @@
+"""Reads folders of notes: Markdown and text files, JSON lines, and the database files that lie among them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lazaretto.errors import InputError
+from lazaretto.scan.databases import is_sqlite, sqlite_count, sqlite_records
+from lazaretto.scan.records import Record, Tally
+from lazaretto.scan.texts import MOST_CHARACTERS, parts_of, words_of
+
+NOTES = frozenset({".md", ".mdc", ".markdown", ".txt"})
+LINES = frozenset({".jsonl", ".ndjson"})
+DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
+INSTRUCTIONS = frozenset(
+    {
+        "claude.md", "claude.local.md", "agents.md", "agent.md", "gemini.md", "skill.md", "copilot-instructions.md",
+        ".cursorrules", ".windsurfrules", ".clinerules", "conventions.md",
+    }
+)  # fmt: skip
+"""Files that are written to instruct agents."""
+_LEFT_OUT = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache"})
+MOST_BYTES = 64_000_000
+"""Of one note: a larger one is named as unread."""
+MOST_LINE = 16_000_000
+
+
+class Files:
+    """A file, or every file of a folder that may hold memories, in the order of their names."""
+
+    def __init__(self, path: Path, only: tuple[Path, ...] = ()) -> None:
+        """``only``: some files of the folder, as a commit hook names them."""
+        self.name = str(path)
+        self.tally = Tally()
+        self._root = path if path.is_dir() else path.parent
+        self._one = path if path.is_file() else None
+        self._only = only
+
+    def count(self) -> int | None:
+        """The rows of a single database file; files of text are counted by reading."""
+        return sqlite_count(self._one) if self._one is not None and is_sqlite(self._one) else None
+
+    def records(self) -> Iterator[Record]:
+        """Every record of every file."""
+        self.tally = Tally()
+        for path in [self._one] if self._one is not None else self._walk():
+            place = path.relative_to(self._root).as_posix()
+            try:
+                yield from self._of(path, place)
+            except (OSError, InputError) as error:
+                if self._one is not None:
+                    raise error if isinstance(error, InputError) else _unusable(path, error) from None
+                self.tally.unreadable.append(f"{place}: {error}")
+
+    def _walk(self) -> Iterator[Path]:
+        if self._only:
+            yield from sorted(self._only)
+            return
+        for folder, folders, names in os.walk(self._root, onerror=self._missed):
+            folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
+            for name in sorted(names):
+                path = Path(folder, name)
+                if path.is_symlink() or not path.is_file() or not (is_memory(path) or is_sqlite(path)):
+                    self.tally.skipped_files += 1
+                else:
+                    yield path
+
+    def _missed(self, error: OSError) -> None:
+        self.tally.unreadable.append(f"{error.filename}: {error.strerror}")
+
+    def _of(self, path: Path, place: str) -> Iterator[Record]:
+        if is_sqlite(path):
+            return sqlite_records(path, place, self.tally)
+        if path.suffix.lower() in LINES:
+            return self._lines(path, place)
+        if path.suffix.lower() == ".json":
+            return _document(path, place)
+        return _note(path, place)
+
+    def _lines(self, path: Path, place: str) -> Iterator[Record]:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, 1):
+                if not raw.strip():
+                    continue
+                if len(raw) > MOST_LINE:
+                    self.tally.unreadable.append(f"{place}:{number}: longer than {MOST_LINE:,} bytes")
+                    continue
+                try:
+                    value = orjson.loads(raw)
+                except orjson.JSONDecodeError as error:
+                    self.tally.unreadable.append(f"{place}:{number}: not JSON ({error})")
+                    continue
+                yield from _valued(value, place, str(number), number)
+
+
+def is_memory(path: Path) -> bool:
+    """Whether a file of a folder is read at all."""
+    suffix, name = path.suffix.lower(), path.name.lower()
+    return suffix in NOTES | LINES or name in INSTRUCTIONS or (suffix == ".json" and "memor" in name)
+
+
+def _valued(value: Any, place: str, fallback: str, line: int | None) -> Iterator[Record]:
+    """A value as records: an id of its own where it has one, and parts where it is long."""
+    named = value.get("id") or value.get("key") or value.get("name") if isinstance(value, dict) else None
+    name = str(named)[:200] if isinstance(named, (str, int)) and not isinstance(named, bool) else fallback
+    for number, (_, part) in enumerate(parts_of(words_of(value)[:MOST_CHARACTERS])):
+        yield Record(f"{place}:{name}" + (f"#{number}" if number else ""), part, place, line)
+
+
+def _document(path: Path, place: str) -> Iterator[Record]:
+    try:
+        value = orjson.loads(_read(path))
+    except orjson.JSONDecodeError as error:
+        raise InputError("path", f"{path} is not JSON ({error})", "Give JSON lines, or a JSON document") from None
+    if isinstance(value, dict) and len(value) == 1 and isinstance(inner := next(iter(value.values())), list):
+        value = inner
+    for number, one in enumerate(value if isinstance(value, list) else [value]):
+        yield from _valued(one, place, str(number), None)
+
+
+def _note(path: Path, place: str) -> Iterator[Record]:
+    text = _read(path).decode("utf-8", errors="replace")
+    rules = path.name.lower() in INSTRUCTIONS or path.suffix.lower() == ".mdc"
+    for line, part in parts_of(text):
+        yield Record(f"{place}:{line + 1}", part, place, line + 1, verbatim=True, instructions=rules)
+
+
+def _read(path: Path) -> bytes:
+    if path.stat().st_size > MOST_BYTES:
+        raise InputError("path", f"{path} is larger than {MOST_BYTES:,} bytes", "Split it, or give it as JSON lines")
+    return path.read_bytes()
+
+
+def _unusable(path: Path, error: OSError) -> InputError:
+    return InputError("path", f"{path} cannot be read ({error.strerror})", "Check the path and its permissions")

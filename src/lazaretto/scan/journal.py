@@ -1,0 +1,83 @@
+"""What a scan has judged so far, on disk, so that one that was killed goes on where it stopped.
+
+Judgements are kept by what was judged (a hash of the text and the settings), not by where it stood: a store that
+changed in between is still judged rightly. A finished scan leaves no journal behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+import orjson
+import platformdirs
+
+from lazaretto.errors import InputError
+from lazaretto.scan.claims import ClaimMark
+from lazaretto.scan.judge import Judged, ScanSettings
+from lazaretto.scan.records import Hit, Level
+
+
+def journal_path(target: str, settings: ScanSettings) -> Path:
+    """Where the journal of a scan lies: in the user's cache folder, one for each target and settings."""
+    name = hashlib.sha256(orjson.dumps([target, asdict(settings), version("lazaretto")])).hexdigest()[:24]
+    return Path(platformdirs.user_cache_dir("lazaretto")) / "scans" / f"{name}.sqlite"
+
+
+def digest_of(text: str, instructions: bool) -> bytes:
+    """What stands for a text in the journal."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, salt=b"i" * instructions).digest()
+
+
+class Journal:
+    """Judgements by what was judged."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # it quotes memories: nobody else's business
+            self._database = sqlite3.connect(path, timeout=5)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("CREATE TABLE IF NOT EXISTS judged (digest BLOB PRIMARY KEY, found BLOB NOT NULL)")
+        except (OSError, sqlite3.Error) as error:
+            raise InputError("journal", f"{path} cannot be used ({error})", "Name another with --journal") from None
+
+    def known(self, digests: Sequence[bytes]) -> dict[bytes, Judged]:
+        """Those of some texts that were judged before."""
+        marks = ",".join("?" * len(digests))
+        rows = self._database.execute(f"SELECT digest, found FROM judged WHERE digest IN ({marks})", list(digests))
+        return {bytes(digest): _read(found) for digest, found in rows}
+
+    def keep(self, judged: Mapping[bytes, Judged] | Iterable[tuple[bytes, Judged]]) -> None:
+        """Add judgements, all or none of them."""
+        pairs = judged.items() if isinstance(judged, Mapping) else judged
+        with self._database:
+            self._database.executemany(
+                "INSERT OR REPLACE INTO judged VALUES (?, ?)", [(digest, _written(one)) for digest, one in pairs]
+            )
+
+    def close(self, *, finished: bool = False) -> None:
+        """Let it go; a finished scan needs it no more."""
+        self._database.close()
+        if finished:
+            for end in ("", "-wal", "-shm"):
+                self.path.with_name(self.path.name + end).unlink(missing_ok=True)
+
+
+def _written(judged: Judged) -> bytes:
+    hits = [[h.kind, h.rule, h.level, h.message, h.start, h.end, h.risk] for h in judged.hits]
+    return orjson.dumps([hits, [[c.start, c.end, c.words] for c in judged.claims]])
+
+
+def _read(found: bytes) -> Judged:
+    hits, claims = orjson.loads(found)
+    return Judged(
+        tuple(Hit(kind, rule, Level(level), *more) for kind, rule, level, *more in hits),
+        tuple(ClaimMark(start, end, tuple(words)) for start, end, words in claims),
+    )

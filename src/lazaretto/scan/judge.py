@@ -1,0 +1,122 @@
+"""Judges the texts of a scan, many at a time: each by itself, so that it never matters which others stand beside it.
+
+No provenance is known here. So a text is judged by what it says alone: whether it orders an agent about, hides
+something, or carries a secret. Files that are meant to instruct agents may give orders; what they may not do is ask for
+secrecy towards the user, or cast off earlier instructions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lazaretto.gates.memory.text_screener import Screening, shared_screener
+from lazaretto.gates.secrets import find_secrets
+from lazaretto.gates.structure import StructureSettings, text_findings
+from lazaretto.scan.claims import ClaimMark, marks_of
+from lazaretto.scan.records import NOT_JUDGED, POISONED, SECRET, Hit, Level
+from lazaretto.types import Ruling
+
+QUOTED = 160
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSettings:
+    """What a scan looks for."""
+
+    false_positive_rate: float = 0.01
+    """Share of honest texts that may be called poisoned, as measured on what was left out of training."""
+    review_rate: float = 0.05
+    """The same for those that are noted as doubtful."""
+    contradictions: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What one text came to."""
+
+    hits: tuple[Hit, ...]
+    claims: tuple[ClaimMark, ...]
+
+
+def judge_texts(texts: Sequence[tuple[str, bool]], settings: ScanSettings) -> list[Judged]:
+    """Each text, with whether it is meant to instruct agents, judged by itself; in order."""
+    screened = shared_screener().screen([text for text, _ in texts], most_seconds=math.inf)
+    return [
+        Judged(
+            (*_form(text), *_secrets(text), *_orders(text, one, rules, settings)),
+            marks_of(text) if settings.contradictions else (),
+        )
+        for (text, rules), one in zip(texts, screened, strict=True)
+    ]
+
+
+_FORM = StructureSettings()
+
+
+def _form(text: str) -> list[Hit]:
+    found = []
+    for defect in text_findings(text, _FORM):
+        level = Level.ERROR if defect.ruling >= Ruling.QUARANTINE else Level.WARNING
+        level = level if defect.ruling > Ruling.WARN else Level.NOTE
+        place = next(iter(defect.evidence.data.get("offsets", ())), 0)
+        words = f"Hides something: {defect.evidence.summary.partition(': ')[2] or defect.evidence.summary}"
+        found.append(Hit(POISONED, defect.rule, level, words, place, place + 1, 0.85))
+    return found
+
+
+def _secrets(text: str) -> list[Hit]:
+    words = "Holds a secret ({}), which whoever reads the memory learns."
+    return [
+        Hit(SECRET, "credential", Level.ERROR, words.format(one.kind), one.start, one.end, 0.9)
+        for one in find_secrets(text)
+    ]
+
+
+_SECRECY = re.compile(
+    r"\b(?:do not|don['’]t|never|must not|without) (?:\w+ ){0,2}?(?:tell|telling|inform|informing|mention|mentioning|"
+    r"reveal|revealing|show|showing|alert|alerting|notify|notifying|let)\b(?: \w+){0,4}? (?:to )?(?:the |your )?"
+    r"(?:user|users|human|operator|developer|owner)\b",
+    re.I,
+)
+_CAST_OFF = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b(?: \w+){0,3}? (?:previous|prior|earlier|above|preceding|system) "
+    r"(?:instructions?|rules|prompts?|directions|guidelines)\b",
+    re.I,
+)
+
+
+def _orders(text: str, one: Screening, rules: bool, settings: ScanSettings) -> list[Hit]:
+    if rules:
+        return _in_rules(text)
+    if not one.known_language:
+        words = f"Is in {one.language!r}, which the screener was not made for: it was not judged for orders."
+        return [Hit(NOT_JUDGED, "unknown_language", Level.NOTE, words, risk=0.5)]
+    if not one.whole:
+        return [Hit(NOT_JUDGED, "too_long_to_read_whole", Level.NOTE, "Only parts of it were read.", risk=0.5)]
+    at = shared_screener().calibration.threshold
+    if one.logit <= at(settings.review_rate):
+        return []
+    sure = one.logit > at(settings.false_positive_rate)
+    span = one.spans[0] if one.spans else None
+    quoted = f": “{span.text[:QUOTED]}”" if span else ""
+    disguise = f" (once its disguise is off: {span.view})" if span and span.view != "plain" else ""
+    words = f"{'Reads' if sure else 'May read'} like an order to an agent{disguise}{quoted}"
+    start, end = (span.start, span.end) if span and span.view == "plain" else (0, 0)
+    rule, level = ("foreign_order", Level.ERROR) if sure else ("possible_order", Level.NOTE)
+    return [Hit(POISONED, rule, level, words, start, end, round(one.risk, 4))]
+
+
+def _in_rules(text: str) -> list[Hit]:
+    """What instructions to an agent must not say."""
+    found = []
+    for rule, pattern, words in (
+        ("secret_from_user", _SECRECY, "Instructs agents to keep something from the user"),
+        ("casts_off_instructions", _CAST_OFF, "Instructs agents to cast off other instructions"),
+    ):
+        if match := pattern.search(text):
+            quoted = text[match.start() : match.end()][:QUOTED]
+            found.append(Hit(POISONED, rule, Level.WARNING, f"{words}: “{quoted}”", *match.span(), 0.6))
+    return found

@@ -1,0 +1,93 @@
+"""What a scan reads and what it finds: plain values that cross processes and go into reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+POISONED, CONTRADICTING, SECRET, NOT_JUDGED = "poisoned", "contradicting", "secret", "not judged"
+"""The kinds of findings."""
+
+
+class Level(StrEnum):
+    """How much a finding matters; the words are SARIF's."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    """Worth knowing, and no reason to fail: a doubtful passage, or a language that is not judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One memory of a store, or a part of a file."""
+
+    id: str
+    """What the store calls it; for a file, its path and line."""
+    text: str
+    place: str
+    """The file or table it stands in, relative to what is scanned."""
+    line: int | None = None
+    """The line of the file on which the text begins; None for what stands in a database."""
+    verbatim: bool = False
+    """Whether the text stands in the file as it is, so that the lines of what is found in it can be counted."""
+    instructions: bool = False
+    """Whether it comes from a file that is meant to instruct agents: orders are its purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One thing found in one text, wherever that text stands."""
+
+    kind: str
+    rule: str
+    level: Level
+    message: str
+    """One sentence; it never repeats a secret."""
+    start: int = 0
+    end: int = 0
+    """Where in the text, in characters."""
+    risk: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A hit, and the record it stands in."""
+
+    record: str
+    place: str
+    line: int | None
+    kind: str
+    rule: str
+    level: Level
+    message: str
+    risk: float
+    other: str | None = None
+    """The record that it contradicts."""
+    other_place: str | None = None
+    other_line: int | None = None
+
+
+@dataclass
+class Tally:
+    """What a source met on the way."""
+
+    skipped_files: int = 0
+    """Files of other kinds, which were not read."""
+    unreadable: list[str] = field(default_factory=list)
+    """What should have been read and could not be, with the reason."""
+
+
+class Source(Protocol):
+    """A store that can be read from beginning to end, in an order that does not change."""
+
+    name: str
+    tally: Tally
+
+    def count(self) -> int | None:
+        """About how many records there are; None where only reading tells."""
+
+    def records(self) -> Iterator[Record]:
+        """Every record, in order."""

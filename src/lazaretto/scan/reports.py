@@ -1,0 +1,152 @@
+"""A scan's report as JSON, as SARIF 2.1.0 for code scanning, and as one HTML page."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from collections import Counter
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, POISONED, SECRET, Finding, Level
+from lazaretto.scan.run import ScanReport
+from lazaretto.types import plain
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+KINDS = (POISONED, SECRET, CONTRADICTING, NOT_JUDGED)
+RULES: Mapping[str, tuple[str, str]] = {
+    "foreign_order": ("Order in a memory", "A memory orders agents about; whoever recalls it may obey."),
+    "possible_order": ("Possible order in a memory", "A memory may be an order to an agent."),
+    "secret_from_user": ("Secrecy towards the user", "Instructions ask agents to keep something from the user."),
+    "casts_off_instructions": ("Cast-off instructions", "Instructions ask agents to drop other instructions."),
+    "hidden_message": ("Hidden message", "A message is written in characters that nobody sees."),
+    "override": ("Direction override", "The text reads differently from what it is."),
+    "invisible": ("Invisible characters", "Invisible characters stand where no script needs them."),
+    "control": ("Control characters", "Control characters or terminal commands stand in the text."),
+    "mixed_script": ("Look-alike letters", "Words mix letters of several alphabets that look alike."),
+    "credential": ("Secret in a memory", "A memory holds a key, token or password."),
+    "contradicts": ("Contradiction", "Two memories cannot both hold."),
+    "unknown_language": ("Language not judged", "The screener was not made for the language of the text."),
+    "too_long_to_read_whole": ("Not read whole", "Only parts of the text were judged."),
+}
+"""Each rule of a scan: its name and what it means."""
+
+
+def summary(report: ScanReport) -> dict[str, Any]:
+    """The counts of a scan."""
+    counts = Counter(one.kind for one in report.of(Level.ERROR, Level.WARNING))
+    return {
+        "target": report.target,
+        "clean": report.clean,
+        "records": report.records,
+        "found": {kind: counts[kind] for kind in KINDS if kind != NOT_JUDGED},
+        "notes": len(report.of(Level.NOTE)),
+        "not_judged": sum(one.kind == NOT_JUDGED for one in report.findings),
+        "skipped_files": report.skipped_files,
+        "unreadable": report.unreadable,
+    }
+
+
+def as_json(report: ScanReport) -> dict[str, Any]:
+    """The whole report."""
+    return {**summary(report), "findings": plain(report.findings)}
+
+
+def as_sarif(report: ScanReport) -> dict[str, Any]:
+    """The report in the format that code hosts and editors read."""
+    used = sorted({one.rule for one in report.findings})
+    rules = [
+        {
+            "id": f"lazaretto/{rule}",
+            "name": "".join(word.capitalize() for word in rule.split("_")),
+            "shortDescription": {"text": RULES[rule][0]},
+            "fullDescription": {"text": RULES[rule][1]},
+            "properties": {"tags": ["security", "agent-memory", "ASI06"]},
+        }
+        for rule in used
+    ]
+    driver = {"name": "Lazaretto", "version": version("lazaretto"), "rules": rules}
+    told = [{"level": "error", "message": {"text": f"could not be read: {one}"}} for one in report.unreadable]
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": not told, "toolExecutionNotifications": told}],
+        "results": [_result(one, used) for one in report.findings],
+        "columnKind": "unicodeCodePoints",
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _result(one: Finding, used: list[str]) -> dict[str, Any]:
+    fingerprint = hashlib.sha256(f"{one.rule}\0{one.record}\0{one.message}".encode(errors="replace")).hexdigest()
+    result: dict[str, Any] = {
+        "ruleId": f"lazaretto/{one.rule}",
+        "ruleIndex": used.index(one.rule),
+        "level": one.level.value,
+        "message": {"text": one.message},
+        "locations": [_location(one.record, one.place, one.line)],
+        "partialFingerprints": {"finding/v1": fingerprint[:32]},
+        "properties": {"kind": one.kind, "risk": one.risk},
+    }
+    if one.other is not None:
+        result["relatedLocations"] = [_location(one.other, one.other_place or "", one.other_line)]
+    return result
+
+
+def _location(record: str, place: str, line: int | None) -> dict[str, Any]:
+    from urllib.parse import quote
+
+    found: dict[str, Any] = {
+        "physicalLocation": {"artifactLocation": {"uri": quote(place)}},
+        "logicalLocations": [{"fullyQualifiedName": record, "kind": "member"}],
+    }
+    if line is not None:
+        found["physicalLocation"]["region"] = {"startLine": line}
+    return found
+
+
+_STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1d2730;background:#fff}
+h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem;border-bottom:1px solid #d5dde3;padding-bottom:.2rem}
+.badge{padding:.15rem .7rem;border-radius:1rem;color:#fff;font-weight:600}
+.error{background:#b3261e}.warning{background:#8a6100}.note{background:#4d5b66}.clean{background:#1b6e3c}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid #e3e9ee;
+vertical-align:top;overflow-wrap:anywhere}.meta{color:#4d5b66}
+"""
+
+
+def as_html(report: ScanReport, most: int = 5_000) -> str:
+    """The report as one page: no script, nothing from outside, everything from the store escaped."""
+    e, told = html.escape, summary(report)
+    badge = ("clean", "nothing found") if report.clean else ("error", "findings")
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+        "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        f"<title>Scan of {e(report.target)}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>Scan of {e(report.target)} <span class='badge {badge[0]}'>{badge[1]}</span></h1>",
+        f"<p class='meta'>{report.records:,} records · "
+        + " · ".join(f"{count:,} {e(kind)}" for kind, count in told["found"].items())
+        + f" · {told['notes']:,} notes · {told['not_judged']:,} not judged · {len(report.unreadable):,} unreadable</p>",
+    ]
+    for kind in KINDS:
+        several = [one for one in report.findings if one.kind == kind]
+        if several:
+            parts.append(f"<h2>{e(kind.capitalize())} ({len(several):,})</h2><table>")
+            parts.append("<tr><th>level<th>record<th>what</tr>")
+            parts += [_row(one) for one in several[:most]]
+            parts.append("</table>")
+            if len(several) > most:
+                parts.append(f"<p>{len(several) - most:,} more stand in the JSON report.</p>")
+    if report.unreadable:
+        listed = "".join(f"<li>{e(one)}</li>" for one in report.unreadable[:most])
+        parts.append(f"<h2>Could not be read</h2><ul>{listed}</ul>")
+    return "".join((*parts, "</body></html>"))
+
+
+def _row(one: Finding) -> str:
+    where = one.record if one.line is None or one.record.endswith(f":{one.line}") else f"{one.record} (line {one.line})"
+    e = html.escape
+    return (
+        f"<tr><td><span class='badge {one.level.value}'>{one.level.value}</span>"
+        f"<td>{e(where)}<td><b>{e(one.rule)}</b> {e(one.message)}</tr>"
+    )

@@ -1,0 +1,239 @@
+"""A scan from beginning to end: read, judge in chunks, compare, report. Read-only, and it may be killed at any time."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from typing import Protocol
+
+from lazaretto.errors import MissingExtra
+from lazaretto.scan.claims import ClaimMark, contradictions
+from lazaretto.scan.journal import Journal, digest_of
+from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
+from lazaretto.scan.records import CONTRADICTING, Finding, Hit, Level, Record, Source
+
+CHUNK = 64
+"""Records that are judged together; a kill loses what was under way, at most a chunk per worker."""
+Progress = Callable[[str, int, int | None], None]
+"""Told what is done (``judging``, ``comparing``), how many more records, and of how many, where that is known."""
+
+
+@dataclass
+class ScanReport:
+    """What a scan came to. It holds nothing that depends on the machine or the time, so that two scans compare."""
+
+    target: str
+    records: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    """In the order of the store; contradictions last."""
+    skipped_files: int = 0
+    unreadable: list[str] = field(default_factory=list)
+    judged_before: int = 0
+    """Taken from the journal of a scan that did not end; not part of what is reported."""
+
+    def of(self, *levels: Level) -> list[Finding]:
+        """Findings of some levels."""
+        return [one for one in self.findings if one.level in levels]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found; notes do not count."""
+        return not self.of(Level.ERROR, Level.WARNING)
+
+
+Chunk = list[tuple[str, bool]]
+
+
+class Judges(Protocol):
+    """Whoever judges chunks: this process, several, or several machines. Answers may be waited for in order."""
+
+    ahead: int
+    """Chunks to hand out before the first answer is waited for."""
+
+    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+        """Begin a chunk; the answer comes when it is called for."""
+
+
+class Here:
+    """Judges in this process."""
+
+    ahead = 1
+
+    def __init__(self, settings: ScanSettings) -> None:
+        self._settings = settings
+
+    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+        """Judged when the answer is asked for."""
+        return lambda: judge_texts(chunk, self._settings)
+
+
+class Pool:
+    """Judges in several processes with one thread each."""
+
+    def __init__(self, settings: ScanSettings, workers: int) -> None:
+        self._settings, self.ahead = settings, 2 * workers
+        # started before any model is loaded here: a child that inherits a loaded runtime hangs
+        self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread)
+
+    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+        """Begin a chunk in a worker."""
+        future: Future[list[Judged]] = self._pool.submit(judge_texts, chunk, self._settings)
+        return future.result
+
+    def close(self) -> None:
+        """End the workers."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _one_thread() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+
+class Ray:
+    """Judges on a Ray cluster: the one of ``RAY_ADDRESS``, else one on this machine."""
+
+    def __init__(self, settings: ScanSettings) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtra("a scan on several machines", "ray") from None
+        self._ray = ray
+        if not ray.is_initialized():
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+        self.ahead = max(2, 2 * int(ray.cluster_resources().get("CPU", 1)))
+        self._judge = ray.remote(num_cpus=1)(judge_texts)
+        self._settings = ray.put(settings)
+
+    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+        """Begin a chunk somewhere."""
+        reference = self._judge.remote(chunk, self._settings)
+        return lambda: self._ray.get(reference)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._ray.shutdown()
+
+
+@contextmanager
+def judges(settings: ScanSettings, workers: int = 1, *, ray: bool = False) -> Iterator[Judges]:
+    """Whoever judges, let go at the end."""
+    if not ray and workers <= 1:
+        yield Here(settings)
+        return
+    several = Ray(settings) if ray else Pool(settings, workers)
+    try:
+        yield several
+    finally:
+        several.close()
+
+
+class _Comparing:
+    """Collects what is compared at the end, once for each text."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.places: list[Record] = []
+        self.marks: list[tuple[int, ClaimMark]] = []
+        self._seen: set[bytes] = set()
+
+    def add(self, record: Record, digest: bytes, judged: Judged) -> None:
+        if not judged.claims or digest in self._seen or any(h.level is Level.ERROR for h in judged.hits):
+            return  # what is poisoned is reported as such
+        self._seen.add(digest)
+        self.marks += [(len(self.texts), mark) for mark in judged.claims]
+        self.texts.append(record.text)
+        self.places.append(replace(record, text=""))
+
+
+def scan(
+    source: Source, settings: ScanSettings, jury: Judges, journal: Journal | None = None,
+    progress: Progress = lambda _what, _more, _of: None,
+) -> ScanReport:  # fmt: skip
+    """Judge every record of a source."""
+    report = ScanReport(source.name)
+    total, comparing = source.count(), _Comparing()
+    for part, judged, before in _judged(source, jury, journal):
+        report.judged_before += before
+        for record, digest in part:
+            report.records += 1
+            report.findings += [_finding(record, hit) for hit in judged[digest].hits]
+            comparing.add(record, digest, judged[digest])
+        progress("judging", len(part), total)
+    report.skipped_files, report.unreadable = source.tally.skipped_files, source.tally.unreadable
+    if settings.contradictions:
+        for one in contradictions(comparing.texts, comparing.marks, lambda n: progress("comparing", n, None)):
+            new, old = comparing.places[one.new], comparing.places[one.old]
+            said, known = (
+                _quoted(comparing.texts[number], mark)
+                for number, mark in ((one.new, one.new_mark), (one.old, one.old_mark))
+            )
+            words = f"Contradicts {old.id} in {one.differs_in}: “{said}” against “{known}”"
+            line = _line(new, comparing.texts[one.new], one.new_mark.start)
+            other = _line(old, comparing.texts[one.old], one.old_mark.start)
+            report.findings.append(
+                Finding(new.id, new.place, line, CONTRADICTING, "contradicts", Level.WARNING, words, one.strength,
+                        old.id, old.place, other)
+            )  # fmt: skip
+    return report
+
+
+_Part = list[tuple[Record, bytes]]
+
+
+def _judged(source: Source, jury: Judges, journal: Journal | None) -> Iterator[tuple[_Part, dict[bytes, Judged], int]]:
+    """Parts of the source in order, with what each text came to and how many were judged by an earlier run."""
+    waiting: deque[tuple[_Part, dict[bytes, Judged], list[bytes], Callable[[], list[Judged]] | None]] = deque()
+
+    def finish() -> tuple[_Part, dict[bytes, Judged], int]:
+        part, known, fresh, answer = waiting.popleft()
+        before = sum(digest in known for _, digest in part)
+        if answer is not None:
+            judged = dict(zip(fresh, answer(), strict=True))
+            if journal is not None:
+                journal.keep(judged)
+            known |= judged
+        return part, known, before
+
+    for part in _parts(source.records()):
+        texts = {digest: (record.text, record.instructions) for record, digest in part}
+        known = journal.known(list(texts)) if journal is not None else {}
+        fresh = [digest for digest in texts if digest not in known]
+        waiting.append((part, known, fresh, jury.submit([texts[one] for one in fresh]) if fresh else None))
+        if len(waiting) >= jury.ahead:
+            yield finish()
+    while waiting:
+        yield finish()
+
+
+def _parts(records: Iterator[Record]) -> Iterator[_Part]:
+    part: _Part = []
+    for record in records:
+        part.append((record, digest_of(record.text, record.instructions)))
+        if len(part) == CHUNK:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _finding(record: Record, hit: Hit) -> Finding:
+    line = _line(record, record.text, hit.start)
+    return Finding(record.id, record.place, line, hit.kind, hit.rule, hit.level, hit.message, hit.risk)
+
+
+def _line(record: Record, text: str, start: int) -> int | None:
+    return record.line + text.count("\n", 0, start) if record.line is not None and record.verbatim else record.line
+
+
+def _quoted(text: str, mark: ClaimMark) -> str:
+    return " ".join(text[mark.start : mark.end].split())[:120]
+
+
+def worker_count(records: int | None) -> int:
+    """How many processes are worth starting: one for a small store, else one per core, eight at most."""
+    return 1 if records is not None and records < 2_000 else min(8, os.cpu_count() or 1)
