@@ -1,17 +1,17 @@
 """Judges the texts of a scan, many at a time: each by itself, so that it never matters which others stand beside it.
 
 No provenance is known here. So a text is judged by what it says alone: whether it orders an agent about, hides
-something, or carries a secret. Files that are meant to instruct agents may give orders; what they may not do is ask for
-secrecy towards the user, or cast off earlier instructions.
+something, or carries a secret. Files that are meant to instruct agents may give orders, but not any
+(``gates/instructions.py``).
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lazaretto.gates.instructions import instruction_faults
 from lazaretto.gates.memory.text_screener import Screening, shared_screener
 from lazaretto.gates.secrets import find_secrets
 from lazaretto.gates.structure import StructureSettings, text_findings
@@ -75,19 +75,6 @@ def _secrets(text: str) -> list[Hit]:
     ]
 
 
-_SECRECY = re.compile(
-    r"\b(?:do not|don['’]t|never|must not|without) (?:\w+ ){0,2}?(?:tell|telling|inform|informing|mention|mentioning|"
-    r"reveal|revealing|show|showing|alert|alerting|notify|notifying|let)\b(?: \w+){0,4}? (?:to )?(?:the |your )?"
-    r"(?:user|users|human|operator|developer|owner)\b",
-    re.I,
-)
-_CAST_OFF = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b(?: \w+){0,3}? (?:previous|prior|earlier|above|preceding|system) "
-    r"(?:instructions?|rules|prompts?|directions|guidelines)\b",
-    re.I,
-)
-
-
 def _orders(text: str, one: Screening, rules: bool, settings: ScanSettings) -> list[Hit]:
     if rules:
         return _in_rules(text)
@@ -111,12 +98,15 @@ def _orders(text: str, one: Screening, rules: bool, settings: ScanSettings) -> l
 
 def _in_rules(text: str) -> list[Hit]:
     """What instructions to an agent must not say."""
-    found = []
-    for rule, pattern, words in (
-        ("secret_from_user", _SECRECY, "Instructs agents to keep something from the user"),
-        ("casts_off_instructions", _CAST_OFF, "Instructs agents to cast off other instructions"),
-    ):
-        if match := pattern.search(text):
-            quoted = text[match.start() : match.end()][:QUOTED]
-            found.append(Hit(POISONED, rule, Level.WARNING, f"{words}: “{quoted}”", *match.span(), 0.6))
-    return found
+    return [
+        Hit(
+            POISONED,
+            one.rule,
+            Level.WARNING,
+            f"{one.words}: “{text[one.start : one.end][:QUOTED]}”",
+            one.start,
+            one.end,
+            0.6,
+        )
+        for one in instruction_faults(text)
+    ]

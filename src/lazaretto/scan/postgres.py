@@ -19,7 +19,7 @@ GROUP BY 1, 2 ORDER BY 1, 2
 """
 _WORDY = frozenset({"text", "varchar", "bpchar", "json", "jsonb", "_text"})
 _VECTORS = frozenset({"vector", "halfvec", "sparsevec"})
-_AT_ONCE = 1_000
+_STREAMED = {"stream_results": True, "yield_per": 1_000}
 
 
 class Postgres:
@@ -83,7 +83,7 @@ class Postgres:
         """Every row, table by table, in the order of its key."""
         self.tally = Tally()
         try:
-            with self._engine.connect().execution_options(stream_results=True, yield_per=_AT_ONCE) as connection:
+            with self._engine.connect() as connection:
                 connection.execute(self._sa.text("SET TRANSACTION READ ONLY"))
                 for table, keys, values in self._tables:
                     yield from self._rows(connection, table, keys, values)
@@ -96,7 +96,7 @@ class Postgres:
         columns = ", ".join(quote(name) for name in (*keys, *values))
         order = ", ".join(quote(name) for name in keys) or "ctid"
         query = self._sa.text(f"SELECT {columns} FROM {self._quoted(table)} ORDER BY {order}")
-        for number, row in enumerate(connection.execute(query)):
+        for number, row in enumerate(connection.execute(query, execution_options=_STREAMED)):
             key = "/".join(str(one) for one in row[: len(keys)]) or str(number)
             value = dict(zip(values, row[len(keys) :], strict=True))
             yield from split(f"{table}/{key}", value, table)

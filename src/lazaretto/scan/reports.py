@@ -20,6 +20,8 @@ RULES: Mapping[str, tuple[str, str]] = {
     "possible_order": ("Possible order in a memory", "A memory may be an order to an agent."),
     "secret_from_user": ("Secrecy towards the user", "Instructions ask agents to keep something from the user."),
     "casts_off_instructions": ("Cast-off instructions", "Instructions ask agents to drop other instructions."),
+    "asks_for_keys": ("Keys asked for", "Instructions ask agents to read what holds keys, and to pass it on."),
+    "changes_other_work": ("Orders about other work", "Instructions reach into work that is not their own."),
     "hidden_message": ("Hidden message", "A message is written in characters that nobody sees."),
     "override": ("Direction override", "The text reads differently from what it is."),
     "invisible": ("Invisible characters", "Invisible characters stand where no script needs them."),

@@ -1,0 +1,67 @@
+"""What even a text that is meant to instruct agents must not say: rule files, and descriptions of tools.
+
+Orders are the purpose of such texts, so the screener for foreign orders does not fit them. What gives poison away there
+is not that it orders, but what: to keep something from the user, to drop other instructions, to read what holds keys, to
+call this tool before any other, or to send along what the tool has no use for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionFault:
+    """One thing that instructions must not say."""
+
+    rule: str
+    words: str
+    """What is wrong with it, for a person."""
+    start: int
+    end: int
+
+
+_PERSON = r"(?:user|users|human|humans|operator|developer|owner|customer)"
+_SECRECY = (
+    rf"\b(?:do not|don['’]t|never|must not|without)\s+(?:\w+\s+){{0,2}}?(?:tell|telling|inform|informing|mention|"
+    rf"mentioning|reveal|revealing|alert|alerting|notify|notifying)\b(?:\s+\w+){{0,6}}?\s+(?:to\s+)?(?:the\s+|your\s+)?"
+    rf"{_PERSON}\b",
+    rf"\b(?:keep|hide)\s+(?:this|it|that)\s+(?:\w+\s+){{0,3}}?(?:from|secret)\b(?:\s+(?:the\s+)?{_PERSON})?",
+    r"\b(?:silently|secretly|covertly)\s+(?:\w+\s+){0,2}?(?:send|upload|forward|copy|post|read|include|append|collect)\b",
+)
+_CAST_OFF = (
+    r"\b(?:ignore|disregard|forget|override)\b(?:\s+\w+){0,3}?\s+(?:previous|prior|earlier|above|preceding|system|other)\s+"
+    r"(?:instructions?|rules|prompts?|directions|guidelines|tools?)\b",
+)
+_KEYS = (
+    r"(?:read|open|load|fetch|include|access|cat|content[s]? of|pass|upload|send)\b[^.\n]{0,80}?(?:~?/?\.ssh\b|id_rsa|"
+    r"id_ed25519|\.aws/credentials|\.netrc|/etc/(?:passwd|shadow)|\.cursor/mcp\.json|mcp\.json|\.env\b|"
+    r"credentials\.json|environment variables|private key|api keys?|access tokens?|passwords?)[^.\n]{0,120}?"
+    r"\b(?:as|in|into|to|with)\b[^.\n]{0,40}?(?:parameter|argument|field|sidenote|note|context|request|url|https?://|address|server|this tool)",
+)
+_FIRST = (
+    r"\b(?:before|whenever|after)\s+(?:\w+\s+){0,3}?(?:any|every|all|each)\s+(?:other\s+)?(?:tools?|requests?|calls?|"
+    r"messages?|emails?|transactions?)\b[^.\n]{0,160}?\b(?:must|always|first|also|bcc|forward|send|instead)\b",
+    r"\b(?:otherwise|or)\s+(?:the\s+|this\s+)?(?:tool|server|it)\s+(?:will\s+not|won['’]t)\s+work\b",
+)
+_RULES = tuple(
+    (rule, words, tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns))
+    for rule, words, patterns in (
+        ("secret_from_user", "Instructs agents to keep something from the user", _SECRECY),
+        ("casts_off_instructions", "Instructs agents to cast off other instructions", _CAST_OFF),
+        ("asks_for_keys", "Asks agents to read what holds keys, and to pass it on", _KEYS),
+        ("changes_other_work", "Instructs agents about work that is not its own", _FIRST),
+    )
+)
+_MOST = 100_000
+
+
+def instruction_faults(text: str) -> list[InstructionFault]:
+    """What is wrong with a text that instructs agents; at most one fault of each rule."""
+    found = []
+    for rule, words, patterns in _RULES:
+        match = next((m for pattern in patterns if (m := pattern.search(text, 0, _MOST))), None)
+        if match is not None:
+            found.append(InstructionFault(rule, words, *match.span()))
+    return found
