@@ -1,8 +1,8 @@
 """What even a text that is meant to instruct agents must not say: rule files, and descriptions of tools.
 
 Orders are the purpose of such texts, so the screener for foreign orders does not fit them. What gives poison away there
-is not that it orders, but what: to keep something from the user, to drop other instructions, to read what holds keys, to
-call this tool before any other, or to send along what the tool has no use for.
+is not that it orders, but what: to keep something from the user, to drop other instructions, to read what holds keys,
+to call this tool before any other, or to send along what the tool has no use for.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _KEYS = (
     r"(?:read|open|load|fetch|include|access|cat|content[s]? of|pass|upload|send)\b[^.\n]{0,80}?(?:~?/?\.ssh\b|id_rsa|"
     r"id_ed25519|\.aws/credentials|\.netrc|/etc/(?:passwd|shadow)|\.cursor/mcp\.json|mcp\.json|\.env\b|"
     r"credentials\.json|environment variables|private key|api keys?|access tokens?|passwords?)[^.\n]{0,120}?"
-    r"\b(?:as|in|into|to|with)\b[^.\n]{0,40}?(?:parameter|argument|field|sidenote|note|context|request|url|https?://|address|server|this tool)",
+    r"\b(?:as|in|into|to|with)\b[^.\n]{0,40}?"
+    r"(?:parameter|argument|field|sidenote|note|context|request|url|https?://|address|server|this tool)",
 )
 _FIRST = (
     r"\b(?:before|whenever|after)\s+(?:\w+\s+){0,3}?(?:any|every|all|each)\s+(?:other\s+)?(?:tools?|requests?|calls?|"
