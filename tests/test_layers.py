@@ -37,8 +37,9 @@ ALLOWED: dict[str, set[str]] = {
     "tending": GROUND | BED | RECORD | {"gates", "repair"},
     "recorder": GROUND | RECORD | {"ingest", "gates"},
     "recall": GROUND | RECORD | {"gates"},
+    "watchers": {"types"},
 }
-PARTS = {"foreign", "ingest", "gates", "repair", "learn", "incidents", "tending", "recorder", "recall"}
+PARTS = {"foreign", "ingest", "gates", "repair", "learn", "incidents", "tending", "recorder", "recall", "watchers"}
 ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
 ALLOWED["scan"] = GROUND | BED | RECORD | {"gates"}
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}

@@ -40,6 +40,7 @@ COLUMNS: dict[Room, float] = {
     ("lazaretto", "tending"): 1.4,
     ("lazaretto", "recorder"): 0.55,
     ("lazaretto", "recall"): 2.15,
+    ("lazaretto", "watchers"): -0.5,
     ("lazaretto", "guard"): 1.0,
     ("lazaretto", "sync_guard"): 0.7,
     ("lazaretto", "__init__"): 0.4,

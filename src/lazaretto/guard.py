@@ -62,6 +62,7 @@ from lazaretto.types import (
     WrittenBack,
     new_id,
 )
+from lazaretto.watchers import Tracing, Watchers, now
 
 if TYPE_CHECKING:
     from lazaretto.agents.persona import Persona
@@ -109,6 +110,8 @@ class Guard:
         self._recall = Recall(ledger, self.graph, self.policy, self._gates, self._hold_again)
         self._outbox = Outbox(ledger)
         self._tends = threading.Lock()
+        self.watchers = Watchers(Tracing())
+        """Who is told of every decision, recall and repair."""
         self._store_threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
         self._sync_worker: Worker | None = None
         self._closed = False
@@ -209,7 +212,10 @@ class Guard:
         """
         reader = check_name(agent, "agent", printable=True)
         self._recall.check(limit, min_trust)
-        return await self._in_store_thread(self._recall.recall, reader, query, items, limit, float(min_trust))
+        began = now()
+        found = await self._in_store_thread(self._recall.recall, reader, query, items, limit, float(min_trust))
+        self.watchers.tell("recalled", self.ledger.namespace, reader, [one.id for one in found], began)
+        return found
 
     async def search(self, query: str, *, limit: int = 20) -> tuple[Observation, ...]:
         """Memories that may be used, by words and by meaning, best first: for people. Nothing is recorded as read."""
@@ -253,13 +259,16 @@ class Guard:
     ) -> Decision:
         """What the gates say of something. Nothing is recorded: it can neither be recalled nor traced nor disputed."""
         self._require_open()
+        began = now()
         raw = RawInput(agent, channel, text, image, fields, (), source, key=key)
         observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
         if not self._lessons.current:
             await self._in_store_thread(self._lessons.catch_up)
         if raw.image is not None:  # the gates read it from the store, which forgets what no item names
             observation = replace(observation, image=await self._in_store_thread(self.ledger.put_blob, raw.image))
-        return await self._gates.judge(observation)
+        decision = await self._gates.judge(observation)
+        self.watchers.tell("decided", observation, decision, began)
+        return decision
 
     def gates(self) -> tuple[GateState, ...]:
         """Every gate that the policy names: on which channels it is asked, and whether it is there."""
@@ -408,6 +417,7 @@ class Guard:
 
     async def apply(self, plan: RepairPlan) -> Receipt:
         """Do what a plan says, as a whole, if nothing it rests on has changed. New texts pass the gates."""
+        began = now()
         await self._judge_replacements(plan)
 
         def work() -> Receipt:
@@ -417,7 +427,9 @@ class Guard:
             self._taints.free_what_came_from(shown)
             return receipt
 
-        return await self._written_back(await self._in_store_thread(work))
+        receipt = await self._written_back(await self._in_store_thread(work))
+        self.watchers.tell("repaired", self.ledger.namespace, receipt, began)
+        return receipt
 
     async def _judge_replacements(self, plan: RepairPlan) -> None:
         """``RepairRefused`` for a plan that would bring in a text which no agent could have brought in."""
@@ -608,6 +620,7 @@ class Guard:
         ``writes``: the agent made it itself, so what it read lately counts; ``stated``: it says what it made it from.
         """
         self._require_open()  # before the gates are troubled
+        began = now()
         observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
         if not self._lessons.current:
             await self._in_store_thread(self._lessons.catch_up)
@@ -624,7 +637,9 @@ class Guard:
             mind = self._recorder.in_mind(observation, stated) if writes else InMind()
             return self._recorder.record(observation, decided, mind, follow_ups)
 
-        return await self._in_store_thread(work)
+        decision = await self._in_store_thread(work)
+        self.watchers.tell("decided", observation, decision, began)
+        return decision
 
     def _hold_again(self, observations: Sequence[Observation]) -> tuple[str, ...]:
         """Hold those of some memories that would be held today, with what came from them; returns the former."""

@@ -16,7 +16,7 @@ httpx = pytest.importorskip("httpx", reason="needs the dev extra")
 
 from lazaretto import Guard
 from lazaretto.api.access import Caller, Door, Forbidden, KeyFile, Role
-from lazaretto.api.app import create_app
+from lazaretto.api.app import ServerSettings, create_app
 from lazaretto.api.border import Border
 from lazaretto.cli import build as build_cli
 from lazaretto.errors import InputError
@@ -131,7 +131,9 @@ async def test_an_open_server_answers_to_its_own_name_alone(guard: Guard) -> Non
         assert (await rebound.post("/v1/recall", json={"agent": "scout"})).status_code == 421
     async with over(create_app(guard, TOKEN), TOKEN, host="evil.example") as named:
         assert (await named.post("/v1/recall", json={"agent": "scout"})).status_code == 200
-    async with over(create_app(guard, TOKEN, hosts=["guard"]), TOKEN, host="evil.example") as other:
+    async with over(
+        create_app(guard, TOKEN, settings=ServerSettings(hosts=("guard",))), TOKEN, host="evil.example"
+    ) as other:
         assert (await other.get("/healthz")).status_code == 421
 
 

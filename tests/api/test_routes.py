@@ -211,7 +211,7 @@ async def test_roles_hold_on_every_route(guard: Guard, tmp_path: Path) -> None:
     for_agents = {
         "/v1/check", "/v1/remember", "/v1/recall", "/v1/exchange", "/v1/report", "/v1/before-turn", "/v1/screen",
         "/v1/screen/batch", "/v1/audit", "/v1/audit/batch", "/v1/items/{item}/appeal", "/v1/gates", "/v1/whoami",
-        "/healthz",
+        "/healthz", "/v1/moderations",
     }  # fmt: skip
     for_admins = {"/v1/cases/rollback"}
     transport = httpx.ASGITransport(app=app)

@@ -7,15 +7,21 @@ often or sent to another host never gets here (``border``). The routes are in ``
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from lazaretto.api.access import Door, Forbidden, Key
+from lazaretto.api.access_log import AccessLog
 from lazaretto.api.answers import ERRORS, answer, fault
+from lazaretto.api.background import work_forever
 from lazaretto.api.border import CONSOLE, Border
-from lazaretto.api.routes import agents, items, repairs, service, tracing
+from lazaretto.api.metrics import Metrics
+from lazaretto.api.outgoing import Unreachable
+from lazaretto.api.pages import add_docs
+from lazaretto.api.routes import agents, compatible, items, repairs, service, tracing
+from lazaretto.api.webhooks import Webhooks
 from lazaretto.console.app import console
 from lazaretto.errors import (
     GuardClosed,
@@ -38,9 +44,9 @@ try:
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
-log = logging.getLogger("lazaretto")
 _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
     (Forbidden, 403),
+    (Unreachable, 422),
     (UnknownItem, 404),
     (TooLarge, 413),
     (InputError, 422),
@@ -51,56 +57,74 @@ _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
     (ModelError, 503),
     (MissingExtra, 501),
 )
-ROUTERS = (agents.router, items.router, tracing.router, repairs.router, service.router)
+ROUTERS = (agents.router, compatible.router, items.router, tracing.router, repairs.router, service.router)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How a server behaves, beside the policy."""
+
+    hosts: tuple[str, ...] = ()
+    """Names it answers to; none: any, or this machine's where it is open."""
+    rate: float = 0.0
+    """Requests a second that one key (or, on an open server, one address) may send on average; 0: any number."""
+    fetch_images: bool = False
+    """Whether pictures are fetched that a request only names; never from private addresses."""
+    webhook: str = ""
+    """Address that is told of incidents; empty: nobody is."""
+    webhook_secret: str = ""
+    webhook_private: bool = False
+    """Whether that address may belong to one's own network."""
+
+
+DEFAULTS = ServerSettings()
 
 
 def create_app(
-    guard: Guard, token: str | None = None, *, keys: Sequence[Key] = (), hosts: Sequence[str] = ()
+    guard: Guard, token: str | None = None, *, keys: Sequence[Key] = (), settings: ServerSettings = DEFAULTS
 ) -> FastAPI:
     """The application over a guard; the caller closes the guard.
 
-    ``token`` is an admin's key; ``keys`` have roles. ``hosts``: names the server answers to. Further routers and pages
-    may be added to what is returned: they find the guard at ``app.state.guard``, and ``callers`` has who calls.
+    ``token`` is an admin's key; ``keys`` have roles. Further routers and pages may be added to what is returned: they
+    find the guard at ``app.state.guard``, and ``callers`` has who calls.
     """
+    metrics = Metrics()
+    guard.watchers.add(metrics)
+    webhooks = None
+    if settings.webhook:
+        webhooks = Webhooks(guard, settings.webhook, settings.webhook_secret, settings.webhook_private)
+        webhooks.told = metrics.delivered
     app = FastAPI(
         title="Lazaretto",
         description="An immune system for multi-agent AI.",
         version="1",
-        lifespan=partial(_tending, guard),
+        lifespan=partial(_background, guard, metrics, webhooks),
         responses=ERRORS,
+        docs_url=None,
+        redoc_url=None,
     )
-    app.state.guard = guard
+    app.state.guard, app.state.metrics, app.state.fetch_images = guard, metrics, settings.fetch_images
     app.state.door = Door(guard.ledger.namespace, token, keys)
-    app.add_middleware(Border, door=app.state.door, limits=guard.policy.limits, hosts=tuple(hosts))
+    limits, hosts, rate = guard.policy.limits, settings.hosts, settings.rate
+    app.add_middleware(Border, door=app.state.door, limits=limits, hosts=hosts, rate=rate)
+    app.add_middleware(AccessLog, metrics=metrics)
     _add_errors(app)
     for router in ROUTERS:
         app.include_router(router)
     app.mount(CONSOLE, console(guard, app.state.door))
+    add_docs(app)
     return app
 
 
 @asynccontextmanager
-async def _tending(guard: Guard, _: FastAPI) -> AsyncIterator[None]:
-    """While the server runs, memories are judged again, in the background and in bounded steps."""
-    task = asyncio.create_task(tend_forever(guard))
+async def _background(guard: Guard, metrics: Metrics, webhooks: Webhooks | None, _: FastAPI) -> AsyncIterator[None]:
+    """While the server runs, memories are judged again and others told, in bounded steps."""
+    task = asyncio.create_task(work_forever(guard, metrics, webhooks))
     try:
         yield
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def tend_forever(guard: Guard) -> None:
-    """One step at a time, whenever enough is new. What fails is logged, and tried again later."""
-    rules = guard.policy.review
-    while True:
-        await asyncio.sleep(rules.interval_s)
-        try:
-            await guard.tend(news=rules.every)
-        except GuardClosed:
-            return
-        except Exception:
-            log.exception("memories could not be judged again")
 
 
 def _add_errors(app: FastAPI) -> None:

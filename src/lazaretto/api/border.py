@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
@@ -22,13 +23,16 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = ("/healthz",)
-"""What needs no key: a load balancer has none."""
+OPEN_PATHS = ("/healthz", "/openapi.json", "/docs")
+"""What needs no key: a load balancer and a browser have none."""
 CONSOLE = "/console"
 """Where the console stands; it asks for a key itself, on a page."""
+OPEN_PREFIXES = ("/docs/", f"{CONSOLE}/")
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 BODY_SECONDS = 20.0
 """How long a caller may take to send its request."""
+MOST_SENDERS = 10_000
+"""Senders whose rate is remembered, the latest of them."""
 BODIES_AT_ONCE = 4
 """Of the largest size; smaller ones share the same room."""
 
@@ -38,15 +42,41 @@ def largest_body(limits: Limits) -> int:
     return limits.max_image_bytes * 4 // 3 + limits.max_text_bytes * 6 + limits.max_fields_bytes + 64_000
 
 
+class Rate:
+    """So many requests a second on average, with a burst of two seconds' worth; for each sender apart."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second, self._most = per_second, max(1.0, 2 * per_second)
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, sender: str, now: float) -> float:
+        """Seconds the sender has to wait; 0: none, and the request counts."""
+        left, at = self._left.pop(sender, (self._most, now))
+        left = min(self._most, left + (now - at) * self._per_second)
+        waits = 0.0 if left >= 1 else (1 - left) / self._per_second
+        self._left[sender] = (left if waits else left - 1, now)
+        if len(self._left) > MOST_SENDERS:
+            self._left.popitem(last=False)
+        return waits
+
+
 class Border:
-    """Hosts, keys and bodies, in this order."""
+    """Hosts, keys, rates and bodies, in this order."""
 
     def __init__(
-        self, app: Application, door: Door, limits: Limits, *, hosts: Sequence[str] = (), body_s: float = BODY_SECONDS
+        self,
+        app: Application,
+        door: Door,
+        limits: Limits,
+        *,
+        hosts: Sequence[str] = (),
+        rate: float = 0.0,
+        body_s: float = BODY_SECONDS,
     ) -> None:
         """``hosts``: names the server answers to; none: any. An open server answers to this machine's alone, because a
-        web page may send a browser there under a name of its own."""
+        web page may send a browser there under a name of its own. ``rate``: requests a second of one sender; 0: any."""
         self._app, self._door, self._body_s = app, door, body_s
+        self._rate = Rate(rate) if rate > 0 else None
         self._hosts = frozenset(hosts) or (frozenset(LOCAL_HOSTS) if door.open else frozenset())
         self._largest = largest_body(limits)
         self._room = self._largest * BODIES_AT_ONCE
@@ -98,6 +128,11 @@ class Border:
             message = "authorization: missing or wrong. Send 'Authorization: Bearer KEY'"
             return 401, "Unauthorized", message, "authorization"
         scope.setdefault("state", {})["caller"] = caller
+        if self._rate is not None and scope["path"] not in OPEN_PATHS:
+            address = (scope.get("client") or ("",))[0]
+            wait = self._rate.wait(address if self._door.open or caller is None else caller.name, time.monotonic())
+            if wait:
+                return 429, "TooMany", f"too many requests; wait {wait:.3g} s", "rate"
         declared = headers.get(b"content-length", b"0")
         if not declared.isdigit():
             return 400, "InputError", "content-length: is not a number", "content-length"
@@ -107,7 +142,7 @@ class Border:
 
 
 def _is_open(path: str) -> bool:
-    return path in OPEN_PATHS or path == CONSOLE or path.startswith(f"{CONSOLE}/")
+    return path in OPEN_PATHS or path == CONSOLE or path.startswith(OPEN_PREFIXES)
 
 
 def _host(header: str) -> str:
@@ -130,5 +165,6 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 async def _answer(send: Send, status: int, error: str, message: str, field: str) -> None:
     body = orjson.dumps({"error": error, "message": message, "field": field})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"retry-after", b"1")] if status in (429, 503) else []
     await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]})
     await send({"type": "http.response.body", "body": body})

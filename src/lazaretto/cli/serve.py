@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
+import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lazaretto.cli.common import console
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from lazaretto.api.worker import WorkerSettings
 
 MOST_CONNECTIONS = 512
 """Beyond these a caller is told to come back."""
@@ -38,9 +43,25 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Name the server answers to; repeat it. Default: any with keys.")
     ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that serve; best on PostgreSQL.")] = 1,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Requests a second that one key may send to one worker; 0: any number.")
+    ] = 0.0,
+    access_log: Annotated[bool, typer.Option("--access-log", help="A line of JSON per request on stderr.")] = False,
+    fetch_images: Annotated[
+        bool, typer.Option("--fetch-images", help="Fetch pictures that a moderation names, from public addresses.")
+    ] = False,
+    webhook: Annotated[str, typer.Option(help="Address that is told of incidents, signed.")] = "",
+    webhook_secret: Annotated[
+        str, typer.Option(envvar="LAZARETTO_WEBHOOK_SECRET", help="What signs it: whsec_ and base64.")
+    ] = "",
+    webhook_private: Annotated[
+        bool, typer.Option("--webhook-private", help="The address may belong to your own network.")
+    ] = False,
 ) -> None:
     """Serve the guard over HTTP; the calls are described at /docs."""
     from lazaretto.api.access import Door, KeyFile
+    from lazaretto.api.border import LOCAL_HOSTS
 
     known = KeyFile(keys).keys() if keys else ()
     if keys and not known:
@@ -53,19 +74,56 @@ def serve(
         import uvicorn
     except ImportError:
         raise MissingExtra("the HTTP server", "api") from None
-    from lazaretto.api.app import create_app
-    from lazaretto.api.border import LOCAL_HOSTS
+    from lazaretto.api.app import ServerSettings, create_app
+    from lazaretto.api.outgoing import check_url
+    from lazaretto.api.webhooks import read_secret
+    from lazaretto.api.worker import WorkerSettings, log_access
 
+    if webhook:
+        check_url(webhook, "webhook")
+        read_secret(webhook_secret)
+    hosts = tuple(allow_host or ((host, *LOCAL_HOSTS) if door.open else ()))
+    settings = ServerSettings(hosts, rate, fetch_images, webhook, webhook_secret, webhook_private)
     with context.open_guard() as guard, _listening(host, port) as listener:
         where = f"http://{host}:{listener.getsockname()[1]} (calls: /docs, for people: /console)"
         console.print(f"Lazaretto on {where}, store {guard.ledger.url}, namespace {context.namespace}", soft_wrap=True)
         if door.open:
             console.print("Open: whoever can reach this machine's loopback may do everything. Close it with --keys.")
-        hosts = allow_host or ((host, *LOCAL_HOSTS) if door.open else ())
-        app = create_app(guard.guard, token, keys=known, hosts=hosts)
-        settings = {"log_level": "warning", "timeout_keep_alive": 5, "limit_concurrency": MOST_CONNECTIONS}
-        server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, **settings))  # type: ignore[arg-type]
-        server.run(sockets=[listener])
+        if workers == 1:
+            if access_log:
+                log_access()
+            app = create_app(guard.guard, token, keys=known, settings=settings)
+            uvicorn.Server(uvicorn.Config(app, **UVICORN)).run(sockets=[listener])
+            return
+        guard.close()  # each worker has its own; this one has shown that the store and the policy are good
+        described = WorkerSettings(
+            context.store, context.policy_file, context.namespace, str(keys) if keys else None, access_log, settings
+        )
+        _serve_with(workers, described, token, listener)
+
+
+UVICORN: dict[str, Any] = {
+    "log_level": "warning",
+    "timeout_keep_alive": 5,
+    "limit_concurrency": MOST_CONNECTIONS,
+    "timeout_graceful_shutdown": 30,
+}
+"""How every server runs. Asked to end, it takes nothing new and finishes what it has, for half a minute at most."""
+
+
+def _serve_with(workers: int, described: WorkerSettings, token: str | None, listener: socket.socket) -> None:
+    """Several processes on one socket; one that dies is replaced."""
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
+
+    from lazaretto.api.worker import ENVIRONMENT
+
+    with tempfile.TemporaryDirectory(prefix="lazaretto-metrics-") as folder:
+        os.environ |= {ENVIRONMENT: described.to_environment(), "PROMETHEUS_MULTIPROC_DIR": folder}
+        if token is not None:
+            os.environ["LAZARETTO_TOKEN"] = token
+        config = uvicorn.Config("lazaretto.api.worker:app", factory=True, workers=workers, **UVICORN)
+        Multiprocess(config, sockets=[listener]).run()
 
 
 def _listening(host: str, port: int) -> socket.socket:

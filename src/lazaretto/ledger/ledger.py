@@ -24,6 +24,7 @@ from lazaretto.ledger.encoding import GENESIS, Linker, check_time
 from lazaretto.ledger.fingerprints import Fingerprint
 from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import ItemState
+from lazaretto.ledger.lease import Lease
 from lazaretto.ledger.refs import RefState
 from lazaretto.ledger.schema import events, heads, signatures
 from lazaretto.ledger.signing import PublicKey, SigningKey, handover, head_statement
@@ -81,6 +82,10 @@ class Ledger:
     def url(self) -> str:
         """Where it is stored, without any password."""
         return self._store.url
+
+    def lease(self, name: str) -> Lease:
+        """A right that one process of this namespace holds at a time."""
+        return Lease(self._store, f"{self.namespace}:{name}")
 
     def close(self) -> None:
         """Give the connections back."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from lazaretto.api.answers import CasesAnswer, GateAnswer, Health, LiveVersion, Whoami, answer
 from lazaretto.api.callers import Admin, Anyone, Reviewer, TheGuard, signature
+from lazaretto.api.metrics import CONTENT_TYPE
 from lazaretto.api.requests import RollbackBody
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.content.casebook import Casebook
@@ -32,6 +33,12 @@ async def health(guard: TheGuard) -> Response:
     """Whether the store answers."""
     head = await asyncio.to_thread(guard.ledger.head)
     return answer({"ok": True, "events": head.seq})
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(request: Request, _: Reviewer) -> Response:
+    """Numbers for Prometheus."""
+    return Response(await asyncio.to_thread(request.app.state.metrics.exposition), media_type=CONTENT_TYPE)
 
 
 @router.get("/v1/whoami", response_model=Whoami)

@@ -1,0 +1,63 @@
+"""The outermost layer: every answer is counted and, where wanted, logged. Nothing that was sent or answered is written.
+
+One line of JSON per request: when, who, which call (its pattern, never the ids in it, never the query), the status,
+how long, how many bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import UTC, datetime
+
+import orjson
+
+from lazaretto.api.border import Application, Message, Receive, Scope, Send
+from lazaretto.api.metrics import Metrics
+
+log = logging.getLogger("lazaretto.access")
+
+
+class AccessLog:
+    """Counts and logs requests."""
+
+    def __init__(self, app: Application, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status, size = 499, 0  # whoever hangs up before there is an answer
+
+        async def watched(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif message["type"] == "http.response.body":
+                size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            status = 500
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            route = getattr(scope.get("route"), "path", None) or "(none)"
+            method = scope["method"] if scope["method"] in METHODS else "(other)"
+            self._metrics.answered(method, route, status, seconds)
+            if log.isEnabledFor(logging.INFO):
+                caller = scope.get("state", {}).get("caller")
+                line = {
+                    "time": datetime.now(UTC).isoformat(timespec="milliseconds"), "method": method, "route": route,
+                    "status": status, "ms": round(seconds * 1000, 1), "bytes": size,
+                    "caller": caller.name if caller is not None else None,
+                }  # fmt: skip
+                log.info("%s", orjson.dumps(line).decode())
+
+
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})

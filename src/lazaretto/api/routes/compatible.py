@@ -1,0 +1,252 @@
+"""Calls in the form that others have: OpenAI's moderation, LiteLLM's guardrail."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lazaretto.api import outgoing
+from lazaretto.api.access import Caller
+from lazaretto.api.answers import answer
+from lazaretto.api.callers import Anyone, TheGuard
+from lazaretto.api.conversations import Judged, Passage, judge
+from lazaretto.api.requests import MOST_AT_ONCE
+from lazaretto.errors import InputError, MissingExtra, TooLarge
+from lazaretto.guard import Guard
+from lazaretto.types import Channel, Decision, new_id
+
+try:
+    from fastapi import APIRouter, Request, Response
+except ImportError:
+    raise MissingExtra("the HTTP server", "api") from None
+
+router = APIRouter(tags=["compatible"])
+MODEL = "lazaretto"
+HELD = "lazaretto/held"
+"""Our own category: the guard would hold it, for whatever reason."""
+CATEGORIES: dict[str, tuple[str, ...]] = {
+    "harassment": ("S5",), "harassment/threatening": (), "hate": ("S10",), "hate/threatening": (),
+    "illicit": ("S2", "S14"), "illicit/violent": ("S1", "S9"), "self-harm": ("S11",), "self-harm/instructions": (),
+    "self-harm/intent": (), "sexual": ("S3", "S12"), "sexual/minors": ("S4",), "violence": ("S1",),
+    "violence/graphic": (),
+}  # fmt: skip
+"""OpenAI's categories, each with the MLCommons hazards that mean it."""
+
+
+class Address(BaseModel):
+    """Where a picture is."""
+
+    url: str
+
+
+class Part(BaseModel):
+    """A piece of what is to be judged together."""
+
+    type: Literal["text", "image_url"]
+    text: str = ""
+    image_url: Address | None = None
+
+
+class ModerationBody(BaseModel):
+    """``POST /v1/moderations``, as OpenAI's clients send it."""
+
+    model_config = ConfigDict(extra="ignore")
+    input: (
+        str
+        | Annotated[list[str], Field(min_length=1, max_length=MOST_AT_ONCE)]
+        | Annotated[list[Part], Field(min_length=1, max_length=16)]
+    )
+    model: str | None = None
+
+
+class ModerationResult(BaseModel):
+    """One judgement."""
+
+    flagged: bool
+    categories: dict[str, bool]
+    category_scores: dict[str, float]
+    category_applied_input_types: dict[str, list[Literal["text", "image"]]]
+
+
+class ModerationAnswer(BaseModel):
+    """One result for each text, or one for all parts together."""
+
+    id: str
+    model: str
+    results: list[ModerationResult]
+
+
+@router.post("/v1/moderations", response_model=ModerationAnswer)
+async def moderations(body: ModerationBody, request: Request, guard: TheGuard, caller: Anyone) -> Response:
+    """Judge texts and pictures as OpenAI's moderation does: its clients work with this server as base URL. Nothing is
+    recorded. ``flagged`` is what the guard would hold; the category ``lazaretto/held`` says so where no other fits."""
+    given = [body.input] if isinstance(body.input, str) else body.input
+    texts = [one for one in given if isinstance(one, str)]
+    if texts:
+        judged = await asyncio.gather(*(_screened(guard, caller, text, None) for text in texts))
+        results = [_result([one], ["text"]) for one in judged]
+    else:
+        results = [await _together([one for one in given if isinstance(one, Part)], request, guard, caller)]
+    return answer({"id": new_id("modr"), "model": MODEL, "results": results})
+
+
+async def _screened(guard: Guard, caller: Caller, text: str, image: bytes | None) -> Decision:
+    agent = caller.agents[0] if caller.agents else "unknown"
+    channel = Channel.MESSAGE if image is None else Channel.IMAGE
+    return await guard.screen(text, agent=agent, channel=channel, image=image)
+
+
+async def _together(parts: Sequence[Part], request: Request, guard: Guard, caller: Caller) -> dict[str, Any]:
+    work, kinds = [], []
+    for part in parts:
+        if part.type == "text":
+            work.append(_screened(guard, caller, part.text, None))
+            kinds.append("text")
+        else:
+            if part.image_url is None:
+                raise InputError("input.image_url", "is missing", "Give {'url': 'data:image/png;base64,...'}")
+            picture = await read_picture(part.image_url.url, "input.image_url", guard, request)
+            work.append(_screened(guard, caller, "", picture))
+            kinds.append("image")
+    return _result(await asyncio.gather(*work), kinds)
+
+
+async def read_picture(url: str, field: str, guard: Guard, request: Request) -> bytes:
+    """The picture in a data URL. One that lies elsewhere is fetched only where the operator switched that on."""
+    limit = guard.policy.limits.max_image_bytes
+    if url.startswith("data:"):
+        head, comma, data = url.partition(",")
+        if not comma or not head.endswith(";base64"):
+            raise InputError(field, "is not a base64 data URL", "Use data:image/png;base64,...")
+        if len(data) > limit * 4 // 3 + 4:
+            raise TooLarge(field, len(data), limit)
+        try:
+            return base64.b64decode(data, validate=True)
+        except (ValueError, binascii.Error):
+            raise InputError(field, "is not base64", "Use data:image/png;base64,...") from None
+    if not request.app.state.fetch_images:
+        fix = "Send the picture as a data URL, or start the server with --fetch-images"
+        raise InputError(field, "lies elsewhere, and this server fetches nothing", fix)
+    reply = await asyncio.to_thread(outgoing.call, "GET", url, field=field, limit=limit)
+    if reply.status != 200:
+        raise InputError(field, f"was answered with {reply.status}", "Check the address")
+    return reply.body
+
+
+def _result(decisions: Sequence[Decision], kinds: Sequence[str]) -> dict[str, Any]:
+    scores = dict.fromkeys((*CATEGORIES, HELD), 0.0)
+    found = dict.fromkeys((*CATEGORIES, HELD), False)
+    applied: dict[str, list[str]] = {name: [] for name in (*CATEGORIES, HELD)}
+    for decision, kind in zip(decisions, kinds, strict=True):
+        bad = (decision.ruling if decision.would is None else decision.would).hook_action != "allow"
+        _raise(scores, HELD, decision.risk)
+        found[HELD] |= bad
+        if kind not in applied[HELD]:
+            applied[HELD].append(kind)
+        for verdict in decision.verdicts:
+            for name, hazards in CATEGORIES.items():
+                if not any(hazard in verdict.taxonomy for hazard in hazards):
+                    continue
+                _raise(scores, name, verdict.risk)
+                found[name] |= bad and verdict.ruling.hook_action != "allow"
+                if kind not in applied[name]:
+                    applied[name].append(kind)
+    flagged = any(found.values())
+    return {
+        "flagged": flagged, "categories": found, "category_scores": scores, "category_applied_input_types": applied,
+    }  # fmt: skip
+
+
+def _raise(scores: dict[str, float], name: str, risk: float) -> None:
+    scores[name] = max(scores[name], risk)
+
+
+class GuardrailBody(BaseModel):
+    """What LiteLLM's generic guardrail sends; what we do not use is ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+    input_type: Literal["request", "response"]
+    texts: list[str] | None = None
+    images: list[str] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    structured_messages: list[dict[str, Any]] | None = None
+    litellm_trace_id: str | None = None
+    request_data: dict[str, Any] | None = None
+    additional_provider_specific_params: dict[str, Any] | None = None
+
+
+class GuardrailAnswer(BaseModel):
+    """What LiteLLM does next."""
+
+    action: Literal["NONE", "BLOCKED", "GUARDRAIL_INTERVENED"]
+    blocked_reason: str | None = None
+    texts: list[str] | None = None
+
+
+@router.post("/beta/litellm_basic_guardrail_api", response_model=GuardrailAnswer)
+async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGuard, caller: Anyone) -> Response:
+    """LiteLLM's generic guardrail: tool results count as such, everything else as messages; all of it is recorded.
+
+    The agent is ``agent`` of ``additional_provider_specific_params``, else the alias of LiteLLM's key.
+    """
+    agent = _agent(body, caller)
+    caller.speak_as(agent)
+    texts = body.texts or []
+    from_tools = _tool_texts(body.structured_messages or [])
+    passages = [Passage(text, channel=Channel.TOOL if text in from_tools else Channel.MESSAGE) for text in texts]
+    for call in body.tool_calls or []:
+        arguments = (call.get("function") or {}).get("arguments") if isinstance(call.get("function"), dict) else None
+        passages.append(Passage(arguments if isinstance(arguments, str) else ""))
+    for number, url in enumerate(body.images or []):
+        picture = await read_picture(url, f"images.{number}", guard, request)
+        passages.append(Passage(image=picture, channel=Channel.IMAGE))
+    conversation = body.litellm_trace_id or ""
+    work = (
+        judge(guard, one, agent=agent, conversation=conversation) for one in passages if one.text.strip() or one.image
+    )
+    judged = await asyncio.gather(*work)
+    refused = [one for one in judged if not one.allowed and one.replacement is None]
+    if refused:
+        said = f"{refused[0].rule}: {refused[0].reason}"
+        return answer({"action": "BLOCKED", "blocked_reason": said, "texts": None})
+    if any(not one.allowed for one in judged):
+        return answer({"action": "GUARDRAIL_INTERVENED", "blocked_reason": None, "texts": _mended(texts, judged)})
+    return answer({"action": "NONE", "blocked_reason": None, "texts": None})
+
+
+def _mended(texts: Sequence[str], judged: Sequence[Judged]) -> list[str]:
+    waiting = iter(judged)
+    mended = []
+    for text in texts:
+        one = next(waiting) if text.strip() else None
+        mended.append(text if one is None or one.allowed else one.replacement or "")
+    return mended
+
+
+def _agent(body: GuardrailBody, caller: Caller) -> str:
+    named = (body.additional_provider_specific_params or {}).get("agent")
+    data: Mapping[str, Any] = body.request_data or {}
+    for one in (named, data.get("user_api_key_alias"), data.get("user_api_key_user_id")):
+        if isinstance(one, str) and one.strip():
+            return one
+    return caller.agents[0] if caller.agents else "litellm"
+
+
+def _tool_texts(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    """What tools said, among the texts of a conversation."""
+    found: set[str] = set()
+    for message in messages:
+        if message.get("role") not in ("tool", "function"):
+            continue
+        content = message.get("content")
+        if isinstance(content, str):
+            found.add(content)
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+                found.add(part["text"])
+    return found

@@ -1,0 +1,140 @@
+"""Signed webhooks: others are told when an incident opens, changes its state, or grows.
+
+The form is that of Standard Webhooks (headers ``webhook-id``, ``webhook-timestamp``, ``webhook-signature``), so that
+receivers check it with a library they have. What was delivered is recorded in the ledger: after a restart, or in
+another worker, exactly what nobody has received yet is sent. A message is sent at least once; its id stays the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import orjson
+
+from lazaretto.api import outgoing
+from lazaretto.errors import InputError, LazarettoError
+from lazaretto.guard import Guard
+from lazaretto.incidents.records import Incident
+from lazaretto.types import Draft, EventKind
+
+log = logging.getLogger("lazaretto")
+PREFIX = "whsec_"
+FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 3_600.0
+"""How long a receiver that failed is left alone: doubled each time, up to an hour."""
+MOST_AT_ONCE = 20
+_NOTED = "webhook"
+
+
+def read_secret(secret: str) -> bytes:
+    """The key in a secret such as ``whsec_...`` (base64, 24 to 64 bytes)."""
+    try:
+        key = base64.b64decode(secret.strip().removeprefix(PREFIX), validate=True)
+    except (ValueError, binascii.Error):
+        key = b""
+    if not 24 <= len(key) <= 64:
+        fix = "Make one with: echo whsec_$(openssl rand -base64 32)"
+        raise InputError("webhook secret", "is not whsec_ and 24 to 64 bytes in base64", fix)
+    return key
+
+
+def signature(key: bytes, name: str, moment: int, body: bytes) -> str:
+    """What the header ``webhook-signature`` says."""
+    signed = f"{name}.{moment}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+@dataclass
+class Webhooks:
+    """Tells one address about the incidents of one guard."""
+
+    guard: Guard
+    url: str
+    secret: str
+    private: bool = False
+    """Whether addresses of one's own network may be called."""
+    told: Callable[[str], None] = lambda _outcome: None
+    _wait_s: float = FIRST_WAIT_S
+    _not_before: float = 0.0
+    _seen: int = -1
+    _key: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        outgoing.check_url(self.url, "webhook")
+        self._key = read_secret(self.secret)
+
+    @property
+    def _subject(self) -> str:
+        return f"{_NOTED}:{hashlib.sha256(self.url.encode()).hexdigest()[:16]}"
+
+    async def step(self) -> int:
+        """Send what was not received yet; returns how many were."""
+        if time.monotonic() < self._not_before:
+            return 0
+        head = (await asyncio.to_thread(self.guard.ledger.head)).seq
+        if head == self._seen:
+            return 0
+        due = await self._due()
+        sent = 0
+        for name, incident in due[:MOST_AT_ONCE]:
+            if not await asyncio.to_thread(self._send, name, incident):
+                self.told("failed")
+                self._not_before = time.monotonic() + self._wait_s
+                self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
+                return sent
+            self.told("delivered")
+            note = Draft(EventKind.NOTED, self._subject, body={"what": _NOTED, "message": name})
+            await asyncio.to_thread(self.guard.ledger.append, [note])
+            self._wait_s = FIRST_WAIT_S
+            sent += 1
+        if sent == len(due):
+            self._seen = (await asyncio.to_thread(self.guard.ledger.head)).seq if sent else head
+        return sent
+
+    async def _due(self) -> list[tuple[str, Incident]]:
+        """Messages that nobody has received, the oldest first."""
+        known = await asyncio.to_thread(self._delivered)
+        messages = [(_message_id(one), one) for one in await self.guard.incidents()]
+        return [(name, one) for name, one in reversed(messages) if name not in known]
+
+    def _delivered(self) -> set[str]:
+        events = self.guard.ledger.events(subject=self._subject, kinds=(EventKind.NOTED,))
+        return {str(event.body["message"]) for event in events if event.body}
+
+    def _send(self, name: str, incident: Incident) -> bool:
+        """Whether it was received. Nothing that an item says is sent, only where to look."""
+        data = {
+            "incident": incident.id, "state": incident.state, "false_alarm": incident.false_alarm,
+            "namespace": self.guard.ledger.namespace, "patient_zero": incident.patient_zero,
+            "brought_by": incident.brought_by, "opened": incident.opened, "found": incident.found,
+            "updated": incident.updated, "items": len(incident.items), "agents": len(incident.agents),
+            "decisions": len(incident.decisions),
+        }  # fmt: skip
+        moment = int(time.time())
+        body = orjson.dumps({"type": f"incident.{incident.state}", "timestamp": moment, "data": data})
+        headers = {
+            "content-type": "application/json", "user-agent": "lazaretto", "webhook-id": name,
+            "webhook-timestamp": str(moment), "webhook-signature": signature(self._key, name, moment, body),
+        }  # fmt: skip
+        try:
+            reply = outgoing.call("POST", self.url, field="webhook", body=body, headers=headers, private=self.private)
+        except LazarettoError as error:
+            log.warning("a webhook could not be delivered: %s", error)
+            return False
+        if not 200 <= reply.status < 300:
+            log.warning("a webhook was answered with %d", reply.status)
+            return False
+        return True
+
+
+def _message_id(one: Incident) -> str:
+    """The same for the same news: a new state, or more items, agents or decisions, make another message."""
+    news = f"{one.id}:{one.state}:{one.false_alarm}:{len(one.items)}:{len(one.agents)}:{len(one.decisions)}"
+    return f"msg_{hashlib.sha256(news.encode()).hexdigest()[:24]}"

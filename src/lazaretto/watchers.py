@@ -1,0 +1,122 @@
+"""Who is told what the guard does, while it does it: traces for OpenTelemetry, numbers for Prometheus.
+
+A watcher is told after the fact, with the moment the call began; it is given no say. One that fails is logged, no more.
+The attribute names of OpenTelemetry are all in this file: those of generative AI's conventions where they exist, ours
+for the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lazaretto.types import Channel, Decision, Observation, Receipt, Ruling
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, TracerProvider
+
+log = logging.getLogger("lazaretto")
+
+STORE, RECORD = "gen_ai.memory.store.id", "gen_ai.memory.record.id"
+OPERATION, AGENT = "gen_ai.operation.name", "gen_ai.agent.name"
+EVALUATION = "gen_ai.evaluation.result"
+EVALUATION_NAME, EVALUATION_SCORE = "gen_ai.evaluation.name", "gen_ai.evaluation.score.value"
+EVALUATION_LABEL, EVALUATION_WHY = "gen_ai.evaluation.score.label", "gen_ai.evaluation.explanation"
+RULING, RULE, CHANNEL, COMPLETE = "lazaretto.ruling", "lazaretto.rule", "lazaretto.channel", "lazaretto.complete"
+FOUND, REPAIR, ITEMS = "lazaretto.found", "lazaretto.repair", "lazaretto.items"
+UPDATE, SEARCH, DELETE, GUARDRAIL = "update_memory", "search_memory", "delete_memory", "apply_guardrail"
+"""What spans are called; guardrails have no name of their own in the conventions yet."""
+
+
+class Watcher(Protocol):
+    """Is told what happened. ``began`` is ``time.time_ns()`` when the call came in."""
+
+    def decided(self, observation: Observation, decision: Decision, began: int) -> None:
+        """Something was judged."""
+
+    def recalled(self, namespace: str, agent: str, items: Sequence[str], began: int) -> None:
+        """An agent was given memories."""
+
+    def repaired(self, namespace: str, receipt: Receipt, began: int) -> None:
+        """A repair was applied."""
+
+
+class Watchers:
+    """All who are told; ``add`` another."""
+
+    def __init__(self, *watchers: Watcher) -> None:
+        self._all = list(watchers)
+
+    def add(self, watcher: Watcher) -> None:
+        """Tell this one too from now on."""
+        self._all.append(watcher)
+
+    def tell(self, what: str, *news: Any) -> None:
+        """Call ``what`` of every watcher."""
+        for watcher in self._all:
+            try:
+                getattr(watcher, what)(*news)
+            except Exception:
+                log.exception("a watcher failed at %r", what)
+
+
+class Tracing:
+    """Spans and events of what happens, through OpenTelemetry's API; silent where that is not installed.
+
+    No content is passed on: an explanation is the name of a rule, never a quotation.
+    """
+
+    def __init__(self, provider: TracerProvider | None = None) -> None:
+        """``provider``: where spans go; None: wherever the process sends its own."""
+        try:
+            from opentelemetry import trace
+        except ImportError:
+            self._tracer = None
+            return
+        self._trace = trace
+        self._tracer = trace.get_tracer("lazaretto", tracer_provider=provider)
+
+    def decided(self, observation: Observation, decision: Decision, began: int) -> None:
+        """A span for the item, an event for each verdict."""
+        operation = UPDATE if observation.channel is Channel.MEMORY else GUARDRAIL
+        facts = {
+            RECORD: observation.id, CHANNEL: observation.channel.value, RULING: decision.ruling.label,
+            RULE: decision.rule, COMPLETE: decision.complete,
+        }  # fmt: skip
+        span = self._span(operation, observation.namespace, observation.agent, facts, began)
+        if span is None:
+            return
+        for verdict in decision.verdicts:
+            said: dict[str, Any] = {EVALUATION_NAME: verdict.gate, EVALUATION_SCORE: float(verdict.risk)}
+            span.add_event(EVALUATION, {**said, EVALUATION_LABEL: verdict.ruling.label, EVALUATION_WHY: verdict.rule})
+        if decision.ruling is Ruling.BLOCK:
+            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, decision.rule))
+        span.end()
+
+    def recalled(self, namespace: str, agent: str, items: Sequence[str], began: int) -> None:
+        """A span for the search."""
+        span = self._span(SEARCH, namespace, agent, {FOUND: len(items), ITEMS: tuple(items)}, began)
+        if span is not None:
+            span.end()
+
+    def repaired(self, namespace: str, receipt: Receipt, began: int) -> None:
+        """A span for what was taken out."""
+        steps = receipt.plan.steps
+        facts = {REPAIR: receipt.plan.repair, RECORD: receipt.plan.origin, ITEMS: tuple(step.item for step in steps)}
+        span = self._span(DELETE, namespace, "", facts, began)
+        if span is not None:
+            span.end()
+
+    def _span(self, operation: str, store: str, agent: str, facts: dict[str, Any], began: int) -> Span | None:
+        if self._tracer is None:
+            return None
+        named = {OPERATION: operation, STORE: store, **({AGENT: agent} if agent else {})}
+        span = self._tracer.start_span(operation, attributes={**named, **facts}, start_time=began)
+        return span if span.is_recording() else None
+
+
+def now() -> int:
+    """The moment a call began, as watchers are told it."""
+    return time.time_ns()
