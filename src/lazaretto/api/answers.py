@@ -12,7 +12,18 @@ import orjson
 from pydantic import BaseModel, Field
 
 from lazaretto.errors import InputError, LazarettoError, MissingExtra
-from lazaretto.types import Channel, Cost, Decision, Evidence, GateRun, MemoryFields, SourceClass, decision_data, plain
+from lazaretto.types import (
+    Channel,
+    Cost,
+    Decision,
+    Evidence,
+    GateRun,
+    MemoryFields,
+    RepairPlan,
+    SourceClass,
+    decision_data,
+    plain,
+)
 
 try:
     from fastapi import Response
@@ -149,7 +160,8 @@ class ObservationAnswer(BaseModel):
     time: float
     id: str
     key: str
-    model_config = {"extra": "allow"}
+    ref: Any = Field(description="What it is called in the crew's own store; null without one.")
+    value: Any = Field(description="What that store keeps under this name; null without one.")
 
 
 class StateAnswer(BaseModel):
@@ -220,6 +232,19 @@ class PreviewAnswer(BaseModel):
     step: dict[str, Any]
     before: StateAnswer
     after: StateAnswer
+
+
+class ReceiptAnswer(BaseModel):
+    """Proof of a repair, and the way back."""
+
+    plan: RepairPlan
+    before: dict[str, str]
+    after: dict[str, str]
+    cost: Cost
+    time: float
+    undone: bool
+    id: str
+    foreign: list[dict[str, Any]] = Field(description="Records in the crew's own stores, and whether they follow.")
 
 
 class Health(BaseModel):

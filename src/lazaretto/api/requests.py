@@ -71,6 +71,10 @@ class RememberBody(Content):
     parents: list[str] | None = None  # type: ignore[assignment]
     fields: Record = None
     key: Annotated[str | None, Field(description="The name under which your own store keeps it.")] = None
+    ref: Annotated[
+        list[str] | None,
+        Field(min_length=3, max_length=3, description="Where your own store keeps it: system, namespace, key."),
+    ] = None
 
 
 class ExchangeBody(Content):

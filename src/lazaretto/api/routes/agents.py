@@ -65,6 +65,7 @@ async def remember(body: RememberBody, guard: TheGuard, caller: Anyone, once: On
     caller.speak_as(body.agent, body.source)
     fields = None if body.fields is None else body.fields.model_dump()
     asked = {"agent": body.agent, "source": body.source, "parents": body.parents, "key": body.key, "fields": fields}
+    asked["ref"] = body.ref
     return ruled(await guard.remember(body.text, image=body.picture(), once=_own(once, caller), **asked))  # type: ignore[arg-type]
 
 

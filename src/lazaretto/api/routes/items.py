@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from lazaretto.api.answers import ItemAnswer, ItemDetail, Settled, answer
+from lazaretto.api.answers import ItemAnswer, ItemDetail, ReceiptAnswer, Settled, answer
 from lazaretto.api.callers import Anyone, Reviewer, TheGuard, signature
 from lazaretto.api.requests import AppealBody, LabelBody, ReleaseBody, SettleBody
 from lazaretto.errors import InputError, MissingExtra, UnknownItem
@@ -15,7 +15,7 @@ from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.guard import Guard
 from lazaretto.incidents.records import Held
 from lazaretto.ledger import ItemState
-from lazaretto.types import Channel, Event, EventKind, Observation, Receipt
+from lazaretto.types import Channel, Event, EventKind, Observation
 
 try:
     from fastapi import APIRouter, Query, Response
@@ -105,7 +105,7 @@ async def appeal(item: str, body: AppealBody, guard: TheGuard, caller: Anyone) -
     return answer(await guard.appeal(item, body.reason, by=signature(caller, body.by)))
 
 
-@router.post("/items/{item}/release", response_model=Receipt)
+@router.post("/items/{item}/release", response_model=ReceiptAnswer)
 async def release(item: str, body: ReleaseBody, guard: TheGuard, caller: Reviewer) -> Response:
     """Bring a held item back."""
     if not caller.may_clear(await _writer(item, guard)):

@@ -7,13 +7,13 @@ import hashlib
 
 import orjson
 
-from lazaretto.api.answers import PreviewAnswer, answer
+from lazaretto.api.answers import PreviewAnswer, ReceiptAnswer, answer
 from lazaretto.api.callers import Reviewer, TheGuard
 from lazaretto.api.requests import PlanBody
 from lazaretto.errors import MissingExtra, RepairRefused
 from lazaretto.guard import Guard
 from lazaretto.repair.options import make_repair
-from lazaretto.types import Draft, EventKind, Receipt, RepairPlan, plain
+from lazaretto.types import Draft, EventKind, RepairPlan, plain
 
 try:
     from fastapi import APIRouter, Response
@@ -41,20 +41,20 @@ async def dry_run(body: RepairPlan, guard: TheGuard, _: Reviewer) -> Response:
     return answer(await guard.dry_run(body))
 
 
-@router.post("/apply", response_model=Receipt)
+@router.post("/apply", response_model=ReceiptAnswer)
 async def apply(body: RepairPlan, guard: TheGuard, _: Reviewer) -> Response:
     """Do what a plan says, as a whole; it must be one that this server made, unaltered."""
     await asyncio.to_thread(_require_own, body, guard)
     return answer(await guard.apply(body))
 
 
-@router.post("/{receipt}/undo", response_model=Receipt)
+@router.post("/{receipt}/undo", response_model=ReceiptAnswer)
 async def undo(receipt: str, guard: TheGuard, _: Reviewer) -> Response:
     """Put everything back as it was before a repair."""
     return answer(await guard.undo(receipt))
 
 
-@router.get("", response_model=list[Receipt])
+@router.get("", response_model=list[ReceiptAnswer])
 async def receipts(guard: TheGuard, _: Reviewer) -> Response:
     """Every repair, oldest first."""
     return answer(await guard.receipts())
