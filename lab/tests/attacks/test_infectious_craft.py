@@ -15,6 +15,7 @@ from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import picture_title
 from lazaretto.errors import InputError
 from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto_lab.attacks.infectious.differentiable import spoken
 from lazaretto_lab.attacks.infectious.measure import measure
 from lazaretto_lab.attacks.infectious.picture_cache import crafted_picture
 from lazaretto_lab.attacks.infectious.recorded_chats import VALIDATION_PERSONAS, Chat, record_chats
@@ -111,4 +112,4 @@ def test_gradient_path_and_decoding_agree(world, base: AlbumItem) -> None:  # ty
         situation = models.situations([request], completion.text)
         with torch.no_grad():
             scores = models.scores(models.features(raw), situation, torch.tensor([0]))
-        assert bool(models.spoken(scores, situation, torch.tensor([0])).all())
+        assert bool(spoken(scores, situation, torch.tensor([0])).all())

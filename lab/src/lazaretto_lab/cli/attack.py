@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +21,7 @@ from lazaretto_lab.studies.outbreak.settings import cache_folder
 if TYPE_CHECKING:
     from lazaretto.agents.album import AlbumItem
     from lazaretto.agents.model import AgentModel
+    from lazaretto_lab.attacks.infectious.differentiable import Differentiable
     from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 
 BASES, TRAIN_PICTURES, VALIDATION_PICTURES = 33, 11, 22
@@ -71,9 +72,17 @@ def craft_picture(
     validate: CheckOption = 48,
     seed: SeedOption = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
+    chat: Annotated[str, typer.Option(help="Who speaks: pocket, or transformers:<folder or hub name>.")] = "pocket",
+    embedder: Annotated[str, typer.Option(help="Who retrieves: pocket, or transformers:<CLIP or SigLIP>.")] = "pocket",
+    pictures: Annotated[str, typer.Option(help="Folder of the attacker's own pictures. Default: drawn ones.")] = "",
+    side: Annotated[int, typer.Option(min=28, help="Side of the picture, for transformers models.")] = 336,
     as_json: JsonFlag = False,
 ) -> None:
-    """Search for an infectious picture against the pocket models; writes it, and beside it original and difference."""
+    """Search for an infectious picture; writes it, and beside it original and difference.
+
+    Against the pocket models, or with --chat and --embedder against any vision-language model and dual encoder that the
+    laboratory loads (docs/reproduce-llava.md). Interrupted, the same command goes on where it was.
+    """
     kinds = tuple(a for a in augment.split(",") if a)
     settings = Craft(target_name, _budget(budget), *_search(search), augment=kinds, seed=seed)
     if strategy:
@@ -83,7 +92,8 @@ def craft_picture(
     origin = _origin(base, seed)
     if not out.parent.is_dir():
         raise InputError("out", f"no folder {out.parent}", "Make it first")
-    report = _crafted(settings, origin, out, (chats, validate), device)
+    against = _Against(chat, embedder, device, pictures, side)
+    report = _crafted(settings, origin, out, (chats, validate), against)
 
     def show() -> None:
         table = Table("measure", "value", title=f"{out}: {settings.budget.label}, says {target(target_name)!r}")
@@ -94,14 +104,67 @@ def craft_picture(
     emit(report, as_json, show)
 
 
-def _crafted(settings: Craft, origin: AlbumItem, out: Path, sizes: tuple[int, int], device: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Against:
+    """Whom an attack is made against."""
+
+    chat: str
+    embedder: str
+    device: str
+    pictures: str
+    side: int
+
+    def __post_init__(self) -> None:
+        if (self.chat == "pocket") != (self.embedder == "pocket"):
+            raise InputError("embedder", "the pocket models go together", "Name two transformers models, or neither")
+
+    def models(self) -> tuple[Differentiable, AgentModel]:
+        """Both models, with gradients and as agents think with them."""
+        from lazaretto.agents.model import AgentModel
+        from lazaretto.models.answer_cache import CachedChat
+        from lazaretto.models.embedding_cache import EmbeddingCache
+
+        if self.chat == "pocket":
+            from lazaretto_lab.pocket import load_pocket_models
+            from lazaretto_lab.pocket.gradients import PocketGradients
+
+            vlm, clip = load_pocket_models(self.device)
+            return PocketGradients(vlm, clip), AgentModel(vlm, EmbeddingCache(clip))
+        from lazaretto_lab.models.transformers_clip import TransformersClip
+        from lazaretto_lab.models.transformers_gradients import TransformersGradients
+        from lazaretto_lab.models.transformers_vlm import TransformersVlm
+
+        speaks, places = (
+            TransformersVlm(_named("chat", self.chat), self.device),
+            TransformersClip(_named("embedder", self.embedder), self.device),
+        )
+        kept = cache_folder() / "attacks" / f"chats-{speaks.fingerprint[-24:]}"
+        kept.mkdir(parents=True, exist_ok=True)
+        return TransformersGradients(speaks, places, self.side), AgentModel(
+            CachedChat(speaks, kept), EmbeddingCache(places, kept)
+        )
+
+    def pool(self, count: int, seed: int) -> tuple[AlbumItem, ...]:
+        """Pictures that the attacker plays with."""
+        from lazaretto_lab.worlds.album_chat.pools import folder_pictures, scene_pictures
+
+        return folder_pictures(self.pictures, count, seed) if self.pictures else scene_pictures(count, seed)
+
+
+def _named(option: str, value: str) -> str:
+    kind, _, name = value.partition(":")
+    if kind != "transformers" or not name:
+        raise InputError(option, f"{value!r} is not a model", "Use pocket or transformers:<folder or hub name>")
+    return name
+
+
+def _crafted(
+    settings: Craft, origin: AlbumItem, out: Path, sizes: tuple[int, int], against: _Against
+) -> dict[str, Any]:
     """Everything slow, with progress: load, record, search, measure."""
     from lazaretto.agents.album import picture_item
-    from lazaretto.agents.model import AgentModel
-    from lazaretto.models.embedding_cache import EmbeddingCache
     from lazaretto_lab.attacks.infectious.measure import fetched_share, measure
     from lazaretto_lab.attacks.infectious.picture_cache import crafted_picture
-    from lazaretto_lab.pocket import load_pocket_models
 
     adaptive = isinstance(settings, AdaptiveCraft)
     if adaptive:
@@ -109,27 +172,29 @@ def _crafted(settings: Craft, origin: AlbumItem, out: Path, sizes: tuple[int, in
 
     with _bar() as bar:
         task = bar.add_task("loading models", total=settings.steps)
-        vlm, clip = load_pocket_models(device)
-        from lazaretto_lab.pocket.gradients import PocketGradients
-
-        agent_model = AgentModel(vlm, EmbeddingCache(clip))
+        models, agent_model = against.models()
         bar.update(task, description="recording chats")
-        training = _recorded(agent_model, sizes[0], validation=False)
+        training = _recorded(agent_model, sizes[0], validation=False, pool=against.pool)
         folder = cache_folder() / "attacks"
         kept = crafted_picture(
-            PocketGradients(vlm, clip), origin, training, settings, folder,
+            models, origin, training, settings, folder,
             lambda p: bar.update(task, completed=p.step, description=(
                 f"loss {p.speech_loss + p.retrieval_loss:.3f}  alpha {p.alpha:.2f}  beta {p.beta:.2f}")),
             seek if adaptive else None,
         )  # fmt: skip
         bar.update(task, completed=settings.steps, description="measuring")
         out.write_bytes(kept.data)
-        beside = _beside(origin.picture, kept.data, out)
+        beside = _beside(models, origin.picture, kept.data, out)
+        frame = settings.budget.frame_of(models.pixels(kept.data).shape[0])
         report: dict[str, Any] = {"picture": str(out), "beside": str(beside), "target": target(settings.target)}
-        report |= {"budget": settings.budget.label, "frame_px": settings.budget.frame, "from_cache": not kept.fresh}
+        report |= {
+            "budget": settings.budget.label,
+            "frame_px": frame,
+            "from_cache": not kept.fresh,
+        }
         report |= {"alpha_train": kept.alpha_train, "beta_train": kept.beta_train}
         if sizes[1]:
-            unseen = _recorded(agent_model, sizes[1], validation=True)
+            unseen = _recorded(agent_model, sizes[1], validation=True, pool=against.pool)
             virus = picture_item(kept.data, origin.title)
             # what an adaptive virus says depends on who is asked, and when: a world has to show it
             report |= (
@@ -236,14 +301,12 @@ def _recorded(
     return record_chats(agent_model, (pool or scene_pictures)(size, seed), count, 2 if validation else 1, people)
 
 
-def _beside(before: bytes, after: bytes, out: Path) -> Path:
+def _beside(models: Differentiable, before: bytes, after: bytes, out: Path) -> Path:
     """Original, attack picture and their difference (made visible), side by side."""
     import numpy as np
     from PIL import Image
 
-    from lazaretto_lab.pocket.eyes import pixels
-
-    first, second = pixels(before).astype(int), pixels(after).astype(int)
+    first, second = models.pixels(before).astype(int), models.pixels(after).astype(int)
     change = second - first
     visible = 128 + change * 127 // max(1, int(np.abs(change).max()))
     path = out.with_name(f"{out.stem}-beside.png")

@@ -11,7 +11,7 @@ from lazaretto.errors import ModelUnavailable
 from lazaretto.models.protocol import Vectors
 from lazaretto.models.torch_loading import torch_device
 from lazaretto.pictures import first_frame_rgb
-from lazaretto_lab.models.transformers_loading import load_part, transformers_module
+from lazaretto_lab.models.transformers_loading import fingerprint, load_part, transformers_module
 
 FAMILIES = ("clip", "siglip")
 
@@ -23,7 +23,12 @@ class TransformersClip:
         transformers = transformers_module()
         self.device = torch_device(device)
         self.batch = batch
-        config = load_part("the configuration", source, lambda: transformers.AutoConfig.from_pretrained(source))
+        # said outright: where nothing is said, a folder with code of its own asks on the terminal
+        config = load_part(
+            "the configuration",
+            source,
+            lambda: transformers.AutoConfig.from_pretrained(source, trust_remote_code=False),
+        )
         if config.model_type not in FAMILIES:
             raise ModelUnavailable(f"{source} is a {config.model_type} model; this backend knows {', '.join(FAMILIES)}")
         self._tokenizer = load_part("the tokenizer", source, lambda: transformers.AutoTokenizer.from_pretrained(source))
@@ -32,10 +37,21 @@ class TransformersClip:
         )
         model = load_part("the weights", source, lambda: transformers.AutoModel.from_pretrained(source))
         self._model: Any = model.eval().to(self.device)
+        self.fingerprint = fingerprint(source, self._model)
         self._siglip = config.model_type == "siglip"
         self._length = int(config.text_config.max_position_embeddings)
         self.name = f"transformers:{source}"
         self.dimension = int(config.vision_config.hidden_size if self._siglip else config.projection_dim)
+
+    @property
+    def network(self) -> Any:
+        """The model itself, for who needs its gradients."""
+        return self._model
+
+    @property
+    def picture_processor(self) -> Any:
+        """What turns a picture into tensors."""
+        return self._pictures
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """One unit row per text; what does not fit the encoder's window is cut."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,3 +35,12 @@ def transformers_module() -> Any:
     except ImportError:
         raise MissingExtra("a transformers model", "models") from None
     return transformers
+
+
+def fingerprint(source: str, model: Any) -> str:
+    """Names a model by its configuration and a number of every weight tensor: what was sought with other weights is
+    not taken for these."""
+    digest = hashlib.sha256(model.config.to_json_string().encode())
+    for name, weights in model.state_dict().items():
+        digest.update(f"{name}:{tuple(weights.shape)}:{float(weights.flatten()[0]) if weights.numel() else 0}".encode())
+    return f"{Path(source).name}-{digest.hexdigest()}"

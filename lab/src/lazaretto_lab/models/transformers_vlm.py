@@ -12,7 +12,7 @@ from lazaretto.errors import InputError
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.torch_loading import torch_device
 from lazaretto.pictures import first_frame_rgb
-from lazaretto_lab.models.transformers_loading import load_part, transformers_module
+from lazaretto_lab.models.transformers_loading import fingerprint, load_part, transformers_module
 from lazaretto_lab.models.vlm_inputs import PICTURE, inputs_for
 
 GREY = 127
@@ -42,7 +42,12 @@ class TransformersVlm:
         self.device = torch_device(device)
         self.batch = batch
         self.name = f"transformers:{source}"
-        config = load_part("the configuration", source, lambda: transformers.AutoConfig.from_pretrained(source))
+        # said outright: where nothing is said, a folder with code of its own asks on the terminal
+        config = load_part(
+            "the configuration",
+            source,
+            lambda: transformers.AutoConfig.from_pretrained(source, trust_remote_code=False),
+        )
         self._inputs = inputs_for(source, config)
         wanted = "float32" if dtype == "auto" and self.device == "cpu" else dtype
         model = load_part(
@@ -51,12 +56,38 @@ class TransformersVlm:
             lambda: transformers.AutoModelForImageTextToText.from_pretrained(source, dtype=wanted),
         )
         self._model: Any = model.eval().to(self.device)
+        self.fingerprint = fingerprint(source, self._model)
+
+    @property
+    def network(self) -> Any:
+        """The model itself, for who needs its gradients."""
+        return self._model
+
+    @property
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
+        return self._inputs.tokenizer
+
+    @property
+    def picture_processor(self) -> Any:
+        """What turns a picture into tensors."""
+        return self._inputs.picture_processor
+
+    def prompts(self, requests: Sequence[Request], side: int) -> dict[str, Any]:
+        """Requests with one picture each as the model takes them; a grey square stands for every picture."""
+        from PIL import Image
+
+        if any(sum(len(m.images) for m in request.messages) != 1 for request in requests):
+            raise InputError("requests", "must show one picture each", "Give questions and answers about a picture")
+        grey = Image.new("RGB", (side, side), (GREY, GREY, GREY))
+        return self._inputs.tensors([self._inputs.prompt(r.messages) for r in requests], [grey] * len(requests))
 
     async def complete(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion per request, in batches of like requests; a request that cannot be served gets a fault."""
-        return await asyncio.to_thread(self._complete, requests)
+        return await asyncio.to_thread(self.complete_now, requests)
 
-    def _complete(self, requests: Sequence[Request]) -> list[Completion]:
+    def complete_now(self, requests: Sequence[Request]) -> list[Completion]:
+        """The same without an event loop."""
         done: dict[int, Completion] = {}
         groups: dict[tuple[bool, int, float], list[_Job]] = {}
         for place, request in enumerate(requests):

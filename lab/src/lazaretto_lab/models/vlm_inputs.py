@@ -21,6 +21,8 @@ class Inputs(Protocol):
     """One family: how a chat becomes a prompt, and prompts with pictures become tensors."""
 
     tokenizer: Any
+    picture_processor: Any
+    """Turns pictures into tensors."""
     needs_picture: bool
     """Whether the model cannot run without a picture; a grey one is shown then."""
 
@@ -42,7 +44,7 @@ class LlavaInputs:
         self._processor = load_part(
             "the processor", source, lambda: transformers_module().AutoProcessor.from_pretrained(source)
         )
-        self.tokenizer = self._processor.tokenizer
+        self.tokenizer, self.picture_processor = self._processor.tokenizer, self._processor.image_processor
         self.tokenizer.padding_side = "left"
 
     def prompt(self, messages: Sequence[Message]) -> str:
@@ -66,7 +68,7 @@ class InstructBlipInputs:
         self._processor = load_part(
             "the processor", source, lambda: transformers_module().AutoProcessor.from_pretrained(source)
         )
-        self.tokenizer = self._processor.tokenizer
+        self.tokenizer, self.picture_processor = self._processor.tokenizer, self._processor.image_processor
         self.tokenizer.padding_side = "left"
 
     def prompt(self, messages: Sequence[Message]) -> str:
@@ -87,7 +89,7 @@ class QwenInputs:
     needs_picture = False
 
     def __init__(self, source: str, config: Any) -> None:
-        self.tokenizer, self._pictures = _tokenizer_and_pictures(source)
+        self.tokenizer, self.picture_processor = _tokenizer_and_pictures(source)
         self._token = self.tokenizer.convert_ids_to_tokens(config.image_token_id)
         self._image_id = config.image_token_id
         self._start = self.tokenizer.convert_ids_to_tokens(config.vision_start_token_id)
@@ -99,8 +101,8 @@ class QwenInputs:
 
     def tensors(self, prompts: Sequence[str], pictures: Sequence[Any]) -> dict[str, Any]:
         """Patches of all pictures in one row, and the grid that says which belong to which."""
-        seen: dict[str, Any] = dict(self._pictures(list(pictures), return_tensors="pt")) if pictures else {}
-        counts = [int(g.prod()) // self._pictures.merge_size**2 for g in seen.get("image_grid_thw", ())]
+        seen: dict[str, Any] = dict(self.picture_processor(list(pictures), return_tensors="pt")) if pictures else {}
+        counts = [int(g.prod()) // self.picture_processor.merge_size**2 for g in seen.get("image_grid_thw", ())]
         spans = [f"{self._start}{self._token * count}{self._end}" for count in counts]
         tokens = self.tokenizer(_filled(prompts, spans), padding=True, return_tensors="pt")
         kinds = (tokens["input_ids"] == self._image_id).int()
@@ -113,7 +115,7 @@ class InternInputs:
     needs_picture = False
 
     def __init__(self, source: str, config: Any) -> None:
-        self.tokenizer, self._pictures = _tokenizer_and_pictures(source)
+        self.tokenizer, self.picture_processor = _tokenizer_and_pictures(source)
         self._token = self.tokenizer.convert_ids_to_tokens(config.image_token_id)
         self._per_tile = int(config.image_seq_length)
 
@@ -126,7 +128,7 @@ class InternInputs:
         seen: dict[str, Any] = {}
         tiles: list[int] = []
         if pictures:
-            made = self._pictures(list(pictures), return_tensors="pt")
+            made = self.picture_processor(list(pictures), return_tensors="pt")
             seen["pixel_values"] = made["pixel_values"]
             tiles = [int(n) for n in made["num_patches"]]
         spans = [f"<img>{self._token * self._per_tile * count}</img>" for count in tiles]

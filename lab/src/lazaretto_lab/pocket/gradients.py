@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from lazaretto.models.protocol import Request
 from lazaretto_lab.pocket.backbone import patches
 from lazaretto_lab.pocket.clip import PocketClip
+from lazaretto_lab.pocket.eyes import pixels
 from lazaretto_lab.pocket.networks import Cache
 from lazaretto_lab.pocket.prefill import visible
 from lazaretto_lab.pocket.speech import picture_prompt
@@ -45,6 +47,14 @@ class PocketGradients:
         self.vlm, self.clip = vlm, clip
         self.device = torch.device(vlm.eyes.device)
 
+    def pixels(self, data: bytes) -> NDArray[np.uint8]:
+        """An encoded picture as the models see it."""
+        return pixels(data)
+
+    def coded(self, sentence: str) -> list[int]:
+        """The sentence and the end as the model would write them."""
+        return [*self.vlm.words.encode(sentence), self.vlm.words.end]
+
     def situations(self, requests: Sequence[Request], sentence: str) -> Situations:
         """Prepare prompts with a picture; what follows the picture must be of one length in all of them."""
         words, language = self.vlm.words, self.vlm.language
@@ -61,7 +71,7 @@ class PocketGradients:
         positions = (torch.arange(length, device=self.device)[None] - padding[:, None]).clamp(min=0)
         with torch.no_grad():
             _, past = language.run(language.words(table), positions, visible(padding, 0, length))
-        said = [*words.encode(sentence), words.end]
+        said = self.coded(sentence)
         return Situations(
             past,
             padding,
@@ -92,13 +102,3 @@ class PocketGradients:
         hidden, _ = language.run(x, positions, visible(padding, start, start + x.shape[1]), past)
         logits = language.logits(hidden[:, -said.shape[1] :])
         return logits.view(pictures, count, said.shape[1], -1)
-
-    def sentence_loss(self, scores: Tensor, situations: Situations, rows: Tensor) -> Tensor:
-        """Mean cross-entropy of the sentence per picture."""
-        said = situations.said[rows].expand(len(scores), -1, -1)
-        loss = functional.cross_entropy(scores.flatten(0, 2), said.reshape(-1), reduction="none")
-        return loss.view(len(scores), -1).mean(dim=1)
-
-    def spoken(self, scores: Tensor, situations: Situations, rows: Tensor) -> Tensor:
-        """(pictures, rows): whether greedy decoding says exactly the sentence."""
-        return (scores.argmax(dim=-1) == situations.said[rows]).all(dim=-1)

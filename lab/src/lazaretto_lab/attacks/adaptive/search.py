@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,10 +24,10 @@ from lazaretto_lab.attacks.adaptive.strategies import (
     sentences,
 )
 from lazaretto_lab.attacks.infectious.craft import CONTEST_TEMPERATURE, CraftedPicture, Progress, Search, finished
+from lazaretto_lab.attacks.infectious.differentiable import Differentiable, sentence_loss
 from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.settings import Craft
 from lazaretto_lab.attacks.infectious.targets import target
-from lazaretto_lab.pocket.gradients import PocketGradients, Situations
 
 SILENCE = 4.0
 """Cross-entropy from which a sleeping virus counts as silent: the target is no longer what anybody would say."""
@@ -41,7 +42,7 @@ class AdaptiveSearch(Search):
     """One search. What a strategy changes is what it wants of speech and retrieval; the rest is as before."""
 
     def __init__(
-        self, models: PocketGradients, base: NDArray[np.uint8], chats: Sequence[Chat], settings: AdaptiveCraft
+        self, models: Differentiable, base: NDArray[np.uint8], chats: Sequence[Chat], settings: AdaptiveCraft
     ) -> None:
         self.strategy = settings.strategy
         wakes = SLEEPERS.get(self.strategy, 0)
@@ -65,10 +66,9 @@ class AdaptiveSearch(Search):
             self.lessons = replace(self.lessons, ask=answer, answer=answer)
 
     def _paraphrase(self, chats: Sequence[Chat], texts: Sequence[str]) -> None:
-        words = self.models.vlm.words
-        coded = [[*words.encode(text), words.end] for text in texts]
+        coded = [self.models.coded(text) for text in texts]
 
-        def said(lesson: Situations, persons: Sequence[str]) -> Situations:
+        def said(lesson: Any, persons: Sequence[str]) -> Any:
             rows = [coded[sentence_of(person, len(coded))] for person in persons]
             return replace(lesson, said=torch.tensor(rows, device=self.models.device))
 
@@ -84,7 +84,7 @@ class AdaptiveSearch(Search):
         awake, asleep = rows[self.awake[rows]], rows[~self.awake[rows]]
         loss = super()._speech(features, awake) if len(awake) else torch.zeros(len(features), device=features.device)
         for lesson in (self.lessons.ask, self.lessons.answer) if len(asleep) else ():
-            spoken = self.models.sentence_loss(self.models.scores(features, lesson, asleep), lesson, asleep)
+            spoken = sentence_loss(self.models.scores(features, lesson, asleep), lesson, asleep)
             loss = loss + (SILENCE - spoken).clamp(min=0)
         return loss
 
@@ -114,7 +114,7 @@ def _share(wins: Tensor) -> Tensor:
 
 
 def seek(
-    models: PocketGradients,
+    models: Differentiable,
     base: NDArray[np.uint8],
     chats: Sequence[Chat],
     settings: Craft,

@@ -10,9 +10,12 @@ side by side. Torch is imported at the top: import this module from inside funct
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,16 +23,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lazaretto.agents.prompts import answer_request, plan_request, question_request
+from lazaretto.files import write_file
 from lazaretto_lab.attacks.infectious.augment import augmented
+from lazaretto_lab.attacks.infectious.differentiable import Differentiable, Lesson, sentence_loss, spoken
 from lazaretto_lab.attacks.infectious.recorded_chats import Chat
-from lazaretto_lab.attacks.infectious.settings import SIDE, Craft
+from lazaretto_lab.attacks.infectious.settings import Craft
 from lazaretto_lab.attacks.infectious.targets import target
-from lazaretto_lab.pocket.gradients import PocketGradients, Situations
 
 CONTEST_TEMPERATURE = 0.1
 """Soft enough to lean towards the middle of all plans: a sharp contest learns the training albums by heart."""
 _LARGEST_STEP = {"pixel": 2.0, "border": 10.0}  # in 1/255, at the beginning; it decays to half a grey level
 _CHECK = 20
+KEEP = 50
+"""Steps after which an unfinished search is written down, where it has a place to go on from."""
+_STATE = ("pixels", "velocity", "power", "weight", "alpha", "beta", "best", "losses", "done")
 LEAN = 2.0
 """By how much the weight of retrieval against speech changes at each check, towards whichever lags."""
 
@@ -52,7 +59,7 @@ class CraftedPicture:
     """The best picture found, as 8-bit pixels, and the losses on the way."""
 
     pixels: NDArray[np.uint8]
-    """(224, 224, 3)."""
+    """(side, side, 3)."""
     alpha: float
     beta: float
     losses: tuple[float, ...]
@@ -61,8 +68,8 @@ class CraftedPicture:
 
 @dataclass(frozen=True)
 class _Lessons:
-    ask: Situations
-    answer: Situations
+    ask: Lesson
+    answer: Lesson
     plans: Tensor
     rivals: Tensor
     """(chats,): the best other picture's cosine to each plan."""
@@ -70,7 +77,7 @@ class _Lessons:
     """(chats, 9): every other picture's."""
 
 
-def prepare(models: PocketGradients, chats: Sequence[Chat], settings: Craft) -> _Lessons:
+def prepare(models: Differentiable, chats: Sequence[Chat], settings: Craft) -> _Lessons:
     """Chats as the tensors the search needs; a share of them with the target already in the histories."""
     sentence, rng = target(settings.target), random.Random(f"infected histories:{settings.seed}")
     sick = [rng.randint(1, 3) if rng.random() < settings.infected_share else 0 for _ in chats]
@@ -92,7 +99,7 @@ def prepare(models: PocketGradients, chats: Sequence[Chat], settings: Craft) -> 
     )
 
 
-def replanned(models: PocketGradients, chats: Sequence[Chat], sick: Sequence[int]) -> list[Chat]:
+def replanned(models: Differentiable, chats: Sequence[Chat], sick: Sequence[int]) -> list[Chat]:
     """An agent whose history holds the target plans otherwise: its plan is written again, in that state."""
     requests = [plan_request(c.questioner, c.questioner_history, [k.title for k in c.album]) for c in chats]
     again = [place for place, records in enumerate(sick) if records]
@@ -104,15 +111,13 @@ def replanned(models: PocketGradients, chats: Sequence[Chat], sick: Sequence[int
 class Search:
     """One search: several starts from one picture, moved together."""
 
-    def __init__(
-        self, models: PocketGradients, base: NDArray[np.uint8], chats: Sequence[Chat], settings: Craft
-    ) -> None:
+    def __init__(self, models: Differentiable, base: NDArray[np.uint8], chats: Sequence[Chat], settings: Craft) -> None:
         self.models, self.settings = models, settings
         self.lessons = prepare(models, chats, settings)
         self.base = torch.from_numpy(base.copy()).to(models.device).permute(2, 0, 1).float()[None]
         self.low, self.high = _bounds(self.base, settings)
         self.rng = torch.Generator().manual_seed(settings.seed)
-        spread = torch.rand((settings.restarts, 3, SIDE, SIDE), generator=self.rng).to(models.device)
+        spread = torch.rand((settings.restarts, *self.base.shape[1:]), generator=self.rng).to(models.device)
         start = self.low + (self.high - self.low) * spread
         # the first start is the picture itself where that is allowed; frames begin at random
         self.pixels = torch.where(torch.arange(settings.restarts, device=models.device).view(-1, 1, 1, 1) == 0, (
@@ -124,11 +129,14 @@ class Search:
         self.beta = torch.zeros(settings.restarts)
         self.best: list[tuple[float, Tensor, float, float]] = [(-1.0, p, 0.0, 0.0) for p in self._whole()]
         self.losses: list[list[float]] = [[] for _ in range(settings.restarts)]
+        self.done = 0
+        """Steps made."""
 
     def run(self) -> Iterator[Progress]:
         """Step by step; the caller shows progress and may stop early."""
-        for step in range(self.settings.steps):
+        for step in range(self.done, self.settings.steps):
             speech, retrieval = self._step(step)
+            self.done = step + 1
             if (step + 1) % _CHECK == 0 or step == self.settings.steps - 1:
                 self._check()
             leader = int(torch.argmax(self.alpha * self.beta + 1e-6 * self.beta))
@@ -141,6 +149,18 @@ class Search:
         _, pixels, alpha, beta = self.best[index]
         array = pixels.permute(1, 2, 0).to(torch.uint8).cpu().numpy()
         return CraftedPicture(array, alpha, beta, tuple(self.losses[index]))
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the rest of the search depends on."""
+        state = {name: getattr(self, name) for name in _STATE}
+        return state | {"rng": self.rng.get_state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a ``state``."""
+        for name in _STATE:
+            setattr(self, name, state[name])
+        self.rng.set_state(state["rng"].cpu())
+        self.alpha, self.beta = self.alpha.cpu(), self.beta.cpu()
 
     def _step(self, step: int) -> tuple[Tensor, Tensor]:
         rows = torch.randperm(len(self.lessons.plans), generator=self.rng)[: self.settings.batch].to(self.models.device)
@@ -169,7 +189,7 @@ class Search:
 
     def _speech(self, features: Tensor, rows: Tensor) -> Tensor:
         parts = [
-            self.models.sentence_loss(self.models.scores(features, lesson, rows), lesson, rows)
+            sentence_loss(self.models.scores(features, lesson, rows), lesson, rows)
             for lesson in (self.lessons.ask, self.lessons.answer)
         ]
         return parts[0] + parts[1]
@@ -205,7 +225,7 @@ class Search:
         features = self.models.features(whole / 255)
         rows = torch.arange(min(len(self.lessons.plans), 24), device=self.models.device)
         said = [
-            self.models.spoken(self.models.scores(features, lesson, rows), lesson, rows)
+            spoken(self.models.scores(features, lesson, rows), lesson, rows)
             for lesson in (self.lessons.ask, self.lessons.answer)
         ]
         self.alpha = self._spoke(said[0] & said[1], rows).float().mean(dim=1).cpu()
@@ -226,25 +246,32 @@ def _bounds(base: Tensor, settings: Craft) -> tuple[Tensor, Tensor]:
     if settings.budget.kind == "pixel":
         reach = float(int(settings.budget.size))
         return (base - reach).clamp(min=0), (base + reach).clamp(max=255)
-    frame = torch.ones((1, 1, SIDE, SIDE), dtype=torch.bool, device=base.device)
-    width = settings.budget.frame
+    frame = torch.ones((1, 1, *base.shape[2:]), dtype=torch.bool, device=base.device)
+    width = settings.budget.frame_of(base.shape[-1])
     frame[..., width:-width, width:-width] = False
     return torch.where(frame, 0.0, base), torch.where(frame, 255.0, base)
 
 
 def craft(
-    models: PocketGradients,
+    models: Differentiable,
     base: NDArray[np.uint8],
     chats: Sequence[Chat],
     settings: Craft,
     report: Callable[[Progress], None] = lambda _: None,
+    keep: Path | None = None,
 ) -> CraftedPicture:
     """Search to the end and give the best picture."""
-    return finished(Search(models, base, chats, settings), report)
+    return finished(Search(models, base, chats, settings), report, keep)
 
 
-def finished(search: Search, report: Callable[[Progress], None]) -> CraftedPicture:
-    """The best picture after every step has been made."""
+def finished(search: Search, report: Callable[[Progress], None], keep: Path | None = None) -> CraftedPicture:
+    """The best picture after every step has been made. With ``keep``, an interrupted search goes on from that file."""
+    if keep is not None and keep.is_file():
+        search.restore(torch.load(keep, map_location=search.models.device, weights_only=True))
     for progress in search.run():
         report(progress)
+        if keep is not None and progress.step % KEEP == 0:
+            written = io.BytesIO()
+            torch.save(search.state(), written)
+            write_file(keep, written.getvalue())
     return search.result()

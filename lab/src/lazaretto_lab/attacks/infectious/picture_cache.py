@@ -19,7 +19,7 @@ from lazaretto_lab.attacks.infectious.settings import Craft
 
 if TYPE_CHECKING:
     from lazaretto_lab.attacks.infectious.craft import CraftedPicture, Progress
-    from lazaretto_lab.pocket.gradients import PocketGradients
+    from lazaretto_lab.attacks.infectious.differentiable import Differentiable
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class SavedPicture:
 
 
 def crafted_picture(
-    models: PocketGradients,
+    models: Differentiable,
     base: AlbumItem,
     chats: Sequence[Chat],
     settings: Craft,
@@ -47,7 +47,7 @@ def crafted_picture(
 ) -> SavedPicture:
     """The picture for these settings, base, models and chats; sought only if it is not in ``folder`` yet.
 
-    ``seek`` takes the place of the ordinary search.
+    An ordinary search that was interrupted goes on where it was; ``seek`` takes its place.
     """
     key = settings.key(base.key, _chats_key(chats), models.vlm.fingerprint, models.clip.fingerprint)
     path, facts = folder / f"{key}.png", folder / f"{key}.json"
@@ -57,15 +57,21 @@ def crafted_picture(
     from PIL import Image
 
     from lazaretto_lab.attacks.infectious.craft import craft
-    from lazaretto_lab.pocket.eyes import pixels
 
-    found = (seek or craft)(models, np.array(pixels(base.picture)), chats, settings, report)
+    folder.mkdir(parents=True, exist_ok=True)
+    begun = folder / f"{key}.part"
+    pixels = np.array(models.pixels(base.picture))
+    found = (
+        seek(models, pixels, chats, settings, report)
+        if seek is not None
+        else craft(models, pixels, chats, settings, report, begun)
+    )
     buffer = io.BytesIO()
     Image.fromarray(found.pixels).save(buffer, format="PNG")
-    folder.mkdir(parents=True, exist_ok=True)
     # the picture comes last and whole: whoever finds it finds all of it
     write_file(facts, json.dumps({"alpha": found.alpha, "beta": found.beta, "losses": found.losses}))
     write_file(path, buffer.getvalue())
+    begun.unlink(missing_ok=True)
     return SavedPicture(path, buffer.getvalue(), found.alpha, found.beta, found.losses, True)
 
 

@@ -35,8 +35,12 @@ class Budget:
 
     @property
     def frame(self) -> int:
-        """Width of the frame in our pixels: the same share of the side as published. 0 for a pixel budget."""
-        return max(1, round(self.size * SIDE / PAPER_SIDE)) if self.kind == "border" else 0
+        """Width of the frame in the pocket world's pixels; 0 for a pixel budget."""
+        return self.frame_of(SIDE)
+
+    def frame_of(self, side: int) -> int:
+        """Width of the frame of a picture with that side: the same share of it as published. 0 for a pixel budget."""
+        return max(1, round(self.size * side / PAPER_SIDE)) if self.kind == "border" else 0
 
     @property
     def label(self) -> str:
