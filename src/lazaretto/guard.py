@@ -32,6 +32,7 @@ from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
 from lazaretto.ingest.reading_log import InMind, is_reading
 from lazaretto.learn.labels import Labels
 from lazaretto.learn.lessons import SCREENED, ContactQueue, Lessons
+from lazaretto.learn.loop_cases import LoopCases
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids, check_name
@@ -107,6 +108,7 @@ class Guard:
         self._incidents = Incidents(ledger, self.graph)
         self._view = RepairView(ledger, self.graph, judge=self._gates.held_today, correction=self._gates.correction)
         self._tending = Tending(self._view, self.policy, (self._gates.slots, self._gates.contexts), tell)
+        self._cases = LoopCases(ledger, self.policy, self._gates, dict(gates or {}))
         self._recall = Recall(ledger, self.graph, self.policy, self._gates, self._hold_again)
         self._outbox = Outbox(ledger)
         self._tends = threading.Lock()
@@ -471,7 +473,8 @@ class Guard:
 
     async def tend(self, *, limit: int | None = None, news: int = 1) -> Tended:
         """Judge memories again, up to ``limit`` of them (default: the policy's): release what proves clean, hold what
-        slipped through and repair what was made from it. Call again while ``left`` is above 0.
+        slipped through and repair what was made from it. Call again while ``left`` is above 0. What labels and repairs
+        decided since becomes cases of the debate.
 
         Nothing is looked at until there were ``news`` (memories, outcomes, labels) since the last pass. A person's word
         is never overturned.
@@ -487,7 +490,7 @@ class Guard:
             await self._in_store_thread(self._taints.hold_what_came_from, tended.held)
             await self._in_store_thread(self._taints.free_what_came_from, tended.released)
             await self._outbox.write_back()
-            return tended
+            return replace(tended, cases=await self._cases.step(self._in_store_thread))
         finally:
             self._tends.release()
 
@@ -554,6 +557,7 @@ class Guard:
             self._closed = True
             worker, self._sync_worker = self._sync_worker, None
         self._gates.close()
+        self._cases.close()
         if worker is not None:
             worker.stop()
         self._store_threads.shutdown(wait=True)

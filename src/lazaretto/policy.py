@@ -282,7 +282,7 @@ class TaintPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LearnPolicy:
-    """How far people's labels may move what the gates hold; see ``lazaretto learn thresholds``."""
+    """What the guard learns by itself, and how far people's labels may move what the gates hold (docs/cases.md)."""
 
     __pydantic_config__ = CLOSED
     gates: Annotated[tuple[str, ...], Field(description="Gates whose line between warn and review may be moved.")] = (
@@ -294,6 +294,9 @@ class LearnPolicy:
     ] = 5
     clears_up_to: Annotated[Share, Field(description="Highest risk at which review may become warn.")] = 0.7
     reviews_from: Annotated[Share, Field(description="Lowest risk at which allow or warn may become review.")] = 0.3
+    cases: Annotated[
+        int, Field(ge=0, description="Most labels and repairs that one step of looking again makes cases of; 0: none.")
+    ] = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ class Tended:
     """A gate could not answer, or a repair was refused: what was ruled before stands."""
     left: int = 0
     """Due, and not looked at yet: call again."""
+    cases: tuple[str, ...] = ()
+    """New in the case library: what labels and repairs taught."""
 
     def __add__(self, other: Tended) -> Tended:
         return Tended(

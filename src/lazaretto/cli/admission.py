@@ -1,27 +1,16 @@
-"""The memory gate before the case library, introduced as a function.
-
-What judges read of a case as guidance is its summary and its cues: those are what a poisoner would write, so those
-are screened as a memory that some other agent wrote. The content of a case may be as harmful as it likes; that is
-what a precedent is for.
-"""
+"""The memory gate before the case library, asked through a guard: each answer stands in the record."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from lazaretto.cli.context import CommandContext
 from lazaretto.gates.content.casebook import Admit
 from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.records import Case
-from lazaretto.policy import Policy, Stage
-from lazaretto.types import Channel, Ruling, RunStatus, SourceClass
-
-CURATOR = "case-curator"
-GATE = "memory"
-LOADING_S = 120.0
-"""The first case waits until the gate's weights are loaded."""
+from lazaretto.learn.admission import CURATOR, advice_of, why_refused, with_memory_gate
+from lazaretto.types import Channel, SourceClass
 
 
 @contextmanager
@@ -34,35 +23,10 @@ def guard_admission(context: CommandContext, *, enabled: bool = True) -> Iterato
     with context.open_guard(policy=policy, namespace=f"{context.namespace}.admission") as guard:
 
         def admit(case: Case) -> str:
-            advice = "\n".join((case.summary, *case.cues)).strip()
+            advice = advice_of(case)
             if not advice or case in shipped:
                 return ""
-            decision = guard.check(advice, agent=CURATOR, channel=Channel.MEMORY, source=SourceClass.UNTRUSTED_DOCUMENT)
-            if decision.ruling >= Ruling.QUARANTINE:
-                return f"{decision.ruling.label} by {decision.rule}"
-            run = next(run for run in decision.runs if run.gate == GATE)
-            if run.status is not RunStatus.RAN:  # what was not judged is not let in
-                return f"nobody could read its advice: {run.status.value} {run.detail}".strip()
-            return ""
+            stranger = SourceClass.UNTRUSTED_DOCUMENT
+            return why_refused(guard.check(advice, agent=CURATOR, channel=Channel.MEMORY, source=stranger))
 
         yield admit
-
-
-def with_memory_gate(policy: Policy) -> Policy:
-    """The policy with the memory gate on the memory channel, for orders alone, and time to load it."""
-    memory = policy.channels.memory
-    named = any(GATE in Stage.of(stage).gates for stage in memory.stages)
-    stages = memory.stages if named else (*memory.stages, (GATE,))
-    stages = tuple(kept for stage in map(Stage.of, stages) if (kept := _without_moderation(stage)).gates)
-    memory = replace(
-        memory, stages=stages, timeout_s=max(memory.timeout_s, LOADING_S), budget_s=max(memory.budget_s, LOADING_S)
-    )
-    # cases tell of claims that contradict each other, and none of them is a memory of the crew
-    settings = {**policy.gates.get(GATE, {}), "claims": {"compare": False}}
-    gates = {**policy.gates, GATE: settings}
-    return replace(policy, mode="enforce", channels=replace(policy.channels, memory=memory), gates=gates)
-
-
-def _without_moderation(stage: Stage) -> Stage:
-    """The stage without the content gate: advice about harm speaks of harm, and is no harm itself."""
-    return replace(stage, gates=tuple(gate for gate in stage.gates if gate != "content"))

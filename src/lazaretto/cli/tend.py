@@ -30,7 +30,8 @@ def tend(
 
 def _show_tended(done: Tended) -> None:
     words = f"looked at {done.looked}, held {len(done.held)}, released {len(done.released)}"
-    console.print(f"{words}, rewritten {len(done.rewritten)}, left {done.left}", highlight=False)
+    words += f", rewritten {len(done.rewritten)}, left {done.left}"
+    console.print(f"{words}, new cases {len(done.cases)}" if done.cases else words, highlight=False)
     for name, items in (("held", done.held), ("released", done.released), ("unjudged", done.unjudged)):
         for item in items:
             console.print(f"{name} {item}", markup=False, highlight=False, soft_wrap=True)

@@ -93,6 +93,10 @@ class PolicyGates:
             except Exception:
                 log.exception("gate %r failed to learn about %s", name, observation.id)
 
+    def installed(self, name: str) -> bool:
+        """Whether the policy names a gate and it is here."""
+        return name in self.slots and self.slots[name].gate is not None
+
     def finder(self) -> Finder | None:
         """The gate that finds memories by meaning, where one does."""
         if self._finder is None:

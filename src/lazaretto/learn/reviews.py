@@ -20,39 +20,39 @@ def reviewed_failures(ledger: Ledger) -> list[FailedCase]:
 
 
 def reviewed(ledger: Ledger) -> list[FailedCase]:
-    """Every item that a person labelled and the gates ruled on, confirmed or overturned, with its recorded debate.
+    """Every item that a person labelled and the gates ruled on, confirmed or overturned, with its recorded debate."""
+    labelled = dict.fromkeys(event.subject for event in ledger.events(kinds=[EventKind.LABELLED]))
+    return [case for item in labelled if (case := review_of(item, ledger)) is not None]
+
+
+def review_of(item: str, ledger: Ledger, condemned: bool = False) -> FailedCase | None:
+    """What a person's label (or a repair that ``condemned`` it) says of one item, beside what the gates ruled.
 
     A picture speaks by what the debate's vision model and OCR wrote of it; one without any words cannot be a precedent.
     """
-    ruled: dict[str, Mapping[str, Any]] = {}
-    labels: dict[str, str] = {}
-    appealed: set[str] = set()
-    for event in ledger.events(kinds=[EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED]):
+    decision: Mapping[str, Any] | None = None
+    word, source = "", "repair"
+    for event in ledger.events(subject=item, kinds=[EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED]):
         if event.body is None:
             continue
-        if event.kind is EventKind.RULED:
-            # a label is recorded as a ruling, too; and a gate that could not answer has no opinion to correct
-            if not str(event.body.get("rule", "")).startswith(("person:", "fail:")):
-                ruled[event.subject] = event.body
-        elif event.kind is EventKind.LABELLED:
-            labels[event.subject] = str(event.body.get("label"))
-        else:
-            appealed.add(event.subject)
-    found = []
-    for item, word in labels.items():
-        truth, decision = _TRUTH.get(word), ruled.get(item)
-        if truth is None or decision is None:
-            continue
-        held = Ruling.from_label(str(decision["ruling"])) > Ruling.WARN
-        observation = ledger.item(item)
-        debate = _debate(decision)
-        content = Content(item, observation.text, description=_description(debate))
-        if not (content.text.strip() or content.description.strip()):
-            continue
-        report = debate or _quoted(decision, observation)
-        said = Label.UNSAFE if held else Label.SAFE
-        found.append(FailedCase(content, truth, said, report, "appeal" if item in appealed else "review"))
-    return found
+        if event.kind is EventKind.LABELLED:
+            word, source = str(event.body.get("label")), "appeal" if source == "appeal" else "review"
+        elif event.kind is EventKind.APPEALED:
+            source = "appeal"
+        # a label is recorded as a ruling, too; and a gate that could not answer has no opinion to correct
+        elif not str(event.body.get("rule", "")).startswith(("person:", "fail:")):
+            decision = event.body
+    truth = _TRUTH.get(word) or (Label.UNSAFE if condemned else None)
+    if truth is None or decision is None:
+        return None
+    held = Ruling.from_label(str(decision["ruling"])) > Ruling.WARN
+    observation = ledger.item(item)
+    debate = _debate(decision)
+    content = Content(item, observation.text, description=_description(debate))
+    if not (content.text.strip() or content.description.strip()):
+        return None
+    report = debate or _quoted(decision, observation)
+    return FailedCase(content, truth, Label.UNSAFE if held else Label.SAFE, report, source)
 
 
 def _evidence(decision: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -43,7 +43,7 @@ def erase_subjects(
     *,
     keep_known: bool = False,
 ) -> EventRows:
-    """Erase the content of items or decisions, leaving one tombstone each, in the caller's transaction.
+    """Erase the content of items, decisions or cases, leaving one tombstone each, in the caller's transaction.
 
     ``keep_known``: their fingerprints stay, so that what was once found harmful is still caught.
     """
@@ -61,7 +61,7 @@ def erase_subjects(
         if not keep_known:
             named.append(fingerprints.ABOUT + subject)
         about = _events_about(connection, tenant, namespace, named)
-        if item is None and not any(event.kind is EventKind.REPORTED for event in about):
+        if item is None and not any(map(_holds_content, about)):
             raise UnknownItem(subject, namespace)
         full = [event for event in about if event.body is not None]
         if not full:
@@ -92,6 +92,12 @@ def _events_about(connection: sa.Connection, tenant: int, namespace: str, subjec
         .order_by(events.c.seq)
     )
     return [event_from(namespace, row) for row in rows]
+
+
+def _holds_content(event: Event) -> bool:
+    """Whether an event about something that is no item may be erased: a decision, or a case of the library."""
+    noted = event.kind is EventKind.NOTED and (event.body is None or event.body.get("what") == "case")
+    return event.kind is EventKind.REPORTED or noted
 
 
 def _indexed(full: Iterable[Event]) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,9 @@ class Casebook:
         self._live = [STARTER]
         self._protected = NearDuplicateIndex()
         self._seen = 0
+        self._case_of: dict[str, str] = {}
+        self.read = 0
+        """How far the tenant's ledger was read for cases; see ``revise``."""
         self.refresh()
 
     def refresh(self) -> None:
@@ -93,6 +96,8 @@ class Casebook:
             what = body.get("what")
             if what == "case":
                 self._cases[event.subject] = read_case(body["case"], event.subject)
+                if "item" in body:
+                    self._case_of[str(body["item"])] = event.subject
             elif what == "version":
                 name = str(body["version"])
                 self._versions[name] = Version(
@@ -103,11 +108,18 @@ class Casebook:
                     event.time,
                     body.get("preview"),
                 )
+                self.read = max(self.read, int(body.get("read", 0)))
+            elif what == "read":
+                self.read = max(self.read, int(body["read"]))
             elif what == "live":
                 self._live.append(str(body["version"]))
             elif what == "protect":
                 for item, words in body["items"].items():
                     self._protected.add(item, words)
+
+    def stands_for(self, item: str) -> str | None:
+        """The case that was made from an item by ``revise``, if any."""
+        return self._case_of.get(item)
 
     @property
     def live(self) -> str:
@@ -120,7 +132,8 @@ class Casebook:
 
     def cases(self, version: str | None = None) -> tuple[Case, ...]:
         """The cases of a version, the live one by default."""
-        return tuple(self._cases[key] for key in self._version(version or self.live).cases)
+        ids = self._version(version or self.live).cases
+        return tuple(self._cases[key] for key in ids if key in self._cases)  # others were erased with their item
 
     def library(
         self, embedder: TextEmbedder | None = None, version: str | None = None, cache_folder: Path | None = None
@@ -174,9 +187,20 @@ class Casebook:
         """
         self.refresh()
         base = self._version(onto or self.live)
+        kept, merged, refused = self._screened(base.cases, cases, admit)
+        added = tuple(key for key in kept if key not in base.cases)
+        ids = tuple(dict.fromkeys((*base.cases, *kept)))
+        version = self._record(base.name, ids, kept, reason)
+        return Intake(version, added, tuple(merged), tuple(refused))
+
+    def _screened(
+        self, base: Sequence[str], cases: Sequence[Case], admit: Admit | None
+    ) -> tuple[dict[str, Case], list[tuple[str, str]], list[Refusal]]:
+        """What of some cases may stand beside others, what is one of these already, and what is refused."""
         index = NearDuplicateIndex()
-        for key in base.cases:
-            index.add(key, self._cases[key].words)
+        for key in base:
+            if key in self._cases:
+                index.add(key, self._cases[key].words)
         kept: dict[str, Case] = {}
         merged: list[tuple[str, str]] = []
         refused: list[Refusal] = []
@@ -202,27 +226,71 @@ class Casebook:
                 continue
             kept[case.id] = case
             index.add(case.id, case.words)
-        added = tuple(key for key in kept if key not in base.cases)
-        ids = tuple(dict.fromkeys((*base.cases, *kept)))
-        version = self._record(base.name, ids, kept, reason)
-        return Intake(version, added, tuple(merged), tuple(refused))
+        return kept, merged, refused
 
-    def _record(self, parent: str, ids: tuple[str, ...], fresh: Mapping[str, Case], reason: str) -> str:
-        name = f"v{len(self._versions)}-{CaseLibrary([self._cases.get(i) or fresh[i] for i in ids]).version}"
-        drafts = [
-            Draft(EventKind.NOTED, key, "curator", {"what": "case", "case": {**plain(case), "id": key}})
-            for key, case in fresh.items()
-        ]
+    def revise(
+        self, lessons: Mapping[str, Case | None], read: int, admit: Admit, *, by: str, erased: Collection[str] = ()
+    ) -> Intake:
+        """Let every item of ``lessons`` stand for the case given, or for none, and go live: in one step or not at all.
+
+        ``read``: how far the tenant's ledger was read for them. The case that an item stood for before goes; that of
+        an erased item is erased, too. What is nearly the same as a known case adds nothing. Done twice, it changes
+        nothing more.
+        """
+        self.refresh()
+        base = self._version(self.live)
+        old = {item: key for item in lessons if (key := self._case_of.get(item)) is not None}
+        gone = {key for item, key in old.items() if (new := lessons[item]) is None or new.id != key}
+        gone -= {key for item, key in self._case_of.items() if item not in lessons}
+        for key in {old[item] for item in erased if item in old} & gone & self._cases.keys():
+            self._ledger.erase(key, "the item that it was made from was erased")
+            del self._cases[key]
+        left = tuple(key for key in base.cases if key not in gone)
+        item_of = {case.id: item for item, case in lessons.items() if case is not None and case.id not in left}
+        offered = [case for case in lessons.values() if case is not None and case.id in item_of]
+        kept, merged, refused = self._screened(left, offered, admit)
+        added = {key: case for key, case in kept.items() if key in item_of}
+        version = base.name
+        if added or len(left) < len(base.cases):
+            reason = f"{len(added)} learnt, {len(base.cases) - len(left)} withdrawn by the loop"
+            version = self._record(base.name, (*left, *added), added, reason, items=item_of, read=read, live=by)
+        elif read > self.read:
+            self._ledger.append([Draft(EventKind.NOTED, _SUBJECT, by, {"what": "read", "read": read})])
+            self.refresh()
+        return Intake(version, tuple(added), tuple(merged), tuple(refused))
+
+    def _record(
+        self,
+        parent: str,
+        ids: tuple[str, ...],
+        fresh: Mapping[str, Case],
+        reason: str,
+        *,
+        items: Mapping[str, str] | None = None,
+        read: int = 0,
+        live: str = "",
+    ) -> str:
+        """Record a version with its new cases; ``items``: what each was made from; ``live``: who puts it in use."""
+        known = [fresh.get(key) or self._cases[key] for key in ids if key in fresh or key in self._cases]
+        name = f"v{len(self._versions)}-{CaseLibrary(known).version}"
+        drafts = []
+        for key, case in fresh.items():
+            told: dict[str, Any] = {"what": "case", "case": {**plain(case), "id": key}}
+            if items is not None:
+                told["item"] = items[key]
+            drafts.append(Draft(EventKind.NOTED, key, "curator", told))
         body = {"what": "version", "version": name, "parent": parent, "cases": list(ids), "reason": reason}
-        self._ledger.append([*drafts, Draft(EventKind.NOTED, _SUBJECT, "curator", body)])
+        drafts.append(Draft(EventKind.NOTED, _SUBJECT, "curator", {**body, "read": read} if read else body))
+        if live:
+            drafts.append(_going_live(name, live))
+        self._ledger.append(drafts)
         self.refresh()
         return name
 
     def go_live(self, version: str, *, by: str, preview: Mapping[str, Any] | None = None) -> None:
         """Use a version from now on; the preview that justified it is recorded with it."""
         self._version(version)
-        body = {"what": "live", "version": version, "by": by, "preview": dict(preview) if preview else None}
-        self._ledger.append([Draft(EventKind.NOTED, _SUBJECT, by, body)])
+        self._ledger.append([_going_live(version, by, preview)])
         self.refresh()
 
     def roll_back(self, to: str | None = None, *, by: str) -> str:
@@ -237,6 +305,11 @@ class Casebook:
         if not parent:
             raise InputError("version", "the live library is the first one", "There is nothing to roll back to")
         return parent
+
+
+def _going_live(version: str, by: str, preview: Mapping[str, Any] | None = None) -> Draft:
+    body = {"what": "live", "version": version, "by": by, "preview": dict(preview) if preview else None}
+    return Draft(EventKind.NOTED, _SUBJECT, by, body)
 
 
 def _merge(twin: Case, case: Case) -> Case:

@@ -1,0 +1,149 @@
+"""Labels and repairs become cases of the debate by themselves, a few with every step of ``guard.tend``.
+
+What a person called harmful, what a repair or a rehearsal took out, and what the gates had held and a person called
+benign are read from the ledger in order. Their lessons pass the memory gate like every other case and go live in one
+step with the place up to which the ledger was read, so a process that dies leaves nothing half learnt. What is taken
+back (another label, an undone repair, an erasure) takes its case with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lazaretto.gates.content.casebook import Casebook
+from lazaretto.gates.content.records import Case, Label
+from lazaretto.gates.policy_gates import PolicyGates
+from lazaretto.gates.protocol import FOR_ITS_SOURCE, Gate
+from lazaretto.learn.admission import CURATOR, GATE, advice_of, why_refused, with_memory_gate
+from lazaretto.learn.curate import FailedCase, extract_lesson
+from lazaretto.learn.lessons import repair_lessons
+from lazaretto.learn.reviews import review_of
+from lazaretto.ledger import Ledger
+from lazaretto.policy import ChannelPolicy, Channels, Policy
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Channel, Event, EventKind, Observation, Ruling, SourceClass
+
+_KINDS = (EventKind.LABELLED, EventKind.REPAIRED, EventKind.UNDONE, EventKind.ERASED)
+LOOP = "loop"
+"""Who puts a version of the library in use that was made here."""
+
+
+@dataclass(slots=True)
+class _Due:
+    """Items about which something was decided, and how far the ledger was read for them."""
+
+    items: dict[str, None] = field(default_factory=dict)
+    erased: set[str] = field(default_factory=set)
+    read: int = 0
+
+
+class LoopCases:
+    """Makes cases of what one guard's ledger says."""
+
+    def __init__(self, ledger: Ledger, policy: Policy, gates: PolicyGates, ready: dict[str, Gate]) -> None:
+        """``gates`` are the guard's own, ``ready`` those of them that were made elsewhere."""
+        self._ledger, self._policy, self._ready = ledger, policy, ready
+        self._reads = gates.installed(GATE)
+        self._book: Casebook | None = None
+        self._admission: PolicyGates | None = None
+
+    async def step(self, in_store: Callable[..., Awaitable[Any]]) -> tuple[str, ...]:
+        """Make or withdraw the cases of the next few decisions; the ids of the new ones.
+
+        Without a memory gate there is nobody to read them: they wait until there is one.
+        """
+        if not self._policy.learn.cases or not self._reads:
+            return ()
+        due: _Due = await in_store(self._due)
+        if not due.read:
+            return ()
+        lessons: dict[str, Case | None] = {}
+        refused: dict[str, str] = {}
+        for item in due.items:
+            wrong = await in_store(self._failed, item)
+            lesson, why = await self._admitted(wrong) if wrong is not None else (None, "")
+            lessons[item] = lesson
+            if lesson is not None and why:
+                refused[lesson.id] = why
+        return await in_store(self._revise, lessons, due, refused)  # type: ignore[no-any-return]
+
+    def _due(self) -> _Due:
+        if self._book is None:
+            self._book = Casebook(self._ledger)
+        self._book.refresh()
+        due, lessons = _Due(), 0
+        for event in self._ledger.events(after=self._book.read, kinds=_KINDS):
+            told = dict.fromkeys(self._items_of(event))
+            if lessons and lessons + len(told) > self._policy.learn.cases:
+                break
+            lessons += len(told)
+            due.items |= told
+            due.read = event.seq
+            if event.kind is EventKind.ERASED:
+                due.erased.add(event.subject)
+        return due
+
+    def _items_of(self, event: Event) -> list[str]:
+        """The items that an event decides about; what a repair found only on its way decides about none."""
+        if event.kind is EventKind.LABELLED:
+            return [event.subject]
+        if event.kind is EventKind.ERASED:
+            return [event.subject] if self._book and self._book.stands_for(event.subject) else []
+        receipts = [event]
+        if event.kind is EventKind.UNDONE:
+            receipts = list(self._ledger.events(subject=event.subject, kinds=(EventKind.REPAIRED,)))
+        told = [one for receipt in receipts for one in repair_lessons(receipt.body or {})]
+        return [item for item, ruling, _ in told if ruling >= Ruling.QUARANTINE or ruling is Ruling.ALLOW]
+
+    def _failed(self, item: str) -> FailedCase | None:
+        """What there is to learn from an item as it stands now; nothing where the debate has no part in it."""
+        state = self._ledger.state(item)
+        found = None if state.erased else review_of(item, self._ledger, condemned=state.hidden)
+        if found is None or (found.truth is Label.SAFE and found.ruled == Label.SAFE.value):
+            return None
+        rule = str(found.report.get("rule", "")).rpartition(":")[2]
+        pictured = self._ledger.item(item).image is not None and not found.content.description
+        if rule in FOR_ITS_SOURCE or pictured:  # condemned for who said it, or for what no word of it tells
+            return None
+        return found
+
+    async def _admitted(self, wrong: FailedCase) -> tuple[Case, str]:
+        """The lesson, and why the memory gate refuses it; what quotes an order is tried without its quotes."""
+        full = await extract_lesson(wrong)
+        turn = "and" if wrong.ruled == wrong.truth else "but"
+        bare = replace(full, cues=(), summary=f"Ruled {wrong.ruled}, {turn} {wrong.truth.value}.")
+        why = ""
+        for case in (full, bare):
+            why = await self._refusal(case)
+            if not why:
+                return case, ""
+        return full, why
+
+    async def _refusal(self, case: Case) -> str:
+        if self._admission is None:
+            self._admission = await asyncio.to_thread(self._make_admission)
+        ledger = self._admission.contexts[GATE].ledger
+        stranger = SourceClass.UNTRUSTED_DOCUMENT
+        advice = Observation(CURATOR, Channel.MEMORY, advice_of(case), source=stranger, namespace=ledger.namespace)
+        return why_refused(await self._admission.judge(advice))
+
+    def _make_admission(self) -> PolicyGates:
+        """The gates of the memory channel over a namespace of their own: a lesson is no memory of the crew."""
+        policy = with_memory_gate(self._policy)
+        only = Channels(**{c.value: ChannelPolicy(stages=()) for c in Channel if c is not Channel.MEMORY})
+        policy = replace(policy, channels=replace(only, memory=policy.channels.memory))
+        ledger = self._ledger.within(f"{self._ledger.namespace}.admission")
+        return PolicyGates(policy, ledger, ProvenanceGraph(ledger), self._ready, "policy")
+
+    def _revise(self, lessons: dict[str, Case | None], due: _Due, refused: dict[str, str]) -> tuple[str, ...]:
+        assert self._book is not None
+        made = self._book.revise(lessons, due.read, lambda case: refused.get(case.id, ""), by=LOOP, erased=due.erased)
+        return made.added
+
+    def close(self) -> None:
+        """Let the gates' threads go."""
+        if self._admission is not None:
+            self._admission.close()
