@@ -112,7 +112,8 @@ def _chroma(database: sqlite3.Connection, tally: Tally, place: str) -> _Named:
         "JOIN segments s ON s.id = e.segment_id JOIN collections c ON c.id = s.collection "
         "JOIN embedding_metadata m ON m.id = e.id WHERE m.string_value IS NOT NULL ORDER BY e.id, m.key"
     )
-    last, held = None, {}
+    last: Any = None
+    held: dict[str, Any] = {}
     for collection, name, row, key, value in _rows(database, query):
         if row != last and last is not None:
             yield held.pop("\0name"), _chroma_value(held)
