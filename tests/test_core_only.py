@@ -41,7 +41,7 @@ def test_a_module_imports_without_any_extra(name: str) -> None:
     try:
         importlib.import_module(name)
     except MissingExtra as error:
-        assert name.startswith(("lazaretto.api.", "lazaretto.console.")), error
+        assert name.startswith(("lazaretto.api.", "lazaretto.console.", "lazaretto.adapters.")), error
     except ModuleNotFoundError as error:
         assert error.name in CLIENT and name.startswith("lazaretto.models."), error
 

@@ -44,6 +44,7 @@ ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
 ALLOWED["scan"] = GROUND | BED | RECORD | {"gates"}
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["console"] = ALLOWED["mcp"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["adapters"] = ALLOWED["guard"] | {"guard", "sync_guard"}
 ALLOWED["api"] = ALLOWED["console"] | {"console"}
 ALLOWED["__init__"] = ALLOWED["sync_guard"] | {"sync_guard"}
 ALLOWED["cli"] = set(ALLOWED)

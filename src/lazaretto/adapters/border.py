@@ -1,0 +1,182 @@
+"""What every adapter does with a text: ask the guard, and hand on the text or a notice in its place.
+
+Nothing here knows a framework. A text that was judged is not judged again while its item may still be used; once it is
+held, whoever shows it again gets the notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from lazaretto.foreign.outbox import agrees
+from lazaretto.foreign.records import ForeignRecord
+from lazaretto.foreign.values import text_of
+from lazaretto.guard import Guard
+from lazaretto.ledger.refs import check_ref
+from lazaretto.names import MAX_NAME
+from lazaretto.sync_guard import SyncGuard
+from lazaretto.types import Channel, Decision, Observation, Ref, SourceClass
+
+log = logging.getLogger("lazaretto")
+T = TypeVar("T")
+_KEPT = 10_000
+"""Texts whose item is remembered, so that the same history is not judged before every model call."""
+NOTICE = "[withheld by lazaretto"
+
+
+def notice(decision: Decision) -> str:
+    """What stands where something was held: enough to find it, and nothing of it."""
+    return f"{NOTICE}: {decision.ruling.label}, {decision.rule}, item {decision.item}]"
+
+
+def agent_name(name: object) -> str:
+    """A framework's name for an agent, as the ledger takes it."""
+    text = "".join(letter for letter in str(name or "") if letter.isprintable()).strip()
+    return text[:MAX_NAME] or "agent"
+
+
+class Border:
+    """One guard at the doors of a framework, for one agent unless a call names another."""
+
+    def __init__(self, guard: Guard | SyncGuard, agent: str = "agent") -> None:
+        self.guard = guard.guard if isinstance(guard, SyncGuard) else guard
+        self.agent = agent_name(agent)
+        self._judged: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def wait(self, work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
+        """One of the calls below from synchronous code, inside a running event loop too."""
+
+        async def waited() -> T:
+            return await work(*arguments, **named)
+
+        return self.guard.run(waited())
+
+    # texts on their way
+
+    async def tool(self, text: str, *, agent: str | None = None, source: SourceClass | str | None = None) -> str:
+        """What a tool returned, or a notice."""
+        return await self._read(text, Channel.TOOL, agent, source)
+
+    async def document(self, text: str, *, agent: str | None = None) -> str:
+        """A page or passage that an agent is about to read, or a notice."""
+        return await self._read(text, Channel.DOCUMENT, agent, None)
+
+    async def message(self, text: str, *, sender: str, receiver: str) -> str:
+        """What one agent says to another, or a notice."""
+        who, to = agent_name(sender), agent_name(receiver)
+        known = await self._known(("message", who, to, text))
+        if known is not None or not text.strip():
+            return text if known is None else known
+        decision = await self.guard.exchange(text, sender=who, receiver=to)
+        return self._answer(("message", who, to, text), text, decision)
+
+    async def user(self, text: str, *, agent: str | None = None) -> str:
+        """What a user says to an agent, or a notice."""
+        return await self._read(text, Channel.MESSAGE, agent, SourceClass.DIRECT_USER)
+
+    async def said(self, text: str, *, agent: str | None = None) -> str:
+        """What a model answered, before anybody acts on it, or a notice."""
+        return await self._read(text, Channel.MESSAGE, agent, SourceClass.MODEL_INFERENCE)
+
+    async def picture(self, image: bytes, *, agent: str | None = None) -> str | None:
+        """A notice for a picture that is held; None for one that may be shown."""
+        who = self.agent if agent is None else agent_name(agent)
+        key = ("image", who, hashlib.sha256(image).hexdigest())
+        known = await self._known(key)
+        if known is None:
+            decision = await self.guard.check(agent=who, image=image)
+            known = self._answer(key, "", decision)
+        return known or None
+
+    async def _read(self, text: str, channel: Channel, agent: str | None, source: SourceClass | str | None) -> str:
+        who = self.agent if agent is None else agent_name(agent)
+        key = (channel.value, str(source), who, text)
+        known = await self._known(key)
+        if known is not None or not text.strip():
+            return text if known is None else known
+        return self._answer(key, text, await self.guard.check(text, agent=who, channel=channel, source=source))
+
+    async def _known(self, key: tuple[str, ...]) -> str | None:
+        """What was answered before, unless the item was held or released since; None where nobody was asked."""
+        with self._lock:
+            item = self._judged.get(_digest(key))
+        if item is None:
+            return None
+        state = await asyncio.to_thread(self.guard.ledger.state, item)
+        if state.visible:
+            return key[-1] if key[0] != "image" else ""
+        return f"{NOTICE}: held since, item {item}]"
+
+    def _answer(self, key: tuple[str, ...], text: str, decision: Decision) -> str:
+        with self._lock:
+            self._judged[_digest(key)] = decision.item
+            while len(self._judged) > _KEPT:
+                self._judged.popitem(last=False)
+        return text if decision.allowed else notice(decision)
+
+    # values of any shape
+
+    async def cleaned(self, value: Any, judge: Callable[[str], Awaitable[str]]) -> Any:
+        """A value in which every text that is held gives way to its notice; the value itself where nothing is."""
+        if isinstance(value, str):
+            return await judge(value)
+        if isinstance(value, Mapping):
+            done = {key: await self.cleaned(inner, judge) for key, inner in value.items()}
+            return done if any(done[key] is not value[key] for key in done) else value
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            parts = [await self.cleaned(inner, judge) for inner in value]
+            same = all(new is old for new, old in zip(parts, value, strict=True))
+            return value if same else type(value)(parts)
+        return value
+
+    # memories in the framework's own store
+
+    async def keep(self, ref: Ref | Sequence[str], value: Any, *, agent: str | None = None) -> bool:
+        """Whether a value may be written under a ref. One without any text has nothing to judge."""
+        where, who = check_ref(ref), self.agent if agent is None else agent_name(agent)
+        if not text_of(value).strip():
+            await self.guard.forget(where, agent=who)
+            return True
+        decision = await self.guard.remember(agent=who, ref=where, value=value)
+        if not decision.allowed:
+            log.warning("a memory was not stored: %s %s", tuple(where), notice(decision))
+        return decision.allowed
+
+    async def readable(self, records: Sequence[tuple[Ref, Any]], *, agent: str | None = None) -> set[Ref]:
+        """Those of some records that the agent may read, recorded as read.
+
+        What nobody judged, or was changed since, is judged first, as something from nobody knows where.
+        """
+        who = self.agent if agent is None else agent_name(agent)
+        with_text = [(ref, value) for ref, value in records if text_of(value).strip()]
+        silent = {ref for ref, value in records if not text_of(value).strip()}
+        if not with_text:
+            return silent
+        source = SourceClass.UNTRUSTED_DOCUMENT
+        found = [ForeignRecord(ref, value, source=source) for ref, value in with_text]
+        imported = await self.guard.import_records(found, agent=who)
+        for ref, why in imported.refused:
+            log.warning("a record cannot be judged and is not shown: %s: %s", tuple(ref), why)
+        refused, most = {ref for ref, _ in imported.refused}, self.guard.policy.limits.max_results
+        asked = [ref for ref, _ in with_text if ref not in refused]
+        shown: set[Ref] = set()
+        for start in range(0, len(asked), most):
+            recalled = await self.guard.recall(agent=who, items=asked[start : start + most])
+            judged = await asyncio.to_thread(self._items, [one.id for one in recalled])
+            # an older version may be in use here while another, held one stands over there
+            shown |= {ref for ref, value in with_text if ref in judged and agrees(judged[ref], value)}
+        return silent | shown
+
+    def _items(self, ids: Sequence[str]) -> dict[Ref, Observation]:
+        return {one.ref: one for one in self.guard.ledger.items(ids=ids, limit=None) if one.ref is not None}
+
+
+def _digest(key: tuple[str, ...]) -> tuple[str, ...]:
+    return (*key[:-1], hashlib.sha256(key[-1].encode("utf-8", "surrogatepass")).hexdigest())

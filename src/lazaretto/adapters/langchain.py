@@ -1,0 +1,65 @@
+"""LangChain: one middleware for ``create_agent`` that stands before the model, behind it, and behind every tool."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lazaretto.adapters.border import Border
+from lazaretto.adapters.langgraph import cleaned_message, guarded_tools
+from lazaretto.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from lazaretto.guard import Guard
+    from lazaretto.sync_guard import SyncGuard
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langgraph.constants import TAG_NOSTREAM
+except ImportError:
+    raise MissingExtra("the LangChain adapter", "langchain") from None
+
+
+class GuardMiddleware(AgentMiddleware[Any, Any]):
+    """Judges what the model is about to read, what it answered, and what tools returned.
+
+    Streams are held back: tokens leave a model before anybody could judge the answer, so with ``hold_back`` (the
+    default) ``stream_mode="messages"`` shows no tokens of it; the judged answer comes with the updates.
+    """
+
+    def __init__(self, guard: Guard | SyncGuard, *, agent: str = "agent", hold_back: bool = True) -> None:
+        super().__init__()
+        self._border, self._hold_back = Border(guard, agent), hold_back
+        wrappers = guarded_tools(guard, agent=agent)
+        self._wrap_tool, self._awrap_tool = wrappers["wrap_tool_call"], wrappers["awrap_tool_call"]
+
+    async def _before(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        messages = [await cleaned_message(self._border, message) for message in request.messages]
+        more: dict[str, Any] = {"messages": messages}
+        if self._hold_back:
+            more["model"] = request.model.model_copy(update={"tags": [*(request.model.tags or []), TAG_NOSTREAM]})
+        return request.override(**more)
+
+    async def _after(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
+        return replace(response, result=[await cleaned_message(self._border, one) for one in response.result])
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Judge what goes in and what comes out."""
+        return self._border.wait(self._after, handler(self._border.wait(self._before, request)))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """Judge what goes in and what comes out."""
+        return await self._after(await handler(await self._before(request)))
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Judge what a tool returned."""
+        return self._wrap_tool(request, handler)
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Judge what a tool returned."""
+        return await self._awrap_tool(request, handler)

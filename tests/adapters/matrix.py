@@ -1,0 +1,64 @@
+"""What is guarded where, and which test shows it: the table of docs/adapters.md comes from here.
+
+``python tests/adapters/matrix.py`` writes it there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PLACES = ("memory write", "recall", "message or handoff", "tool result", "model input", "model output", "stream")
+NONE = "-"
+"""The framework has no such thing of its own."""
+Cell = tuple[str, str]
+"""What the guard can do there, and the test that shows it: file::function."""
+
+_GRAPH = "test_langgraph.py::test_"
+_PLAIN = "test_plain.py::test_"
+MATRIX: dict[str, tuple[Cell, ...]] = {
+    "LangGraph": (
+        ("guarded", _GRAPH + "what_is_held_is_not_written"),
+        ("guarded", _GRAPH + "what_is_held_is_not_found_and_reads_are_recorded"),
+        ("guarded", _GRAPH + "a_handoff_is_judged_before_the_next_node_reads_it"),
+        ("guarded", _GRAPH + "what_a_tool_returns_is_judged"),
+        ("guarded", _GRAPH + "a_handoff_is_judged_before_the_next_node_reads_it"),
+        ("after the fact", _GRAPH + "a_saved_state_holds_a_notice_in_the_place_of_what_is_held"),
+        ("not possible", _GRAPH + "a_plain_graph_streams_before_anybody_judges"),
+    ),
+    "LangChain agents": (
+        (NONE, ""),
+        (NONE, ""),
+        ("guarded", _GRAPH + "the_model_reads_no_held_message"),
+        ("guarded", _GRAPH + "the_model_reads_no_held_tool_result"),
+        ("guarded", _GRAPH + "the_model_reads_no_held_message"),
+        ("guarded", _GRAPH + "what_the_model_says_is_judged_before_anybody_acts_on_it"),
+        ("guarded", _GRAPH + "a_stream_shows_nothing_before_it_was_judged"),
+    ),
+    "any Python code": (
+        (NONE, ""),
+        (NONE, ""),
+        ("guarded", _PLAIN + "a_decorated_agent_is_held_back"),
+        ("guarded", _PLAIN + "a_decorated_tool_returns_notices"),
+        (NONE, ""),
+        ("guarded", _PLAIN + "a_decorated_agent_is_held_back"),
+        ("guarded", _PLAIN + "a_decorated_agent_is_held_back"),
+    ),
+}
+
+
+def table() -> str:
+    """The matrix as the page shows it."""
+    rows = [f"| framework | {' | '.join(PLACES)} |", "|---" * (len(PLACES) + 1) + "|"]
+    rows += [f"| {name} | {' | '.join(cell for cell, _ in cells)} |" for name, cells in MATRIX.items()]
+    return "\n".join(rows) + "\n"
+
+
+def written(page: str) -> str:
+    """The page with the table as it is today."""
+    before, _, rest = page.partition("<!-- matrix -->\n")
+    return f"{before}<!-- matrix -->\n{table()}<!-- end -->{rest.partition('<!-- end -->')[2]}"
+
+
+if __name__ == "__main__":
+    path = Path(__file__).resolve().parents[2] / "docs" / "adapters.md"
+    path.write_text(written(path.read_text()))
