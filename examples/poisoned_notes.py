@@ -50,10 +50,9 @@ def main(framework: str, run: Callable[[SyncGuard | None], Iterable[str]]) -> No
         with SyncGuard.open(f"sqlite:///{Path(folder) / 'crew.db'}") as guard:
             guarded = outcome(run(guard))
             missing = [gate.name for gate in guard.gates() if not gate.ready]
-    done = {"framework": framework, "undefended": undefended, "guarded": guarded, "gates missing": missing}
     if as_json:
+        done = {"framework": framework, "undefended": undefended, "guarded": guarded, "gates missing": missing}
         print(json.dumps(done))
         return
-    for how in ("undefended", "guarded"):
-        found = done[how]
-        print(f"{framework}, {how}: " + ", ".join(f"{count} {what}" for what, count in dict(found).items()))
+    for how, found in (("undefended", undefended), ("guarded", guarded)):
+        print(f"{framework}, {how}: " + ", ".join(f"{count} {what}" for what, count in found.items()))

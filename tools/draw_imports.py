@@ -44,6 +44,7 @@ COLUMNS: dict[Room, float] = {
     ("lazaretto", "guard"): 1.0,
     ("lazaretto", "sync_guard"): 0.7,
     ("lazaretto", "__init__"): 0.4,
+    ("lazaretto", "adapters"): 0.1,
     ("lazaretto", "console"): 1.75,
     ("lazaretto", "api"): 1.6,
     ("lazaretto", "scan"): 2.6,
