@@ -18,6 +18,7 @@ RUNNERS: dict[str, str] = {
     "epidemic": "lazaretto_lab.studies.epidemic.runner:run",
     "foresight-diagnosis": "lazaretto_lab.studies.foresight.runner:diagnosis",
     "foresight-drift": "lazaretto_lab.studies.foresight.runner:drift",
+    "foresight-recall": "lazaretto_lab.studies.foresight.runner:recall",
     "foresight-purification": "lazaretto_lab.studies.foresight.runner:purify",
     "foresight-tracing": "lazaretto_lab.studies.foresight.tracing:run",
     "memory": "lazaretto_lab.studies.memory.runner:run",

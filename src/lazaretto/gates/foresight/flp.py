@@ -58,6 +58,8 @@ class FlpReading:
     centre: NDArray[np.float64] | None = field(default=None, repr=False)
     """Mean embedding of the records, for drift."""
     faults: tuple[str, ...] = ()
+    retrieved: tuple[str, ...] = ()
+    """Keys of what the rehearsed chats fetched, in order."""
 
     def drift(self, before: FlpReading | None) -> float | None:
         """1 - cos to the reading of the round before; None without one."""
@@ -71,10 +73,10 @@ def read(rehearsed: RehearsalResult, backend: RehearsalBackend) -> FlpReading:
     """The measures of a rehearsal."""
     entropy = retrieval_entropy(rehearsed.retrieved) if rehearsed.retrieved else None
     if not rehearsed.records:
-        return FlpReading(entropy, None, None, rehearsed.faults)
+        return FlpReading(entropy, None, None, rehearsed.faults, rehearsed.retrieved)
     rows = backend.text_vectors(rehearsed.records).astype(np.float64)
     diversity = semantic_diversity(rows) if len(rows) > 1 else None
-    return FlpReading(entropy, diversity, rows.mean(axis=0), rehearsed.faults)
+    return FlpReading(entropy, diversity, rows.mean(axis=0), rehearsed.faults, rehearsed.retrieved)
 
 
 def cast_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.turn import AgentState
+from lazaretto.errors import InputError
 from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.flp import FlpReading, infected, take_readings
 from lazaretto.learn.calibration import benign_agents
@@ -90,6 +91,39 @@ def diagnosis(settings: Mapping[str, Any], seed: int, context: RunContext) -> Ma
     truth = [_sick(trial, agent) > 0 for agent in trial.agents]
     figures = {k: None if v is None else 100 * v for k, v in confusion(truth, said).figures().items()}
     return {**figures, "calls_per_agent": (trial.agent_model.spent.calls - start) / len(trial.agents)}
+
+
+def recall(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
+    """Diagnosis by mode flp beside what beta^K foretells, beta being measured in the very rehearsals."""
+    trial = _prepare(settings, seed, context)
+    if not isinstance(trial.defence, FlpDefence):
+        raise InputError("settings.mode", "is not flp", "beta^K is about the published defence")
+    backend, readings = AgentModelBackend(trial.agent_model), []
+    for first in range(0, len(trial.agents), BATCH):
+        batch, rng = trial.agents[first : first + BATCH], stream(seed, "trial", first)
+        readings += asyncio.run(take_readings(batch, trial.defence.personas, trial.defence.settings, backend, rng))
+        context.progress((first + BATCH) / len(trial.agents), "rehearsing")
+    said = [infected(r, trial.defence.thresholds, trial.defence.settings) for r in readings]
+    truth = [_sick(trial, agent) > 0 for agent in trial.agents]
+    figures = {k: None if v is None else 100 * v for k, v in confusion(truth, said).figures().items()}
+    bad = {virus.key for virus in trial.viruses}
+    return {**figures, **foretold([r.retrieved for r, sick in zip(readings, truth, strict=True) if sick], bad)}
+
+
+def foretold(fetched: Sequence[Sequence[str]], viruses: Collection[str]) -> dict[str, float | None]:
+    """beta of infected agents in rehearsal, K, and in percent: beta^K, agents whose every rehearsal fetched a virus,
+    and the mean of each agent's own beta to the power K (agents differ, and a power favours those who differ most)."""
+    shares = [sum(key in viruses for key in keys) / len(keys) for keys in fetched if keys]
+    if not shares:
+        return {"beta": None, "chats": None, "beta_k": None, "all_fetched": None, "own_beta_k": None}
+    beta, chats = sum(shares) / len(shares), max(len(keys) for keys in fetched)
+    return {
+        "beta": beta,
+        "chats": float(chats),
+        "beta_k": 100 * beta**chats,
+        "all_fetched": 100 * sum(share == 1 for share in shares) / len(shares),
+        "own_beta_k": 100 * sum(share**chats for share in shares) / len(shares),
+    }
 
 
 def purify(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:

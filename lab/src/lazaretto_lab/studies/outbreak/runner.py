@@ -17,9 +17,9 @@ from lazaretto_lab.metrics.infection import infection_summary
 from lazaretto_lab.studies.outbreak.components import Components, make_components
 from lazaretto_lab.studies.outbreak.models import remembering
 from lazaretto_lab.studies.outbreak.settings import OutbreakSettings, cache_folder, read_settings
-from lazaretto_lab.worlds.album_chat.measures import Diversity, Spread, mean, measure_diversity, measure_spread
+from lazaretto_lab.worlds.album_chat.measures import Curve, Diversity, Spread, mean, measure_diversity, measure_spread
 from lazaretto_lab.worlds.album_chat.scenario import Scenario
-from lazaretto_lab.worlds.album_chat.trace import RoundTrace
+from lazaretto_lab.worlds.album_chat.trace import ARRIVAL, RoundTrace
 from lazaretto_lab.worlds.album_chat.world import AlbumChat, Outcome
 
 TWIN_SHARE = 0.4
@@ -99,11 +99,19 @@ def _diversity(diversity: Diversity) -> dict[str, Any]:
         "sdd": mean(diversity.drift),
         "sdi": spread,
         "sdi_benign": benign,
+        "narrowed": _narrowed(diversity.dispersion),
+        "narrowed_benign": _narrowed(diversity.benign_dispersion),
         "sdi_ratio": spread / benign if spread is not None and benign else None,
         "drift": list(diversity.drift),
         "dispersion": list(diversity.dispersion),
         **{f"cloud_{i}": [[round(x, 3), round(y, 3)] for x, y in c] for i, c in enumerate(diversity.clouds)},
     }
+
+
+def _narrowed(dispersion: Curve) -> float | None:
+    """What is left of the first round's dispersion in the last, each taken over four rounds: one round is noise."""
+    known = [value for value in dispersion if value is not None]
+    return mean(tuple(known[-4:])) / mean(tuple(known[:4])) if len(known) >= 8 else None  # type: ignore[operator]
 
 
 def _costs(outcome: Outcome) -> dict[str, Any]:
@@ -123,7 +131,8 @@ def _costs(outcome: Outcome) -> dict[str, Any]:
 
 
 def _changes(outcome: Outcome, viruses: list[str]) -> dict[str, Any]:
-    removed = Counter(key for trace in outcome.rounds for change in trace.changes for key in change.removed)
-    added = sum(len(change.added) for trace in outcome.rounds for change in trace.changes)
+    made = [change for trace in outcome.rounds for change in trace.changes if change.reason != ARRIVAL]
+    removed = Counter(key for change in made for key in change.removed)
+    added = sum(len(change.added) for change in made)
     bad = sum(removed[key] for key in set(viruses))  # one picture may stand for several sentences
     return {"virus_removed": bad, "benign_removed": removed.total() - bad, "added": added}

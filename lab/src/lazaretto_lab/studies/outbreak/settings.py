@@ -82,6 +82,8 @@ class OutbreakSettings(_Strict):
     """How many distinct pictures or notes the albums are drawn from."""
     models: ModelSettings = ModelSettings()
     attack: AttackSettings = AttackSettings()
+    arrivals: float = Field(default=0.0, ge=0, le=1)
+    """Chance per agent and round that a new picture comes into its album: 0 is the published world, which narrows."""
     defence: str = "none"
     """A name of the table of defences, or ``module:factory``."""
     defence_settings: Mapping[str, Any] = {}
@@ -94,13 +96,15 @@ class OutbreakSettings(_Strict):
     def _consistent(self) -> OutbreakSettings:
         if (self.memory == "notes") != (self.attack.budget == "text") and self.infected:
             raise ValueError("a world of notes takes an attack with budget 'text', and no other world does")
+        if self.arrivals and self.defence == "guard":
+            raise ValueError("the world on a ledger knows no arrivals; use defence 'lazaretto'")
         return self
 
     def scenario(self, seed: int) -> Scenario:
         """The world's own scenario for one seed."""
         return Scenario(
             self.agents, self.rounds, self.album, self.history, self.infected,
-            self.placement, self.pairing, self.symptom, seed,
+            self.placement, self.pairing, self.symptom, seed, self.arrivals,
         )  # fmt: skip
 
 

@@ -37,12 +37,16 @@ class Scenario:
     symptom: Literal["equals", "contains"] = "equals"
     """How a target is recognised in what was said."""
     seed: int = 42
+    arrivals: float = 0.0
+    """Chance that an agent finds a new picture (of the pool) after a round: 0 is the published, narrowing world."""
 
     def __post_init__(self) -> None:
         smallest = {"agents": 2, "rounds": 0, "album": 1, "history": 0, "infected": 0}
         for name, least in smallest.items():
             if getattr(self, name) < least:
                 raise InputError(name, f"{getattr(self, name)} is too few", f"Use {least} or more")
+        if not 0 <= self.arrivals <= 1:
+            raise InputError("arrivals", f"{self.arrivals} is no chance", "Use 0 to 1")
         if self.infected > self.agents:
             raise InputError("infected", f"{self.infected} of {self.agents} agents", "Infect at most all agents")
         allowed = {

@@ -43,9 +43,13 @@ class TurnTrace:
         return f"Q: {self.question} | A: {self.answer}"
 
 
+ARRIVAL = "arrival"
+"""Why an album changed where no defence changed it: the agent found something new."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeTrace:
-    """What a defence did to one agent."""
+    """What a defence, or a find of its own, did to one agent."""
 
     agent: int
     reason: str

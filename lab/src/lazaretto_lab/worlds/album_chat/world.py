@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,8 @@ from lazaretto_lab.worlds.album_chat.agents import populate
 from lazaretto_lab.worlds.album_chat.checkpoint import Checkpoint
 from lazaretto_lab.worlds.album_chat.defence import Change, Defence, NoDefence, View
 from lazaretto_lab.worlds.album_chat.scenario import Scenario, Virus
-from lazaretto_lab.worlds.album_chat.trace import ChangeTrace, LedgerWriter, RoundTrace, TurnTrace
-from lazaretto_lab.worlds.streams import Pair, pairs_of_round
+from lazaretto_lab.worlds.album_chat.trace import ARRIVAL, ChangeTrace, LedgerWriter, RoundTrace, TurnTrace
+from lazaretto_lab.worlds.streams import Pair, pairs_of_round, stream
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
@@ -68,6 +68,7 @@ class AlbumChat:
         self._places = {agent.id: place for place, agent in enumerate(self.agents)}
         self._album_items = {k.key: k for k in (*pool, *(v.album_item for v in viruses))}
         self._made: dict[str, AlbumItem] = {}
+        self._pool = tuple(dict.fromkeys(pool))
         self._met = {k.key for agent in self.agents for k in agent.album}
         self._ledger, self._ledger_writer = ledger, LedgerWriter(self.fingerprint[:12])
         self._checkpoint = Checkpoint(folder, self.fingerprint) if folder is not None else None
@@ -96,6 +97,7 @@ class AlbumChat:
         played = self.agent_model.spent
         self._remember(pairs, turns)
         changes += self._apply(await self.defence.after_round(self._view(index, pairs), turns))
+        changes += self._arrivals(index)
         trace = RoundTrace(
             index,
             tuple(self._trace(pair, turn, carriers[pair[0]]) for pair, turn in zip(pairs, turns, strict=True)),
@@ -139,6 +141,20 @@ class AlbumChat:
             traces.append(ChangeTrace(place, change.reason, added, removed))
         self.agents = tuple(agents)
         return traces
+
+    def _arrivals(self, index: int) -> list[ChangeTrace]:
+        """What agents find by themselves: benign life in which new pictures enter."""
+        if not self.scenario.arrivals:
+            return []
+        rng, agents, found = stream(self.scenario.seed, "arrivals", index), list(self.agents), []
+        for place, agent in enumerate(agents):
+            if rng.random() < self.scenario.arrivals:
+                album_item = rng.choice(self._pool)
+                agents[place] = replace(agent, album=agent.album.add(album_item))
+                self._met.add(album_item.key)
+                found.append(ChangeTrace(place, ARRIVAL, (album_item.key,)))
+        self.agents = tuple(agents)
+        return found
 
     def _trace(self, pair: Pair, turn: Turn, carried: bool) -> TurnTrace:
         got = turn.retrieval
@@ -188,8 +204,11 @@ class AlbumChat:
         self.defence.restore(saved.defence, self._album_items)
 
     def _fingerprint(self) -> str:
+        scenario = plain(self.scenario)
+        if not self.scenario.arrivals:
+            del scenario["arrivals"]  # the world as it was named before anything could arrive
         facts = {
-            "scenario": plain(self.scenario),
+            "scenario": scenario,
             "agents": [[plain(agent.persona), [(k.key, k.title) for k in agent.album]] for agent in self.agents],
             "viruses": [[virus.album_item.key, virus.album_item.title, virus.target] for virus in self.viruses],
             "models": [self.agent_model.chat.name, self.agent_model.embedder.name, self.agent_model.max_tokens],
