@@ -23,6 +23,7 @@ RUNNERS: dict[str, str] = {
     "foresight-tracing": "lazaretto_lab.studies.foresight.tracing:run",
     "memory": "lazaretto_lab.studies.memory.runner:run",
     "memory-texts": "lazaretto_lab.studies.memory.texts:run",
+    "notes": "lazaretto_lab.studies.notes.runner:run",
     "outbreak": "lazaretto_lab.studies.outbreak.runner:run",
 }
 """Short names of the runners that ship; packages add theirs through the entry point group ``lazaretto.runners``."""

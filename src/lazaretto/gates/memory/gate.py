@@ -17,6 +17,7 @@ from pydantic import Field
 
 from lazaretto.gates.memory.claims import restoring
 from lazaretto.gates.memory.claims.consequences import with_claims
+from lazaretto.gates.memory.claims.gray_pairs import GrayPairs
 from lazaretto.gates.memory.claims.judge import ClaimJudge
 from lazaretto.gates.memory.claims.settings import DEFAULT_CLAIMS, ClaimSettings
 from lazaretto.gates.memory.record_model import RecordModel, shared_model
@@ -26,6 +27,8 @@ from lazaretto.gates.memory.record_watch import RecordWatch, notes
 from lazaretto.gates.memory.text_screener import GRAY, Screening, TextScreener, shared_screener
 from lazaretto.gates.protocol import GateContext, SecondLook
 from lazaretto.ledger import Ledger
+from lazaretto.models.openai_chat import OpenAIChat
+from lazaretto.models.protocol import ChatModel
 from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
 from lazaretto.provenance.text_edits import without_spans
@@ -66,14 +69,23 @@ class MemoryGate:
     channels = frozenset({Channel.MEMORY, Channel.TOOL, Channel.DOCUMENT, Channel.MESSAGE})
 
     def __init__(
-        self, settings: MemorySettings, screener: TextScreener | None = None, model: RecordModel | None = None
+        self,
+        settings: MemorySettings,
+        screener: TextScreener | None = None,
+        model: RecordModel | None = None,
+        chat: ChatModel | None = None,
     ) -> None:
-        """``screener``, ``model``: others than those that ship, which are loaded when they are first needed."""
+        """``screener``, ``model``: others than those that ship, which are loaded when they are first needed; ``chat``:
+        who is asked about gray pairs of claims, instead of the settings' endpoint."""
         self.settings = settings
         self._given = screener
         self._model = model
         self._watches: dict[str, RecordWatch] = {}
-        self.claims = ClaimJudge(settings.claims.rule(), settings.claims.little_trust)
+        endpoint = settings.claims.models.get("default")
+        asked = chat or (OpenAIChat(endpoint) if endpoint else None)
+        self.claims = ClaimJudge(
+            settings.claims.rule(), settings.claims.little_trust, gray_pairs=GrayPairs(asked) if asked else None
+        )
 
     @property
     def _screener(self) -> TextScreener:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from lazaretto.gates.memory.claims.comparison import FEATURES, Meeting, compared, differences, meeting, replaces
+from lazaretto.gates.memory.claims.comparison import (
+    FEATURES,
+    Meeting,
+    compared,
+    differences,
+    meeting,
+    replaces,
+    restates,
+)
 from lazaretto.gates.memory.claims.extraction import MAX_CLAIMS, claims_of, read_claim, says_one_thing
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness, credibility, may_change, risk, voices
 from lazaretto.gates.memory.claims.values import values_in
 
-RULE = ChangeRule(voices=2, voice_trust=0.4, sensitive_trust=0.8, sensitive_voices=3)
+RULE = ChangeRule(voices=2, voice_trust=0.4, sensitive_trust=0.8, sensitive_voices=3, sensitive_voice_trust=0.6)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +40,7 @@ RULE = ChangeRule(voices=2, voice_trust=0.4, sensitive_trust=0.8, sensitive_voic
         ("It closes on March 14, 2027.", "date", "14/3/2027"),
         ("It starts at 6 pm.", "time", "18:00"),
         ("It starts at 18:00.", "time", "18:00"),
+        ("Plan for job no. 017 is ready.", "reference", "job 17"),
         ("It pins version 3.0.13.", "version", "3.0.13"),
         ("Give 5 mg a day.", "quantity", "5 milligram"),
         ("We asked Priya Raman about it.", "name", "priya raman"),
@@ -142,9 +151,17 @@ def test_one_writer_and_one_root_are_one_voice_and_nobody_testifies_for_himself(
 
 
 def test_who_may_change_a_claim() -> None:
-    def ask(trust: float, agent: str = "web", *, sensitive: bool = False, own: bool = True, support: int = 0) -> str:
+    def ask(
+        trust: float,
+        agent: str = "web",
+        *,
+        sensitive: bool = False,
+        own: bool = True,
+        support: int = 0,
+        heard: float = 0.4,
+    ) -> str:
         new, old = Witness("n", agent, trust, frozenset("n")), Witness("o", "ann", 0.5, frozenset("o"))
-        several = [Witness(f"s{i}", f"w{i}", 0.4, frozenset((f"s{i}",))) for i in range(support)]
+        several = [Witness(f"s{i}", f"w{i}", heard, frozenset((f"s{i}",))) for i in range(support)]
         return may_change(new, old, several, [old], sensitive=sensitive, own=own, rule=RULE)
 
     assert ask(0.2) == "" and ask(0.2, support=1) == ""
@@ -152,7 +169,8 @@ def test_who_may_change_a_claim() -> None:
     assert ask(0.5, "ann", sensitive=True, own=False) == "", "what it only read is not its own word"
     assert ask(0.5) == "trust" and ask(0.5, sensitive=True) == "" and ask(0.8, sensitive=True) == "trust"
     assert ask(0.4, support=1) == "voices" and ask(0.4, support=1, sensitive=True) == ""
-    assert ask(0.4, support=2, sensitive=True) == "voices"
+    assert ask(0.4, support=9, sensitive=True) == "", "strangers, however many, change nothing that moves money"
+    assert ask(0.4, support=3, sensitive=True, heard=0.6) == "voices"
     assert ask(0.2, "ann", sensitive=True) == "", "a name is no proof when the source is worth less"
 
 
@@ -160,3 +178,32 @@ def test_risk_falls_with_credibility_and_rises_with_conflict() -> None:
     low, high = credibility(0.5, 0.2, 0.0, 1.8), credibility(1.0, 0.9, 0.9, 0.0)
     assert low < high
     assert risk(0.6, low, 0.95) > risk(0.6, high, 0.95) > risk(0.6, high, 0.05)
+
+
+HOST = "The atlas database lives at flint-27.internal.example."
+MOVED = "The atlas database moved to amber-3.internal.example."
+APPROVED = "Payments to Ivy above 900 EUR need approval."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (HOST, "Job 12, plan: we restore atlas from flint-27.internal.example.", Meeting.SAME),
+        (APPROVED, "A team lead approves what Ivy gets above 900 EUR.", Meeting.SAME),
+        (APPROVED, "Payments to Ivy above 900 EUR need no approval.", Meeting.OPPOSED),
+        (HOST, "The atlas database lives at amber-3.internal.example.", Meeting.OPPOSED),
+        ("Job 12: we roll it back to version 1.2.3.", "Job 15: we roll it back to version 1.4.0.", Meeting.TWO_THINGS),
+        ("Job 12: we pay 900 EUR.", "Job 15: the limit has been changed to 100 EUR.", Meeting.OPPOSED),
+        ("Desk 4 takes payments above 900 EUR.", "Desk 9 takes payments above 900 EUR.", Meeting.OPPOSED),
+    ],
+)  # fmt: skip
+def test_the_same_and_two_things_are_no_conflict(old: str, new: str, found: Meeting) -> None:
+    assert meeting(read_claim(old), read_claim(new), 0.8) is found
+
+
+def test_what_a_trusted_memory_says_already_changes_nothing() -> None:
+    old, new = read_claim(HOST), read_claim("Noted for job 7: the atlas database is at amber-3.internal.example.")
+    assert restates(read_claim(MOVED), new, old)
+    assert not restates(old, new, old)
+    other = read_claim("The pricing database moved to amber-3.internal.example.")
+    assert not restates(other, new, old), "the same value of another thing is no excuse"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,6 +45,8 @@ def _by_kind(claim: Claim) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for value in claim.values:
         kind = value.kind
+        if kind == "reference":
+            continue  # it says which one is meant
         if kind == "quantity":  # amounts of different units are about different things
             kind = f"quantity {value.norm.split(' ', 1)[1]}"
         elif kind == "money":
@@ -153,6 +156,10 @@ class Meeting(StrEnum):
     """In almost all they say."""
     APART = "apart"
     """In nothing that could be opposed."""
+    SAME = "same"
+    """In a value that both give for the same thing, with nothing that opposes: two ways of saying it."""
+    TWO_THINGS = "two things"
+    """They say of themselves that they speak of two: job 12 and job 15."""
 
 
 def meeting(old: Claim, new: Claim, cosine: float) -> Meeting:
@@ -163,7 +170,11 @@ def meeting(old: Claim, new: Claim, cosine: float) -> Meeting:
     """
     if _two_occasions(old, new):
         return Meeting.APART
+    if two_things(old, new):
+        return Meeting.TWO_THINGS
     told = dict(zip(FEATURES, compared(old, new), strict=True))
+    if _same(old, new, told):
+        return Meeting.SAME
     same_subject = told["subject_jaccard"] >= _SAME_WORDS
     valued = any(told[name] for name in ("values_conflict", "permission_opposed", "opposites"))
     named = told["names_conflict"] > 0 and (told["names_shared"] > 0 or same_subject)
@@ -183,6 +194,45 @@ def _two_occasions(old: Claim, new: Claim) -> bool:
         return False
     kinds = {one.kind for one in differences(old, new)}
     return bool(kinds & _WHEN) and bool(kinds - _WHEN)
+
+
+def two_things(old: Claim, new: Claim) -> bool:
+    """Whether two claims name two numbered things of one kind, and the new one does not say that anything changed."""
+    ours, theirs = ({v.norm for v in claim.values if v.kind == "reference"} for claim in (old, new))
+    labels = {one.split()[0] for one in ours} & {one.split()[0] for one in theirs}
+    return bool(labels) and not ours & theirs and not new.declares
+
+
+def _same(old: Claim, new: Claim, told: Mapping[str, float]) -> bool:
+    """Whether both give the same value, differ in no other, and nothing else opposes.
+
+    A date or a bare number is shared by chance more often than an account: there the names must be equal too.
+    """
+    against = ("values_conflict", "names_conflict", "permission_opposed", "negation_differs", "opposites")
+    if any(told[name] for name in against):
+        return False
+    a, b = _by_kind(old), _by_kind(new)
+    shared = {kind.split(" ")[0] for kind in a if kind != "name" and kind in b and _equal(kind, a[kind], b[kind])}
+    named = bool(a.get("name")) and a.get("name") == b.get("name")
+    return bool(shared & (_EXACT | {"quantity"})) or (named and bool(shared & {"date", "number"}))
+
+
+def restates(known: Claim, new: Claim, old: Claim) -> bool:
+    """Whether a known claim already says what a new one says against an old one: then the new one changes nothing.
+
+    In every kind of value in which new and old differ it gives the new value, of the same matter; without such, it has
+    the new one's permission and polarity.
+    """
+    matter = old.subject & new.subject  # what the two are at odds about; its names must not be others
+    named = {w for claim in (old, new) for v in claim.values if v.kind == "name" for w in v.norm.split()} & matter
+    openings = {claim.opening for claim in (old, new)} & matter
+    if not (named | openings) <= known.subject or len(matter & known.subject) < _SAME_THING * len(matter):
+        return False
+    a, b, c = _by_kind(old), _by_kind(new), _by_kind(known)
+    differing = [k for k in a if k != "name" and k in b and not _equal(k, a[k], b[k])]
+    if differing:
+        return all(k in c and c[k] & b[k] for k in differing)
+    return (known.permission, known.negated) == (new.permission, new.negated) and not _opposites(known.words, new.words)
 
 
 _WHEN = frozenset({"date", "year"})

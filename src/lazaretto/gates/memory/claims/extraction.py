@@ -185,7 +185,9 @@ def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
 def _sensitive(text: str, permission: str, values: tuple[Value, ...]) -> bool:
     if any(value.kind == "account" for value in values):
         return True
-    told = permission in ("waive", "allow", "forbid") or any(value.kind != "name" for value in values)
+    told = permission in ("waive", "allow", "forbid") or any(
+        value.kind not in ("name", "reference") for value in values
+    )
     return bool(_MONEY_ACCESS.search(text)) and (told or bool(_SWITCHED.search(text)))
 
 

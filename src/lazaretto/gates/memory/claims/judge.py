@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from lazaretto.gates.memory.claims import update_rule
-from lazaretto.gates.memory.claims.comparison import Meeting, differences, meeting, replaces
+from lazaretto.gates.memory.claims.comparison import Meeting, differences, meeting, replaces, restates
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim, says_one_thing
+from lazaretto.gates.memory.claims.gray_pairs import GrayPairs, Pair
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
@@ -33,6 +34,7 @@ LEAST_COSINE = 0.35
 LEAST_ASKED = 0.3
 """The same for a question and a claim that may answer it."""
 _NAMED = 4
+_MOST_ANCESTORS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,16 @@ class ClaimJudgement:
 class ClaimJudge:
     """Compares texts with the claims of a namespace."""
 
-    def __init__(self, rule: ChangeRule, announce_below: float, model: RelationModel | None = None) -> None:
+    def __init__(
+        self,
+        rule: ChangeRule,
+        announce_below: float,
+        model: RelationModel | None = None,
+        gray_pairs: GrayPairs | None = None,
+    ) -> None:
+        """``gray_pairs`` asks a language model about pairs that the relation model is not sure about."""
         self._rule, self._announce_below = rule, announce_below
-        self._given = model
+        self._given, self._gray_pairs = model, gray_pairs
 
     @property
     def model(self) -> RelationModel:
@@ -155,30 +164,37 @@ class ClaimJudge:
             and one.item in items
             and (text := items[one.item].text[one.start : one.end].strip()[:600])
         ]
-        answers = self.model.compare([(old, new, cosine) for new, old, _, cosine in pairs])
+        answers: Sequence[Related] = self.model.compare([(old, new, cosine) for new, old, _, cosine in pairs])
+        met = [meeting(old, new, cosine) for new, old, _, cosine in pairs]
+        if self._gray_pairs is not None and not hidden:
+            asked = [Pair(old, new, how, told) for (new, old, _, _), how, told in zip(pairs, met, answers, strict=True)]
+            answers = self._gray_pairs.settle(asked)
         alone = len(read.claims) == 1
         found = [
-            Found(new, old, item, told, not alone or len(old.text) < len(item.text.strip()), meeting(old, new, cosine))
-            for (new, old, item, cosine), told in zip(pairs, answers, strict=True)
+            Found(new, old, item, told, not alone or len(old.text) < len(item.text.strip()), how)
+            for (new, old, item, _), told, how in zip(pairs, answers, met, strict=True)
         ]
         return sorted(found, key=lambda one: -one.related.conflict)
 
     def _decide(
         self, observation: Observation, read: ReadText, found: Sequence[Found], new: Witness,
-        known: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
+        where: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
     ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:  # fmt: skip
-        ledger, graph, trust = known
+        ledger, graph, trust = where
         at = self.model.calibration
         opposed = _one_per_item([f for f in found if self._is_conflict(f)])
         agreeing = _one_per_item([f for f in found if f.related.agrees >= at.agree_at])
         seen = {f.item.id: update_rule.witness(f.item, graph, trust) for f in (*opposed, *agreeing)}
+        if opposed:
+            known = [*_ancestors(observation, ledger, graph, trust), *((f.old, seen[f.item.id]) for f in agreeing)]
+            opposed = [f for f in opposed if not self._said_already(f, seen[f.item.id], known)]
         support = update_rule.voices((seen[f.item.id] for f in agreeing), new)
         against = update_rule.voices((seen[f.item.id] for f in opposed), new)
         if not opposed:
             return self._decide_unopposed(read, found, agreeing, new)
         sensitive = any(f.new.sensitive or f.old.sensitive for f in opposed)
         if new.trust >= self._rule.voice_trust:
-            support = self._all_support(read, ledger, new, known, support)
+            support = self._all_support(read, ledger, new, where, support)
         why = {
             f.item.id: update_rule.may_change(
                 new, seen[f.item.id], support, against, sensitive=f.new.sensitive or f.old.sensitive,
@@ -234,8 +250,19 @@ class ClaimJudge:
             return Relation.AGREES, items, "corroborated", False, False, doubt, (), evidence
         return Relation.NONE, (), "nothing_known", False, False, doubt, (), ()
 
+    def _said_already(self, found: Found, old: Witness, known: Sequence[tuple[Claim, Witness]]) -> bool:
+        """Whether a usable memory that may change the old claim says what the new one says: then it changes nothing."""
+        sensitive = found.new.sensitive or found.old.sensitive
+        least = max(old.trust, self._rule.sensitive_trust if sensitive else 0.0)
+        return any(
+            who.item != old.item and who.trust >= least and restates(claim, found.new, found.old)
+            for claim, who in known
+        )
+
     def _is_conflict(self, found: Found) -> bool:
         at = self.model.calibration
+        if found.meeting in (Meeting.SAME, Meeting.TWO_THINGS):
+            return False
         bar = {Meeting.OPPOSED: at.conflict_at, Meeting.ALIKE: at.alike_at, Meeting.APART: at.apart_at}[found.meeting]
         return found.related.conflict >= (max(bar, at.partial_at) if found.partial else bar)
 
@@ -256,6 +283,17 @@ class ClaimJudge:
         ]
         more = [update_rule.witness(f.item, graph, trust) for f in _one_per_item(said)]
         return update_rule.voices([*support, *more], new)
+
+
+def _ancestors(
+    observation: Observation, ledger: Ledger, graph: ProvenanceGraph, trust: Mapping[SourceClass, float]
+) -> list[tuple[Claim, Witness]]:
+    """The claims of the usable memories that an item was made from, however far back."""
+    above = dict.fromkeys(observation.parents)
+    for parent in observation.parents:
+        above.update(dict.fromkeys(step.id for step in graph.lineage(parent).items))
+    usable = ledger.items(ids=list(above)[:_MOST_ANCESTORS], limit=None)
+    return [(claim, update_rule.witness(one, graph, trust)) for one in usable for claim in claims_of(one.text)]
 
 
 def _one_per_item(found: Sequence[Found]) -> list[Found]:

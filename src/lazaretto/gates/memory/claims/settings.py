@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
 
+from lazaretto.errors import PolicyError
 from lazaretto.gates.memory.claims.update_rule import ChangeRule
+from lazaretto.models.openai_chat import Endpoint
 from lazaretto.policy import CLOSED, RulingWord, Share
 from lazaretto.types import Ruling
 
@@ -39,10 +42,25 @@ class ClaimSettings:
         Share, Field(description="Least trust for changing what moves money, access, safety or permissions.")
     ] = 0.8
     sensitive_voices: Annotated[int, Field(ge=1, description="The same as `voices`, for such claims.")] = 3
+    sensitive_voice_trust: Annotated[
+        Share, Field(description="The same as `voice_trust`, for such claims: strangers do not change them together.")
+    ] = 0.6
+
+    models: Annotated[
+        Mapping[str, Endpoint],
+        Field(description="'default': a language model that is asked where the small one is not sure of a relation."),
+    ] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.models:
+            if name != "default":
+                raise PolicyError("gates.memory.claims.models", f"{name!r} is unknown", "'default'")
 
     def rule(self) -> ChangeRule:
         """As the judge takes it."""
-        return ChangeRule(self.voices, self.voice_trust, self.sensitive_trust, self.sensitive_voices)
+        return ChangeRule(
+            self.voices, self.voice_trust, self.sensitive_trust, self.sensitive_voices, self.sensitive_voice_trust
+        )
 
 
 DEFAULT_CLAIMS = ClaimSettings()

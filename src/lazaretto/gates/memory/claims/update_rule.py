@@ -30,6 +30,8 @@ class ChangeRule:
     sensitive_trust: float
     """Least trust for changing what moves money, access, safety or permissions, unless it is one's own claim."""
     sensitive_voices: int
+    sensitive_voice_trust: float
+    """Like ``voice_trust``, for such claims: strangers do not change them, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,9 @@ def may_change(
         return "maker"
     if new.trust >= old.trust and (not sensitive or new.trust >= rule.sensitive_trust):
         return "trust"
-    heard = [one for one in support if one.trust >= rule.voice_trust]
-    itself = new.trust >= rule.voice_trust
+    least = max(rule.voice_trust, rule.sensitive_voice_trust) if sensitive else rule.voice_trust
+    heard = [one for one in support if one.trust >= least]
+    itself = new.trust >= least
     needed = max(rule.sensitive_voices if sensitive else rule.voices, len(opposition) + 1)
     return "voices" if len(heard) + itself >= needed else ""
 

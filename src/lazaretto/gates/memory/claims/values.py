@@ -24,7 +24,7 @@ class Value:
 
     kind: str
     """account | mail | host | path | phone | version | money | percent | date | year | time | quantity | number |
-    name."""
+    reference | name."""
     norm: str
     """What is compared: two spellings of the same value are equal here."""
     start: int
@@ -123,6 +123,8 @@ def _quantity(m: re.Match[str]) -> str:
     return f"{_amount(m['n'])} {_UNIT_NAMES.get(unit, unit)}"
 
 
+_LABELLED = "job|task|ticket|issue|case|run|batch|shift|order|invoice|build|request"
+"""What is numbered to be told apart: the number says which one is meant, and is no fact about it."""
 _Norm = Callable[[re.Match[str]], str]
 _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
     ("host", re.compile(r"\b(?:https?|ftp|ssh|wss?|postgres(?:ql)?|mysql|redis)://[^\s<>\"')\]]+", re.I),
@@ -143,6 +145,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
      lambda m: m[0].rstrip("/")),
     ("path", re.compile(r"\b[\w-]+\.(?:json|ya?ml|toml|txt|pem|key|csv|py|sh|md|pdf|log|db|conf|cfg|env|xml)\b"),
      lambda m: m[0]),
+    ("reference", re.compile(rf"\b(?P<label>{_LABELLED})s?(?: (?:no\.|number|nr\.))? ?#?(?P<n>\d+)\b(?![.,:]\d)", re.I),
+     lambda m: f"{m['label'].casefold()} {int(m['n'])}"),
     ("date",
      re.compile(rf"\b(?:(?P<iso>\d{{4}}-\d\d?-\d\d?)|(?P<dotted>\d\d?[./]\d\d?[./]\d{{4}})"
                 rf"|(?P<d1>\d\d?)(?:st|nd|rd|th)?(?: of)? (?P<m1>{_MONTH})\b\.?(?:,? (?P<y1>\d{{4}}))?"
