@@ -49,7 +49,7 @@ def test_wrong_settings_are_named(tmp_path: Path) -> None:
         unit(tmp_path, method="tea leaves")
 
 
-@pytest.mark.parametrize("name", ["main", "baselines", "ablations", "axes"])
+@pytest.mark.parametrize("name", ["main", "adaptive", "baselines", "ablations", "axes"])
 def test_the_experiment_files_name_settings_that_exist(name: str, tmp_path: Path) -> None:
     from lazaretto_lab.studies.notes.runner import _OWN, scenario_from
 
