@@ -28,10 +28,11 @@ from pathlib import Path
 
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.jury import embedded_panel
-from lazaretto.gates.content.jury.preprocessor import explicit_probability, read_lettering
+from lazaretto.gates.content.jury.preprocessor import explicit_probability
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.records import Content, Label, Outcome, PreparedContent
+from lazaretto.gates.picture_readings import read_lettering
 from lazaretto.models.minilm import fast_minilm, shared_minilm
 from lazaretto.pictures import frames_for_judges, opened
 

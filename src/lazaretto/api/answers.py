@@ -130,7 +130,8 @@ class AuditAnswer(BaseModel):
     interval: tuple[float, float]
     rule: str
     reasoning: str
-    undecided: bool
+    undecided: str
+    """Why there is no ruling; empty where there is one."""
     taxonomy: list[str]
     evidence: list[Evidence]
     precedents: list[dict[str, Any]]

@@ -29,6 +29,7 @@ from lazaretto.errors import (
     LazarettoError,
     MissingExtra,
     ModelError,
+    PictureWorkerFailed,
     RepairRefused,
     StaleState,
     StoreError,
@@ -54,6 +55,7 @@ _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
     (StaleState, 409),
     (StoreError, 503),
     (GuardClosed, 503),
+    (PictureWorkerFailed, 503),
     (ModelError, 503),
     (MissingExtra, 501),
 )

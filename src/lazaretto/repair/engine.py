@@ -100,6 +100,7 @@ def check_limits(plan: RepairPlan, limits: RepairLimits) -> None:
 
 def preview(plan: RepairPlan, ledger: Ledger) -> tuple[Preview, ...]:
     """What applying the plan now would change, changing nothing; a stale plan is refused just as ``apply`` would."""
+    check_plan(plan, ledger)
     _refuse_stale(plan, ledger)
     return tuple(Preview(step, before := _state_before(step), _state_after(before, step)) for step in plan.steps)
 
@@ -259,10 +260,10 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
             for parent in ledger.unknown([str(parent) for parent in parents]):
                 raise UnknownItem(parent, ledger.namespace, "plan.steps")
         new = step.detail.get("replacement", {})
-        if step.action == "replace" and not (isinstance(new, Mapping) and {"id", "text", "agent"} <= set(new)):
+        if (step.action == "replace" or "replacement" in step.detail) and not _is_replacement(new):
             raise InputError("plan.steps", f"the step for {step.item} lacks its replacement", "Plan it anew")
         if step.action == "replace":
-            for parent in ledger.unknown([str(parent) for parent in new.get("parents", ())]):
+            for parent in ledger.unknown(list(new.get("parents", ()))):
                 raise UnknownItem(parent, ledger.namespace, "plan.steps")
         if step.action == "replace" and new["agent"] != ledger.item(step.item).agent:
             raise InputError("plan.steps", f"the replacement of {step.item} has another author", "Plan it anew")
@@ -272,6 +273,14 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
             except ValidationError as error:
                 problem = f"the new record of {step.item}: {error.errors()[0]['msg']}"
                 raise InputError("plan.steps", problem, "Plan it anew") from None
+
+
+def _is_replacement(new: Any) -> bool:
+    """Whether it says in words what comes in an item's place, from whom and from what."""
+    if not isinstance(new, Mapping) or not all(isinstance(new.get(key), str) for key in ("id", "text", "agent")):
+        return False
+    parents = new.get("parents", ())
+    return isinstance(parents, (list, tuple)) and all(isinstance(parent, str) for parent in parents)
 
 
 def with_state(step: RepairStep, states: Mapping[str, ItemState]) -> RepairStep:

@@ -126,9 +126,11 @@ async def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.
     from PIL import Image
 
     from lazaretto.gates.content.jury import preprocessor
+    from lazaretto.gates.picture_readings import Reading
 
     looked: list[int] = []
-    monkeypatch.setattr(preprocessor, "read_lettering", lambda frame: looked.append(1) or "QUAY 9")
+    quay = (Reading("lettering", "QUAY 9"),)
+    monkeypatch.setattr(preprocessor, "lettering", lambda found: looked.append(1) or quay)
     monkeypatch.setattr(preprocessor, "explicit_probability", lambda frame: 0.25)
     monkeypatch.setattr(preprocessor, "_SEEN", {})
     out = io.BytesIO()

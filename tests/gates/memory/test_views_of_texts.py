@@ -116,3 +116,14 @@ def test_readings_are_bounded_however_hostile_the_text() -> None:
         nested = base64.b64encode(nested)
     assert len(views(nested.decode())) <= MAX_VIEWS
     assert len(views(" ".join([base64.b64encode(SECRET.encode()).decode()] * 50))) <= MAX_VIEWS
+
+
+@pytest.mark.parametrize("name", ["binary", "codes", "escapes"])
+def test_digits_are_judged_by_what_they_say_alone(name: str) -> None:
+    found = views(f"{DISGUISES[name]}")
+    assert [view.name for view in found] == [name]
+    beside = readings(f"Kept for Dana: {DISGUISES[name]} and the berth is nine.")
+    assert beside["plain"].split() == ["Kept", "for", "Dana:", "and", "the", "berth", "is", "nine."]
+    assert set(beside) == {"plain", name}
+    noise = "01101001 11111111 10000000 00000001 11110000 10101010 11001100 11111111 00000000"
+    assert readings(noise)["plain"] == noise, "digits that say nothing stay what they are"

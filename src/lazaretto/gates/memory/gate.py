@@ -7,6 +7,7 @@ web page does. So orders from trusted source classes pass, and orders from anywh
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,10 +26,12 @@ from lazaretto.gates.memory.record_review import Look
 from lazaretto.gates.memory.record_screener import RecordJudgement
 from lazaretto.gates.memory.record_watch import RecordWatch, notes
 from lazaretto.gates.memory.text_screener import GRAY, Screening, TextScreener, shared_screener
+from lazaretto.gates.picture_readings import FEWEST_WORDS, can_read_lettering, file_readings, lettering
 from lazaretto.gates.protocol import GateContext, SecondLook
 from lazaretto.ledger import Ledger
 from lazaretto.models.openai_chat import OpenAIChat
 from lazaretto.models.protocol import ChatModel
+from lazaretto.pictures import open_picture
 from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
 from lazaretto.provenance.text_edits import without_spans
@@ -66,7 +69,7 @@ class MemoryGate:
     """Screens what agents read and keep for foreign orders, and for claims that their source may not change."""
 
     name = "memory"
-    channels = frozenset({Channel.MEMORY, Channel.TOOL, Channel.DOCUMENT, Channel.MESSAGE})
+    channels = frozenset(Channel)
 
     def __init__(
         self,
@@ -106,10 +109,12 @@ class MemoryGate:
             self.claims.warm_up()
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
-        """One pass over the text; the strongest order in it decides."""
+        """One pass over the text and over what a picture says; the strongest order decides."""
         verdicts = []
         if observation.fields is not None:
             verdicts.append(await asyncio.to_thread(self._examine_record, observation, context))
+        if observation.image is not None:
+            verdicts += await self._examine_picture(observation, context)
         if observation.text or not verdicts:
             started = time.perf_counter()
             screening = (await asyncio.to_thread(self._screener.screen, [observation.text]))[0]
@@ -117,7 +122,34 @@ class MemoryGate:
             if observation.text and self.settings.claims.compare:
                 verdict = await asyncio.to_thread(self._compare_claims, verdict, observation, context)
             verdicts.append(verdict)
-        return verdicts[0] if len(verdicts) == 1 else _stricter(*verdicts)
+        return functools.reduce(_stricter, verdicts)
+
+    async def _examine_picture(self, observation: Observation, context: GateContext) -> list[Verdict]:
+        """A verdict for every reading of the picture that says something, else one that says there is none.
+
+        A picture that cannot be opened raises: nothing was read, and the guard's fail mode says so.
+        """
+        started = time.perf_counter()
+        found = await open_picture(context.ledger.blob(str(observation.image)), context.limits)
+        readings, unread = file_readings(found), [] if found.texts_whole else ["more text than is read of one"]
+        if can_read_lettering():
+            letters = await asyncio.to_thread(lettering, found)
+            readings += tuple(one for one in letters if len(one.text.split()) >= FEWEST_WORDS)
+        else:
+            unread.append("lettering and codes, which need lazaretto[vision]")
+        screenings = await asyncio.to_thread(self._screener.screen, [one.text for one in readings]) if readings else []
+        ms = (time.perf_counter() - started) * 1000
+        verdicts = [
+            self.judge(observation, screening, ms, within=one.view)
+            for one, screening in zip(readings, screenings, strict=True)
+        ]
+        verdicts = verdicts or [Verdict(self.name, observation.id, Ruling.ALLOW, 0.0, (0.0, 1.0), "no_words")]
+        if unread:
+            note = Evidence("measure", f"Of the picture was not read: {', '.join(unread)}.", {})
+            verdicts[0] = replace(verdicts[0], evidence=(*verdicts[0].evidence, note))
+        if not found.texts_whole and verdicts[0].ruling < Ruling.REVIEW:
+            verdicts[0] = replace(verdicts[0], ruling=Ruling.REVIEW, rule="too_long_to_read_whole")
+        return verdicts
 
     def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook | None]:
         """Structured memories on today's evidence; a text says today what it said then, so ``examine`` reads it."""
@@ -187,8 +219,8 @@ class MemoryGate:
         self._model = self._model or shared_model()
         return self._model
 
-    def judge(self, observation: Observation, screening: Screening, ms: float = 0.0) -> Verdict:
-        """The verdict that a screening means for an item of this source."""
+    def judge(self, observation: Observation, screening: Screening, ms: float = 0.0, *, within: str = "") -> Verdict:
+        """The verdict that a screening means for an item of this source; ``within``: where in its picture it reads."""
         ruling, rule = self._rule(observation, screening)
         risk, interval = screening.risk, screening.interval
         if rule == "trusted_order":  # an order, but not a foreign one
@@ -200,7 +232,7 @@ class MemoryGate:
             risk=risk,
             interval=(min(interval[0], risk), interval[1]),
             rule=rule,
-            evidence=_evidence(screening, rule, self._hold_at),
+            evidence=_evidence(screening, rule, self._hold_at, within),
             taxonomy=_taxonomy(observation.channel) if ruling > Ruling.WARN else (),
             cost=Cost(ms=ms, calls=1),
         )
@@ -260,10 +292,11 @@ def _taxonomy(channel: Channel) -> tuple[str, ...]:
     return (INTER_AGENT,) if channel is Channel.MESSAGE else (MEMORY_POISONING,)
 
 
-def _evidence(screening: Screening, rule: str, hold_at: float) -> tuple[Evidence, ...]:
+def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "") -> tuple[Evidence, ...]:
     if rule == "unknown_language":
         words = f"The text is in {screening.language!r}, which the screener was not made for: it does not guess."
-        return (Evidence("measure", words, {"language": screening.language, "logit": round(screening.logit, 2)}),)
+        facts = {"language": screening.language, "logit": round(screening.logit, 2)}
+        return (Evidence("measure", words, facts | ({"view": within} if within else {})),)
     if rule in ("clean", "too_long_to_read_whole"):
         words = "Nothing in it reads like an order to an agent." if rule == "clean" else "Only parts of it were read."
         if rule == "clean" and screening.risk >= GRAY:
@@ -271,20 +304,26 @@ def _evidence(screening: Screening, rule: str, hold_at: float) -> tuple[Evidence
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)
     spans = screening.spans[:3]
     if not spans:
-        words = "The text as a whole reads like an order to an agent."
+        words = f"The {within or 'text'} as a whole reads like an order to an agent."
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)
     return tuple(
         Evidence(
             "span",
-            f"Reads like an order to an agent{_where(span.view)}: “{span.text[:160]}”",
-            {"start": span.start, "end": span.end, "view": span.view, "logit": round(span.logit, 2)},
+            f"Reads like an order to an agent{_where(span.view, within)}: “{span.text[:160]}”",
+            {
+                "start": span.start,
+                "end": span.end,
+                "view": f"{within}, {span.view}" if within else span.view,
+                "logit": round(span.logit, 2),
+            },
         )
         for span in spans
     )
 
 
-def _where(view: str) -> str:
-    return "" if view == "plain" else f" (once its disguise is off: {view})"
+def _where(view: str, within: str) -> str:
+    place = f" (in the picture: {within})" if within else ""
+    return place if view == "plain" else f"{place} (once its disguise is off: {view})"
 
 
 def make(settings: Mapping[str, Any]) -> MemoryGate:

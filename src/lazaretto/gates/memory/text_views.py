@@ -62,19 +62,24 @@ _SENTENCE = re.compile(r"[^\n.!?;:]+[\n.!?;:]*")
 
 
 def views(text: str) -> tuple[View, ...]:
-    """The text itself first, then every other reading that differs from it."""
-    found = [View("plain", text)]
+    """The text itself first, then every other reading that differs from it.
+
+    Digits that stand for letters are read as these alone: what they say is judged, not that they are digits.
+    """
+    found = [View("plain", _without_digits(text))]
     unmasked = _unmask(text)
-    _add(found, "unmasked", unmasked)
-    _add(found, "entities", html.unescape(unmasked) if "&" in unmasked else unmasked)
-    seen = found[-1].text
-    _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), seen))
+    _add(found, "unmasked", _without_digits(unmasked))
+    seen = html.unescape(unmasked) if "&" in unmasked else unmasked
+    bare = _without_digits(seen)
+    _add(found, "entities", bare)
+    _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), bare))
     found += _decoded(seen, MAX_DEPTH)
     for name, read in _READINGS:
         if len(found) >= MAX_VIEWS:
             break
-        _add(found, name, read(seen[:MAX_TURNED]))
-    return tuple(found[:MAX_VIEWS])
+        _add(found, name, read(bare[:MAX_TURNED]))
+    said = [view for view in found if view.text.strip()]
+    return tuple(said[:MAX_VIEWS]) or (View("plain", text),)
 
 
 def _add(found: list[View], name: str, text: str) -> None:
@@ -121,6 +126,17 @@ def _decoded(text: str, depth: int) -> list[View]:
     return found
 
 
+def _without_digits(text: str) -> str:
+    """The text with every stretch of code numbers that reads as words taken out; offsets stay as they are."""
+    for _, pattern, decode in _ENCODINGS[:_DIGITS]:
+        text = pattern.sub(lambda m, read=decode: " " * len(m[0]) if _says(read(m[0])) else m[0], text)  # type: ignore[misc]
+    return text
+
+
+def _says(decoded: str) -> bool:
+    return _readable(decoded) or bool(_decoded(decoded, MAX_DEPTH - 1))
+
+
 def _from_base64(stretch: str) -> str:
     body = stretch.rstrip("=").replace("-", "+").replace("_", "/")
     try:
@@ -153,10 +169,14 @@ _ENCODINGS: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
     ("binary", _BINARY, _from_binary),
     ("codes", _CODES, _from_codes),
     ("escapes", _ESCAPES, _from_escapes),
-    ("base64", _BASE64, _from_base64),
     ("hex", _HEX, _from_hex),
+    ("base64", _BASE64, _from_base64),
     ("percent", _PERCENT, urllib.parse.unquote),
 )
+
+
+_DIGITS = 4
+"""The first so many are numbers: no reader takes them for words."""
 
 
 def _readable(text: str) -> bool:

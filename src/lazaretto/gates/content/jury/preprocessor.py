@@ -15,21 +15,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lazaretto.errors import MissingExtra, UnreadablePicture
 from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
+from lazaretto.gates.picture_readings import file_readings, lettering
 from lazaretto.models.language import language_of
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.types import Evidence
 
-_OCR_CONFIDENCE = 0.5
-_LOCK = threading.Lock()
-"""The OCR engine keeps state between its stages; one picture at a time goes through it."""
 _KEPT = 512
 """Pictures whose measures are remembered, the oldest forgotten first."""
 _SEEN: dict[tuple[bytes, bool, bool, Limits], tuple[dict[str, Any], str]] = {}
@@ -41,7 +36,7 @@ class JuryPreprocessor:
     """Turns content into words and facts with local models alone."""
 
     read_words: bool = True
-    """OCR; needs the ``vision`` extra."""
+    """Lettering and codes; needs the ``vision`` extra. What stands in the file is read in any case."""
     detect_explicit: bool = True
     limits: Limits = DEFAULT_LIMITS
 
@@ -94,7 +89,8 @@ class JuryPreprocessor:
         header = picture.header
         facts: dict[str, Any] = {"width": header.width, "height": header.height}
         facts |= {"frames": picture.frame_count, "format": header.format}
-        words = " ".join(dict.fromkeys(filter(None, map(read_lettering, picture.frames)))) if self.read_words else ""
+        said = (*lettering(found), *file_readings(found)) if self.read_words else file_readings(found)
+        words = " ".join(dict.fromkeys(one.text for one in said))
         if self.detect_explicit:
             facts["explicit"] = max(map(explicit_probability, picture.frames))
         with _SEEN_LOCK:
@@ -104,29 +100,9 @@ class JuryPreprocessor:
         return facts, words
 
 
-def read_lettering(frame: Any) -> str:
-    """The words on a picture, in reading order; empty when there are none."""
-    engine = _ocr_engine()
-    pixels: NDArray[np.uint8] = np.asarray(frame)[:, :, ::-1]
-    with _LOCK:
-        found = engine(np.ascontiguousarray(pixels), use_cls=False)
-    if not found.txts:
-        return ""
-    return " ".join(t for t, s in zip(found.txts, found.scores, strict=True) if s >= _OCR_CONFIDENCE)
-
-
 def explicit_probability(frame: Any) -> float:
     """How likely the picture is sexually explicit, in [0, 1]."""
     return float(_explicit_classifier().classify(frame).nsfw)
-
-
-@cache
-def _ocr_engine() -> Any:
-    try:
-        from rapidocr import RapidOCR
-    except ImportError:
-        raise MissingExtra("reading words off pictures", "vision") from None
-    return RapidOCR(params={"Global.log_level": "error"})
 
 
 @cache

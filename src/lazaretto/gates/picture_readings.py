@@ -1,0 +1,109 @@
+"""What a picture says in words: text that its file carries, codes, and lettering, also when it stands upside down.
+
+Each of these is one more reading that the gates for text judge, under its own name. Text in the file needs no extra;
+codes and lettering are read where the ``vision`` extra is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.errors import MissingExtra
+from lazaretto.picture_worker.opener import Opened
+from lazaretto.pictures import frames_for_judges
+
+LETTERING, TURNED, CODE = "lettering", "lettering upside down", "QR code"
+FEWEST_WORDS = 3
+"""Fewer words than this in a file are a camera's name or a licence's, not a message."""
+_CONFIDENCE = 0.5
+_UPRIGHT = 0.9
+"""Letters that stand upright are read with more confidence than this; below it they are turned and read again."""
+_KEPT = 512
+"""Pictures whose lettering is remembered, the oldest forgotten first."""
+_LOCK = threading.Lock()
+"""The OCR engine keeps state between its stages; one picture at a time goes through it."""
+_seen: OrderedDict[bytes, tuple[Reading, ...]] = OrderedDict()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Words of a picture, and where they stand."""
+
+    view: str
+    text: str
+
+
+def file_readings(found: Opened) -> tuple[Reading, ...]:
+    """Sentences in EXIF, PNG text, XMP and comments."""
+    return tuple(Reading(where, words) for where, words in found.texts if len(words.split()) >= FEWEST_WORDS)
+
+
+def can_read_lettering() -> bool:
+    """Whether what reads letters off pictures is installed."""
+    return find_spec("rapidocr") is not None
+
+
+def lettering(found: Opened) -> tuple[Reading, ...]:
+    """Letters and codes on the frames; a picture that goes from agent to agent is read once. Blocks, for seconds."""
+    frames = frames_for_judges(found).frames
+    key = hashlib.sha256(b"".join(frame.pixels for frame in found.frames)).digest()
+    with _LOCK:
+        if key not in _seen:
+            several = [one for frame in frames for one in (*_codes(frame), *_letters(frame))]
+            _seen[key] = tuple(dict.fromkeys(several))
+            while len(_seen) > _KEPT:
+                _seen.popitem(last=False)
+        return _seen[key]
+
+
+def _letters(frame: Any) -> list[Reading]:
+    upright = read_lettering(frame)
+    if not upright or min(score for _, score in upright) >= _UPRIGHT:
+        return _said(LETTERING, upright)
+    turned = read_lettering(frame.rotate(180))
+    # some lines may stand this way and some the other: both are judged, without what neither could read
+    return [*_said(LETTERING, upright), *(_said(TURNED, turned) if _mean(turned) > _mean(upright) else [])]
+
+
+def _mean(lines: list[tuple[str, float]]) -> float:
+    return sum(score for _, score in lines) / len(lines) if lines else 0.0
+
+
+def _said(view: str, lines: list[tuple[str, float]]) -> list[Reading]:
+    words = " ".join(line for line, score in lines if score >= _CONFIDENCE)
+    return [Reading(view, words)] if words else []
+
+
+def read_lettering(frame: Any) -> list[tuple[str, float]]:
+    """The lines on a picture in reading order, each with the engine's confidence."""
+    pixels: NDArray[np.uint8] = np.asarray(frame)[:, :, ::-1]
+    found = _ocr_engine()(np.ascontiguousarray(pixels), use_cls=False)
+    return list(zip(found.txts, found.scores, strict=True)) if found.txts else []
+
+
+def _codes(frame: Any) -> list[Reading]:
+    try:
+        import zxingcpp
+    except ImportError:
+        raise MissingExtra("reading codes off pictures", "vision") from None
+    return [Reading(CODE, code.text) for code in zxingcpp.read_barcodes(np.asarray(frame)) if code.text.strip()]
+
+
+@cache
+def _ocr_engine() -> Any:
+    try:
+        from rapidocr import RapidOCR
+    except ImportError:
+        raise MissingExtra("reading words off pictures", "vision") from None
+    # one thread: several would wait for one another on a busy machine
+    threads = {f"EngineConfig.onnxruntime.{kind}_op_num_threads": 1 for kind in ("intra", "inter")}
+    return RapidOCR(params={"Global.log_level": "error", **threads})
