@@ -170,7 +170,9 @@ def _prepare(settings: Mapping[str, Any], seed: int, context: RunContext) -> _Tr
     )  # fmt: skip
     context.progress(0.0, "models, viruses and calibration")
     viruses = tuple(
-        v.album_item for attack in wanted.attacks for v in viruses_for(world.model_copy(update={"attack": attack}))
+        v.album_item
+        for attack in wanted.attacks
+        for v in viruses_for(world.model_copy(update={"attack": attack}), seed)
     )
     chat, embedder = models_for(wanted.models, wanted.memory == "notes")
     calibrator = Calibrator(chat, embedder, calibration_pool(world), wanted.album, cache_folder() / "foresight")

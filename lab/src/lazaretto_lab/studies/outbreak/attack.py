@@ -15,9 +15,11 @@ from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.attacks.adaptive.strategies import AdaptiveCraft, sentences
 from lazaretto_lab.attacks.infectious.recorded_chats import TRAIN_PERSONAS, Chat, record_chats
 from lazaretto_lab.attacks.infectious.settings import Budget, Craft
+from lazaretto_lab.attacks.infectious.targets import target
 from lazaretto_lab.attacks.infectious.text import Breeding, bred_virus, text_virus
 from lazaretto_lab.harness.experiment import STUDIES
 from lazaretto_lab.harness.results import file_lock
+from lazaretto_lab.studies.outbreak.bank import drawn, read_bank
 from lazaretto_lab.studies.outbreak.models import pocket_models
 from lazaretto_lab.studies.outbreak.settings import AttackSettings, OutbreakSettings, cache_folder
 from lazaretto_lab.worlds.album_chat.pools import scene_notes, scene_pictures
@@ -30,9 +32,11 @@ OPENINGS = 60
 """Openings that the search for a text virus begins with."""
 
 
-def viruses_for(settings: OutbreakSettings) -> tuple[Virus, ...]:
-    """The viruses of an experiment."""
+def viruses_for(settings: OutbreakSettings, seed: int = 0) -> tuple[Virus, ...]:
+    """The viruses of an experiment; ``seed`` draws them where they come from a bank."""
     attack, device = settings.attack, settings.models.device
+    if attack.bank:
+        return _from_bank(attack, seed)
     said = (attack.sentence,) if attack.sentence else sentences(attack.strategy, attack.target)
     if attack.picture:
         made: tuple[AlbumItem, ...] = (_ready(attack),)
@@ -43,6 +47,14 @@ def viruses_for(settings: OutbreakSettings) -> tuple[Virus, ...]:
     else:
         made = tuple(_picture(attack, number, device) for number in range(attack.variants))
     return tuple(Virus(album_item, sentence) for album_item in made for sentence in said)
+
+
+def _from_bank(attack: AttackSettings, seed: int) -> tuple[Virus, ...]:
+    places = [Path(attack.bank), STUDIES / "outbreak" / attack.bank]
+    folder = next((place for place in places if place.is_dir()), places[0])
+    rows = read_bank(folder, attack.sha256)
+    found = drawn(folder, rows, attack.part, attack.betas, seed, attack.variants)
+    return tuple(Virus(album_item, target(name)) for album_item, name in found)
 
 
 def _ready(attack: AttackSettings) -> AlbumItem:

@@ -67,7 +67,7 @@ def make_components(settings: OutbreakSettings, seed: int, workdir: Path) -> Com
     """Everything a run needs; models are loaded once per process."""
     chat, embedder = models_for(settings.models, settings.memory == "notes")
     pool = pool_for(settings)
-    viruses = viruses_for(settings) if settings.infected else ()
+    viruses = viruses_for(settings, seed) if settings.infected else ()
     context = DefenceContext(chat, embedder, pool, viruses, settings, seed, workdir)
     defence = defence_factory(settings.defence)(settings.defence_settings, context)
     return Components(chat, embedder, pool, viruses, defence, remembered_texts())

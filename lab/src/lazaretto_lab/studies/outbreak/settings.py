@@ -47,6 +47,13 @@ class AttackSettings(_Strict):
     """Its title in album listings."""
     opening: str = ""
     """How a text virus made before opens, instead of one bred now."""
+    bank: str = ""
+    """A folder of many viruses instead (also relative to this study's folder): the run's seed draws ``variants`` of
+    them; ``sha256`` is then that of its index."""
+    part: Literal["design", "test"] = "test"
+    """Of the bank."""
+    betas: tuple[float, float] = (0.0, 1.0)
+    """Of the bank: how often they are fetched where they are carried, least and most."""
     sentence: str = ""
     """What it makes agents say, where that is none of the named targets."""
 
