@@ -423,10 +423,11 @@ class Guard:
         await self._judge_replacements(plan)
 
         def work() -> Receipt:
-            receipt = engine.apply(plan, self.ledger, self.policy.repair)
-            self._lessons.catch_up()
             shown = [step.item for step in plan.steps if step.action == "show"]
-            self._taints.free_what_came_from(shown)
+            touched = {step.item for step in plan.steps}
+            freed = [draft for draft in self._taints.freeing(shown) if draft.subject not in touched]
+            receipt = engine.apply(plan, self.ledger, self.policy.repair, freed)
+            self._lessons.catch_up()
             return receipt
 
         receipt = await self._written_back(await self._in_store_thread(work))
@@ -452,10 +453,9 @@ class Guard:
         """Put everything back as it was before a repair."""
 
         def work() -> Receipt:
-            receipt = engine.undo(check_name(receipt_id, "receipt", printable=True), self.ledger)
+            name = check_name(receipt_id, "receipt", printable=True)
+            receipt = engine.undo(name, self.ledger, self._taints.freeing)
             self._lessons.catch_up()
-            states = self.ledger.states(receipt.after)
-            self._taints.free_what_came_from([item for item, state in states.items() if not state.held])
             return receipt
 
         return await self._written_back(await self._in_store_thread(work))

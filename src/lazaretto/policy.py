@@ -124,7 +124,7 @@ class ChannelPolicy:
     ] = (("structure",), ("blocklist",))
     gray: Annotated[
         Band, Field(description="Risk of an allowed item that is gray all the same; `review` and `warn` always are.")
-    ] = (0.3, 0.7)
+    ] = (1.0, 1.0)
     optional: Annotated[
         tuple[str, ...],
         Field(description="Gates to do without where their packages are not installed; the decision still says so."),

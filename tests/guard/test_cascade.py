@@ -33,7 +33,7 @@ def saying(gate: str, ruling: Ruling, risk: float, rule: str = "scripted") -> Sc
     ("ruling", "risk", "asked"),
     [
         (Ruling.ALLOW, 0.05, False),
-        (Ruling.ALLOW, 0.5, True),
+        (Ruling.ALLOW, 0.5, False),
         (Ruling.WARN, 0.1, True),
         (Ruling.REVIEW, 0.1, True),
         (Ruling.REVIEW, 0.9, True),
@@ -57,6 +57,13 @@ async def test_a_gray_stage_is_for_what_the_others_leave_open(
         assert decision.runs[1].status is RunStatus.SKIPPED and decision.runs[1].detail
     recorded = list(guard.ledger.events(subject=decision.item))[-1].body or {}
     assert tuple(recorded["settled"]) == decision.settled
+
+
+async def test_a_risk_band_makes_an_allowed_item_gray(open_guard: Callable[..., Guard]) -> None:
+    dear = saying("dear", Ruling.ALLOW, 0.02)
+    gates = {"cheap": saying("cheap", Ruling.ALLOW, 0.5), "dear": dear}
+    await open_guard(policy(("cheap",), GRAY, gray=(0.3, 0.7)), gates=gates).check("x", agent="ada")
+    assert len(dear.asked) == 1
 
 
 async def test_what_is_cleared_may_be_recalled_and_teaches_as_allowed(open_guard: Callable[..., Guard]) -> None:

@@ -10,6 +10,8 @@ from lazaretto.types import GateRun, Observation, Ruling, RunStatus, Verdict
 ANSWERED = (RunStatus.RAN, RunStatus.SKIPPED)
 """What became of a gate whose silence, if it was silent, means nothing."""
 _OPEN = (Ruling.WARN, Ruling.REVIEW)
+EVEN = 0.5
+"""The risk from which on an allowing gate clears nothing: it thinks harm as likely as not."""
 
 
 def is_gray(verdict: Verdict, policy: ChannelPolicy) -> bool:
@@ -60,7 +62,7 @@ def cleared(
     """
     asked = [run for run in runs if run.gate in settling and run.status is not RunStatus.SKIPPED]
     answers = [v for v in verdicts if v.gate in settling]
-    sure = all(v.ruling is Ruling.ALLOW and not is_gray(v, policy) for v in answers)
+    sure = all(v.ruling is Ruling.ALLOW and v.risk < EVEN and not is_gray(v, policy) for v in answers)
     if not answers or not sure or any(run.status is not RunStatus.RAN for run in asked):
         return ()
     return tuple(v for v in verdicts if v.gate not in settling and is_gray(v, policy))

@@ -74,14 +74,22 @@ class Lessons:
                 self._restore(observation)
 
     def _restore(self, observation: Observation) -> None:
-        rulings = list(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,)))
-        body = (rulings[-1].body or {}) if rulings else {}
+        words = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
+        said = [one for one in self._ledger.events(subject=observation.id, kinds=words) if not _condemns(one)]
+        if said and said[-1].kind is not EventKind.RULED:  # it was cleared after it had been ruled on
+            return
+        body = (said[-1].body or {}) if said else {}
         recorded = (recorded_verdict(one) for one in body.get("verdicts", ()))
         verdicts = tuple(v for v in recorded if f"{v.gate}:{v.rule}" not in body.get("settled", ()))
         if verdicts:
             self._tell(observation, max(v.ruling for v in verdicts), verdicts)
         elif body and Ruling.from_label(body["ruling"]) is Ruling.BLOCK:  # a person's word has no verdicts
             self._tell(observation, Ruling.BLOCK, ())
+
+
+def _condemns(event: Event) -> bool:
+    """Whether a person called the item harmful: that is recorded as a ruling, too."""
+    return event.kind is EventKind.LABELLED and (event.body or {}).get("label") == "harmful"
 
 
 def repair_lessons(receipt: Mapping[str, Any]) -> Iterator[tuple[str, Ruling, tuple[Verdict, ...]]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -105,13 +105,13 @@ def preview(plan: RepairPlan, ledger: Ledger) -> tuple[Preview, ...]:
     return tuple(Preview(step, before := _state_before(step), _state_after(before, step)) for step in plan.steps)
 
 
-def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits) -> Receipt:
-    """Do what the plan says, as a whole, and return the proof."""
+def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits, also: Sequence[Draft] = ()) -> Receipt:
+    """Do what the plan says, as a whole, and return the proof; ``also`` is recorded with it or not at all."""
     check_limits(plan, limits)
     check_plan(plan, ledger)
     receipt, drafts = drafted(plan, ledger)
     try:
-        ledger.append(drafts, states=states_before(plan))
+        ledger.append([*drafts, *also], states=states_before(plan))
     except StaleState:
         _refuse_stale(plan, ledger)  # says which item, or that it is unknown
         raise RepairRefused(f"{plan.repair}: its items changed while it was applied; plan it anew") from None
@@ -136,8 +136,12 @@ def drafted(plan: RepairPlan, ledger: Ledger) -> tuple[Receipt, list[Draft]]:
     return receipt, _drafts(receipt, ledger)
 
 
-def undo(receipt_id: str, ledger: Ledger) -> Receipt:
+def undo(
+    receipt_id: str, ledger: Ledger, also: Callable[[Sequence[str]], Sequence[Draft]] = lambda _items: ()
+) -> Receipt:
     """Put everything back as it was before the receipt's repair.
+
+    ``also`` is told which items are not held then; what it drafts is recorded with the undoing or not at all.
 
     Refused when it was undone already, when an item has changed since, and when a later repair that still stands
     touches one of its items: that one has to be undone first.
@@ -155,8 +159,9 @@ def undo(receipt_id: str, ledger: Ledger) -> Receipt:
                 restored[step.detail["replacement"]["id"]] = {"hidden": True}
         draft = Draft(EventKind.UNDONE, receipt_id, body={"restored": restored})
         after = {step.item: _state_after(_state_before(step), step) for step in receipt.plan.steps}
+        free = [step.item for step in receipt.plan.steps if not _state_before(step).held]
         try:
-            ledger.append([draft], states=after, no_repair_after=seq)
+            ledger.append([draft, *also(free)], states=after, no_repair_after=seq)
         except StaleState as stale:
             if stale.item in after:
                 raise RepairRefused(f"{stale.item} has changed since {receipt_id}; plan a new repair instead") from None
