@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from importlib import resources
 
-from lazaretto.console.pages import incidents, memories, now, queue
+from lazaretto.console.pages import incidents, map, memories, now, queue
 from lazaretto.console.sessions import COOKIE, Entrance, Session
 from lazaretto.console.web import HEADERS, ROOT, Desk, Handler, NotYours, Visit, html, read_form, texts
 from lazaretto.errors import (
@@ -46,6 +46,9 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 READ: tuple[tuple[str, Handler], ...] = (
     ("/", now.now),
     ("/live", now.live),
+    ("/map", map.show),
+    ("/map/data", map.data),
+    ("/map/trace", map.trace),
     ("/incidents", incidents.incidents),
     ("/incidents/{incident:path}", incidents.incident),
     ("/receipts/{receipt:path}", incidents.receipt),

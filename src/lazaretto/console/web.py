@@ -17,6 +17,7 @@ import orjson
 
 from lazaretto.console import content
 from lazaretto.console.activity import Activity
+from lazaretto.console.map_data import Maps
 from lazaretto.console.sessions import Entrance, Session, Sessions
 from lazaretto.errors import InputError, LazarettoError, MissingExtra
 from lazaretto.guard import Guard
@@ -43,7 +44,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Sent with every answer: nothing from elsewhere, nothing inline, nothing kept."""
-PAGES = ("now", "incidents", "queue", "memories")
+PAGES = ("now", "map", "incidents", "queue", "memories")
 
 
 @functools.cache
@@ -101,9 +102,11 @@ class Desk:
     entrance: Entrance
     sessions: Sessions = field(default_factory=Sessions)
     activity: Activity = field(init=False)
+    maps: Maps = field(init=False)
 
     def __post_init__(self) -> None:
         self.activity = Activity(self.guard.ledger)
+        self.maps = Maps(self.guard)
 
 
 class NotYours(LazarettoError):

@@ -26,6 +26,7 @@ from lazaretto.provenance.index import DERIVED_TAG, GraphIndex, LedgerReader
 from lazaretto.provenance.lazy_rows import LazyRows
 from lazaretto.provenance.origin import covering_origin
 from lazaretto.provenance.outbreak import reproduction_windows
+from lazaretto.provenance.overview import Overview, overview
 from lazaretto.provenance.traces import BlastRadius, Contact, Lineage, PatientZero, TraceStep, Trust, Window
 from lazaretto.types import SourceClass
 
@@ -248,6 +249,13 @@ class ProvenanceGraph:
         with self._fresh() as index:
             ill = None if infected is None else {index.item_number(name) for name in infected}
             return subgraph_around(index, index.item_number(item), ill, limit, texts or {})
+
+    def overview(self, *, limit: int = 10_000, only: Collection[str] | None = None) -> Overview:
+        """The newest items (of ``only``, where given) with their agents and edges, as columns: what a map shows."""
+        if limit < 1:
+            raise InputError("limit", f"found {limit}", "Use 1 or more")
+        with self._fresh() as index:
+            return overview(index, limit, only)
 
 
 def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Sequence[TraceStep]:

@@ -1,10 +1,7 @@
 // Timelines, drawn by uPlot from the numbers in the page.
 "use strict";
 (() => {
-  // a canvas wants the colour itself, not light-dark(): an element resolves it
-  const probe = document.body.appendChild(document.createElement("i"));
-  probe.hidden = true;
-  const colour = (name) => { probe.style.color = `var(--${name})`; return getComputedStyle(probe).color; };
+  const colour = window.lzColour;
   const two = (number) => String(number).padStart(2, "0");
   function clock(seconds, step) {
     const at = new Date(seconds * 1000);

@@ -17,6 +17,11 @@
     document.dispatchEvent(new Event("lz-theme"));
   });
 
+  // a canvas wants a colour itself, not light-dark(): an element resolves it
+  const probe = document.body.appendChild(document.createElement("i"));
+  probe.hidden = true;
+  window.lzColour = (name) => { probe.style.color = `var(--${name})`; return getComputedStyle(probe).color; };
+
   // veils: what may be harmful is blurred until somebody asks for it
   document.addEventListener("click", (event) => {
     const target = event.target;
