@@ -19,7 +19,18 @@ PACKAGES = {
     "lazaretto": REPOSITORY / "src" / "lazaretto",
     "lazaretto_lab": REPOSITORY / "lab" / "src" / "lazaretto_lab",
 }
-GROUND = ("types", "errors", "installed", "files", "names", "presets", "policy", "plugins", "pictures", "picture_worker")
+GROUND = (
+    "types",
+    "errors",
+    "installed",
+    "files",
+    "names",
+    "presets",
+    "policy",
+    "plugins",
+    "pictures",
+    "picture_worker",
+)
 LEFT_OUT = {("lazaretto", "__main__"), ("lazaretto_lab", "__init__"), *(("lazaretto", room) for room in GROUND)}
 
 Room = tuple[str, str]

@@ -27,7 +27,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
     happened = await asyncio.to_thread(visit.desk.activity.snapshot)
     incidents = await visit.guard.incidents(limit=200)
     waiting = await visit.guard.held()
-    standing = [one for one in incidents if one.state != "cleared"]
+    standing = sorted((one for one in incidents if one.state != "cleared"), key=lambda one: one.state != "open")
     return {
         "happened": happened,
         "incidents": [(one, reproduction(one)) for one in (standing or incidents)[:INCIDENTS]],
