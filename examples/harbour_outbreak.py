@@ -51,9 +51,10 @@ ORDER = re.compile(r"(assistant, [^.:]*|ignore (?:all|every|the) [^.]*)", re.IGN
 
 
 class HarbourGate:
-    """Holds what gives agents orders, asks a person about what it cannot tell, and fails on what it cannot read."""
+    """Stands in for the memory gate: holds what gives agents orders, asks a person about what it cannot tell, and fails
+    on what it cannot read."""
 
-    name = "harbour"
+    name = "memory"
     channels = frozenset(Channel)
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
@@ -80,7 +81,7 @@ class HarbourGate:
 
 def _verdict(seen: Observation, ruling: Ruling, risk: float, rule: str, *evidence: Evidence) -> Verdict:
     low, high = max(0.0, risk - 0.1), min(1.0, risk + 0.1)
-    return Verdict("harbour", seen.id, ruling, risk, (low, high), rule, evidence, ("ASI06",) if evidence else ())
+    return Verdict("memory", seen.id, ruling, risk, (low, high), rule, evidence, ("ASI06",) if evidence else ())
 
 
 def _at(found: re.Match[str]) -> dict[str, Any]:
@@ -125,13 +126,13 @@ def _debate(quote: str) -> tuple[Evidence, ...]:
 
 def policy() -> Policy:
     """The minimal gates, and the scripted one after them."""
-    rules = ChannelPolicy(stages=(("structure",), ("blocklist",), ("harbour",)))
+    rules = ChannelPolicy(stages=(("structure",), ("blocklist",), ("memory",)))
     return replace(Policy.minimal(), channels=Channels(rules, rules, rules, rules, rules))
 
 
 def open_guard(store: str, namespace: str = "harbour") -> Guard:
     """The crew's guard."""
-    return Guard.open(store, policy(), namespace, gates={"harbour": HarbourGate()})
+    return Guard.open(store, policy(), namespace, gates={"memory": HarbourGate()})
 
 
 class StoryClock:

@@ -11,7 +11,18 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PRODUCT = REPOSITORY / "src" / "lazaretto"
 LABORATORY = REPOSITORY / "lab" / "src" / "lazaretto_lab"
 
-GROUND = {"types", "errors", "installed", "files", "names", "presets", "policy", "plugins", "pictures", "picture_worker"}
+GROUND = {
+    "types",
+    "errors",
+    "installed",
+    "files",
+    "names",
+    "presets",
+    "policy",
+    "plugins",
+    "pictures",
+    "picture_worker",
+}
 BED = {"models", "agents"}
 RECORD = {"ledger", "provenance"}
 ALLOWED: dict[str, set[str]] = {

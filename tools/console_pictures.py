@@ -74,11 +74,10 @@ def pages(guard: Any, named: dict[str, str]) -> dict[str, str]:
 
 
 def teach(browser: Any, base: str, guard: Any) -> None:
-    """Make cases of what was decided, as an admin does, and leave one decision to be learnt."""
+    """Learn from what was decided, and leave one decision to be learnt."""
     page = browser.new_page()
     page.goto(f"{base}/learning")
-    page.click("form[action$='/learning/make'] button")
-    page.locator("form[action$='/learning/use'] button").first.click()
+    page.click("form[action$='/learning/now'] button")
     page.locator(".notice").wait_for()
     page.close()
     guard.run(guard.label(guard.run(guard.held())[-1].id, "harmful", by="rosa"))

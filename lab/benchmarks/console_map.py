@@ -39,6 +39,7 @@ QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
 )  # fmt: skip
+SIZE = "(() => { const g = document.querySelector('.map').lzMap.graph; return [g.order, g.size]; })()"
 STEP = """async () => {
   const map = document.querySelector(".map").lzMap, steps = Number(STEPS), took = [], work = [];
   for (let k = 0; k <= steps; k++) {
@@ -101,9 +102,7 @@ def measure(base: str, guard: Guard, steps: int) -> dict[str, Any]:
         first, _ = timed(lambda: (page.goto(f"{base}/map"), page.locator(".map[data-drawn]").wait_for()))
         cached, _ = timed(lambda: (page.goto(f"{base}/map"), page.locator(".map[data-drawn]").wait_for()))
         drawn = float(page.locator(".map").get_attribute("data-drawn") or 0)
-        order, size = page.evaluate(
-            "(() => { const g = document.querySelector('.map').lzMap.graph; return [g.order, g.size]; })()"
-        )
+        order, size = page.evaluate(SIZE)
         took, work = page.evaluate(STEP.replace("STEPS", str(steps)))
         browser.close()
     return {

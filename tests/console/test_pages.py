@@ -25,6 +25,8 @@ from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.app import create_app
 from lazaretto.console.content import prepared
 from lazaretto.console.web import HEADERS, texts
+from lazaretto.gates.content.casebook import Casebook
+from lazaretto.gates.thresholds import Cut, Thresholds
 
 CONSOLE = Path(lazaretto.console.__file__).parent
 BASE = "http://localhost"
@@ -179,6 +181,64 @@ def test_nobody_clears_what_their_own_agents_wrote(crew: Any, tmp_path: Path) ->
     rosa.post("/plan", 403, item=crew.named["gray"], repair="release")
 
 
+def test_the_map_tells_who_met_what_and_its_places_stay(person: Person, crew: Any) -> None:
+    guard = crew.guard
+    assert "What is infected, in words" in person.get("/map")
+    first = person.client.get("/console/map/data").json()
+    at = {name: place for place, name in enumerate(first["ids"])}
+    worm = guard.run(guard.incident(crew.named["worm"]))
+    assert at[worm.patient_zero] in first["zero"] and first["ill"][at[worm.patient_zero]] is not None
+    assert first["ill"][at["pilot"]] is not None and first["kinds"][at["pilot"]] == 1
+    assert str(at[crew.named["worm"]]) in first["holds"], "it was held, and the slider knows when"
+    assert all(0 <= end < len(first["ids"]) for edge in first["edges"] for end in edge[:2])
+    guard.run(guard.remember("A late note about the sill.", agent="yard", parents=[crew.named["fees"]]))
+    again = person.client.get("/console/map/data").json()
+    assert len(again["ids"]) == len(first["ids"]) + 1
+    places = {name: (x, y) for name, x, y in zip(again["ids"], again["x"], again["y"], strict=True)}
+    before = {name: (x, y) for name, x, y in zip(first["ids"], first["x"], first["y"], strict=True)}
+    assert all(places[name] == before[name] for name in before), "what was placed stays where it is"
+    part = person.client.get(f"/console/map/data?incident={worm.id}").json()
+    assert set(part["ids"]) < set(first["ids"]) and worm.patient_zero in part["ids"]
+    traced = person.client.get(f"/console/map/trace?node={worm.patient_zero}&kind=item").json()
+    assert crew.named["worm"] in traced["to"] and "pilot" not in traced["from"]
+    assert "pilot" in person.client.get("/console/map/trace?node=crane-1&kind=agent").json()["agents"]
+    person.get("/map/trace?node=it_unknown&kind=item", 404)
+    person.get("/map/data?incident=in_unknown", 404)
+
+
+def test_what_was_decided_is_learnt_and_can_be_taken_back(person: Person, crew: Any, keys: dict[str, str]) -> None:
+    guard = crew.guard
+    words = "Please ignore the bell at noon, it is the cook's."
+    held = guard.run(guard.remember(words, agent="planner", source="direct_user")).item
+    person.post(f"/appeal/{held}", 422, reason=" ")
+    person.post(f"/appeal/{held}", reason="It is only the cook.")
+    person.post(f"/decide/{held}", label="benign")
+    assert held in person.get("/learning")
+    person.post("/learning/now")
+    book = Casebook(guard.ledger)
+    assert [case.source for case in book.cases() if case.text == words] == ["appeal"]
+    reviewer = signed_in(guard, keys, "reviewer")
+    reviewer.post("/learning/use", 403, version="starter")
+    reviewer.post("/learning/revert", 403, to="0")
+    person.post("/learning/use", version="starter")
+    assert Casebook(guard.ledger).live == "starter"
+    person.post("/learning/use", 422, version="nonsense")
+    Thresholds(guard.ledger, guard.policy.learn).set({"memory": Cut(0.5, None, 7)}, by="rosa")
+    page = person.get("/learning")
+    assert "0.50" in page and "rosa" in page
+    person.post("/learning/revert", to="0")
+    assert not Thresholds(guard.ledger, guard.policy.learn).versions()[-1].cuts
+    person.post("/learning/revert", 422, to="x")
+    person.post("/learning/revert", 422, to="77")
+
+
+def test_health_says_what_runs_and_whether_the_record_holds(person: Person) -> None:
+    page = person.get("/health")
+    assert "minimal" in page and "structure → blocklist → memory" in page
+    assert "RuntimeError: the reader for barcodes is away" in page
+    assert "whole" in person.get("/health?verify=1")
+
+
 def test_texts_are_complete_and_in_one_place() -> None:
     """No template holds a sentence of its own: what is left between its marks are numbers and punctuation."""
 
@@ -210,7 +270,17 @@ def test_no_page_has_anything_inline(person: Person, crew: Any) -> None:
     guard = crew.guard
     incident = guard.run(guard.incidents(limit=1))[0]
     receipt = guard.run(guard.receipts())[0]
-    for path in ("/", "/incidents", f"/incidents/{incident.id}", f"/receipts/{receipt.id}", "/queue", "/memories"):
+    for path in (
+        "/",
+        "/incidents",
+        f"/incidents/{incident.id}",
+        f"/receipts/{receipt.id}",
+        "/queue",
+        "/memories",
+        "/map",
+        "/learning",
+        "/health",
+    ):
         page = person.get(path)
         assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|javascript:", page), path
 

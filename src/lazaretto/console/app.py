@@ -69,7 +69,7 @@ WRITE: tuple[tuple[str, str, Handler], ...] = (
     ("/undo/{receipt:path}", "reviewer", incidents.undo),
     ("/decide/{item:path}", "reviewer", queue.decide),
     ("/appeal/{item:path}", "reviewer", queue.appeal),
-    ("/learning/make", "admin", learning.make_cases),
+    ("/learning/now", "reviewer", learning.learn_now),
     ("/learning/use", "admin", learning.use_cases),
     ("/learning/thresholds", "admin", learning.move_thresholds),
     ("/learning/revert", "admin", learning.revert_thresholds),

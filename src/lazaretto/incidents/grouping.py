@@ -77,10 +77,12 @@ def group(findings: Mapping[str, Finding], ledger: Ledger, graph: ProvenanceGrap
         if content:
             sets.join(item, by_content.setdefault(content, item))
     carriers: dict[str, list[str]] = {item: [] for item in findings}
+    lineage = {item: [one.id for one in graph.sources(item, limit=MOST_PARENTS)] for item in findings if item in known}
+    met = list(dict.fromkeys(one for above in lineage.values() for one in above))
+    texts = {one.id: one for one in ledger.items(ids=met, hidden=True, limit=None)} if met else {}
     for item in findings:
         if item in known:
-            above = [one.id for one in graph.sources(item, limit=MOST_PARENTS)]
-            texts = {one.id: one for one in ledger.items(ids=above, hidden=True, limit=None)} if above else {}
+            above = lineage[item]
             if known[item].source in OUTSIDE and not known[item].parents:
                 above = [one for one in above if one in texts and texts[one].source in OUTSIDE]
             carried = _most_alike_first([texts[one] for one in above if one in texts], known[item])
@@ -119,10 +121,7 @@ def _made(members: Sequence[Finding], carriers: Mapping[str, list[str]], graph: 
 def _origin(infected: Sequence[str], graph: ProvenanceGraph) -> str:
     """Of the infected items the one that most of them come from; the earliest where several explain as many."""
     inside = set(infected)
-    above = {item: {one.id for one in graph.sources(item)} & inside for item in infected}
-    led_to = dict.fromkeys(infected, 0)
-    for sources in above.values():
-        for one in sources:
-            led_to[one] += 1
     born = graph.births(infected)
-    return min(infected, key=lambda item: (bool(above[item]), -led_to[item], born[item], item))
+    candidates = graph.roots_among(infected) or infected
+    led_to = {item: sum(one.id in inside for one in graph.reach([item]).items) for item in candidates}
+    return min(candidates, key=lambda item: (-led_to[item], born[item], item))

@@ -237,16 +237,9 @@ class _Reach:
     @classmethod
     def of(cls, infected: Sequence[str], graph: ProvenanceGraph) -> _Reach:
         """Everything reached from any of them, each once."""
-        inside = set(infected)
-        items: dict[str, None] = {}
-        decisions: dict[str, None] = {}
-        agents: list[TraceStep] = []
-        for start in infected:
-            found = graph.blast_radius(start, history=True)
-            items.update((one.id, None) for one in found.items if one.id not in inside)
-            decisions.update((one.id, None) for one in found.decisions)
-            agents += found.agents
-        return cls(list(items)[:_MOST_REACHED], agents, list(decisions))
+        found = graph.reach(infected)
+        items = [one.id for one in found.items[:_MOST_REACHED]]
+        return cls(items, list(found.agents), [one.id for one in found.decisions])
 
 
 def incident_id(item: str) -> str:

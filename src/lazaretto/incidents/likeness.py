@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from lazaretto.types import Observation
 
@@ -12,6 +13,7 @@ CARRIES = 0.5
 """Share of the shorter text's runs that the longer one must hold."""
 ORIGIN = 0.7
 """The same for something that nobody found and that may be where a finding began: honest notes share phrases, too."""
+_KEPT_CHARS = 2_000
 _WORD = re.compile(r"\w+")
 
 
@@ -22,7 +24,7 @@ def words(text: str) -> list[str]:
 
 def overlap(one: str, other: str) -> float:
     """Share of the shorter text's runs of words that the other text holds, too; 0 for texts without words."""
-    runs = [_runs(words(text)) for text in (one, other)]
+    runs = [_kept_runs(text) if len(text) <= _KEPT_CHARS else _runs(words(text)) for text in (one, other)]
     shorter = min(map(len, runs))
     return len(runs[0] & runs[1]) / shorter if shorter else 0.0
 
@@ -49,6 +51,12 @@ def same_content(item: Observation) -> str:
     return f"text:{said}" if said else ""
 
 
-def _runs(said: list[str]) -> set[tuple[str, ...]]:
+@lru_cache(maxsize=4096)
+def _kept_runs(text: str) -> frozenset[tuple[str, ...]]:
+    """The runs of a text that is compared with many others."""
+    return _runs(words(text))
+
+
+def _runs(said: list[str]) -> frozenset[tuple[str, ...]]:
     size = min(RUN, len(said))
-    return {tuple(said[at : at + size]) for at in range(len(said) - size + 1)} if said else set()
+    return frozenset(tuple(said[at : at + size]) for at in range(len(said) - size + 1)) if said else frozenset()

@@ -80,7 +80,7 @@ class ProvenanceGraph:
             start = index.item_number(item)
             nodes, hops = index.reachable([start], live=not history, max_hops=max_hops)
             decided = np.frombuffer(index.decision, np.uint8)[nodes] == 1
-            agents = self._exposed(index, start, nodes, hops, (max_hops, history))
+            agents = self._exposed(index, np.array([start], np.int64), nodes, hops, (max_hops, history))
             return BlastRadius(
                 origin=item,
                 items=_listed(index, nodes[~decided], hops[~decided]),
@@ -90,12 +90,12 @@ class ProvenanceGraph:
 
     @staticmethod
     def _exposed(
-        index: GraphIndex, start: int, nodes: Ints, hops: Ints, limits: tuple[int | None, bool]
+        index: GraphIndex, starts: Ints, nodes: Ints, hops: Ints, limits: tuple[int | None, bool]
     ) -> Sequence[TraceStep]:
-        """Agents that read the origin or any reached item, with the fewest hops and the earliest time."""
+        """Agents that read an origin or any reached item, with the fewest hops and the earliest time."""
         max_hops, history = limits
-        carriers = np.concatenate([[start], nodes])
-        steps = np.concatenate([[1], hops + 1])
+        carriers = np.concatenate([starts, nodes])
+        steps = np.concatenate([np.ones(len(starts), np.int64), hops + 1])
         if max_hops is not None:
             carriers, steps = carriers[steps <= max_hops], steps[steps <= max_hops]
         owners, agents, times, _ = index.exposures.gather(carriers)
@@ -154,8 +154,34 @@ class ProvenanceGraph:
     def sources(self, item: str, *, limit: int | None = None) -> Sequence[TraceStep]:
         """What the item was made from, nearest first; with ``limit`` only so many."""
         with self._fresh() as index:
-            nodes, hops = index.reachable([index.item_number(item)], back=True)
+            start, far = index.item_number(item), None if limit is None else 2
+            nodes, hops = index.reachable([start], back=True, max_hops=far)
+            while far is not None and limit is not None and len(nodes) < limit and len(hops) and hops[-1] == far:
+                far *= 2  # no further back than it takes
+                nodes, hops = index.reachable([start], back=True, max_hops=far)
             return _listed(index, nodes[:limit], hops[:limit])
+
+    def reach(self, items: Sequence[str]) -> BlastRadius:
+        """What any of several items ever reached, in one walk: ``blast_radius`` with ``history`` from all at once, each
+        node with the fewest hops. ``origin`` is the first of them."""
+        with self._fresh() as index:
+            starts = np.array([index.item_number(item) for item in items], np.int64)
+            nodes, hops = index.reachable(starts.tolist())
+            decided = np.frombuffer(index.decision, np.uint8)[nodes] == 1
+            return BlastRadius(
+                origin=items[0],
+                items=_listed(index, nodes[~decided], hops[~decided]),
+                agents=self._exposed(index, starts, nodes, hops, (None, True)),
+                decisions=_listed(index, nodes[decided], hops[decided]),
+            )
+
+    def roots_among(self, items: Sequence[str]) -> tuple[str, ...]:
+        """Those of the items that were made from none of the others, however indirectly, in the order given."""
+        with self._fresh() as index:
+            numbers = [index.item_number(item) for item in items]
+            near = np.unique(index.children.gather(numbers).targets).tolist()
+            made = {*near, *index.reachable(near)[0].tolist()}
+            return tuple(item for item, number in zip(items, numbers, strict=True) if number not in made)
 
     def births(self, items: Sequence[str]) -> dict[str, float]:
         """When items were written."""

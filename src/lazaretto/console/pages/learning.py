@@ -9,18 +9,17 @@ from typing import Any
 
 from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError
-from lazaretto.gates.content.casebook import Casebook, Intake
-from lazaretto.gates.content.records import Case, Label
+from lazaretto.gates.content.casebook import STARTER, Casebook
+from lazaretto.gates.content.records import Label
 from lazaretto.gates.thresholds import Cut, Thresholds, ThresholdVersion
 from lazaretto.guard import Guard
-from lazaretto.learn.curate import FailedCase, curate
+from lazaretto.learn.curate import FailedCase
 from lazaretto.learn.reviews import reviewed
 from lazaretto.learn.thresholds import calibrate
-from lazaretto.types import Ruling, RunStatus, SourceClass
+from lazaretto.types import EventKind
 
-CURATOR = "case-curator"
-READS_FORM = frozenset({"structure", "blocklist", "protected", "secrets", "personal"})
-"""Gates that do not read what a text means: their silence lets no advice in."""
+STEPS = 20
+"""Of looking again, at most, when somebody asks for it; each makes a few cases."""
 LISTED = 40
 SHOWN_CASES = 12
 
@@ -34,9 +33,9 @@ def _facts(guard: Guard) -> dict[str, Any]:
     book = Casebook(guard.ledger)
     bounds = guard.policy.learn
     versions = Thresholds(guard.ledger, bounds).versions()
-    cases = [case for case in book.cases() if case.source != "starter"]
-    known = {case.words for case in book.cases()}
-    lessons = [one for one in to_learn(guard) if _words(one) not in known]
+    shipped = {case.id for case in book.cases(STARTER)}
+    cases = [case for case in book.cases() if case.id not in shipped]
+    lessons = to_learn(guard, book)
     proposed = calibrate(guard.ledger, bounds)
     return {
         "book": book,
@@ -47,16 +46,15 @@ def _facts(guard: Guard) -> dict[str, Any]:
         "proposed": _changes(versions[-1].cuts, proposed),
         "differs": proposed != dict(versions[-1].cuts),
         "bounds": bounds,
+        "reader": any(gate.name == "memory" and gate.ready for gate in guard.gates()),
     }
 
 
-def to_learn(guard: Guard) -> list[FailedCase]:
-    """What people overturned, or confirmed as harmful."""
-    return [one for one in reviewed(guard.ledger) if one.ruled != one.truth or one.truth is Label.UNSAFE]
-
-
-def _words(lesson: FailedCase) -> str:
-    return Case(lesson.truth, lesson.content.text, lesson.content.description).words
+def to_learn(guard: Guard, book: Casebook) -> list[FailedCase]:
+    """What people decided since cases were last made: overturned, or confirmed as harmful."""
+    news = {event.subject for event in guard.ledger.events(after=book.read, kinds=(EventKind.LABELLED,))}
+    told = [one for one in reviewed(guard.ledger) if one.content.id in news] if news else []
+    return [one for one in told if one.ruled != one.truth or one.truth is Label.UNSAFE]
 
 
 def _moves(versions: Sequence[ThresholdVersion]) -> list[tuple[ThresholdVersion, list[tuple[str, Cut, Cut]]]]:
@@ -70,40 +68,15 @@ def _changes(before: Any, after: Any) -> list[tuple[str, Cut, Cut]]:
     return [(gate, old, new) for gate, old, new in rows if old != new]
 
 
-async def make_cases(visit: Visit) -> Response:
-    """Write a case for each lesson into a new version of the library; it is not used until somebody says so."""
-    lessons = await asyncio.to_thread(to_learn, visit.guard)
-    if not lessons:
-        raise InputError("lessons", "there is nothing to learn", "Decide something in the review queue first")
-    cases = await curate(lessons)
-    reason = f"{len(lessons)} decisions of people, by {visit.session.name}"
-    took = await asyncio.to_thread(_offer, visit.guard, cases, reason)
-    words = texts()["learning"]["made"]
-    said = words.format(added=len(took.added), merged=len(took.merged), refused=len(took.refused), version=took.version)
-    if took.refused:
-        said += " " + took.refused[0].reason
-    return visit.to("/learning", said)
-
-
-def _offer(guard: Guard, cases: Sequence[Case], reason: str) -> Intake:
-    return Casebook(guard.ledger).offer(cases, reason, lambda case: _refusal(guard, case))
-
-
-def _refusal(guard: Guard, case: Case) -> str:
-    """Why the crew's own gates would not have a case's advice as a memory; empty: they would.
-
-    Judges read summary and cues as guidance, so those are screened as a stranger's memory; the content gate is left
-    out, for advice about harm speaks of harm.
-    """
-    advice = "\n".join((case.summary, *case.cues)).strip()
-    if not advice:
-        return ""
-    decision = guard.run(guard.screen(advice, agent=CURATOR, source=SourceClass.UNTRUSTED_DOCUMENT))
-    for verdict in decision.verdicts:
-        if verdict.gate != "content" and verdict.ruling >= Ruling.QUARANTINE:
-            return f"{verdict.ruling.label} by {verdict.gate}:{verdict.rule}"
-    ran = {run.gate for run in decision.runs if run.status is RunStatus.RAN}
-    return "" if ran - READS_FORM - {"content"} else texts()["learning"]["unread"]
+async def learn_now(visit: Visit) -> Response:
+    """Make cases of what was decided, as the server does by itself in a while; each passes the memory gate."""
+    made = 0
+    for _ in range(STEPS):
+        tended = await visit.guard.tend()
+        made += len(tended.cases)
+        if not tended.cases:
+            break
+    return visit.to("/learning", texts()["learning"]["made"].format(made))
 
 
 async def use_cases(visit: Visit) -> Response:
