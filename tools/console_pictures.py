@@ -34,7 +34,7 @@ QUIET = (
     "--disable-component-update", "--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
 )  # fmt: skip
 ON_A_PHONE = ("now", "map", "incident", "queue")
-COLOURS = 160
+COLOURS = 256
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 780}
 
 
@@ -90,7 +90,7 @@ def take(page: Any, base: str, path: str, file: Path) -> None:
         page.locator(".map[data-drawn]").first.wait_for()
     page.wait_for_timeout(700)
     with Image.open(io.BytesIO(page.screenshot())) as shot:
-        few = shot.convert("RGB").quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        few = shot.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         few.save(file, optimize=True)
 
 
