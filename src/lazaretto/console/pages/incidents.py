@@ -9,8 +9,8 @@ from lazaretto.console.item_view import rows, standing
 from lazaretto.console.pages.now import reproduction
 from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError, RepairRefused
+from lazaretto.provenance.text_edits import difference
 from lazaretto.repair.engine import states_before
-from lazaretto.repair.rewrite import difference
 from lazaretto.types import Receipt
 
 LISTED = 100

@@ -20,7 +20,7 @@ async def show(visit: Visit) -> Response:
     incidents = await visit.guard.incidents(limit=LISTED)
     chosen = visit.query("incident")
     items = [(one, item) for one in incidents if one.state != "cleared" for item in one.items][:LISTED]
-    facts = {"incidents": incidents, "chosen": chosen, "node": visit.query("node"), "listed": items}
+    facts: dict[str, Any] = {"incidents": incidents, "chosen": chosen, "node": visit.query("node"), "listed": items}
     return visit.page("map.html", here="map", **facts)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from lazaretto.console.item_view import Row, item_view, rows
 from lazaretto.console.web import HEADERS, Response, Visit
 from lazaretto.errors import InputError, LazarettoError
-from lazaretto.pictures import frames_for_judges
+from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.types import Channel
 
 PAGE = 50
@@ -46,17 +46,15 @@ async def whole_text(visit: Visit) -> Response:
 async def picture(visit: Visit) -> Response:
     """A picture drawn anew and small; one that cannot be opened safely is not opened."""
 
-    def draw() -> bytes:
-        data = visit.guard.ledger.blob(visit.path("digest"))
-        frame = frames_for_judges(data, visit.guard.policy.limits, side=SIDE).frames[0]
-        out = io.BytesIO()
-        frame.save(out, "PNG")
-        return out.getvalue()
-
+    limits = visit.guard.policy.limits
     try:
-        return Response(await asyncio.to_thread(draw), 200, HEADERS, "image/png")
+        data = await asyncio.to_thread(visit.guard.ledger.blob, visit.path("digest"))
+        frame = frames_for_judges(await open_picture(data, limits), side=SIDE).frames[0]
     except LazarettoError:
         return Response(b"", 404, HEADERS, "text/plain")
+    out = io.BytesIO()
+    frame.save(out, "PNG")
+    return Response(out.getvalue(), 200, HEADERS, "image/png")
 
 
 def _find(visit: Visit, asked: str, stands: str, agent: str, fitting: list[str]) -> list[Row]:
