@@ -27,7 +27,9 @@ def build(source: Path, work: Path) -> Path:
     work.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         copy(source / name, work / name)
-    copytree(source / "src", work / "src", ignore=ignore_patterns("*.egg-info", "__pycache__"))
+    for name in ("src", "examples"):
+        if (source / name).is_dir():
+            copytree(source / name, work / name, ignore=ignore_patterns("*.egg-info", "__pycache__"))
     options = ("--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--wheel-dir", str(work / "dist"))
     run([sys.executable, "-m", "pip", "wheel", *options, str(work)], cwd=work)
     (wheel,) = (work / "dist").glob("*.whl")
@@ -53,7 +55,7 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_in(wheel: Path) -> set[str]:
-    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name and ".data/" not in name}
 
 
 def files_beside(package: Path) -> set[str]:
@@ -79,6 +81,16 @@ def test_the_product_wheel_holds_the_product_and_is_small(product: Path) -> None
     for part in ("screener/screener", "jury/strict", "records/records"):
         assert f"lazaretto/models/weights/{part}.safetensors" in held
     assert product.stat().st_size < 12 * MEGABYTE
+
+
+def test_the_product_wheel_brings_examples_presets_and_what_an_index_shows(product: Path) -> None:
+    archive = zipfile.ZipFile(product)
+    names = archive.namelist()
+    here = {file.name for file in (REPOSITORY / "examples").iterdir() if file.suffix in (".py", ".toml")}
+    assert {name.rsplit("/", 1)[1] for name in names if ".data/data/share/lazaretto/examples/" in name} == here
+    assert {"lazaretto/presets/recommended.toml", "lazaretto/presets/strict.toml"} <= set(names)
+    (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
+    assert "Classifier: Typing :: Typed" in metadata and "Keywords: " in metadata
 
 
 def test_the_laboratory_wheel_holds_weights_experiments_and_pictures(laboratory: Path) -> None:

@@ -95,6 +95,8 @@ def test_from_a_batch_to_a_lesson_and_back(run: Run, tmp_path: Path) -> None:
     items.write_text("".join(json.dumps(r) + "\n" for r in rows))
     done = json.loads(run("audit", "--batch", items, "--out", out, "--json").stdout)
     assert done == {"items": 3, "already": 0, "judged": 3, "unsafe": 3, "review": 0, "undecided": 0}
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["i0", "i1", "i2"]
+    assert run("audit", "--batch", items, "--out", out, "--json").exit_code == 1, "unsafe before is unsafe now"
     held = run("learn", "curate", "--verdicts", out, "--truth", items, "--json")
     assert held.exit_code == 1 and json.loads(held.stdout)["live"] is False  # no preview, not live
     forced = run("learn", "curate", "--verdicts", out, "--truth", items, "--force", "--json")

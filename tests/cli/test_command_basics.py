@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,3 +81,38 @@ def test_without_the_laboratory_its_commands_say_what_to_install(monkeypatch: py
     monkeypatch.setattr("lazaretto.cli.entry_points", lambda group: ())
     done = CliRunner().invoke(build(), ["bench", "run", "anything"])
     assert done.exit_code == 5 and "pip install lazaretto-lab" in done.stderr
+
+
+def test_text_may_be_an_argument(run: Run, empty_world: Path) -> None:
+    (empty_world / "policy.toml").write_text('preset = "minimal"\n')
+    for said, stdin in (("plain words", None), ("-", "piped in")):
+        decision = run("check", said, "-a", "ada", "--policy", "policy.toml", "--json", stdin=stdin)
+        assert decision["allowed"] and "reasons" in decision
+    assert "text: is given twice" in " ".join(run("check", "one", "-t", "two", "-a", "ada", code=2).split())
+
+
+def in_a_process(*words: str, folder: Path) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "lazaretto", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_errors_are_json_where_answers_are(run: Run, empty_world: Path) -> None:
+    told = json.loads(run("trace", "it_none", "--store", "sqlite:///none.db", "--json", code=3))["error"]
+    assert (told["type"], told["exit_code"]) == ("StoreMissing", 3)
+    told = json.loads(run("check", "x", "-a", "ada", "--source", "oracle", "--json", code=2))["error"]
+    assert told["field"] == "source" and told["fix"] and told["message"].startswith("source: ")
+    code, out, _ = in_a_process("check", "--json", "--no-such-option", folder=empty_world)
+    assert code == 2 and json.loads(out)["error"]["type"] == "UsageError"
+
+
+def test_how_much_is_said_beside_the_answer(empty_world: Path) -> None:
+    policy = empty_world / "policy.toml"
+    policy.write_text('preset = "minimal"\n[gates.content]\nrounds = 1\n')
+    words = ("check", "hello", "-a", "ada", "--policy", "policy.toml", "--store", "sqlite:///a.db", "--json")
+    code, plain, said = in_a_process(*words, folder=empty_world)
+    assert code == 0 and "gates.content" in said
+    code, quiet, unsaid = in_a_process("-q", *words, folder=empty_world)
+    assert code == 0 and unsaid == "" and json.loads(quiet).keys() == json.loads(plain).keys()
+    code, _, loud = in_a_process("-v", *words, folder=empty_world)
+    assert code == 0 and "WARNING lazaretto: " in loud

@@ -113,7 +113,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "learn thresholds": (("--revert", "9"), 2, "revert: there is no version 9"),
     "learn curate": (("--verdicts", "x"), 2, "verdicts: verdicts and truth go together"),
     "audit": ((), 2, "text: there is nothing to judge"),
-    "screen": ((), 2, "screen: needs either --text or --batch"),
+    "screen": ((), 2, "screen: needs either a text or --batch"),
     "scan": (("absent",), 2, "path: 'absent' does not exist"),
     "foresight calibrate": (("absent", "--model", "x", "--embedder", "absent:x"), 2, "embedder: 'absent:x' cannot"),
     "keys add": (("ada", "--file", "plan.json"), 2, "keys: plan.json"),

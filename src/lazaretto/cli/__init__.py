@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import logging
+import sys
 from importlib.metadata import entry_points, version
 from typing import Annotated
 
 import typer
 
-from lazaretto.cli.common import EXIT_MODEL, errors
+from lazaretto.cli.common import EXIT_MODEL, EXIT_USAGE, emit, errors
 
 FAMILIES: tuple[str, ...] = (
     "guard",
@@ -64,12 +66,28 @@ def build() -> typer.Typer:
     return app
 
 
+def _set_verbosity(verbose: int, quiet: bool) -> None:
+    """What is said on standard error besides the answer: warnings, unless more or less is asked for."""
+    if not verbose and not quiet:
+        return
+    log = logging.getLogger("lazaretto")
+    log.setLevel(logging.ERROR if quiet else logging.INFO if verbose == 1 else logging.DEBUG)
+    if not quiet and not log.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        log.addHandler(handler)
+
+
 def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Say on standard error what is done; -vv says more.")
+    ] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No warnings on standard error, only errors.")] = False,
 ) -> None:
-    pass  # its options act before any command
+    _set_verbosity(verbose, quiet)
 
 
 def _without_laboratory(app: typer.Typer, name: str) -> None:
@@ -83,4 +101,15 @@ def _without_laboratory(app: typer.Typer, name: str) -> None:
 
 def main() -> None:
     """Entry point of the ``lazaretto`` command."""
-    build()()
+    if "--json" not in sys.argv:
+        build()()
+        return
+    try:
+        code = build()(standalone_mode=False)
+    except Exception as error:  # wrong usage; everything else was said by the command itself
+        told = getattr(error, "format_message", None)
+        if told is None:
+            raise
+        emit({"error": {"type": "UsageError", "message": told(), "exit_code": EXIT_USAGE}}, True, lambda: None)
+        code = EXIT_USAGE
+    sys.exit(code if isinstance(code, int) else 0)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from lazaretto.cli.common import EXIT_FLAGGED, console, errors, standard_input
+from lazaretto.cli.common import EXIT_FLAGGED, console, progress_bar, standard_input
 from lazaretto.cli.context import CommandContext, with_context
+from lazaretto.cli.guard import TextArgument, TextOption, one_text
 from lazaretto.errors import InputError
 from lazaretto.gates.content.assembly import live_library, make_panel
-from lazaretto.gates.content.batch import BatchOptions, run_batch
+from lazaretto.gates.content.batch import BatchOptions, flagged, run_batch
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import DebateSettings, hold_debate
 from lazaretto.gates.content.panel import Panel
@@ -63,24 +63,27 @@ def _read_picture(path: Path | None) -> bytes | None:
 @with_context()
 def audit(
     context: CommandContext,
-    text: Annotated[str, typer.Option("--text", help="Text to judge; '-' reads standard input.")] = "",
+    words: TextArgument = None,
+    text: TextOption = "",
     image: Annotated[Path | None, typer.Option("--image", help="Picture to judge.")] = None,
     description: Annotated[str, typer.Option("--description", help="Words for the picture, if you have them.")] = "",
     report: Annotated[Path | None, typer.Option("--report", help="Write the report: .json, .md or .html.")] = None,
     batch: Annotated[Path | None, typer.Option("--batch", help="JSON lines: id, text, description | image.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Verdicts of a batch, written as they finish.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Verdicts of a batch; kept if it is interrupted.")] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, max=3, help="Rounds of debate.")] = None,
     adaptive: Annotated[bool, typer.Option("--adaptive", help="Stop a debate that is settled.")] = False,
     at_once: Annotated[int, typer.Option("--at-once", min=1, help="Hearings under way at once.")] = 64,
     retry_undecided: Annotated[bool, typer.Option("--retry-undecided", help="Judge undecided items again.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again what --out holds already.")] = False,
 ) -> None:
     """Judge a text, a picture or both by debate, with reasons; exit code 1 when it is unsafe or needs review."""
     settings = content_policy(context)
     debate = DebateSettings(rounds or settings.rounds, adaptive or settings.adaptive)
+    text = one_text(words, text)
     if batch is not None:
         if out is None or text or image or description:
             raise InputError("batch", "a batch needs --out and nothing else to judge", "See lazaretto audit --help")
-        options = BatchOptions(debate, at_once, retry_undecided)
+        options = BatchOptions(debate, at_once, retry_undecided, fresh)
         _batch(context, _panel(settings, context), batch, out, options)
         return
     limit = context.policy.limits.max_text_bytes
@@ -93,8 +96,10 @@ def audit(
     data = report_data(transcript)
     if report is not None:
         _write_report(report, data)
-    context.emit(data, lambda: _show(data, report))
-    if data["label"] != Outcome.SAFE.value:
+    allowed = data["label"] == Outcome.SAFE.value
+    reasons = [data["reasoning"] or data["rule_text"], *(row["summary"] for row in data["evidence"])]
+    context.emit({**data, "allowed": allowed, "reasons": reasons}, lambda: _show(data, report))
+    if not allowed:
         raise typer.Exit(EXIT_FLAGGED)
 
 
@@ -123,8 +128,7 @@ def _show(data: dict[str, Any], written: Path | None) -> None:
 
 
 def _batch(context: CommandContext, panel: Panel, items: Path, out: Path, options: BatchOptions) -> None:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True, disable=context.as_json or not errors.is_terminal) as bar:
+    with progress_bar(context.as_json) as bar:
         task = bar.add_task("judging", total=None)
         step = lambda done, total: bar.update(task, completed=done, total=total)  # noqa: E731
         summary = asyncio.run(run_batch(panel, items, out, options, step))
@@ -137,6 +141,8 @@ def _batch(context: CommandContext, panel: Panel, items: Path, out: Path, option
         )
 
     context.emit(summary, show)
+    if flagged(out):
+        raise typer.Exit(EXIT_FLAGGED)
 
 
 def register(app: typer.Typer) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 import orjson
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from lazaretto.errors import (
@@ -73,6 +74,12 @@ def standard_input(limit: int) -> bytes:
     return data
 
 
+def progress_bar(off: bool = False) -> Progress:
+    """How far a long command is, on standard error; nothing where that is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=errors, transient=True, disable=off or not errors.is_terminal)
+
+
 def new_table(*columns: str, title: str | None = None) -> Table:
     """A table that folds what is too wide for the terminal: an id that is cut off cannot be used. No cell is markup."""
     table = Table(title=title, title_justify="left")
@@ -102,14 +109,26 @@ def _exit_code(error: LazarettoError) -> int:
     return next((code for kind, code in table if isinstance(error, kind)), EXIT_USAGE)
 
 
+def error_data(error: LazarettoError) -> dict[str, Any]:
+    """An error for programs: its kind, its words, and the facts it carries."""
+    facts = {name: value for name, value in vars(error).items() if isinstance(value, (str, int, float, bool))}
+    return {"error": {"type": type(error).__name__, "message": str(error), "exit_code": _exit_code(error), **facts}}
+
+
 def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Decorator for every command: what goes wrong is one clear line on stderr and an exit code, never a traceback."""
+    """Decorator for every command: what goes wrong is one clear line on stderr and an exit code, never a traceback.
+
+    With ``--json`` it is a JSON document on standard output, like every other answer.
+    """
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except LazarettoError as error:
+            if kwargs.get("json") is True or str(kwargs.get("json")) == "-":
+                emit(error_data(error), True, lambda: None)
+                raise typer.Exit(_exit_code(error)) from None
             errors.print(f"[bold red]error[/] {type(error).__name__}: ", end="")
             errors.print(str(error), markup=False, highlight=False)
             raise typer.Exit(_exit_code(error)) from None

@@ -36,6 +36,9 @@ from lazaretto.sync_guard import SyncGuard
 from lazaretto.types import Channel, Decision, Ruling, RunStatus, decision_data
 
 AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Who brought it in, wrote it, or reads it.")]
+TextArgument = Annotated[
+    str | None, typer.Argument(help="The text itself; '-' reads standard input.", show_default=False)
+]
 TextOption = Annotated[str, typer.Option("--text", "-t", help="The text itself; '-' reads standard input.")]
 FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="A file with the text (UTF-8).")]
 ImageOption = Annotated[Path | None, typer.Option("--image", "-i", help="A picture (PNG, JPEG, GIF, WebP, BMP).")]
@@ -59,13 +62,20 @@ def _content(guard: SyncGuard, text: str, file: Path | None, image: Path | None)
     """The text and the picture that the options name."""
     limits = guard.policy.limits
     if file is not None and text:
-        raise InputError("text", "is given twice, by --text and by --file", "Give one of them")
+        raise InputError("text", "is given twice, as text and by --file", "Give one of them")
     said: str | bytes = text
     if file is not None:
         said = read_file(file, "file", limits.max_text_bytes)
     elif text == "-":
         said = standard_input(limits.max_text_bytes)
     return said, read_file(image, "image", limits.max_image_bytes) if image else None
+
+
+def one_text(words: str | None, text: str) -> str:
+    """The text that is given as an argument or by ``--text``."""
+    if words is not None and text:
+        raise InputError("text", "is given twice, as an argument and by --text", "Give one of them")
+    return words if words is not None else text
 
 
 def show_decision(decision: Decision) -> None:
@@ -125,6 +135,7 @@ def init(
 def check(
     context: CommandContext,
     agent: AgentOption,
+    words: TextArgument = None,
     text: TextOption = "",
     file: FileOption = None,
     image: ImageOption = None,
@@ -134,7 +145,7 @@ def check(
 ) -> None:
     """Judge something an agent is about to read or say. Exit code 1 when it should not be used."""
     with context.open_guard() as guard:
-        said, picture = _content(guard, text, file, image)
+        said, picture = _content(guard, one_text(words, text), file, image)
         decision = guard.check(said, agent=agent, channel=channel, image=picture, source=source, parents=parent or ())
     _finish(context, decision)
 
@@ -143,6 +154,7 @@ def check(
 def remember(
     context: CommandContext,
     agent: AgentOption,
+    words: TextArgument = None,
     text: TextOption = "",
     file: FileOption = None,
     image: ImageOption = None,
@@ -155,7 +167,7 @@ def remember(
 ) -> None:
     """Judge and keep a memory. Exit code 1 when it is held back."""
     with context.open_guard() as guard:
-        said, picture = _content(guard, text, file, image)
+        said, picture = _content(guard, one_text(words, text), file, image)
         decision = guard.remember(said, agent=agent, parents=parent, image=picture, source=source, key=key)
     _finish(context, decision)
 

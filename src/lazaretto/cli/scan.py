@@ -8,9 +8,8 @@ from typing import Annotated
 
 import orjson
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, console, errors, plain_errors
+from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, console, errors, plain_errors, progress_bar
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.plugins import require
@@ -61,7 +60,7 @@ def scan(
     kept = Journal(where)
     count, finished = source.count(), False
     try:
-        with _bar() as bar, judges(settings, workers or worker_count(count), ray=ray) as jury:
+        with progress_bar() as bar, judges(settings, workers or worker_count(count), ray=ray) as jury:
             tasks = {what: bar.add_task(what, total=count if what == "judging" else None, start=what == "judging")
                      for what in ("judging", "comparing")}  # fmt: skip
             report = run_scan(
@@ -81,11 +80,6 @@ def scan(
         raise typer.Exit(EXIT_USAGE)
     if not report.clean:
         raise typer.Exit(EXIT_FLAGGED)
-
-
-def _bar() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
 
 
 def _write(out: Path, data: bytes) -> None:

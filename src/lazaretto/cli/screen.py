@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,7 +15,18 @@ from typing import Annotated, Any, BinaryIO
 import orjson
 import typer
 
-from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, JsonFlag, console, emit, errors, plain_errors
+from lazaretto.cli.common import (
+    EXIT_FLAGGED,
+    EXIT_USAGE,
+    JsonFlag,
+    console,
+    emit,
+    errors,
+    plain_errors,
+    progress_bar,
+    standard_input,
+)
+from lazaretto.cli.guard import TextArgument, TextOption, one_text
 from lazaretto.cli.screen_memories import Rooms, read_memories
 from lazaretto.errors import InputError
 from lazaretto.ingest.raw_input import RawInput, read_observation
@@ -161,7 +173,9 @@ def _answer(judged: _Judged) -> dict[str, Any]:
         "risk": round(verdict.risk, 6),
         "interval": [round(b, 6) for b in verdict.interval],
         "ruling": verdict.ruling.label,
+        "allowed": verdict.ruling <= Ruling.WARN,
         "rule": verdict.rule,
+        "reasons": [one.summary for one in verdict.evidence],
         "evidence": plain(verdict.evidence),
         "relation": judged.relation,
         "with": judged.memories,
@@ -218,10 +232,12 @@ def _batches(lines: BinaryIO, faults: list[str]) -> Iterator[list[_Line]]:
 
 @plain_errors
 def screen(
-    text: Annotated[str | None, typer.Option("--text", "-t", help="One text to judge.")] = None,
+    words: TextArgument = None,
+    text: TextOption = "",
     batch: Annotated[Path | None, typer.Option("--batch", help="Memories, one JSON object per line.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Where the verdicts go; default: standard output.")] = None,
     source: Annotated[str | None, typer.Option("--source", help="Who stands behind the text.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again what --out holds already.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Judge memories: does a text order an agent about, does it contradict what is known? Nothing is stored.
@@ -230,17 +246,19 @@ def screen(
 
     Exit code 1 when something should not be used, 2 when a line of the file was unusable (the others are judged).
     """
-    if (text is None) == (batch is None):
-        raise InputError("screen", "needs either --text or --batch", "For example: lazaretto screen --text '...'")
-    if text is not None:
-        made = read_observation(RawInput("unknown", Channel.MEMORY, text, source=source), "screen", Limits())
+    said: str | bytes = one_text(words, text)
+    if bool(said) == (batch is not None):
+        raise InputError("screen", "needs either a text or --batch", "For example: lazaretto screen 'a note'")
+    if said == "-":
+        said = standard_input(Limits().max_text_bytes)
+    if batch is None:
+        made = read_observation(RawInput("unknown", Channel.MEMORY, said, source=source), "screen", Limits())
         with closing(Screening()) as screening:
             judged = screening.judge_lines([_Line(0, made)])[0]
         verdict = judged.verdict
         emit(_answer(judged), json, lambda: _show(verdict))
         raise typer.Exit(EXIT_FLAGGED if verdict.ruling > Ruling.WARN else 0)
-    assert batch is not None
-    counts, faults = _screen_file(batch, out)
+    counts, faults = _screen_file(batch, out, fresh=fresh)
     summary = {"judged": sum(counts.values()), "rulings": counts, "unusable": faults}
     for fault in faults:
         errors.print(f"error {fault}", markup=False, highlight=False)
@@ -252,23 +270,54 @@ def screen(
         raise typer.Exit(EXIT_FLAGGED)
 
 
-def _screen_file(batch: Path, out: Path | None) -> tuple[dict[str, int], list[str]]:
-    counts: dict[str, int] = {}
+def _screen_file(batch: Path, out: Path | None, *, fresh: bool = False) -> tuple[dict[str, int], list[str]]:
+    """Judge the lines of a file in order; what an interrupted run has written already is not judged again."""
     faults: list[str] = []
     try:
+        done = {} if out is None or fresh else _written(out)
+        counts = dict(Counter(done.values()))
+        mode = "ab" if done else "wb"
         with (
             closing(Screening()) as screening,
             batch.open("rb") as lines,
-            out.open("wb") if out else open(sys.stdout.fileno(), "wb", closefd=False) as to,
+            out.open(mode) if out else open(sys.stdout.fileno(), "wb", closefd=False) as to,
+            progress_bar(out is None) as bar,
         ):
+            task = bar.add_task("judging", total=None)
             for part in _batches(lines, faults):
-                for judged in screening.judge_lines(part):
+                # structured memories are evidence for those after them, so they are read again
+                waiting = [one for one in part if one.observation.id not in done or one.observation.fields is not None]
+                for judged in screening.judge_lines(waiting) if waiting else ():
+                    if judged.verdict.subject in done:
+                        continue
                     label = judged.verdict.ruling.label
                     counts[label] = counts.get(label, 0) + 1
                     to.write(orjson.dumps(_answer(judged)) + b"\n")
+                to.flush()
+                bar.update(task, advance=len(part))
     except OSError as error:
         raise InputError("file", f"{error.filename} cannot be used ({error.strerror})", "Check the path") from None
     return counts, faults
+
+
+def _written(out: Path) -> dict[str, str]:
+    """Ids and rulings of the whole lines that an output holds; a line that a crash cut off is removed."""
+    if not out.exists():
+        return {}
+    found: dict[str, str] = {}
+    whole = 0
+    with out.open("r+b") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            try:
+                verdict = orjson.loads(line)
+                found[verdict["id"]] = Ruling.from_label(verdict["ruling"]).label
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+                raise InputError("out", f"{out} holds something that is not a verdict", "Name another file") from None
+            whole += len(line)
+        file.truncate(whole)
+    return found
 
 
 def _show(verdict: Verdict) -> None:

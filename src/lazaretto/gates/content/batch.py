@@ -1,4 +1,5 @@
-"""A file of items in, a file of verdicts out: written as they finish, continued after any interruption.
+"""A file of items in, a file of verdicts out: written as they finish, continued after any interruption, and in the
+order of the items once all are judged.
 
 The output file is the only state. A line is either wholly there, and its item is done, or it is not; a line cut off
 by a crash is dropped and its item judged again. One process holds the output at a time.
@@ -7,7 +8,7 @@ by a crash is dropped and its item judged again. One process holds the output at
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,6 +150,8 @@ class BatchOptions:
     at_once: int = 64
     retry_undecided: bool = False
     """Judge again what an earlier run could not decide; its older line is removed."""
+    fresh: bool = False
+    """Judge everything again, whatever the output holds."""
 
 
 PLAIN = BatchOptions()
@@ -161,6 +164,8 @@ async def run_batch(
     """Judge every item of a file that the output does not hold yet."""
     places = read_items(items)
     unreadable: list[tuple[str, InputError]] = []
+    if options.fresh:
+        out.unlink(missing_ok=True)
     if options.retry_undecided:
         _drop_undecided(out)
     with _output(out) as (file, done, undecided), items.open("rb") as source:
@@ -191,7 +196,31 @@ async def run_batch(
             write(content.id, outcome)
         for key, error in unreadable:
             write(key, error)
+    _put_in_order(out, places)
     return BatchSummary(len(places), already, counts["judged"], counts["unsafe"], counts["review"], counts["undecided"])
+
+
+def _put_in_order(out: Path, places: Mapping[str, int]) -> None:
+    """The output in the order of the items, replaced in one step; lines of other items stay behind them."""
+    order = {item: number for number, item in enumerate(places)}
+    with out.open("rb") as old:
+        found, offset = [], 0
+        for line in old:
+            found.append((order.get(orjson.loads(line)["id"], len(order)), offset))
+            offset += len(line)
+        if found == sorted(found):
+            return
+        with replacing(out) as new:
+            _hold(old, out)
+            for _, place in sorted(found):
+                old.seek(place)
+                new.write(old.readline())
+
+
+def flagged(out: Path) -> bool:
+    """Whether an output holds anything that is not safe."""
+    with out.open("rb") as lines:
+        return any(orjson.loads(line)["label"] != Outcome.SAFE.value for line in lines)
 
 
 def _drop_undecided(out: Path) -> None:
