@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 2
 
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
-.PHONY: help setup demo test test-core check bench sbom serve clean
+.PHONY: help setup demo test test-core check bench docs sbom serve clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -60,6 +60,12 @@ check: $(VENV)/.test  ## format, lint, strict types, layer order
 bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python lab/benchmarks/$$name.py --write || exit 1; done
 
+docs: $(VENV)/.demo  ## the documentation site in build/site; the tool has an environment of its own
+	@test -x .venv-docs/bin/mkdocs || { $(PYTHON) -m venv .venv-docs && .venv-docs/bin/python $(INSTALL) mkdocs-material; }
+	@$(BIN)/python tools/make_docs.py build/docs
+	@.venv-docs/bin/mkdocs build --quiet --strict
+	@echo "wrote build/site/index.html"
+
 sbom: $(VENV)/.test  ## sbom.json: every package of the environment, as CycloneDX; the tool has an environment of its own
 	@test -x .venv-sbom/bin/cyclonedx-py || { $(PYTHON) -m venv .venv-sbom && .venv-sbom/bin/python -m pip install --quiet cyclonedx-bom; }
 	@.venv-sbom/bin/cyclonedx-py environment --output-format JSON --output-file sbom.json $(BIN)/python
@@ -69,4 +75,4 @@ serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve
 
 clean:  ## remove both environments and caches
-	@rm -rf $(VENV) $(CORE) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(CORE) .venv-docs build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -94,12 +94,12 @@ def audit(
         raise InputError("text", "there is nothing to judge", "Give --text, --image or both")
     transcript = asyncio.run(hold_debate(_panel(settings, context), content, debate))
     data = report_data(transcript)
+    data["allowed"] = data["label"] == Outcome.SAFE.value
+    data["reasons"] = [data["reasoning"] or data["rule_text"], *(row["summary"] for row in data["evidence"])]
     if report is not None:
         _write_report(report, data)
-    allowed = data["label"] == Outcome.SAFE.value
-    reasons = [data["reasoning"] or data["rule_text"], *(row["summary"] for row in data["evidence"])]
-    context.emit({**data, "allowed": allowed, "reasons": reasons}, lambda: _show(data, report))
-    if not allowed:
+    context.emit(data, lambda: _show(data, report))
+    if not data["allowed"]:
         raise typer.Exit(EXIT_FLAGGED)
 
 

@@ -1,0 +1,51 @@
+"""The documentation site: every page is gathered, every link of it leads somewhere, the references are complete."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import lazaretto
+from lazaretto.cli import FAMILIES
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The gathered sources."""
+    spec = importlib.util.spec_from_file_location("make_docs", REPOSITORY / "tools" / "make_docs.py")
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    out = tmp_path_factory.mktemp("site") / "docs"
+    tool.gather(out)
+    return out
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    broken = []
+    for page in site.rglob("*.md"):
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", text):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(site)} -> {target}")
+    assert not broken
+
+
+def test_the_menu_names_pages_that_are_there(site: Path) -> None:
+    named = re.findall(r"^\s+- (?:[^:\n]+: )?(\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert len(named) > 25
+    assert [page for page in named if not (site / page).is_file()] == []
+
+
+def test_the_references_are_complete(site: Path) -> None:
+    commands = (site / "reference" / "commands.md").read_text()
+    assert all(f"## lazaretto {name}" in commands for name in ("check", "scan", "mcp gateway", "ledger verify"))
+    assert commands.count("\n## lazaretto ") >= len(FAMILIES)
+    python = (site / "reference" / "python.md").read_text()
+    missing = [name for name in lazaretto.__all__ if isinstance(getattr(lazaretto, name), type) and name not in python]
+    assert not missing
