@@ -75,8 +75,9 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
     "learn curate": (lambda c: (), lambda c, got: got["failed"] == 1, 1),
 }
 """How each command is called, what shows that it worked in the crew's namespace, and its exit code."""
-ALONE = {"audit", "serve"}
-"""Commands with a test of their own below: one needs a model, the other does not end."""
+ENDLESS = {"serve", "mcp serve", "mcp gateway"}
+ALONE = {"audit", *ENDLESS}
+"""Commands with a test of their own: one needs a model, the others do not end."""
 
 
 def _found(report: Any, part: str) -> str:
@@ -88,7 +89,7 @@ def test_no_command_with_a_store_is_forgotten() -> None:
     whole_store = {name for name, parameters in WITH_STORE.items() if "namespace" not in parameters}
     assert whole_store == {"ledger import", "ledger upgrade"}, "these work on every tenant, or on the file's own"
     assert all("policy" in parameters for parameters in WITH_STORE.values())
-    assert {name for name, parameters in WITH_STORE.items() if "json" not in parameters} == {"serve"}
+    assert {name for name, parameters in WITH_STORE.items() if "json" not in parameters} == ENDLESS
 
 
 @pytest.mark.parametrize(
