@@ -191,6 +191,8 @@ APPROVED = "Payments to Ivy above 900 EUR need approval."
         (HOST, "Job 12, plan: we restore atlas from flint-27.internal.example.", Meeting.SAME),
         (APPROVED, "A team lead approves what Ivy gets above 900 EUR.", Meeting.SAME),
         (APPROVED, "Payments to Ivy above 900 EUR need no approval.", Meeting.OPPOSED),
+        (APPROVED, "Payments to Ivy above 900 EUR go out right away.", Meeting.ALIKE),
+        ("The limit for Ivy is 900 EUR.", "Ivy may take 900 EUR and more.", Meeting.ALIKE),
         (HOST, "The atlas database lives at amber-3.internal.example.", Meeting.OPPOSED),
         ("Job 12: we roll it back to version 1.2.3.", "Job 15: we roll it back to version 1.4.0.", Meeting.TWO_THINGS),
         ("Job 12: we pay 900 EUR.", "Job 15: the limit has been changed to 100 EUR.", Meeting.OPPOSED),

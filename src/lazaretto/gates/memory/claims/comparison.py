@@ -211,10 +211,30 @@ def _same(old: Claim, new: Claim, told: Mapping[str, float]) -> bool:
     against = ("values_conflict", "names_conflict", "permission_opposed", "negation_differs", "opposites")
     if any(told[name] for name in against):
         return False
+    if old.permission != new.permission and (new.permission in ("allow", "waive") or not _still_asked(old, new)):
+        return False
     a, b = _by_kind(old), _by_kind(new)
     shared = {kind.split(" ")[0] for kind in a if kind != "name" and kind in b and _equal(kind, a[kind], b[kind])}
     named = bool(a.get("name")) and a.get("name") == b.get("name")
     return bool(shared & (_EXACT | {"quantity"})) or (named and bool(shared & {"date", "number"}))
+
+
+_ASKED = frozenset(
+    [
+        "approv", "sign", "signatur", "consent", "permission", "check", "review", "verif", "verific", "agree",
+        "confirm", "author",
+    ]
+)  # fmt: skip
+"""Stems of what is asked for before something may be done."""
+
+
+def _still_asked(old: Claim, new: Claim) -> bool:
+    """Whether a new claim names what the old one asks for, where it asks for anything: "go out right away" does not
+    speak of the approval that is needed."""
+    if old.permission not in ("require", "forbid"):
+        return True
+    asked = old.words & _ASKED
+    return bool(asked) and asked <= new.words
 
 
 def restates(known: Claim, new: Claim, old: Claim) -> bool:
