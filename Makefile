@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 2
 
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
-.PHONY: help setup demo test test-core check bench docs sbom serve clean
+.PHONY: help setup demo test test-core check bench docs sbom locked serve clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -70,6 +70,12 @@ sbom: $(VENV)/.test  ## sbom.json: every package of the environment, as CycloneD
 	@test -x .venv-sbom/bin/cyclonedx-py || { $(PYTHON) -m venv .venv-sbom && .venv-sbom/bin/python -m pip install --quiet cyclonedx-bom; }
 	@.venv-sbom/bin/cyclonedx-py environment --output-format JSON --output-file sbom.json $(BIN)/python
 	@echo "wrote sbom.json"
+
+locked:  ## .venv-locked: the product with its extras, from exactly the files whose hashes requirements.lock names
+	@test -x .venv-locked/bin/python || $(PYTHON) -m venv .venv-locked
+	@.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@echo "ready: .venv-locked/bin/lazaretto"
 
 serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,3 +162,16 @@ def test_the_graphs_are_what_their_tool_writes(tmp_path):
     subprocess.run([sys.executable, root / "tools" / "make_minilm_graphs.py", tmp_path], check=True)
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (root / "src/lazaretto/models/minilm" / path.name).read_bytes()
+
+
+def test_waiting_threads_sleep_and_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spinning ones take the time of those they wait for, where a machine has more work than cores."""
+    session = pytest.importorskip("lazaretto.models.minilm.session")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs the gates extra")
+    seen: list[Any] = []
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda graph, options, providers: seen.append(options))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    graph = next(Path(session.__file__).parent.glob("*.onnx")).name
+    session.open_session(graph, {})
+    assert seen[0].get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    assert seen[0].inter_op_num_threads == 1 and 1 <= seen[0].intra_op_num_threads <= 4
