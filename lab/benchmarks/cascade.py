@@ -227,6 +227,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60, help="rows of each kind from it")
     parser.add_argument("--drill", type=int, default=0, help="so many crews of the drill instead")
     parser.add_argument("--first-seed", type=int, default=100, help="of these crews")
+    parser.add_argument("--errors", type=float, nargs="*", default=ERRORS, help="shares of texts the debate errs about")
     given = parser.parse_args()
     lines = lists() + (development(given.shared, given.count) if given.shared else [])
     seeds = range(given.first_seed, given.first_seed + given.drill)
@@ -234,7 +235,7 @@ def main() -> None:
         lines = asyncio.run(drill_stream(seeds))
     said = measured(lines)
     rows = []
-    for error in ERRORS:
+    for error in given.errors:
         for name in POLICIES:
             rows.append({"policy": name, "debate_error": error, **asyncio.run(judged(lines, said, name, error))})
     everything = {row["debate_error"]: row for row in rows if row["policy"] == "everything, always"}
