@@ -10,11 +10,11 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
-from lazaretto.api.access import Door
+from lazaretto.api.access import Caller
 from lazaretto.policy import Limits
 
 Scope = MutableMapping[str, Any]
@@ -42,6 +42,15 @@ def largest_body(limits: Limits) -> int:
     return limits.max_image_bytes * 4 // 3 + limits.max_text_bytes * 6 + limits.max_fields_bytes + 64_000
 
 
+class Doorkeeper(Protocol):
+    """Says who sent a key: a ``Door``, or something that has several."""
+
+    open: bool
+
+    def caller(self, authorization: str) -> Caller | None:
+        """Who sent this header; None: nobody we know."""
+
+
 class Rate:
     """So many requests a second on average, with a burst of two seconds' worth; for each sender apart."""
 
@@ -66,16 +75,19 @@ class Border:
     def __init__(
         self,
         app: Application,
-        door: Door,
+        door: Doorkeeper,
         limits: Limits,
         *,
         hosts: Sequence[str] = (),
         rate: float = 0.0,
         body_s: float = BODY_SECONDS,
+        key_header: str = "",
     ) -> None:
         """``hosts``: names the server answers to; none: any. An open server answers to this machine's alone, because a
-        web page may send a browser there under a name of its own. ``rate``: requests a second of one sender; 0: any."""
+        web page may send a browser there under a name of its own. ``rate``: requests a second of one sender; 0: any.
+        ``key_header``: where the key is, other than in ``authorization`` or ``x-api-key``."""
         self._app, self._door, self._body_s = app, door, body_s
+        self._key_headers = (key_header.encode(),) if key_header else (b"authorization", b"x-api-key")
         self._rate = Rate(rate) if rate > 0 else None
         self._hosts = frozenset(hosts) or (frozenset(LOCAL_HOSTS) if door.open else frozenset())
         self._largest = largest_body(limits)
@@ -122,10 +134,12 @@ class Border:
         host = _host(headers.get(b"host", b"").decode("latin-1"))
         if self._hosts and host not in self._hosts:
             return 421, "WrongHost", f"host: this server does not answer to {host!r}", "host"
-        sent = headers.get(b"authorization") or headers.get(b"x-api-key", b"")
+        sent = next((headers[name] for name in self._key_headers if headers.get(name)), b"")
         caller = self._door.caller(sent.decode("latin-1"))
         if caller is None and not _is_open(scope["path"]):
-            message = "authorization: missing or wrong. Send 'Authorization: Bearer KEY'"
+            where = self._key_headers[0].decode()
+            how = f"{where}: KEY" if self._key_headers[0] != b"authorization" else "Authorization: Bearer KEY"
+            message = f"{where}: missing or wrong. Send '{how}'"
             return 401, "Unauthorized", message, "authorization"
         scope.setdefault("state", {})["caller"] = caller
         if self._rate is not None and scope["path"] not in OPEN_PATHS:

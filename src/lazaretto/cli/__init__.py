@@ -23,6 +23,7 @@ FAMILIES: tuple[str, ...] = (
     "doctor",
     "serve",
     "mcp",
+    "proxy",
     "keys",
     "audit",
     "data",

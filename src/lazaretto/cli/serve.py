@@ -22,7 +22,8 @@ MOST_CONNECTIONS = 512
 """Beyond these a caller is told to come back."""
 
 
-def _this_machine_only(host: str) -> bool:
+def this_machine_only(host: str) -> bool:
+    """Whether only programs of this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -67,7 +68,7 @@ def serve(
     if keys and not known:
         raise InputError("keys", f"{keys} holds no key", "Make one with 'lazaretto keys add'")
     door = Door(context.namespace, token, known)  # says what is wrong with a token before anything listens
-    if door.open and not _this_machine_only(host):
+    if door.open and not this_machine_only(host):
         raise InputError("token", f"is missing, and {host} can be reached by others", "Set LAZARETTO_TOKEN or --keys")
 
     try:
@@ -84,7 +85,7 @@ def serve(
         read_secret(webhook_secret)
     hosts = tuple(allow_host or ((host, *LOCAL_HOSTS) if door.open else ()))
     settings = ServerSettings(hosts, rate, fetch_images, webhook, webhook_secret, webhook_private)
-    with context.open_guard() as guard, _listening(host, port) as listener:
+    with context.open_guard() as guard, listening(host, port) as listener:
         where = f"http://{host}:{listener.getsockname()[1]} (calls: /docs, for people: /console)"
         console.print(f"Lazaretto on {where}, store {guard.ledger.url}, namespace {context.namespace}", soft_wrap=True)
         if door.open:
@@ -126,7 +127,7 @@ def _serve_with(workers: int, described: WorkerSettings, token: str | None, list
         Multiprocess(config, sockets=[listener]).run()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
     """A socket that listens already, so that nothing is announced which does not work."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
