@@ -70,7 +70,8 @@ def request(number: int, stream: bool) -> dict[str, Any]:
     return {
         "model": "stub", "stream": stream,
         "messages": [
-            {"role": "system", "content": "You help at the harbour."}, {"role": "user", "content": "Which berth is free?"},
+            {"role": "system", "content": "You help at the harbour."},
+            {"role": "user", "content": "Which berth is free?"},
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "c", "content": page},
         ],

