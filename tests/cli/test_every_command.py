@@ -66,6 +66,7 @@ ELSEWHERE = {
     "scan": "test_scanning.py",
     "foresight calibrate": "test_folder_calibration.py",
     "serve": "test_shared_context.py",
+    "proxy": "test_shared_context.py",
     "mcp serve": "test_protocol.py",
     "mcp gateway": "test_protocol.py",
     "keys revoke": "test_access.py",
@@ -121,6 +122,11 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "keys revoke": (("ada", "--file", "absent.json"), 2, "name: no key is named 'ada'"),
     "mcp serve": (("--http", "--host", "0.0.0.0"), 2, "token: is missing, and 0.0.0.0 can be reached by others"),
     "mcp gateway": ((), 2, "server: needs exactly one of a command, --config and --url"),
+    "proxy": (
+        ("--upstream", "http://localhost", "--host", "0.0.0.0"),
+        2,
+        "keys: are missing, and 0.0.0.0 can be reached",
+    ),
     "serve": (("--host", "0.0.0.0"), 2, "token: is missing, and 0.0.0.0 can be reached by others"),
 }
 """A mistake for each command, its exit code and words of the message, the field among them."""

@@ -75,7 +75,7 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
     "learn curate": (lambda c: (), lambda c, got: got["failed"] == 1, 1),
 }
 """How each command is called, what shows that it worked in the crew's namespace, and its exit code."""
-ENDLESS = {"serve", "mcp serve", "mcp gateway"}
+ENDLESS = {"serve", "proxy", "mcp serve", "mcp gateway"}
 ALONE = {"audit", *ENDLESS}
 """Commands with a test of their own: one needs a model, the others do not end."""
 
@@ -130,6 +130,21 @@ def test_serve_says_where_it_works(crew: Any) -> None:
         process.wait(30)
     assert f"store {crew.url}, namespace crew" in banner
     assert "127.0.0.1:0 " not in banner, "it says which port it got"
+
+
+def test_the_proxy_says_where_it_stands(crew: Any) -> None:
+    pytest.importorskip("uvicorn", reason="needs the proxy extra")
+    pytest.importorskip("httpx", reason="needs the proxy extra")
+    where = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--policy", str(crew.policy))
+    command = [sys.executable, "-m", "lazaretto", "proxy", *where]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "300"})
+    try:
+        assert process.stdout is not None
+        banner = process.stdout.readline()
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert "Lazaretto before http://127.0.0.1:9: set your crew's base URL to http://127.0.0.1:" in banner
 
 
 @pytest.mark.parametrize(
