@@ -14,7 +14,7 @@ import typer
 
 from lazaretto.cli.common import errors, read_file
 from lazaretto.cli.context import CommandContext, with_context
-from lazaretto.cli.serve import _listening, _this_machine_only
+from lazaretto.cli.serve import listening, this_machine_only
 from lazaretto.errors import InputError, MissingExtra
 
 family = typer.Typer(help="The guard over the Model Context Protocol.", no_args_is_help=True)
@@ -101,9 +101,9 @@ class _NoPlace:
 def _place(http: bool, host: str, port: int, token: str | None) -> socket.socket | _NoPlace:
     if not http:
         return _NoPlace()
-    if token is None and not _this_machine_only(host):
+    if token is None and not this_machine_only(host):
         raise InputError("token", f"is missing, and {host} can be reached by others", "Set LAZARETTO_TOKEN")
-    return _listening(host, port)
+    return listening(host, port)
 
 
 def _run(
