@@ -74,7 +74,7 @@ def gateway(
     elif url is not None:
         upstreams = (Upstream("server", url=url),)
     else:
-        program, *arguments = command or ()
+        program, *arguments = command or [""]
         upstreams = (Upstream("server", program, tuple(arguments)),)
     with _place(http, host, port, token) as listener, context.open_guard() as guard:
         server = build(Gateway(guard.guard, agent), upstreams)

@@ -43,7 +43,7 @@ def scan(
     from lazaretto.scan.journal import Journal, journal_path
     from lazaretto.scan.judge import ScanSettings
     from lazaretto.scan.reports import as_html, as_json, as_sarif
-    from lazaretto.scan.run import judges, worker_count
+    from lazaretto.scan.run import judges
     from lazaretto.scan.run import scan as run_scan
     from lazaretto.scan.sources import open_source
 
@@ -60,7 +60,7 @@ def scan(
     kept = Journal(where)
     count, finished = source.count(), False
     try:
-        with progress_bar() as bar, judges(settings, workers or worker_count(count), ray=ray) as jury:
+        with progress_bar() as bar, judges(settings, workers, ray=ray) as jury:
             tasks = {what: bar.add_task(what, total=count if what == "judging" else None, start=what == "judging")
                      for what in ("judging", "comparing")}  # fmt: skip
             report = run_scan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from lazaretto.scan.journal import Journal, digest_of
 from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
 from lazaretto.scan.records import CONTRADICTING, Finding, Hit, Level, Record, Source
 
+_FEW, _MOST_WORKERS = 2_000, 8
+"""Texts that are not worth more than one process, and the most processes that are started unasked."""
 CHUNK = 64
 """Records that are judged together; a kill loses what was under way, at most a chunk per worker."""
 Progress = Callable[[str, int, int | None], None]
@@ -77,7 +80,7 @@ class Pool:
 
     def __init__(self, settings: ScanSettings, workers: int) -> None:
         self._settings, self.ahead = settings, 2 * workers
-        # started before any model is loaded here: a child that inherits a loaded runtime hangs
+        # spawned, not forked: a child that inherits a loaded runtime hangs
         self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread)
 
     def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
@@ -94,6 +97,30 @@ def _one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
 
 
+class Growing:
+    """Judges in this process, and from some thousand texts on in one per core: a small store needs no others."""
+
+    def __init__(self, settings: ScanSettings) -> None:
+        self._settings, self._here = settings, Here(settings)
+        self._texts = 0
+        self._pool: Pool | None = None
+        self.ahead = self._here.ahead
+
+    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+        """Begin a chunk, here or in a worker."""
+        self._texts += len(chunk)
+        cores = min(_MOST_WORKERS, os.cpu_count() or 1)
+        if self._pool is None and self._texts > _FEW and cores > 1:
+            self._pool = Pool(self._settings, cores)
+            self.ahead = self._pool.ahead
+        return (self._pool or self._here).submit(chunk)
+
+    def close(self) -> None:
+        """End the workers, if there are any."""
+        if self._pool is not None:
+            self._pool.close()
+
+
 class Ray:
     """Judges on a Ray cluster: the one of ``RAY_ADDRESS``, else one on this machine."""
 
@@ -104,8 +131,9 @@ class Ray:
             raise MissingExtra("a scan on several machines", "ray") from None
         self._ray = ray
         if not ray.is_initialized():
-            ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
-        self.ahead = max(2, 2 * int(ray.cluster_resources().get("CPU", 1)))
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        held = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        self.ahead = max(2, 2 * int(held.get("CPU", 1)))
         self._judge = ray.remote(num_cpus=1)(judge_texts)
         self._settings = ray.put(settings)
 
@@ -121,11 +149,11 @@ class Ray:
 
 @contextmanager
 def judges(settings: ScanSettings, workers: int = 1, *, ray: bool = False) -> Iterator[Judges]:
-    """Whoever judges, let go at the end."""
-    if not ray and workers <= 1:
+    """Whoever judges, let go at the end; 0 workers: as many as the store is worth."""
+    if not ray and workers == 1:
         yield Here(settings)
         return
-    several = Ray(settings) if ray else Pool(settings, workers)
+    several = Ray(settings) if ray else Pool(settings, workers) if workers else Growing(settings)
     try:
         yield several
     finally:
@@ -232,8 +260,3 @@ def _line(record: Record, text: str, start: int) -> int | None:
 
 def _quoted(text: str, mark: ClaimMark) -> str:
     return " ".join(text[mark.start : mark.end].split())[:120]
-
-
-def worker_count(records: int | None) -> int:
-    """How many processes are worth starting: one for a small store, else one per core, eight at most."""
-    return 1 if records is not None and records < 2_000 else min(8, os.cpu_count() or 1)
