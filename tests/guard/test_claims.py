@@ -191,7 +191,7 @@ def test_the_ruling_rewrite_offers_what_is_known_and_the_text_without_the_order(
 
 def test_a_pair_of_claims_is_read_once_and_answered_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     model = RelationModel()
-    texts = (APPROVAL, WAIVED, HOST, MOVED, ACCOUNT, FORGED, "Lunch is at noon.")
+    texts = (APPROVAL, WAIVED, ACCOUNT, FORGED)
     pairs = [(read_claim(old), read_claim(new), 0.6) for old in texts for new in texts[::-1]]
     alone = [model._compare([pair])[0] for pair in pairs]
     asked: list[int] = []

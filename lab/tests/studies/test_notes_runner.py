@@ -13,7 +13,7 @@ from lazaretto_lab.harness.experiment import load_experiment
 from lazaretto_lab.harness.unit import clean_measures
 from lazaretto_lab.studies.notes.runner import run
 
-SMALL = {"crews": 1, "facts": 2, "rounds": 4, "attacks": 2, "kinds": ["II"], "asides": 0.0}
+SMALL = {"crews": 1, "facts": 2, "rounds": 3, "quiet_rounds": 1, "attacks": 2, "kinds": ["II"], "asides": 0.0}
 
 
 def unit(tmp_path: Path, **settings: Any) -> dict[str, Any]:
