@@ -45,14 +45,14 @@ class PictureTensors:
     def _smart_side(self, side: int) -> int:
         """As Qwen2-VL fits pictures: a whole number of merged patches, within its least and most pixels."""
         made = self._processor
-        unit, size = made.patch_size * made.merge_size, dict(made.size)
-        least, most = size["shortest_edge"], size["longest_edge"]
+        unit, size = int(made.patch_size * made.merge_size), dict(made.size)
+        least, most = int(size["shortest_edge"]), int(size["longest_edge"])
         fitted = max(unit, round(side / unit) * unit)
         if fitted**2 > most:
             return max(unit, int(most**0.5 // unit) * unit)
         if fitted**2 < least:
             return -int(-(least**0.5) // unit) * unit
-        return int(fitted)
+        return fitted
 
     def _patches(self, ready: Tensor) -> Tensor:
         made = self._processor
