@@ -234,7 +234,8 @@ class Messages:
             if isinstance(content, str):
                 yield from texts(message, "content", Channel.MESSAGE, None, self._kinds, fatal=True)
                 continue
-            for number, block in enumerate(content if isinstance(content, list) else ()):
+            blocks: list[Any] = content if isinstance(content, list) else []
+            for number, block in enumerate(blocks):
                 kind = block.get("type") if isinstance(block, dict) else None
                 if kind == "text":
                     yield from texts(block, "text", Channel.MESSAGE, None, self._kinds, fatal=True)
@@ -245,7 +246,7 @@ class Messages:
                 else:
                     one = [block]
                     for slot in texts({"content": one}, "content", Channel.MESSAGE, None, self._kinds):
-                        yield Slot(slot.passage, self._in_place(content, number))
+                        yield Slot(slot.passage, self._in_place(blocks, number))
 
     @staticmethod
     def _in_place(content: list[Any], number: int) -> Any:
@@ -282,7 +283,7 @@ class Messages:
 
     def as_stream(self, model: str, words: str) -> bytes:
         usage = {"input_tokens": 0, "output_tokens": 0}
-        message = {
+        message: Json = {
             "id": new_id("msg"), "type": "message", "role": "assistant", "model": model, "content": [],
             "stop_reason": None, "stop_sequence": None, "usage": usage,
         }  # fmt: skip

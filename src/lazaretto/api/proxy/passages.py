@@ -53,7 +53,7 @@ def texts(
         if isinstance(part, str):
             yield Slot(Passage(part, channel=channel, source=source), setter(content, number), fatal)
             continue
-        kind = part.get("type") if isinstance(part, dict) else None
+        kind = str(part.get("type")) if isinstance(part, dict) else ""
         if kind in kinds:
             words = part.get(kinds[kind])
             if isinstance(words, str) and words.strip():
@@ -61,7 +61,7 @@ def texts(
         else:
             picture = picture_in(part) if isinstance(part, dict) else None
             passage = None if picture is None else Passage(image=picture, channel=Channel.IMAGE, source=source)
-            text_kind, text_key = next(iter(kinds.items()))
+            text_kind, text_key = next(iter(kinds.items()), ("text", "text"))
             yield Slot(passage, _as_text(content, number, text_kind, text_key))
 
 
