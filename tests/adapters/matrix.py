@@ -15,6 +15,9 @@ Cell = tuple[str, str]
 
 _GRAPH = "test_langgraph.py::test_"
 _PLAIN = "test_plain.py::test_"
+_AGENTS = "test_openai_agents.py::test_"
+_MEM0 = "test_mem0.py::test_"
+_CREW = "test_crewai.py::test_"
 MATRIX: dict[str, tuple[Cell, ...]] = {
     "LangGraph": (
         ("guarded", _GRAPH + "what_is_held_is_not_written"),
@@ -33,6 +36,33 @@ MATRIX: dict[str, tuple[Cell, ...]] = {
         ("guarded", _GRAPH + "the_model_reads_no_held_message"),
         ("guarded", _GRAPH + "what_the_model_says_is_judged_before_anybody_acts_on_it"),
         ("guarded", _GRAPH + "a_stream_shows_nothing_before_it_was_judged"),
+    ),
+    "OpenAI Agents SDK": (
+        ("guarded", _AGENTS + "a_session_keeps_and_shows_nothing_held"),
+        ("guarded", _AGENTS + "a_session_keeps_and_shows_nothing_held"),
+        ("guarded", _AGENTS + "a_handoff_carries_nothing_held"),
+        ("guarded", _AGENTS + "a_held_tool_result_is_no_result"),
+        ("guarded", _AGENTS + "the_model_reads_nothing_held"),
+        ("guarded", _AGENTS + "what_the_model_says_is_judged_before_anybody_acts_on_it"),
+        ("guarded", _AGENTS + "a_stream_shows_nothing_before_it_was_judged"),
+    ),
+    "mem0": (
+        ("guarded", _MEM0 + "the_fact_is_judged_and_not_the_chat"),
+        ("guarded", _MEM0 + "a_held_fact_is_not_found"),
+        (NONE, ""),
+        (NONE, ""),
+        (NONE, ""),
+        (NONE, ""),
+        (NONE, ""),
+    ),
+    "CrewAI": (
+        ("guarded", _CREW + "a_held_memory_is_not_saved_and_nothing_raises"),
+        ("guarded", _CREW + "a_held_memory_is_not_found"),
+        ("guarded", _CREW + "the_model_reads_nothing_held_from_another_task"),
+        ("guarded", _CREW + "the_model_reads_no_held_tool_result"),
+        ("guarded", _CREW + "the_model_reads_nothing_held_from_another_task"),
+        ("guarded", _CREW + "what_the_model_says_is_judged"),
+        ("not possible", _CREW + "streamed_chunks_leave_before_the_hooks"),
     ),
     "any Python code": (
         (NONE, ""),

@@ -1,0 +1,184 @@
+"""CrewAI: its memory's storage backend, and what agents, tools and models hand on.
+
+CrewAI saves in the background and swallows errors, so nothing here raises: what is held, and what could not be judged,
+is left out and logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lazaretto.adapters.border import Border, agent_name
+from lazaretto.errors import LazarettoError, MissingExtra
+from lazaretto.foreign.records import Entry
+from lazaretto.types import Ref
+
+if TYPE_CHECKING:
+    from lazaretto.guard import Guard
+    from lazaretto.sync_guard import SyncGuard
+
+try:
+    from crewai import hooks
+    from crewai.memory.types import MemoryRecord
+except ImportError:
+    raise MissingExtra("the CrewAI adapter", "crewai") from None
+
+log = logging.getLogger("lazaretto")
+SYSTEM = "crewai"
+Embed = Callable[[str], list[float]]
+
+
+def guard_storage(
+    guard: Guard | SyncGuard, storage: Any, *, agent: str = "agent", embed: Embed | None = None, system: str = SYSTEM
+) -> GuardedStorage:
+    """The same storage backend behind the guard, for ``Memory(storage=...)``.
+
+    ``embed`` makes the vector of a record that a repair puts back; without it, such records stay due.
+    """
+    border = Border(guard, agent)
+    border.guard.join(system, StorageRecords(storage, embed))
+    return GuardedStorage(storage, border, system)
+
+
+class GuardedStorage:
+    """A storage backend that asks before it writes and before it shows."""
+
+    def __init__(self, storage: Any, border: Border, system: str = SYSTEM) -> None:
+        self._storage, self._border, self._system = storage, border, system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    def _ref(self, record: MemoryRecord) -> Ref:
+        return Ref(self._system, record.scope, record.id)
+
+    async def _allowed(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        kept = []
+        for record in records:
+            try:
+                writer = agent_name(record.source or self._border.agent)
+                if await self._border.keep(self._ref(record), record.content, agent=writer):
+                    kept.append(record)
+            except LazarettoError:
+                log.exception("a memory could not be judged and is not stored: %s", record.id)
+        return kept
+
+    async def _shown(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        try:
+            shown = await self._border.readable([(self._ref(record), record.content) for record in records])
+        except LazarettoError:
+            log.exception("%d memories could not be judged and are not shown", len(records))
+            return []
+        return [record for record in records if self._ref(record) in shown]
+
+    def save(self, records: list[MemoryRecord]) -> None:
+        """Save what is not held."""
+        allowed = self._border.wait(self._allowed, records)
+        if allowed:
+            self._storage.save(allowed)
+
+    async def asave(self, records: list[MemoryRecord]) -> None:
+        """Save what is not held."""
+        allowed = await self._allowed(records)
+        if allowed:
+            await self._storage.asave(allowed)
+
+    def update(self, record: MemoryRecord) -> None:
+        """Change a record; of a held change nothing is written."""
+        if self._border.wait(self._allowed, [record]):
+            self._storage.update(record)
+
+    def search(self, *arguments: Any, **named: Any) -> list[tuple[MemoryRecord, float]]:
+        """What may be read."""
+        return self._border.wait(self._hits, self._storage.search(*arguments, **named))
+
+    async def asearch(self, *arguments: Any, **named: Any) -> list[tuple[MemoryRecord, float]]:
+        """What may be read."""
+        return await self._hits(await self._storage.asearch(*arguments, **named))
+
+    async def _hits(self, found: list[tuple[MemoryRecord, float]]) -> list[tuple[MemoryRecord, float]]:
+        shown = {record.id for record in await self._shown([record for record, _ in found])}
+        return [(record, score) for record, score in found if record.id in shown]
+
+    def get_record(self, record_id: str) -> MemoryRecord | None:
+        """A record that may be read."""
+        found = self._storage.get_record(record_id)
+        return None if found is None else next(iter(self._border.wait(self._shown, [found])), None)
+
+    def list_records(self, *arguments: Any, **named: Any) -> list[MemoryRecord]:
+        """Records that may be read."""
+        return self._border.wait(self._shown, self._storage.list_records(*arguments, **named))
+
+
+class StorageRecords:
+    """A CrewAI storage backend as repairs write to it."""
+
+    def __init__(self, storage: Any, embed: Embed | None) -> None:
+        self._storage, self._embed = storage, embed
+
+    def get(self, namespace: str, key: str) -> Any:
+        """The text of a record; None when there is none."""
+        found = self._storage.get_record(key)
+        return None if found is None else found.content
+
+    def put(self, namespace: str, key: str, value: Any) -> None:
+        """Write a record with a vector of its text."""
+        if self._embed is None:
+            raise RuntimeError("no embed= was given to guard_storage, so no vector can be made for it")
+        record = MemoryRecord(id=key, content=value, scope=namespace, embedding=self._embed(value))
+        self.delete(namespace, key)
+        self._storage.save([record])
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Take a record away."""
+        self._storage.delete(record_ids=[key])
+
+    def list(self, namespace: str | None = None) -> Iterator[Entry]:
+        """Every record, or those of one scope."""
+        start = 0
+        while found := self._storage.list_records(scope_prefix=namespace, limit=200, offset=start):
+            yield from ((one.scope, one.id, one.content) for one in found if namespace in (None, one.scope))
+            start += 200
+
+
+@contextmanager
+def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator[None]:
+    """While it lasts, every crew of this process has its tool results and its models' inputs and answers judged.
+
+    CrewAI's hooks belong to the process, not to a crew.
+    """
+    border = Border(guard, agent)
+
+    def who(context: Any) -> str:
+        return agent_name(getattr(context.agent, "role", None) or border.agent)
+
+    def after_tool(context: Any) -> str | None:
+        text = str(context.tool_result or "")
+        said = border.wait(border.tool, text, agent=who(context))
+        return None if said == text else said
+
+    def before_model(context: Any) -> None:
+        for place, message in enumerate(context.messages):
+            judge = {"tool": border.tool, "assistant": border.said, "user": border.document}.get(message.get("role"))
+            if judge is not None and isinstance(message.get("content"), str):
+                said = border.wait(judge, message["content"], agent=who(context))
+                if said != message["content"]:
+                    context.messages[place] = {**message, "content": said}
+
+    def after_model(context: Any) -> str | None:
+        text = str(context.response or "")
+        said = border.wait(border.said, text, agent=who(context))
+        return None if said == text else said
+
+    hooks.register_after_tool_call_hook(after_tool)
+    hooks.register_before_llm_call_hook(before_model)
+    hooks.register_after_llm_call_hook(after_model)
+    try:
+        yield
+    finally:
+        hooks.unregister_after_tool_call_hook(after_tool)
+        hooks.unregister_before_llm_call_hook(before_model)
+        hooks.unregister_after_llm_call_hook(after_model)

@@ -1,0 +1,168 @@
+"""mem0: its vector store behind the guard. Wrapping ``add`` would see the chat, not the facts that are stored of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
+
+from lazaretto.adapters.border import Border, agent_name
+from lazaretto.errors import MissingExtra
+from lazaretto.foreign.records import Entry
+from lazaretto.types import Ref
+
+if TYPE_CHECKING:
+    from lazaretto.guard import Guard
+    from lazaretto.sync_guard import SyncGuard
+
+try:
+    from mem0.vector_stores.base import VectorStoreBase
+except ImportError:
+    raise MissingExtra("the mem0 adapter", "mem0") from None
+
+SYSTEM = "mem0"
+_SCOPES = ("user_id", "agent_id", "run_id")
+
+
+def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent", system: str = SYSTEM) -> Any:
+    """The same ``Memory``, its facts behind the guard: held ones are neither stored nor found; repairs reach them."""
+    border = Border(guard, agent)
+    border.guard.join(system, VectorRecords(memory.vector_store, memory.embedding_model))
+    memory.vector_store = GuardedVectors(memory.vector_store, border, system)
+    return memory
+
+
+def _scope(payload: Any) -> str:
+    return urlencode([(name, str(payload[name])) for name in _SCOPES if payload.get(name)])
+
+
+class GuardedVectors(VectorStoreBase):
+    """A vector store that asks before it writes and before it shows."""
+
+    def __init__(self, store: Any, border: Border, system: str = SYSTEM) -> None:
+        self._store, self._border, self._system = store, border, system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def _ref(self, key: Any, payload: Any) -> Ref:
+        return Ref(self._system, _scope(payload), str(key))
+
+    def _may(self, key: Any, payload: Any) -> bool:
+        if not payload or not payload.get("data"):
+            return True
+        writer = agent_name(payload.get("agent_id") or payload.get("user_id") or self._border.agent)
+        return self._border.wait(self._border.keep, self._ref(key, payload), payload["data"], agent=writer)
+
+    def _shown(self, found: Any) -> Any:
+        """Those of some hits that may be read."""
+        if not found:
+            return found
+        full = [
+            (self._ref(one.id, one.payload), one.payload["data"]) for one in found if (one.payload or {}).get("data")
+        ]
+        shown = self._border.wait(self._border.readable, full)
+        return [one for one in found if not (one.payload or {}).get("data") or self._ref(one.id, one.payload) in shown]
+
+    def insert(self, vectors: Sequence[Any], payloads: Any = None, ids: Any = None) -> Any:
+        """Store what is not held."""
+        if payloads is None or ids is None:
+            return self._store.insert(vectors=vectors, payloads=payloads, ids=ids)
+        allowed = [
+            (vector, payload, key)
+            for vector, payload, key in zip(vectors, payloads, ids, strict=True)
+            if self._may(key, payload)
+        ]
+        if allowed:
+            some, texts, keys = (list(column) for column in zip(*allowed, strict=True))
+            self._store.insert(vectors=some, payloads=texts, ids=keys)
+
+    def update(self, vector_id: Any, vector: Any = None, payload: Any = None) -> Any:
+        """Change what is not held; of a held change nothing is written."""
+        if payload is None or self._may(vector_id, payload):
+            self._store.update(vector_id, vector=vector, payload=payload)
+
+    def search(self, query: Any, vectors: Any, top_k: int = 5, filters: Any = None) -> Any:
+        """What may be read."""
+        return self._shown(self._store.search(query=query, vectors=vectors, top_k=top_k, filters=filters))
+
+    def keyword_search(self, query: Any, top_k: int = 5, filters: Any = None) -> Any:
+        """What may be read."""
+        return self._shown(self._store.keyword_search(query=query, top_k=top_k, filters=filters))
+
+    def search_batch(self, queries: Any, vectors_list: Any, top_k: int = 1, filters: Any = None) -> Any:
+        """What may be read, for each query."""
+        found = self._store.search_batch(queries, vectors_list, top_k=top_k, filters=filters)
+        return [self._shown(hits) for hits in found]
+
+    def get(self, vector_id: Any) -> Any:
+        """A record that may be read."""
+        found = self._store.get(vector_id)
+        return next(iter(self._shown([found])), None) if found is not None else None
+
+    def list(self, filters: Any = None, top_k: Any = None) -> Any:
+        """What may be read, in the shape the store answers in."""
+        found = self._store.list(filters=filters, top_k=top_k)
+        if isinstance(found, (tuple, list)) and found and isinstance(found[0], list):
+            return type(found)([self._shown(found[0]), *found[1:]])
+        return self._shown(found)
+
+    def delete(self, vector_id: Any) -> Any:
+        """Delete, and say so to the guard."""
+        found = self._store.get(vector_id)
+        if found is not None and found.payload:
+            ref = self._ref(vector_id, found.payload)
+            self._border.wait(self._border.guard.forget, ref, agent=self._border.agent)
+        return self._store.delete(vector_id)
+
+    def create_col(self, *arguments: Any, **named: Any) -> Any:
+        """As the store behind it does."""
+        return self._store.create_col(*arguments, **named)
+
+    def list_cols(self) -> Any:
+        """As the store behind it does."""
+        return self._store.list_cols()
+
+    def delete_col(self) -> Any:
+        """As the store behind it does."""
+        return self._store.delete_col()
+
+    def col_info(self) -> Any:
+        """As the store behind it does."""
+        return self._store.col_info()
+
+    def reset(self) -> Any:
+        """As the store behind it does."""
+        return self._store.reset()
+
+
+class VectorRecords:
+    """A mem0 vector store as repairs write to it: text and scope come back; other metadata of a held fact does not."""
+
+    def __init__(self, store: Any, embedder: Any) -> None:
+        self._store, self._embedder = store, embedder
+
+    def get(self, namespace: str, key: str) -> Any:
+        """The text of a record; None when there is none."""
+        found = self._store.get(key)
+        return None if found is None else (found.payload or {}).get("data")
+
+    def put(self, namespace: str, key: str, value: Any) -> None:
+        """Write a record with a vector of its text."""
+        payload = {"data": value, **dict(parse_qsl(namespace))}
+        vector = self._embedder.embed(value, "add")
+        self._store.insert(vectors=[vector], payloads=[payload], ids=[key])
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Take a record away."""
+        if self._store.get(key) is not None:
+            self._store.delete(key)
+
+    def list(self, namespace: str | None = None) -> Iterator[Entry]:
+        """Every record, or those of one scope."""
+        found = self._store.list(top_k=1_000_000)
+        hits = found[0] if isinstance(found, (tuple, list)) and found and isinstance(found[0], list) else found
+        for one in hits or ():
+            scope = _scope(one.payload or {})
+            if (one.payload or {}).get("data") and namespace in (None, scope):
+                yield scope, str(one.id), one.payload["data"]
