@@ -8,7 +8,7 @@ PIP := $(BIN)/python $(INSTALL)
 # Importing the heavy parts on every core at once is slower than on two.
 export OMP_NUM_THREADS ?= 2
 
-ADAPTERS ?= openai-agents mem0 crewai
+ADAPTERS ?= openai-agents mem0 crewai google-adk agent-framework
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
 .PHONY: help setup demo test test-core check bench docs sbom locked serve clean adapters

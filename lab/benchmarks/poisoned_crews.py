@@ -16,7 +16,14 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "lab" / "results" / "poisoned_crews" / "results.json"
 PAGE = REPOSITORY / "docs" / "adapters.md"
-CREWS = {"langgraph": "", "openai_agents": "openai-agents", "mem0": "mem0", "crewai": "crewai"}
+CREWS = {
+    "langgraph": "",
+    "openai_agents": "openai-agents",
+    "mem0": "mem0",
+    "crewai": "crewai",
+    "google_adk": "google-adk",
+    "agent_framework": "agent-framework",
+}
 """Example, and the name of the environment it runs in; empty for the environment of this program."""
 START, END = "<!-- poisoned crews -->\n", "<!-- end of poisoned crews -->"
 

@@ -18,6 +18,8 @@ _PLAIN = "test_plain.py::test_"
 _AGENTS = "test_openai_agents.py::test_"
 _MEM0 = "test_mem0.py::test_"
 _CREW = "test_crewai.py::test_"
+_ADK = "test_google_adk.py::test_"
+_FRAMEWORK = "test_agent_framework.py::test_"
 MATRIX: dict[str, tuple[Cell, ...]] = {
     "LangGraph": (
         ("guarded", _GRAPH + "what_is_held_is_not_written"),
@@ -63,6 +65,24 @@ MATRIX: dict[str, tuple[Cell, ...]] = {
         ("guarded", _CREW + "the_model_reads_nothing_held_from_another_task"),
         ("guarded", _CREW + "what_the_model_says_is_judged"),
         ("not possible", _CREW + "streamed_chunks_leave_before_the_hooks"),
+    ),
+    "Google ADK": (
+        ("guarded", _ADK + "a_held_memory_is_not_kept_and_not_found"),
+        ("guarded", _ADK + "a_held_memory_is_not_kept_and_not_found"),
+        ("guarded", _ADK + "a_transfer_carries_nothing_held"),
+        ("guarded", _ADK + "the_model_reads_no_held_tool_result"),
+        ("guarded", _ADK + "the_model_reads_no_held_message"),
+        ("guarded", _ADK + "what_the_model_says_is_judged_before_anybody_acts_on_it"),
+        ("guarded", _ADK + "a_stream_shows_nothing_before_it_was_judged"),
+    ),
+    "Microsoft Agent Framework": (
+        ("guarded", _FRAMEWORK + "a_history_keeps_and_shows_nothing_held"),
+        ("guarded", _FRAMEWORK + "a_history_keeps_and_shows_nothing_held"),
+        ("guarded", _FRAMEWORK + "the_model_reads_no_held_message"),
+        ("guarded", _FRAMEWORK + "the_model_reads_no_held_tool_result"),
+        ("guarded", _FRAMEWORK + "the_model_reads_no_held_message"),
+        ("guarded", _FRAMEWORK + "what_the_model_says_is_judged_before_anybody_acts_on_it"),
+        ("guarded", _FRAMEWORK + "a_stream_shows_nothing_before_it_was_judged"),
     ),
     "any Python code": (
         (NONE, ""),

@@ -1,0 +1,31 @@
+"""A Microsoft Agent Framework crew that is poisoned through its history: python examples/crew_agent_framework.py"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agent_framework import InMemoryHistoryProvider, Message
+from poisoned_notes import NOTES, main
+
+from lazaretto import SyncGuard
+from lazaretto.adapters.agent_framework import guard_history
+
+
+async def crew(guard: SyncGuard | None) -> list[str]:
+    """A scout's notes stand in the history that the clerk's model is shown."""
+    history: Any = InMemoryHistoryProvider()
+    if guard is not None:
+        history = guard_history(guard, history, agent="scout")
+    state: dict[str, Any] = {}
+    await history.save_messages("1", [Message("assistant", [note]) for note in NOTES], state=state)
+    return [message.text for message in await history.get_messages("1", state=state)]
+
+
+def run(guard: SyncGuard | None) -> list[str]:
+    """One run of the crew."""
+    return asyncio.run(crew(guard))
+
+
+if __name__ == "__main__":
+    main("Microsoft Agent Framework", run)

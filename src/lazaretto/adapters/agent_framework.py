@@ -1,0 +1,150 @@
+"""Microsoft Agent Framework: middleware for models and tools, and a guarded history.
+
+>>> Agent(client, middleware=guard_middleware(guard, agent="clerk"),
+...       context_providers=[guard_history(guard, InMemoryHistoryProvider(), agent="clerk")])  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lazaretto.adapters.border import NOTICE, Border
+from lazaretto.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from lazaretto.guard import Guard
+    from lazaretto.sync_guard import SyncGuard
+
+try:
+    from agent_framework import (
+        ChatContext,
+        ChatMiddleware,
+        ChatResponse,
+        ChatResponseUpdate,
+        Content,
+        FunctionInvocationContext,
+        FunctionMiddleware,
+        HistoryProvider,
+        Message,
+        ResponseStream,
+    )
+except ImportError:
+    raise MissingExtra("the Microsoft Agent Framework adapter", "agent-framework") from None
+
+
+async def cleaned_message(border: Border, message: Message) -> Message:
+    """A message with a notice for what is held in it; itself where nothing is."""
+    role = str(getattr(message.role, "value", message.role))
+    judge = {"user": border.user, "assistant": border.said, "tool": border.tool}.get(role)
+    if judge is None:
+        return message
+    contents = [await _cleaned(border, content, judge) for content in message.contents]
+    if all(new is old for new, old in zip(contents, message.contents, strict=True)):
+        return message
+    return Message(message.role, contents, author_name=message.author_name, message_id=message.message_id)
+
+
+async def _cleaned(border: Border, content: Content, judge: Callable[[str], Awaitable[str]]) -> Content:
+    if content.type == "text" and content.text:
+        said = await judge(content.text)
+        return content if said == content.text else Content.from_text(said)
+    if content.type == "function_result":
+        text = content.result if isinstance(content.result, str) else str(content.result or "")
+        said = await border.tool(text)
+        return content if said == text else Content.from_function_result(str(content.call_id), result=said)
+    if content.type == "function_call":
+        said = await border.said(f"{content.name} {content.arguments}")
+        return Content.from_text(said) if said.startswith(NOTICE) else content
+    return content
+
+
+def guard_middleware(guard: Guard | SyncGuard, *, agent: str = "agent") -> list[Any]:
+    """For ``Agent(middleware=...)``: what models read and answer, and what functions return, is judged."""
+    border = Border(guard, agent)
+    return [GuardChat(border), GuardFunctions(border)]
+
+
+class GuardChat(ChatMiddleware):
+    """Judges what a model reads and what it answers; a stream is held back until all of it was judged."""
+
+    def __init__(self, border: Border) -> None:
+        self._border = border
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Judge, ask, judge."""
+        context.messages = [await cleaned_message(self._border, message) for message in context.messages]
+        await call_next()
+        if isinstance(context.result, ChatResponse):
+            await self._clean(context.result)
+        elif context.result is not None:
+            context.result = self._held_back(context.result)
+
+    async def _clean(self, response: ChatResponse[Any]) -> bool:
+        """Whether something in an answer was held; it gave way to a notice."""
+        done = [await cleaned_message(self._border, message) for message in response.messages]
+        held = any(new is not old for new, old in zip(done, response.messages, strict=True))
+        response.messages = done
+        return held
+
+    def _held_back(self, stream: Any) -> Any:
+        async def judged() -> AsyncIterator[ChatResponseUpdate]:
+            updates = [update async for update in stream]
+            response: ChatResponse[Any] = ChatResponse.from_updates(updates)
+            if not await self._clean(response):
+                for update in updates:
+                    yield update
+                return
+            for message in response.messages:
+                yield ChatResponseUpdate(contents=message.contents, role=message.role, message_id=message.message_id)
+
+        return ResponseStream(judged(), finalizer=ChatResponse.from_updates)
+
+
+class GuardFunctions(FunctionMiddleware):
+    """Judges what a function returned before anybody reads it."""
+
+    def __init__(self, border: Border) -> None:
+        self._border = border
+
+    async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Call, judge."""
+        await call_next()
+        result = context.result
+        if isinstance(result, list):
+            context.result = [
+                await _cleaned(self._border, part, self._border.tool) if isinstance(part, Content) else part
+                for part in result
+            ]
+        elif result is not None:
+            context.result = await self._border.cleaned(result, self._border.tool)
+
+
+def guard_history(guard: Guard | SyncGuard, history: HistoryProvider, *, agent: str = "agent") -> GuardedHistory:
+    """The same history behind the guard: what is held is neither kept nor shown."""
+    return GuardedHistory(history, Border(guard, agent))
+
+
+class GuardedHistory(HistoryProvider):
+    """A history in whose messages everything that is held gives way to a notice."""
+
+    def __init__(self, history: HistoryProvider, border: Border) -> None:
+        super().__init__(
+            history.source_id,
+            load_messages=history.load_messages,
+            store_inputs=history.store_inputs,
+            store_context_messages=history.store_context_messages,
+            store_context_from=history.store_context_from,
+            store_outputs=history.store_outputs,
+        )
+        self._history, self._border = history, border
+
+    async def get_messages(self, session_id: str | None, **more: Any) -> list[Message]:
+        """What was said, without what is held by now."""
+        found = await self._history.get_messages(session_id, **more)
+        return [await cleaned_message(self._border, message) for message in found]
+
+    async def save_messages(self, session_id: str | None, messages: Sequence[Message], **more: Any) -> None:
+        """Keep what was said, without what is held."""
+        done = [await cleaned_message(self._border, message) for message in messages]
+        await self._history.save_messages(session_id, done, **more)

@@ -1,0 +1,167 @@
+"""Google ADK: one plugin that sees every agent, tool and transfer of a runner, and a guarded memory service.
+
+>>> Runner(app_name="crew", agent=root, session_service=sessions, plugins=[GuardPlugin(guard)],
+...        memory_service=GuardedMemoryService(guard, InMemoryMemoryService()))         # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lazaretto.adapters.border import NOTICE, Border, agent_name
+from lazaretto.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from lazaretto.guard import Guard
+    from lazaretto.sync_guard import SyncGuard
+
+try:
+    from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.genai import types
+except ImportError:
+    raise MissingExtra("the Google ADK adapter", "google-adk") from None
+
+
+async def cleaned_parts(border: Border, content: Any, judge: Callable[[str], Awaitable[str]], agent: str) -> Any:
+    """A content with a notice for each text, picture or tool answer that is held; itself where nothing is."""
+    if content is None or not content.parts:
+        return content
+    parts = [await _cleaned_part(border, part, judge, agent) for part in content.parts]
+    if all(new is old for new, old in zip(parts, content.parts, strict=True)):
+        return content
+    return types.Content(role=content.role, parts=parts)
+
+
+async def _cleaned_part(border: Border, part: Any, judge: Callable[[str], Awaitable[str]], agent: str) -> Any:
+    if part.text:
+        said = await judge(part.text)
+        return part if said == part.text else types.Part(text=said)
+    if part.function_response is not None and part.function_response.response is not None:
+        given = part.function_response.response
+
+        async def tool(text: str) -> str:
+            return await border.tool(text, agent=agent)
+
+        done = await border.cleaned(given, tool)
+        if done is given:
+            return part
+        return types.Part(function_response=part.function_response.model_copy(update={"response": dict(done)}))
+    if part.function_call is not None:
+        wanted = f"{part.function_call.name} {part.function_call.args}"
+        said = await border.said(wanted, agent=agent)
+        return types.Part(text=said) if said.startswith(NOTICE) else part
+    data = part.inline_data
+    if data is not None and data.data and str(data.mime_type).startswith("image/"):
+        held = await border.picture(data.data, agent=agent)
+        return part if held is None else types.Part(text=held)
+    return part
+
+
+class GuardPlugin(BasePlugin):
+    """Judges what users say, what models read and answer, and what tools return, for all agents of a runner.
+
+    Partial answers of a stream are held back: they leave empty, and the whole answer comes when it was judged.
+    """
+
+    def __init__(self, guard: Guard | SyncGuard, name: str = "lazaretto") -> None:
+        super().__init__(name)
+        self._border = Border(guard)
+
+    async def on_user_message_callback(self, *, invocation_context: Any, user_message: Any) -> Any:
+        """Judge what the user says."""
+        agent = agent_name(invocation_context.agent.name)
+
+        async def judge(text: str) -> str:
+            return await self._border.user(text, agent=agent)
+
+        done = await cleaned_parts(self._border, user_message, judge, agent)
+        return None if done is user_message else done
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
+        """Judge what a model is about to read; what other agents said is among it."""
+        agent = agent_name(callback_context.agent_name)
+        for place, content in enumerate(llm_request.contents):
+
+            async def judge(text: str, by: Any = content.role) -> str:
+                return await (self._border.said if by == "model" else self._border.document)(text, agent=agent)
+
+            llm_request.contents[place] = await cleaned_parts(self._border, content, judge, agent)
+        return None
+
+    async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> Any:
+        """Judge what a model answered; a part of a stream leaves empty."""
+        agent = agent_name(callback_context.agent_name)
+        if llm_response.partial:
+            return LlmResponse(partial=True, content=types.Content(role="model", parts=[types.Part(text="")]))
+
+        async def judge(text: str) -> str:
+            return await self._border.said(text, agent=agent)
+
+        done = await cleaned_parts(self._border, llm_response.content, judge, agent)
+        return None if done is llm_response.content else llm_response.model_copy(update={"content": done})
+
+    async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> Any:
+        """Judge what a tool returned."""
+        agent = agent_name(tool_context.agent_name)
+
+        async def judge(text: str) -> str:
+            return await self._border.tool(text, agent=agent)
+
+        done = await self._border.cleaned(result, judge)
+        if done is result:
+            return None
+        return done if isinstance(done, dict) else {"result": done}
+
+
+class GuardedMemoryService(BaseMemoryService):
+    """A memory service that keeps and finds nothing held.
+
+    Its records have no keys of ours, so a repair shows when they are read, and is not written back.
+    """
+
+    def __init__(self, guard: Guard | SyncGuard, service: BaseMemoryService) -> None:
+        self._border, self._service = Border(guard), service
+
+    async def _clean(self, events: Sequence[Any]) -> list[Any]:
+        done = []
+        for event in events:
+            content = await self._cleaned(event.content, event.author)
+            done.append(event if content is event.content else event.model_copy(update={"content": content}))
+        return done
+
+    async def _cleaned(self, content: Any, author: Any) -> Any:
+        agent = agent_name(author)
+
+        async def judge(text: str) -> str:
+            return await self._border.document(text, agent=agent)
+
+        return await cleaned_parts(self._border, content, judge, agent)
+
+    async def add_session_to_memory(self, session: Any) -> None:
+        """Keep a session, without what is held."""
+        events = await self._clean(session.events)
+        await self._service.add_session_to_memory(session.model_copy(update={"events": events}))
+
+    async def add_events_to_memory(self, *, events: Sequence[Any], **more: Any) -> None:
+        """Keep events, without what is held."""
+        await self._service.add_events_to_memory(events=await self._clean(events), **more)
+
+    async def add_memory(self, *, memories: Sequence[Any], **more: Any) -> None:
+        """Keep memories, without what is held."""
+        await self._service.add_memory(memories=await self._shown(memories), **more)
+
+    async def delete_memory(self, **more: Any) -> None:
+        """As the service behind it does."""
+        await self._service.delete_memory(**more)
+
+    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+        """What may be read."""
+        found = await self._service.search_memory(app_name=app_name, user_id=user_id, query=query)
+        return SearchMemoryResponse(memories=await self._shown(found.memories))
+
+    async def _shown(self, memories: Sequence[Any]) -> list[Any]:
+        """Memories in which nothing is held."""
+        return [one for one in memories if await self._cleaned(one.content, one.author) is one.content]
