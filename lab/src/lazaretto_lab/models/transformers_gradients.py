@@ -102,5 +102,5 @@ class TransformersGradients:
         seen = self._seen(features).to(network.dtype).repeat_interleave(count, dim=0)
         kept = {"logits_to_keep": said.shape[1]} if self._keeps else {}
         answer = network(**inputs, pixel_values=seen.flatten(0, 1) if self._seen.patched else seen, **kept)
-        logits = answer.logits[:, -said.shape[1] :].float()
+        logits: Tensor = answer.logits[:, -said.shape[1] :].float()
         return logits.view(pictures, count, said.shape[1], -1)
