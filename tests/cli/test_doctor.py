@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lazaretto.cli import build, doctor
+from lazaretto import installed
+from lazaretto.cli import build
 from lazaretto.ledger import Ledger
 from lazaretto.types import Channel, Observation
 
@@ -30,7 +31,7 @@ def test_a_sound_installation_is_sound(tmp_path: Path) -> None:
 
 
 def test_a_missing_extra_is_named_with_its_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "EXTRAS", (("lazaretto[vision]", "no_such_module", "reading text in pictures"),))
+    monkeypatch.setattr(installed, "EXTRAS", (("lazaretto[vision]", "no_such_module", "reading text in pictures"),))
     code, found = findings(tmp_path / "crew.db")
     missing = found["reading text in pictures (no_such_module)"]
     assert (code, missing["ok"]) == (0, False)
@@ -38,7 +39,7 @@ def test_a_missing_extra_is_named_with_its_install_command(tmp_path: Path, monke
 
 
 def test_the_install_command_keeps_its_brackets_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "EXTRAS", (("lazaretto[vision]", "no_such_module", "reading text in pictures"),))
+    monkeypatch.setattr(installed, "EXTRAS", (("lazaretto[vision]", "no_such_module", "reading text in pictures"),))
     shown = RUNNER.invoke(build(), ["doctor", "--store", f"sqlite:///{tmp_path / 'crew.db'}"])
     assert "pip install 'lazaretto[vision]'" in shown.stdout
 
@@ -49,7 +50,7 @@ def test_every_install_command_names_an_extra_that_exists() -> None:
         name: set(tomllib.loads((folder / place).read_text())["project"]["optional-dependencies"])
         for name, place in (("lazaretto", "pyproject.toml"), ("lazaretto-lab", "lab/pyproject.toml"))
     }
-    for package, _, purpose in doctor.EXTRAS:
+    for package, _, purpose in installed.EXTRAS:
         name, _, extra = package.rstrip("]").partition("[")
         assert not extra or extra in offered[name], f"{purpose}: {package}"
 

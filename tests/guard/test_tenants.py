@@ -10,15 +10,42 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from lazaretto import Guard, LazarettoError
+from lazaretto import ForeignRecord, Guard, LazarettoError, Ref
 from lazaretto.policy import Policy
 from lazaretto.types import BeforeRound, BeforeTurn, plain
 
 SECRET = "the vault code is xylophone"
-NOT_CALLS = {"open", "run", "close", "rehearse_with"}
-"""``open`` chooses the tenant, ``run`` runs a call, ``close`` ends it, ``rehearse_with`` sets up ``before_turn``."""
-NOT_ASKED = {"policy", "ledger", "graph", "foresight"}
-"""Attributes: policy and foresight hold no items; the tenant's ledger and graph have their own tests."""
+NOT_CALLS = {"open", "run", "close", "rehearse_with", "join", "gates"}
+"""``open`` chooses the tenant, ``run`` runs a call, ``close`` ends it, ``rehearse_with`` sets up ``before_turn``,
+``join`` the stores that ``write_back`` reaches, and ``gates`` tells of the policy."""
+NOT_ASKED = {"policy", "ledger", "graph", "foresight", "watchers"}
+"""Attributes: policy, foresight and watchers hold no items; the tenant's ledger and graph have their own tests."""
+REF = Ref("crm", "notes", "vault")
+
+
+class Empty:
+    """A store of the caller's own with nothing in it; whatever is put there is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    async def get(self, namespace: str, key: str) -> Any:
+        return None
+
+    async def put(self, namespace: str, key: str, value: Any) -> None:
+        self.told.append(value)
+
+    async def delete(self, namespace: str, key: str) -> None:
+        self.told.append(key)
+
+    async def list(self, namespace: str | None = None) -> Any:
+        return []
+
+
+async def reconciled(guard: Guard) -> Any:
+    store = Empty()
+    guard.join("crm", store)
+    return await guard.reconcile("crm"), await guard.write_back(), store.told
 
 
 class Accuser:
@@ -57,7 +84,7 @@ def picture() -> bytes:
 async def furnish(guard: Guard) -> dict[str, Any]:
     """One of everything, in the other tenant."""
     image = picture()
-    note = await guard.remember(SECRET, agent="mallory")
+    note = await guard.remember(SECRET, agent="mallory", ref=REF)
     shown = await guard.check(agent="mallory", image=image)
     await guard.recall("vault", agent="mallory")
     decision = await guard.report(SECRET, agent="mallory")
@@ -87,8 +114,21 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
         "recall": [
             lambda: guard.recall("vault code secret", agent="mallory"),
             lambda: guard.recall(agent="mallory"),
-            *(lambda i=i: guard.recall(agent="ada", items=[i]) for i in ids),
+            *(lambda i=i: guard.recall(agent="ada", items=[i]) for i in [*ids, REF]),
         ],
+        "search": [lambda: guard.search("vault code secret")],
+        "screen": [lambda: guard.screen(SECRET), lambda: guard.screen("x", agent="mallory")],
+        "forget": [lambda: guard.forget(REF, agent="ada")],
+        "import_records": [
+            *(
+                lambda i=i: guard.import_records(
+                    [ForeignRecord(Ref("crm", "notes", "x"), "x", parents=(i,))], agent="a"
+                )
+                for i in [*ids, REF]
+            )
+        ],
+        "reconcile": [lambda: reconciled(guard)],
+        "write_back": [lambda: reconciled(guard)],
         "exchange": [*(lambda i=i: guard.exchange("x", sender="ada", receiver="mallory", parents=[i]) for i in ids)],
         "report": [
             lambda: guard.report("x", agent="mallory"),
@@ -134,6 +174,7 @@ CALLS = (
     "check", "remember", "recall", "exchange", "report", "label", "settle", "appeal",
     "plan", "dry_run", "apply", "undo", "release", "receipts", "before_turn", "before_round",
     "incidents", "incident", "held", "contacts_to_screen", "note_screened", "tend", "suspects",
+    "search", "screen", "forget", "import_records", "reconcile", "write_back",
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from lazaretto.types import (
     Head,
     MemoryFields,
     Observation,
+    Ref,
     RepairPlan,
     RepairStep,
     Ruling,
@@ -406,6 +407,7 @@ def test_threads_share_one_ledger(ledger: Ledger) -> None:
 
 
 _VECTOR = np.full(DIMENSION, DIMENSION**-0.5, np.float32)
+_REF = Ref("crm", "notes", "recipe")
 TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "append": lambda own, item, _, __: _refused(lambda: own.append([Draft(EventKind.RETRIEVED, item, "spy")])),
     "observe": lambda own, item, _, __: _refused(lambda: own.observe(memory(parents=(item,), namespace=own.namespace))),
@@ -431,6 +433,9 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "keep_claims": lambda own, item, _, __: _refused(lambda: own.keep_claims(item, [ClaimRow(0, 1, _VECTOR)])),
     "nearest_claims": lambda own, _, __, ___: own.nearest_claims(_VECTOR, least=-1.0),
     "without_claims": lambda own, _, __, ___: own.without_claims(),
+    "ref_states": lambda own, _, __, ___: own.ref_states([_REF]),
+    "refs_of": lambda own, _, __, ___: own.refs_of(_REF.system),
+    "last_failure": lambda own, _, __, ___: own.last_failure(_REF),
     "erase": lambda own, item, _, __: _refused(lambda: own.erase(item, "mischief")),
     "retain": lambda own, _, __, ___: own.retain(1e12),
     "export": lambda own, _, __, path: own.export(path / "spy.jsonl"),
@@ -439,7 +444,9 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "prove": lambda own, _, __, ___: own.prove(own.checkpoint(), own.checkpoint()).path,
 }
 # calls that name another tenant openly (an operator's), or touch no rows
-NOT_A_READ = {"open", "within", "close", "url", "import_", "prove_as", "send_checkpoints", "hand_over", "scrubbed"}
+NOT_A_READ = {
+    "open", "within", "close", "url", "import_", "prove_as", "send_checkpoints", "hand_over", "scrubbed", "lease",
+}  # fmt: skip
 
 
 def _refused(call: Callable[[], Any]) -> None:
@@ -454,10 +461,11 @@ def test_every_public_call_is_in_the_tenancy_test() -> None:
 
 def test_a_tenant_reads_nothing_of_another(ledger: Ledger, tmp_path: Path) -> None:
     digest = ledger.put_blob(b"secret picture")
-    item = memory("the secret recipe", image=digest)
+    item = memory("the secret recipe", image=digest, ref=_REF)
     ledger.observe(item)
     ledger.mark_known([("text", "secret")], item.id, "block")
     ledger.keep_claims(item.id, [ClaimRow(0, 10, _VECTOR)])
+    assert ledger.ref_states([_REF])
     before = (ledger.head(), ledger.stats(), ledger.item(item.id))
     for name, call in TENANT_CALLS.items():
         spy = ledger.within(f"spy-{name}")

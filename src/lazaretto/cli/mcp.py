@@ -40,10 +40,11 @@ def serve(
     token: TokenOption = None,
 ) -> None:
     """The guard's tools for an agent: screen, remember, recall, trace, contacts, audit, incident."""
+    _refuse_strangers(http, host, token)
     _require_mcp()
     from lazaretto.mcp.server import build
 
-    with _place(http, host, port, token) as listener, context.open_guard() as guard:
+    with _place(http, host, port) as listener, context.open_guard() as guard:
         server = build(guard.guard, agent)
         _run(server.run_stdio_async, server.streamable_http_app, listener, host, token)
 
@@ -64,11 +65,12 @@ def gateway(
     token: TokenOption = None,
 ) -> None:
     """Stand before other MCP servers: what their tools return, and how these are described, is screened."""
+    if sum(map(bool, (command, config, url))) != 1:
+        raise InputError("server", "needs exactly one of a command, --config and --url", "See 'mcp gateway --help'")
+    _refuse_strangers(http, host, token)
     _require_mcp()
     from lazaretto.mcp.gateway import Gateway, Upstream, build, read_config
 
-    if sum(map(bool, (command, config, url))) != 1:
-        raise InputError("server", "needs exactly one of a command, --config and --url", "See 'mcp gateway --help'")
     if config is not None:
         upstreams = read_config(read_file(config, "config", _MOST_CONFIG), str(config))
     elif url is not None:
@@ -76,7 +78,7 @@ def gateway(
     else:
         program, *arguments = command or [""]
         upstreams = (Upstream("server", program, tuple(arguments)),)
-    with _place(http, host, port, token) as listener, context.open_guard() as guard:
+    with _place(http, host, port) as listener, context.open_guard() as guard:
         server = build(Gateway(guard.guard, agent), upstreams)
         _run(lambda: _over_stdio(server), server.streamable_http_app, listener, host, token)
 
@@ -98,12 +100,13 @@ class _NoPlace:
         return None
 
 
-def _place(http: bool, host: str, port: int, token: str | None) -> socket.socket | _NoPlace:
-    if not http:
-        return _NoPlace()
-    if token is None and not this_machine_only(host):
+def _refuse_strangers(http: bool, host: str, token: str | None) -> None:
+    if http and token is None and not this_machine_only(host):
         raise InputError("token", f"is missing, and {host} can be reached by others", "Set LAZARETTO_TOKEN")
-    return listening(host, port)
+
+
+def _place(http: bool, host: str, port: int) -> socket.socket | _NoPlace:
+    return listening(host, port) if http else _NoPlace()
 
 
 def _run(
