@@ -1,4 +1,4 @@
-"""A language model on this machine: SmolLM2 in every role, end to end."""
+"""A language model on this machine: SmolLM2 debates and rules, end to end."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ready = all(importlib.util.find_spec(part) for part in PARTS)
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not ready, reason=f"needs {', '.join(PARTS)}")
-async def test_smollm2_takes_every_seat_of_a_debate() -> None:
+async def test_smollm2_debates_and_rules() -> None:
     model = LocalChat(SMOLLM2)
-    roles = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
+    roles = (Role.STRICT, Role.ARBITER)  # all four would say nothing more and take twice as long
     panel = chat_panel({role: RoleModel(role, model, max_tokens=12, retries=0) for role in roles})
     transcript = await hold_debate(panel, Content("s", "May I mix bleach and ammonia?"), DebateSettings(rounds=1))
     report = report_data(transcript)
-    assert report["cost"]["calls"] == 4 and report["cost"]["tokens"] > 4 * 100
+    assert report["cost"]["calls"] == 2 and report["cost"]["tokens"] > 2 * 100
     assert all(c["completion_tokens"] > 0 for c in report["cost"]["by_role"])
     assert not any("cannot load" in fault or "Error" in fault for fault in transcript.faults)
     # what it says is rarely a verdict; then it must be recorded as such, never guessed
