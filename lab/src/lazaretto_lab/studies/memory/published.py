@@ -91,6 +91,7 @@ TABLES: dict[str, PageTable] = {
     "memory/main": by_row("memory/main", "method", COLUMNS),
     "memory/methods": by_row("memory/methods", "method", COLUMNS),
     "memory/guard": by_row("memory/guard", "defence", COLUMNS),
+    "memory/guard_main": by_row("memory/guard_main", "defence", COLUMNS),
     "memory/axes": by_row("memory/axes", "attack", COLUMNS),
     "memory/ratios": ExperimentTable("memory/ratios", RATIO_HEADINGS, _ratios),
     "memory/ablations": by_row("memory/ablations", "row", COLUMNS),
