@@ -6,6 +6,9 @@ from lazaretto_lab.harness.pages import PageTable
 from lazaretto_lab.studies.debate import published as debate
 from lazaretto_lab.studies.foresight import published as foresight
 from lazaretto_lab.studies.memory import published as memory
+from lazaretto_lab.studies.notes import published as notes
 from lazaretto_lab.studies.outbreak import published as outbreak
 
-TABLES: dict[str, PageTable] = {**outbreak.TABLES, **foresight.TABLES, **memory.TABLES, **debate.TABLES}
+TABLES: dict[str, PageTable] = {
+    **outbreak.TABLES, **foresight.TABLES, **memory.TABLES, **notes.TABLES, **debate.TABLES,
+}  # fmt: skip
