@@ -95,7 +95,7 @@ class Guard:
         """``gates`` adds ready-made gates under names that the policy may use; ``file`` is for error messages."""
         self.ledger = ledger
         self.foresight: Foresight | None = None
-        """What ``before_turn`` rehearses with; ``rehearse_with`` sets it."""
+        """What ``before_turn`` rehearses with; the policy's ``[gates.foresight]`` or ``rehearse_with`` sets it."""
         self.policy = policy or Policy.recommended()
         self.graph = ProvenanceGraph(ledger, self.policy.trust.table())
         self._gates = PolicyGates(self.policy, ledger, self.graph, gates or {}, file)
@@ -118,6 +118,10 @@ class Guard:
         self._sync_worker: Worker | None = None
         self._closed = False
         self._lock = threading.Lock()
+        if foresight := self.policy.gates.get("foresight"):
+            from lazaretto.learn.foresight_setup import configured
+
+            self.foresight = configured(ledger, foresight, self._in_store_thread, file)
 
     @classmethod
     def open(
@@ -332,7 +336,8 @@ class Guard:
         """``before_turn`` for several agents at once, which share budget and batches."""
         self._require_open()
         if self.foresight is None:
-            raise InputError("foresight", "is not set up", "Call guard.rehearse_with first; see docs/foresight.md")
+            fix = "Name a calibration in [gates.foresight], or call guard.rehearse_with first; see docs/foresight.md"
+            raise InputError("foresight", "is not set up", fix)
         remove = None if self.policy.mode == "observe" else self._repair_unless_hidden
         done = await self.foresight.before_round(speaking, others, remove)
         read = {turn.agent for turn in done.turns[: len(speaking)] if not turn.unread}

@@ -151,6 +151,42 @@ async def test_structured_memories_reports_and_recall(client: Any) -> None:
     assert (unready.status_code, unready.json()["field"]) == (422, "foresight")
 
 
+async def test_records_of_others_are_kept_recalled_and_forgotten_by_ref(client: Any, guard: Guard) -> None:
+    bank, bad, none = (["notes", "crew", key] for key in ("bank", "bad", "none"))
+    value = {"text": "Brightwater is paid at account 4711.", "tags": ["bank"]}
+    kept = await asked(client, "POST", "/v1/remember", json={"agent": "ada", "ref": bank, "value": value})
+    held = await asked(client, "POST", "/v1/remember", json={"agent": "ada", "ref": bad, "value": {"text": BAD}})
+    assert (kept["allowed"], held["allowed"]) == (True, False)
+    got = await asked(client, "POST", "/v1/recall/refs", json={"agent": "bob", "refs": [none, bad, bank]})
+    assert [one["id"] for one in got["memories"]] == [kept["item"]], "held: neither shown nor unknown"
+    assert got["memories"][0]["ref"] == got["unknown"][0] | {"key": "bank"} and got["unknown"][0]["key"] == "none"
+    (plain_recall,) = await asked(client, "POST", "/v1/recall", json={"agent": "bob"})
+    assert plain_recall["ref"]["key"] == "bank"
+    await asked(client, "POST", "/v1/forget", json={"agent": "ada", "ref": bank})
+    got = await asked(client, "POST", "/v1/recall/refs", json={"agent": "bob", "refs": [bank]})
+    assert got == {"memories": [], "unknown": []}
+    for refs, field in (([], "refs"), ([["a", "b"]], "refs.0"), ([["", "b", "c"]], "refs[0].system")):
+        wrong = await client.post("/v1/recall/refs", json={"agent": "bob", "refs": refs})
+        assert (wrong.status_code, wrong.json()["field"]) == (422, field)
+
+
+async def test_an_agents_key_forgets_what_that_agent_wrote_alone(guard: Guard, tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    key = file.add("scout", Role.AGENT, agents=["scout"])
+    refs = {writer: ["notes", "", writer] for writer in ("scout", "ada")}
+    for writer, ref in refs.items():
+        await guard.remember(f"a note of {writer}", agent=writer, ref=ref)
+    transport = httpx.ASGITransport(app=create_app(guard, keys=file.keys()))
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://localhost", headers={"x-api-key": key}
+    ) as client:
+        codes = [
+            (await client.post("/v1/forget", json={"agent": "scout", "ref": ref})).status_code for ref in refs.values()
+        ]
+    assert codes == [200, 403]
+    assert [one.agent for one in await guard.recall(agent="bob", items=list(map(tuple, refs.values())))] == ["ada"]
+
+
 async def test_the_server_says_what_it_goes_by(open_guard: Callable[..., Guard], tmp_path: Path) -> None:
     guard = open_guard({"preset": "minimal", "record": {"witness": f"sqlite:///{tmp_path}/w.db"}})
     app = create_app(guard, "t0ken")
@@ -209,7 +245,8 @@ async def test_roles_hold_on_every_route(guard: Guard, tmp_path: Path) -> None:
     vera = file.add("vera", Role.REVIEWER)
     app = create_app(guard, keys=file.keys())
     for_agents = {
-        "/v1/check", "/v1/remember", "/v1/recall", "/v1/exchange", "/v1/report", "/v1/before-turn", "/v1/screen",
+        "/v1/check", "/v1/remember", "/v1/recall", "/v1/recall/refs", "/v1/forget", "/v1/exchange", "/v1/report",
+        "/v1/before-turn", "/v1/screen",
         "/v1/screen/batch", "/v1/audit", "/v1/audit/batch", "/v1/items/{item}/appeal", "/v1/gates", "/v1/whoami",
         "/healthz", "/v1/moderations",
     }  # fmt: skip

@@ -115,6 +115,42 @@ class DecisionAnswer(BaseModel):
     reasons: list[str]
 
 
+class RefAnswer(BaseModel):
+    """Where a store of the caller's own keeps a record."""
+
+    system: str
+    namespace: str
+    key: str
+
+
+class RecalledAnswer(BaseModel):
+    """One memory that an agent may use."""
+
+    id: str
+    text: str
+    image: str | None = Field(description="Content address of a picture: GET /v1/items/{id}/image has it.")
+    agent: str
+    source: SourceClass
+    time: float
+    trust: float
+    score: float | None
+    conflicts: list[str]
+    ref: RefAnswer | None
+
+
+class RecalledRefs(BaseModel):
+    """What an agent may use of the records it asked for."""
+
+    memories: list[RecalledAnswer] = Field(description="In the order asked for, without what is held or deleted.")
+    unknown: list[RefAnswer] = Field(description="Refs that nobody recorded: what stands there was not judged.")
+
+
+class Forgotten(BaseModel):
+    """What was deleted in the caller's own store."""
+
+    forgotten: RefAnswer
+
+
 class ScreenResults(BaseModel):
     """Decisions in the order of the request; an item that could not be read has an error instead."""
 
@@ -246,6 +282,21 @@ class ReceiptAnswer(BaseModel):
     undone: bool
     id: str
     foreign: list[dict[str, Any]] = Field(description="Records in the crew's own stores, and whether they follow.")
+
+
+class BeforeTurnAnswer(BaseModel):
+    """What foresight found and did before an agent spoke."""
+
+    agent: str
+    removed: list[str] = Field(description="The agent's items that are out of recall from now on.")
+    forget: list[tuple[str, str]] = Field(description="Chats (heard, said) to take out of the agent's history.")
+    unread: list[str] = Field(description="Suspicious items that could not be rehearsed.")
+    waiting: list[str] = Field(description="Items that nobody has looked into yet; nothing speaks against them.")
+    receipts: list[ReceiptAnswer]
+    calls: int = Field(description="Model calls that were made.")
+    would: list[str] = Field(description="In mode `observe`: what would have been removed.")
+    reason: str
+    clear: bool = Field(description="Whether everything the agent holds has been looked into.")
 
 
 class Health(BaseModel):

@@ -64,6 +64,11 @@ class CheckBody(Content):
     channel: Channel | None = None
 
 
+RefParts = Annotated[
+    list[str], Field(min_length=3, max_length=3, description="Where your own store keeps it: system, namespace, key.")
+]
+
+
 class RememberBody(Content):
     """``POST /v1/remember``; leave ``parents`` out to have influence inferred."""
 
@@ -71,10 +76,8 @@ class RememberBody(Content):
     parents: list[str] | None = None  # type: ignore[assignment]
     fields: Record = None
     key: Annotated[str | None, Field(description="The name under which your own store keeps it.")] = None
-    ref: Annotated[
-        list[str] | None,
-        Field(min_length=3, max_length=3, description="Where your own store keeps it: system, namespace, key."),
-    ] = None
+    ref: RefParts | None = None
+    value: Annotated[Any, Field(description="What your store keeps under `ref`, as JSON, instead of `text`.")] = None
 
 
 class ExchangeBody(Content):
@@ -93,6 +96,21 @@ class RecallBody(Body):
     items: list[str] | None = None
     limit: int = 5
     min_trust: float = 0.0
+
+
+class RecallRefsBody(Body):
+    """``POST /v1/recall/refs``."""
+
+    agent: str
+    refs: Annotated[list[RefParts], Field(min_length=1)]
+    min_trust: float = 0.0
+
+
+class ForgetBody(Body):
+    """``POST /v1/forget``."""
+
+    agent: str
+    ref: RefParts
 
 
 class ReportBody(Body):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -13,8 +12,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lazaretto.cli.common import JsonFlag, console, emit, errors, plain_errors
-from lazaretto.errors import InputError, MissingExtra
-from lazaretto.models.protocol import ChatModel, TextEmbedder
 
 family = typer.Typer(help="Set up the rehearsals of before_turn.", no_args_is_help=True)
 
@@ -47,8 +44,13 @@ def calibrate(
     """Rehearse what is known to be benign. Interrupted, it goes on when called again; the file is written last."""
     from lazaretto.learn.calibration import FlpCalibration
     from lazaretto.learn.folder_calibration import CalibrationSize, calibrate_folder
+    from lazaretto.learn.foresight_setup import RehearsalModel, chat_model, embedder_named
 
-    chat, place = _chat(model, base_url), _embedder(embedder)
+    if base_url == "local":
+        described = RehearsalModel(model, backend="local")
+    else:
+        described = RehearsalModel(model, base_url) if base_url else RehearsalModel(model)
+    chat, place = chat_model(described), embedder_named(embedder)
     size = CalibrationSize(agents, rounds, memories)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar:
@@ -66,38 +68,11 @@ def calibrate(
         )
     limits = made.thresholds if isinstance(made, FlpCalibration) else made.scales
     shown: dict[str, Any] = {"file": str(to), "source": dict(made.source), "limits": asdict(limits)}
-    emit(shown, json, lambda: console.print(f"wrote {to}; use it with: guard.rehearse_with({str(to)!r}, embedder)"))
+    emit(shown, json, lambda: console.print(_how_to_use(to), markup=False))
 
 
-def _chat(model: str, base_url: str) -> ChatModel:
-    if base_url == "local":
-        from lazaretto.models.local_chat import LocalChat
-
-        return LocalChat(model)
-    from lazaretto.models.openai_chat import Endpoint, OpenAIChat
-
-    return OpenAIChat(Endpoint(model, base_url) if base_url else Endpoint(model))
-
-
-def _embedder(name: str) -> TextEmbedder:
-    if name == "minilm":
-        try:
-            from lazaretto.models.minilm import shared_minilm
-
-            return shared_minilm()
-        except ImportError:
-            raise MissingExtra("the text encoder", "models") from None
-    module, sign, attribute = name.partition(":")
-    try:
-        made: TextEmbedder = getattr(importlib.import_module(module), attribute)()
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        fix = "Use minilm, or module:factory"
-        raise InputError(
-            "embedder", f"{name!r} cannot be made: {error}" if sign else f"{name!r} is unknown", fix
-        ) from None
-    if not isinstance(made, TextEmbedder):
-        raise InputError("embedder", f"{name!r} makes no embedder", "It needs name, dimension and embed_texts")
-    return made
+def _how_to_use(file: Path) -> str:
+    return f'wrote {file}; name it in the policy ([gates.foresight] calibration = "{file}"), or in rehearse_with'
 
 
 def register(app: typer.Typer) -> None:

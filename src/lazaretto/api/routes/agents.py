@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from lazaretto.api.access import Caller
+from lazaretto.api.access import Caller, Forbidden, Role
 from lazaretto.api.answers import (
     AuditAnswer,
     AuditResults,
+    BeforeTurnAnswer,
     DecisionAnswer,
+    Forgotten,
+    RecalledAnswer,
+    RecalledRefs,
     ReportAnswer,
     ScreenResults,
     answer,
@@ -23,7 +27,9 @@ from lazaretto.api.requests import (
     BeforeTurnBody,
     CheckBody,
     ExchangeBody,
+    ForgetBody,
     RecallBody,
+    RecallRefsBody,
     RememberBody,
     ReportBody,
     ScreenBatch,
@@ -36,8 +42,8 @@ from lazaretto.gates.content.gate import ContentGate, make
 from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import report_data
 from lazaretto.guard import Guard
-from lazaretto.recall import Recalled
-from lazaretto.types import BeforeTurn, Decision, decision_data
+from lazaretto.ledger.refs import check_ref
+from lazaretto.types import Decision, Ref, decision_data, plain
 
 try:
     from fastapi import APIRouter, Request, Response
@@ -65,16 +71,36 @@ async def remember(body: RememberBody, guard: TheGuard, caller: Anyone, once: On
     caller.speak_as(body.agent, body.source)
     fields = None if body.fields is None else body.fields.model_dump()
     asked = {"agent": body.agent, "source": body.source, "parents": body.parents, "key": body.key, "fields": fields}
-    asked["ref"] = body.ref
+    asked |= {"ref": body.ref, "value": body.value}
     return ruled(await guard.remember(body.text, image=body.picture(), once=_own(once, caller), **asked))  # type: ignore[arg-type]
 
 
-@router.post("/recall", response_model=list[Recalled])
+@router.post("/recall", response_model=list[RecalledAnswer])
 async def recall(body: RecallBody, guard: TheGuard, caller: Anyone) -> Response:
     """Memories an agent may use; the reading is recorded."""
     caller.speak_as(body.agent)
     asked = {"agent": body.agent, "items": body.items, "limit": body.limit, "min_trust": body.min_trust}
     return answer(await guard.recall(body.query, **asked))  # type: ignore[arg-type]
+
+
+@router.post("/recall/refs", response_model=RecalledRefs)
+async def recall_refs(body: RecallRefsBody, guard: TheGuard, caller: Anyone) -> Response:
+    """Of records in your own store, those that an agent may use; the reading is recorded."""
+    caller.speak_as(body.agent)
+    refs = [check_ref(one, f"refs[{number}]") for number, one in enumerate(body.refs)]
+    found = await guard.recall(agent=body.agent, items=refs, min_trust=body.min_trust)
+    return answer({"memories": found, "unknown": found.unknown})
+
+
+@router.post("/forget", response_model=Forgotten)
+async def forget(body: ForgetBody, guard: TheGuard, caller: Anyone) -> Response:
+    """Say that an agent deleted a record in your own store: it is not recalled any more."""
+    caller.speak_as(body.agent)
+    ref = check_ref(body.ref)
+    if caller.role is Role.AGENT:
+        await asyncio.to_thread(_require_written_by, body.agent, ref, guard)
+    await guard.forget(ref, agent=body.agent)
+    return answer({"forgotten": ref})
 
 
 @router.post("/exchange", response_model=DecisionAnswer)
@@ -93,11 +119,15 @@ async def report(body: ReportBody, guard: TheGuard, caller: Anyone) -> Response:
     return answer({"decision": await guard.report(body.what, **told)})  # type: ignore[arg-type]
 
 
-@router.post("/before-turn", response_model=BeforeTurn)
+@router.post("/before-turn", response_model=BeforeTurnAnswer)
 async def before_turn(body: BeforeTurnBody, guard: TheGuard, caller: Anyone) -> Response:
-    """Rehearse what an agent would say, and take out what would speak through it; needs foresight to be set up."""
+    """Rehearse what an agent would say, and take out what would speak through it.
+
+    The policy's `[gates.foresight]` must name a calibration and a model.
+    """
     caller.speak_as(body.agent)
-    return answer(await guard.before_turn(body.agent, others=body.others))
+    done = await guard.before_turn(body.agent, others=body.others)
+    return answer({**plain(done), "clear": done.clear})
 
 
 @router.post("/screen", response_model=DecisionAnswer)
@@ -126,6 +156,13 @@ async def audit(body: AuditBody, request: Request, guard: TheGuard, _: Anyone) -
 async def audit_batch(body: AuditBatch, request: Request, guard: TheGuard, _: Anyone) -> Response:
     """Judge each by debate; nothing is recorded."""
     return answer({"results": await _each(body.items, lambda item: _audited(item, request, guard))})
+
+
+def _require_written_by(agent: str, ref: Ref, guard: Guard) -> None:
+    """``Forbidden`` for a record that somebody else wrote last: an agent's word takes nothing from others."""
+    state = guard.ledger.ref_states([ref]).get(ref)
+    if state is not None and guard.ledger.item(state.newest).agent != agent:
+        raise Forbidden(f"{agent!r} did not write {state.newest}; a reviewer may forget it")
 
 
 def _own(once: str | None, caller: Caller) -> str | None:

@@ -101,7 +101,8 @@ class Foresight:
         if not isinstance(agent, str):
             return agent
         if self.model is None:
-            raise InputError("agent", f"{agent!r} is a name alone", "Give rehearse_with a chat model, or give an agent")
+            fix = "Name a chat model in [gates.foresight.model] or give it to rehearse_with; or give an agent"
+            raise InputError("agent", f"{agent!r} is a name alone", fix)
         album = await self._in_store(self.memory.album, check_name(agent, "agent", printable=True), self._album)
         return ChatAgent(agent, self.model, album, self.memory.history(agent))
 
