@@ -21,6 +21,7 @@ from lazaretto.gates.memory.claims.consequences import with_claims
 from lazaretto.gates.memory.claims.gray_pairs import GrayPairs
 from lazaretto.gates.memory.claims.judge import ClaimJudge
 from lazaretto.gates.memory.claims.settings import DEFAULT_CLAIMS, ClaimSettings
+from lazaretto.gates.memory.own_plans import carried_out
 from lazaretto.gates.memory.record_model import RecordModel, shared_model
 from lazaretto.gates.memory.record_review import Look
 from lazaretto.gates.memory.record_screener import RecordJudgement
@@ -62,6 +63,10 @@ class MemorySettings:
     may_order: Annotated[
         tuple[SourceClass, ...], Field(description="Source classes whose orders are tasks, not poison.")
     ] = (SourceClass.DIRECT_USER, SourceClass.SYSTEM)
+    may_plan: Annotated[
+        tuple[SourceClass, ...],
+        Field(description="Source classes whose texts may plan what a trusted memory says, in the words of an order."),
+    ] = (SourceClass.MODEL_INFERENCE,)
     claims: ClaimSettings = DEFAULT_CLAIMS
 
 
@@ -102,6 +107,11 @@ class MemoryGate:
     def _ask_at(self) -> float:
         return self._screener.calibration.threshold(self.settings.review_rate)
 
+    @cached_property
+    def _outright_at(self) -> float:
+        """The logit above which a text is an order whoever plans with it: ten times rarer among honest texts."""
+        return self._screener.calibration.threshold(self.settings.false_positive_rate / 10)
+
     def warm_up(self) -> None:
         """Load the screener, and let it read a line: what it loads only then is there too."""
         self._screener.screen(["The berth is number nine."])
@@ -119,6 +129,8 @@ class MemoryGate:
             started = time.perf_counter()
             screening = (await asyncio.to_thread(self._screener.screen, [observation.text]))[0]
             verdict = self.judge(observation, screening, (time.perf_counter() - started) * 1000)
+            if self._may_be_plan(observation, verdict, screening):
+                verdict = await asyncio.to_thread(self._as_plan, verdict, observation, context)
             if observation.text and self.settings.claims.compare:
                 verdict = await asyncio.to_thread(self._compare_claims, verdict, observation, context)
             verdicts.append(verdict)
@@ -191,6 +203,23 @@ class MemoryGate:
         trusted = restoring.trusted_against(item, self.claims, context.ledger, context.graph, trust, tainted)
         wrong = restoring.falsehoods(item, self.claims, context.ledger, trusted)
         return (lambda one: restoring.corrections(one.text, wrong, self.claims)) if wrong else None
+
+    def _may_be_plan(self, observation: Observation, verdict: Verdict, screening: Screening) -> bool:
+        asked = verdict.rule in ("possible_order", "foreign_order") and screening.logit <= self._outright_at
+        return asked and observation.source in self.settings.may_plan and self.settings.claims.compare
+
+    def _as_plan(self, verdict: Verdict, observation: Observation, context: GateContext) -> Verdict:
+        """The verdict on what reads like an order; where it only carries out what trusted memories say, it may pass."""
+        table, least = context.trust.table(), self.settings.claims.sensitive_trust
+        grounds = carried_out(observation, self.claims, context.ledger, context.graph, table, least)
+        if not grounds:
+            return verdict
+        words = f"Reads like an order, and plans only what {', '.join(grounds)} says, which is trusted."
+        told = Evidence("measure", words, {"items": list(grounds), "least_trust": least})
+        return replace(
+            verdict, ruling=Ruling.ALLOW, rule="known_plan", risk=min(verdict.risk, 0.1), taxonomy=(), replacement=None,
+            interval=(0.0, max(verdict.interval[1], 0.1)), evidence=(told, *verdict.evidence),
+        )  # fmt: skip
 
     def _compare_claims(self, verdict: Verdict, observation: Observation, context: GateContext) -> Verdict:
         judged = self.claims.judge(observation, context.ledger, context.graph, context.trust.table())

@@ -1,0 +1,113 @@
+"""Whether what reads like an order is a plan: one of the crew carries out what somebody trusted has said.
+
+"Job 8, plan: we pay Brightwater to account DE36 ..." asks for something to be done, and so does poison. What tells them
+apart is not the wording but whether anything in it is new. A plan takes every value, and whom it is about, from one
+memory of a trusted source, and says nothing about how agents are to behave; an order of a stranger that an agent
+passes on brings an account, a host or a rule of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim
+from lazaretto.gates.memory.claims.judge import LEAST_COSINE, ClaimJudge
+from lazaretto.gates.memory.text_views import views
+from lazaretto.gates.memory.text_windows import chosen_windows
+from lazaretto.ledger import Ledger
+from lazaretto.models.language import language_of
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Observation, SourceClass
+
+_MOST_CLAIMS = 4
+"""A longer text is more than one plan, and is judged by its words."""
+_NEAREST = 32
+_MOST_ANCESTORS = 64
+_WORD = re.compile(r"\w+")
+_UNTOLD = frozenset({"name", "reference"})
+"""Kinds of values that nothing is done with: whom it is about is compared by itself, and every job has a number."""
+_MOST_NEW_WORDS = 6
+"""Content words beside those of the known claim: "plan", "ready", "last step", and a verb. More of them say more."""
+_RULES_FOR_AGENTS = re.compile(
+    r"\b(?:agents?|assistants?|ai|bots?|llms?|models?|system|prompts?|instruct\w*|ignor\w*|disregard\w*|forget\w*|"
+    r"overrid\w*|bypass\w*|skip\w*|must|always|never|without|not|don['’]t|no longer|from now on|every\w*|any\w*|nobody|"
+    r"others|all|you|your|tell|inform|repeat|copy|forward\w*|upload\w*|reveal\w*|export\w*|publish\w*|passwords?|"
+    r"secrets?|keys?|tokens?|credentials?|execut\w*|install\w*|delet\w*|remov\w*|drop|wipe\w*|disabl\w*|immediately|"
+    r"at once|urgent\w*|confirm\w*|only|more)\b",
+    re.IGNORECASE,
+)
+"""Words on how agents are to behave, or for what cannot be undone; a plan has only those of what it carries out."""
+
+
+def carried_out(
+    observation: Observation,
+    judge: ClaimJudge,
+    ledger: Ledger,
+    graph: ProvenanceGraph,
+    trust: Mapping[SourceClass, float],
+    least: float,
+) -> tuple[str, ...]:
+    """The trusted memories that a text carries out; none where any part of it says more than these.
+
+    ``least``: how far a memory, and everything it was made from, must be trusted.
+    """
+    claims = claims_of(observation.text)
+    if not 0 < len(claims) <= _MOST_CLAIMS or language_of(observation.text) != "en" or _says_it_twice(observation.text):
+        return ()
+    known = list(_known(observation, judge, ledger, graph, trust, least))
+    grounds: list[str] = []
+    for claim in claims:
+        item = next((item for item, said in known if says_no_more(claim, said)), "")
+        if not item:
+            return ()
+        grounds.append(item)
+    return tuple(dict.fromkeys(grounds))
+
+
+def says_no_more(plan: Claim, known: Claim) -> bool:
+    """Whether a plan takes all its values and names from one known claim, and brings no rule for agents."""
+    told = {(v.kind, v.norm) for v in plan.values if v.kind not in _UNTOLD}
+    if not told or not told <= {(v.kind, v.norm) for v in known.values}:
+        return False
+    named = {word for v in plan.values if v.kind == "name" for word in v.norm.split()}
+    if not named <= set(_WORD.findall(known.text.casefold())) or not plan.subject & known.subject:
+        return False
+    if len(plan.words - known.subject) > _MOST_NEW_WORDS:
+        return False
+    return _rules(plan.text) <= _rules(known.text)
+
+
+def _says_it_twice(text: str) -> bool:
+    """Whether a text has a second reading that says something else: what is hidden in it was not planned by anybody."""
+    return any(view.name != "plain" for view, _ in chosen_windows(views(text))[0])
+
+
+def _rules(text: str) -> set[str]:
+    return {found.casefold() for found in _RULES_FOR_AGENTS.findall(text)}
+
+
+def _known(
+    observation: Observation, judge: ClaimJudge, ledger: Ledger, graph: ProvenanceGraph,
+    trust: Mapping[SourceClass, float], least: float,
+) -> Iterator[tuple[str, Claim]]:  # fmt: skip
+    """Claims of trusted memories: those the text was made from, and those near to it."""
+    above = dict.fromkeys(observation.parents)
+    for parent in observation.parents:
+        above.update(dict.fromkeys(step.id for step in graph.lineage(parent).items))
+    ids = list(above)[:_MOST_ANCESTORS]
+    states = ledger.states(ids)
+    for one in ledger.items(ids=ids, hidden=True, limit=None):
+        state = states[one.id]  # what was right when the plan was made may have been replaced since
+        if (state.visible or state.superseded_by) and graph.trust(one.id, trust).value >= least:
+            yield from ((one.id, claim) for claim in claims_of(one.text))
+    judge.reader.catch_up(ledger)
+    read = judge.reader.read([observation.text])[0]
+    for vector in read.vectors:
+        near = [n for n in ledger.nearest_claims(vector, limit=_NEAREST, least=LEAST_COSINE) if n.item not in above]
+        items = {one.id: one for one in ledger.items(ids=[n.item for n in near], limit=None)}
+        for place in near:
+            item = items.get(place.item)
+            if item and item.id != observation.id and graph.trust(item.id, trust).value >= least:
+                text = item.text[place.start : place.end].strip()[:600]
+                yield item.id, read_claim(text, place.start, place.end)
