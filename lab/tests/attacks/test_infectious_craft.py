@@ -113,3 +113,22 @@ def test_gradient_path_and_decoding_agree(world, base: AlbumItem) -> None:  # ty
         with torch.no_grad():
             scores = models.scores(models.features(raw), situation, torch.tensor([0]))
         assert bool(spoken(scores, situation, torch.tensor([0])).all())
+
+
+def test_several_budgets_are_sought_together_and_each_keeps_its_own(world, base: AlbumItem) -> None:  # type: ignore[no-untyped-def]
+    from lazaretto_lab.attacks.infectious.craft_many import ManyBudgets
+
+    _, models, chats = world
+    start = models.pixels(base.picture)
+    for kind, sizes in (("pixel", (4, 16)), ("border", (6, 12))):
+        budgets = [Budget(kind, size) for size in sizes]  # type: ignore[arg-type]
+        settings = Craft("marker-lantern", budgets[0], steps=2, restarts=2, batch=1)
+        found = ManyBudgets(models, start, chats[:1], settings, budgets).run_all()
+        assert len(found) == 2
+        for budget, made in zip(budgets, found, strict=True):
+            change = np.abs(made.pixels.astype(int) - start.astype(int))
+            assert change.max() > 0 and (kind == "border" or change.max() <= budget.size)
+            inner = slice(budget.frame, -budget.frame) if budget.frame else slice(0, 0)
+            assert not change[inner, inner].any()
+    with pytest.raises(InputError, match="several kinds"):
+        ManyBudgets(models, start, chats[:1], settings, [Budget("pixel", 4), Budget("border", 6)])

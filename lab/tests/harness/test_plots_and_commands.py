@@ -11,10 +11,13 @@ from typer.testing import CliRunner
 
 from lazaretto.cli import build
 from lazaretto.errors import InputError
-from lazaretto_lab.harness.experiment import STUDIES, Plot, load_experiment
+from lazaretto_lab.harness.context import Outcome
+from lazaretto_lab.harness.experiment import STUDIES, Plot, load_experiment, units
 from lazaretto_lab.harness.plots import curve_band, draw
+from lazaretto_lab.harness.results import ResultFolder
 from lazaretto_lab.harness.run import RunOptions, run_experiment
 from lazaretto_lab.harness.tables import load_results
+from lazaretto_lab.harness.unit import finished
 
 EXPERIMENTS = STUDIES
 
@@ -68,6 +71,33 @@ def test_impossible_plots_are_refused(albums, tmp_path) -> None:
     ):
         with pytest.raises(InputError):
             draw(experiment, plot, results, tmp_path / path)
+
+
+def test_points_over_a_measure_with_their_powers(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for name in ("foresight/recall", "foresight/many"):
+        experiment = load_experiment(name, EXPERIMENTS)
+        folder = ResultFolder(tmp_path, name)
+        folder.path.mkdir(parents=True)
+        with pytest.raises(InputError, match="no results"):
+            load_results(experiment, tmp_path)
+        for unit in units(experiment):
+            beta, chats = (
+                0.7 + 0.05 * unit.seed % 0.29,
+                3 * (unit.settings.get("mode_settings") or {}).get("personas", 4) / 2,
+            )
+            measures = {"beta": beta, "virus_beta": beta, "recall": 100 * beta**chats, "cumulative_24": 50.0}
+            measures |= {"chats": chats} if "flp" in unit.row else {}
+            folder.write(finished(unit, Outcome.HELD, "", measures))
+        svg, _ = draw(
+            experiment, experiment.plots[0], load_results(experiment, tmp_path), tmp_path / name.split("/")[1]
+        )
+        text = svg.read_text()
+        assert all(ending in text for ending in experiment.plots[0].series)
+        assert name == "foresight/many" or all(f"K = {k}, fits {k}.0" in text for k in (3, 6, 9, 12))
+    with pytest.raises(InputError, match="numbers"):
+        nothing = Plot(name="x", kind="points", x="nothing", y="cumulative_24")
+        draw(experiment, nothing, load_results(experiment, tmp_path), tmp_path / "a")
 
 
 def test_bands_leave_out_gaps() -> None:

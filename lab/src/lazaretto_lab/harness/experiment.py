@@ -97,14 +97,14 @@ class Column(_Strict):
 
 class Plot(_Strict):
     """One figure. ``curve``: a list measure over its index; ``line``: a number over a setting; ``bars``: a number per
-    row; ``cloud``: a list of points, of the first seed."""
+    row; ``cloud``: a list of points, of the first seed; ``points``: a number over another number, a point per unit."""
 
     name: str
-    kind: Literal["curve", "line", "bars", "cloud"] = "curve"
+    kind: Literal["curve", "line", "bars", "cloud", "points"] = "curve"
     y: str | tuple[str, ...]
     """Measure, or several (a panel each)."""
     x: str = ""
-    """``line`` only: the setting along the x axis."""
+    """Along the x axis: the setting of a ``line``, the measure of ``points``."""
     rows: tuple[str, ...] = ()
     """Rows to draw; empty means all."""
     title: str = ""
@@ -114,6 +114,10 @@ class Plot(_Strict):
     y_range: tuple[float, float] | None = None
     group: str = ""
     """``line`` only: the setting that separates one line from another."""
+    series: tuple[str, ...] = ()
+    """``points`` only: rows whose names end alike share a colour; rows with none of these endings are not drawn."""
+    power: str = ""
+    """``points`` only: a measure K, for which 100 x^K is drawn, and beside it the power that fits its points best."""
     spread: Literal["interval", "middle90"] = "interval"
     """``curve`` only: the band is the 95 % interval of the mean, or the middle 90 % of the seeds."""
 

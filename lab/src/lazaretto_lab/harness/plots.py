@@ -1,4 +1,5 @@
-"""Figures from results: curves over rounds, lines over a setting, bars per row, clouds; SVG and PNG in one style."""
+"""Figures from results: curves over rounds, lines over a setting, bars per row, clouds, points; SVG and PNG in one
+style."""
 
 from __future__ import annotations
 
@@ -60,11 +61,11 @@ def draw(experiment: Experiment, plot: Plot, results: Sequence[RowResults], path
         raise InputError(f"plot {plot.name}", f"{len(measures)} measures but {len(labels)} labels")
     chosen = [r for r in results if not plot.rows or r.row.name in plot.rows]
     with paper_style() as pyplot:
-        legend = 0.35 if len(chosen) > 1 and plot.kind in ("curve", "cloud") else 0.0
+        legend = 0.35 if len(chosen) > 1 and plot.kind in ("curve", "cloud", "points") else 0.0
         height = 0.7 + 0.32 * len(chosen) if plot.kind == "bars" else PANEL[1] + legend
         size = (PANEL[0] * len(measures), height)
         figure, panels = pyplot.subplots(1, len(measures), figsize=size, squeeze=False)
-        painter = {"curve": _curves, "line": _lines, "bars": _bars, "cloud": _clouds}[plot.kind]
+        painter = {"curve": _curves, "line": _lines, "bars": _bars, "cloud": _clouds, "points": _points}[plot.kind]
         for axes, measure, label in zip(panels[0], measures, labels, strict=True):
             painter(experiment, plot, chosen, measure, axes)
             (axes.set_xlabel if plot.kind == "bars" else axes.set_ylabel)(label or measure)
@@ -122,6 +123,42 @@ def _clouds(experiment: Experiment, plot: Plot, results: Sequence[RowResults], m
         axes.scatter(points[:, 0], points[:, 1], s=9, color=colour, alpha=0.55, linewidths=0, label=result.row.name)
     if not drawn:
         raise InputError(f"plot {plot.name}", f"no result has a list of points {measure!r}")
+
+
+def _points(experiment: Experiment, plot: Plot, results: Sequence[RowResults], measure: str, axes: Any) -> None:
+    """A number over another one, a point per unit; with ``power``, 100 x^K and the power that fits."""
+    endings = plot.series or ("",)
+    found: dict[str, list[tuple[float, float, float]]] = {ending: [] for ending in endings}
+    for result in results:
+        ending = next((e for e in endings if result.row.name.endswith(e)), None)
+        for unit in result.results if ending is not None else ():
+            values = [unit.measures.get(name) for name in (plot.x, measure, plot.power or plot.x)]
+            if unit.outcome is not Outcome.VOID and all(isinstance(v, (int, float)) for v in values[:2]):
+                found[str(ending)].append((float(values[0]), float(values[1]), float(values[2] or math.nan)))  # type: ignore[arg-type]
+    if not any(found.values()):
+        raise InputError(f"plot {plot.name}", f"no result has numbers {plot.x!r} and {measure!r}")
+    for place, (ending, points) in enumerate(found.items()):
+        if points:
+            x, y, _ = zip(*points, strict=True)
+            axes.scatter(x, y, s=14, color=f"C{place}", alpha=0.75, linewidths=0, label=ending or measure)
+    if plot.power:
+        _powers(axes, [point for points in found.values() for point in points])
+
+
+def _powers(axes: Any, points: Sequence[tuple[float, float, float]]) -> None:
+    low = min(x for x, _, _ in points)
+    grid = np.linspace(low, 1.0, 100)
+    for power in sorted({k for *_, k in points if not math.isnan(k)}):
+        mine = [(x, y) for x, y, k in points if k == power]
+        axes.plot(grid, 100 * grid**power, color="#777777", linewidth=0.9, linestyle="--")
+        fit = fitted_power(*map(np.array, zip(*mine, strict=True)))
+        axes.annotate(f"K = {power:g}, fits {fit:.1f}", (grid[0], 100 * grid[0] ** power), fontsize=6, va="bottom")
+
+
+def fitted_power(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """The k for which 100 x^k is nearest to y, in squares, to a twentieth."""
+    powers = np.arange(0.05, 40.0, 0.05)
+    return float(powers[((100 * x[None] ** powers[:, None] - y[None]) ** 2).sum(axis=1).argmin()])
 
 
 def curve_table(result: RowResults, measure: str) -> NDArray[np.float64] | None:

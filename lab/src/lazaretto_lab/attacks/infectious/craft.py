@@ -33,7 +33,8 @@ from lazaretto_lab.attacks.infectious.targets import target
 CONTEST_TEMPERATURE = 0.1
 """Soft enough to lean towards the middle of all plans: a sharp contest learns the training albums by heart."""
 _LARGEST_STEP = {"pixel": 2.0, "border": 10.0}  # in 1/255, at the beginning; it decays to half a grey level
-_CHECK = 20
+CHECK = 20
+"""Steps between two looks at what the rounded pictures do."""
 KEEP = 50
 """Steps after which an unfinished search is written down, where it has a place to go on from."""
 _STATE = ("pixels", "velocity", "power", "weight", "alpha", "beta", "best", "losses", "done")
@@ -115,7 +116,7 @@ class Search:
         self.models, self.settings = models, settings
         self.lessons = prepare(models, chats, settings)
         self.base = torch.from_numpy(base.copy()).to(models.device).permute(2, 0, 1).float()[None]
-        self.low, self.high = _bounds(self.base, settings)
+        self.low, self.high = bounds(self.base, settings)
         self.rng = torch.Generator().manual_seed(settings.seed)
         spread = torch.rand((settings.restarts, *self.base.shape[1:]), generator=self.rng).to(models.device)
         start = self.low + (self.high - self.low) * spread
@@ -137,7 +138,7 @@ class Search:
         for step in range(self.done, self.settings.steps):
             speech, retrieval = self._step(step)
             self.done = step + 1
-            if (step + 1) % _CHECK == 0 or step == self.settings.steps - 1:
+            if (step + 1) % CHECK == 0 or step == self.settings.steps - 1:
                 self._check()
             leader = int(torch.argmax(self.alpha * self.beta + 1e-6 * self.beta))
             yield Progress(step + 1, float(speech[leader]), float(retrieval[leader]),
@@ -173,9 +174,12 @@ class Search:
         gradient = gradient / gradient.abs().mean(dim=(1, 2, 3), keepdim=True).clamp(min=1e-12)
         moved = pixels.detach() - self._size(step) * self._direction(gradient, step)
         self.pixels = torch.minimum(torch.maximum(moved, self.low), self.high)
-        for index, value in enumerate((speech + retrieval).tolist()):
-            self.losses[index].append(value)
+        self._note((speech + retrieval).detach())
         return speech.detach(), retrieval.detach()
+
+    def _note(self, losses: Tensor) -> None:
+        for index, value in enumerate(losses.tolist()):
+            self.losses[index].append(value)
 
     def _direction(self, gradient: Tensor, step: int) -> Tensor:
         if self.settings.signed:
@@ -200,12 +204,8 @@ class Search:
         gap = (self.lessons.others[None] - mine[..., None]) / CONTEST_TEMPERATURE
         return torch.log1p(gap.exp().sum(dim=-1))
 
-    def _size(self, step: int) -> float:
-        largest = _LARGEST_STEP[self.settings.budget.kind]
-        if self.settings.budget.kind == "pixel":
-            largest = min(largest, max(0.5, self.settings.budget.size / 4))
-        done = step / max(1, self.settings.steps - 1)
-        return float(0.5 + (largest - 0.5) * 0.5 * (1 + np.cos(np.pi * done)))
+    def _size(self, step: int) -> float | Tensor:
+        return step_size(self.settings, step)
 
     def _whole(self) -> Tensor:
         return torch.minimum(torch.maximum(self.pixels.round(), self.low), self.high)
@@ -241,7 +241,16 @@ class Search:
         self.weight = (self.weight * lean).clamp(0.1, 10.0)
 
 
-def _bounds(base: Tensor, settings: Craft) -> tuple[Tensor, Tensor]:
+def step_size(settings: Craft, step: int) -> float:
+    """How far a pixel moves in a step, in 1/255."""
+    largest = _LARGEST_STEP[settings.budget.kind]
+    if settings.budget.kind == "pixel":
+        largest = min(largest, max(0.5, settings.budget.size / 4))
+    done = step / max(1, settings.steps - 1)
+    return float(0.5 + (largest - 0.5) * 0.5 * (1 + np.cos(np.pi * done)))
+
+
+def bounds(base: Tensor, settings: Craft) -> tuple[Tensor, Tensor]:
     """Lowest and highest allowed value of every pixel, in 0 to 255."""
     if settings.budget.kind == "pixel":
         reach = float(int(settings.budget.size))

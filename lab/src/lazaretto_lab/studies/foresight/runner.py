@@ -34,7 +34,7 @@ from lazaretto_lab.studies.foresight.calibration import (
     read_options,
 )
 from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence
-from lazaretto_lab.studies.outbreak.attack import viruses_for
+from lazaretto_lab.studies.outbreak.attack import bank_rows, viruses_for
 from lazaretto_lab.studies.outbreak.components import pool_for
 from lazaretto_lab.studies.outbreak.models import models_for, remembering
 from lazaretto_lab.studies.outbreak.settings import AttackSettings, ModelSettings, OutbreakSettings, cache_folder
@@ -75,6 +75,8 @@ class _Trial:
     agents: tuple[AgentState, ...]
     defence: FlpDefence | MonitorDefence
     seed: int
+    met: tuple[Mapping[str, Any], ...] = ()
+    """What a bank says of the viruses, where they come from one."""
 
     def view(self, agents: Sequence[AgentState]) -> View:
         return View(0, tuple(agents), (), self.agent_model, self.seed)
@@ -82,7 +84,10 @@ class _Trial:
 
 def diagnosis(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
     """Precision, recall, F1 and FPR over agents, a share of them infected in a random slot."""
-    trial = _prepare(settings, seed, context)
+    return _figures(_prepare(settings, seed, context), context)
+
+
+def _figures(trial: _Trial, context: RunContext) -> dict[str, Any]:
     said: list[bool] = []
     start = trial.agent_model.spent.calls
     for first in range(0, len(trial.agents), BATCH):
@@ -94,10 +99,13 @@ def diagnosis(settings: Mapping[str, Any], seed: int, context: RunContext) -> Ma
 
 
 def recall(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
-    """Diagnosis by mode flp beside what beta^K foretells, beta being measured in the very rehearsals."""
+    """Diagnosis by mode flp beside what beta^K foretells, beta being measured in the very rehearsals. Mode lazaretto
+    rehearses no agent; its beta is the one that the bank knows."""
     trial = _prepare(settings, seed, context)
     if not isinstance(trial.defence, FlpDefence):
-        raise InputError("settings.mode", "is not flp", "beta^K is about the published defence")
+        if not trial.met:
+            raise InputError("settings.attacks", "mode lazaretto takes beta from a bank", "Name one")
+        return {**_figures(trial, context), "beta": _mean_beta(trial)}
     backend, readings = AgentModelBackend(trial.agent_model), []
     for first in range(0, len(trial.agents), BATCH):
         batch, rng = trial.agents[first : first + BATCH], stream(seed, "trial", first)
@@ -107,7 +115,13 @@ def recall(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mappi
     truth = [_sick(trial, agent) > 0 for agent in trial.agents]
     figures = {k: None if v is None else 100 * v for k, v in confusion(truth, said).figures().items()}
     bad = {virus.key for virus in trial.viruses}
+    if trial.met:
+        figures["virus_beta"] = _mean_beta(trial)
     return {**figures, **foretold([r.retrieved for r, sick in zip(readings, truth, strict=True) if sick], bad)}
+
+
+def _mean_beta(trial: _Trial) -> float:
+    return float(sum(row["beta"] for row in trial.met) / len(trial.met))
 
 
 def foretold(fetched: Sequence[Sequence[str]], viruses: Collection[str]) -> dict[str, float | None]:
@@ -183,7 +197,9 @@ def _prepare(settings: Mapping[str, Any], seed: int, context: RunContext) -> _Tr
         defence = monitor_defence(read_options(MonitorOptions, wanted.mode_settings), calibrator)
     agent_model = AgentModel(remembering(chat, context.workdir), EmbeddingCache(embedder, context.workdir))
     healthy = _healthy(wanted, world, chat, embedder, seed)
-    return _Trial(wanted, agent_model, viruses, infect(healthy, viruses, wanted.shares, seed), defence, seed)
+    banks = [world.model_copy(update={"attack": attack}) for attack in wanted.attacks if attack.bank]
+    met = tuple(row for bank in banks for row in bank_rows(bank, seed))
+    return _Trial(wanted, agent_model, viruses, infect(healthy, viruses, wanted.shares, seed), defence, seed, met)
 
 
 def _healthy(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.model import AgentModel
@@ -19,7 +20,7 @@ from lazaretto_lab.attacks.infectious.targets import target
 from lazaretto_lab.attacks.infectious.text import Breeding, bred_virus, text_virus
 from lazaretto_lab.harness.experiment import STUDIES
 from lazaretto_lab.harness.results import file_lock
-from lazaretto_lab.studies.outbreak.bank import drawn, read_bank
+from lazaretto_lab.studies.outbreak.bank import bank_picture, drawn, read_bank
 from lazaretto_lab.studies.outbreak.models import pocket_models
 from lazaretto_lab.studies.outbreak.settings import AttackSettings, OutbreakSettings, cache_folder
 from lazaretto_lab.worlds.album_chat.pools import scene_notes, scene_pictures
@@ -36,7 +37,8 @@ def viruses_for(settings: OutbreakSettings, seed: int = 0) -> tuple[Virus, ...]:
     """The viruses of an experiment; ``seed`` draws them where they come from a bank."""
     attack, device = settings.attack, settings.models.device
     if attack.bank:
-        return _from_bank(attack, seed)
+        folder = _bank_folder(attack)
+        return tuple(Virus(bank_picture(folder, row), target(str(row["target"]))) for row in bank_rows(settings, seed))
     said = (attack.sentence,) if attack.sentence else sentences(attack.strategy, attack.target)
     if attack.picture:
         made: tuple[AlbumItem, ...] = (_ready(attack),)
@@ -49,12 +51,16 @@ def viruses_for(settings: OutbreakSettings, seed: int = 0) -> tuple[Virus, ...]:
     return tuple(Virus(album_item, sentence) for album_item in made for sentence in said)
 
 
-def _from_bank(attack: AttackSettings, seed: int) -> tuple[Virus, ...]:
+def bank_rows(settings: OutbreakSettings, seed: int) -> list[dict[str, Any]]:
+    """What the bank's index says of the viruses that a run with this seed meets."""
+    attack = settings.attack
+    rows = read_bank(_bank_folder(attack), attack.sha256)
+    return drawn(rows, attack.part, attack.betas, seed, attack.variants, family=settings.mutates)
+
+
+def _bank_folder(attack: AttackSettings) -> Path:
     places = [Path(attack.bank), STUDIES / "outbreak" / attack.bank]
-    folder = next((place for place in places if place.is_dir()), places[0])
-    rows = read_bank(folder, attack.sha256)
-    found = drawn(folder, rows, attack.part, attack.betas, seed, attack.variants)
-    return tuple(Virus(album_item, target(name)) for album_item, name in found)
+    return next((place for place in places if place.is_dir()), places[0])
 
 
 def _ready(attack: AttackSettings) -> AlbumItem:

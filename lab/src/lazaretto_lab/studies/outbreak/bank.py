@@ -26,6 +26,8 @@ DESIGN_BASES = frozenset(BASE_PICTURES[:3])
 SENTENCES = ("marker-lantern", "marker-test", "marker-seven", "tool-door")
 BUDGETS = tuple(Budget("pixel", eps) for eps in (4, 8, 16, 32)) + tuple(Budget("border", h) for h in (6, 8, 10, 12))
 INDEX = "bank.json"
+LEAST_ALPHA = 0.8
+"""A picture that seldom makes anybody say its sentence is no virus, and is never drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,29 @@ class BankEntry:
         return "design" if self.base in DESIGN_BASES else "test"
 
 
+def searches() -> tuple[tuple[BankEntry, ...], ...]:
+    """All viruses, those together that are sought together (a base picture, a sentence, the budgets of one kind), in
+    the order in which they are sought: the test part first, and whenever one stops, bases, sentences and kinds of
+    budget have come up about equally often."""
+    order = []
+    tests = [base for base in BASE_PICTURES if base not in DESIGN_BASES]
+    for bases in (tests, sorted(DESIGN_BASES)):
+        for turn in range(2 * len(SENTENCES)):
+            for place, base in enumerate(bases):
+                name, kind = SENTENCES[(place + turn) % len(SENTENCES)], ("pixel", "border")[(place + turn // 4) % 2]
+                order.append(tuple(BankEntry(base, name, budget) for budget in BUDGETS if budget.kind == kind))
+    return tuple(order)
+
+
 def entries() -> tuple[BankEntry, ...]:
-    """All viruses of the bank, in the order in which they are sought: early ones cover all bases and sentences."""
-    return tuple(BankEntry(base, name, budget) for budget in BUDGETS for name in SENTENCES for base in BASE_PICTURES)
+    """All viruses of the bank, in the order in which they are sought."""
+    return tuple(entry for together in searches() for entry in together)
 
 
 def write_index(folder: Path) -> list[dict[str, Any]]:
     """``bank.json`` from what lies in the folder so far; a picture without its facts is not there yet."""
+    if not folder.is_dir():
+        raise InputError("folder", f"no folder {folder}", "Fill it: python lab/benchmarks/virus_bank.py")
     rows = [json.loads(facts.read_text()) for entry in entries() if (facts := folder / f"{entry.name}.json").is_file()]
     (folder / INDEX).write_text(json.dumps(rows, indent=1) + "\n")
     return rows
@@ -72,23 +90,44 @@ def read_bank(folder: Path, sha256: str = "") -> list[dict[str, Any]]:
 
 
 def drawn(
-    folder: Path, rows: Sequence[dict[str, Any]], part: Part, betas: tuple[float, float], seed: int, count: int
-) -> list[tuple[AlbumItem, str]]:
-    """``count`` viruses of a part with beta within bounds, and their targets: seed after seed all of them come up."""
+    rows: Sequence[dict[str, Any]],
+    part: Part,
+    betas: tuple[float, float],
+    seed: int,
+    count: int,
+    *,
+    family: bool = False,
+) -> list[dict[str, Any]]:
+    """``count`` viruses that speak, of a part, with beta within bounds, as the index has them: seed after seed all of
+    them come up.
+
+    ``family``: of one base picture and one budget, each with another sentence.
+    """
     low, high = betas
-    wanted = sorted((row for row in rows if row["part"] == part and low <= row["beta"] <= high), key=_name)
+    speaking = (row for row in rows if row["part"] == part and row["alpha"] >= LEAST_ALPHA)
+    wanted = sorted((row for row in speaking if low <= row["beta"] <= high), key=_name)
+    what = f"part {part} with beta {low:g} to {high:g}"
+    if family:
+        kin: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        for row in wanted:
+            kin.setdefault((row["base"], row["budget"]), []).append(row)
+        families = [kin[name] for name in sorted(kin) if len(kin[name]) >= count]
+        if not families:
+            raise InputError("attack.bank", f"no base and budget with {count} sentences in {what}", "Make more viruses")
+        order = stream(0, "virus bank").sample(families, len(families))
+        return order[seed % len(order)][:count]
     if len(wanted) < count:
-        raise InputError("attack.bank", f"{len(wanted)} viruses of part {part} with beta {low} to {high}", "Make more")
-    order = stream(0, "virus bank").sample(wanted, len(wanted))
-    chosen = [order[(seed * count + number) % len(order)] for number in range(count)]
-    return [(_picture(folder, row), str(row["target"])) for row in chosen]
+        raise InputError("attack.bank", f"{len(wanted)} viruses of {what}, {count} are needed", "Make more viruses")
+    order_of = stream(0, "virus bank").sample(wanted, len(wanted))
+    return [order_of[(seed * count + number) % len(order_of)] for number in range(count)]
 
 
 def _name(row: dict[str, Any]) -> str:
     return str(row["name"])
 
 
-def _picture(folder: Path, row: dict[str, Any]) -> AlbumItem:
+def bank_picture(folder: Path, row: dict[str, Any]) -> AlbumItem:
+    """The picture of a row of the index."""
     data = (folder / f"{row['name']}.png").read_bytes()
     if hashlib.sha256(data).hexdigest() != row["sha256"]:
         raise InputError("attack.bank", f"{row['name']}.png is not the picture that the index names", "Make it again")

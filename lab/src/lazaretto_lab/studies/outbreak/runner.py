@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from lazaretto.agents.model import AgentModel
@@ -14,12 +13,13 @@ from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.metrics.infection import infection_summary
+from lazaretto_lab.studies.outbreak.attack import bank_rows
 from lazaretto_lab.studies.outbreak.components import Components, make_components
 from lazaretto_lab.studies.outbreak.models import remembering
 from lazaretto_lab.studies.outbreak.settings import OutbreakSettings, cache_folder, read_settings
 from lazaretto_lab.worlds.album_chat.measures import Curve, Diversity, Spread, mean, measure_diversity, measure_spread
 from lazaretto_lab.worlds.album_chat.scenario import Scenario
-from lazaretto_lab.worlds.album_chat.trace import ARRIVAL, RoundTrace
+from lazaretto_lab.worlds.album_chat.trace import NO_DEFENCE, RoundTrace
 from lazaretto_lab.worlds.album_chat.world import AlbumChat, Outcome
 
 TWIN_SHARE = 0.4
@@ -30,13 +30,19 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     """One run: what the infection did, what became of diversity, and what it cost."""
     wanted = read_settings(settings)
     context.progress(0.0, "models and attack")
-    return run_with(make_components(wanted, seed, context.workdir), wanted, seed, context)
+    measures = run_with(make_components(wanted, seed, context.workdir), wanted, seed, context)
+    if wanted.infected and wanted.attack.bank:
+        met = bank_rows(wanted, seed)
+        measures |= {"virus": ", ".join(row["name"] for row in met), "virus_beta": mean([row["beta"] for row in met])}
+    return measures | ({"arrivals": wanted.chance()} if wanted.arrivals == "settled" else {})
 
 
 def run_with(parts: Components, settings: OutbreakSettings, seed: int, context: RunContext) -> dict[str, Any]:
     """``run`` with the parts already made: models, pool, viruses and defence."""
     scenario = settings.scenario(seed)
     twin = benign_twin(parts, scenario, context) if settings.diversity else None
+    if twin is not None and settings.defence == "none" and not settings.infected and not settings.ledger:
+        return _measured(parts, settings, twin, twin)  # it is its own twin
     agent_model = AgentModel(remembering(parts.chat, context.workdir), EmbeddingCache(parts.embedder, context.workdir))
     ledger = Ledger.open(f"sqlite:///{context.workdir / 'ledger.db'}") if settings.ledger else None
     try:
@@ -49,6 +55,10 @@ def run_with(parts: Components, settings: OutbreakSettings, seed: int, context: 
     finally:
         if ledger is not None:
             ledger.close()
+    return _measured(parts, settings, outcome, twin)
+
+
+def _measured(parts: Components, settings: OutbreakSettings, outcome: Outcome, twin: Outcome | None) -> dict[str, Any]:
     keys = [virus.album_item.key for virus in parts.viruses]
     spread = measure_spread(outcome, keys)
     measures = {**_infection(spread, settings), **_costs(outcome), **_changes(outcome, keys)}
@@ -59,7 +69,7 @@ def run_with(parts: Components, settings: OutbreakSettings, seed: int, context: 
 
 def benign_twin(parts: Components, scenario: Scenario, context: RunContext) -> Outcome:
     """The same world without virus and defence, run once for all rows that share it; others wait for it."""
-    benign = replace(scenario, infected=0)
+    benign = scenario.benign()
     nameless = AlbumChat(benign, AgentModel(parts.chat, EmbeddingCache(parts.embedder)), parts.pool)
     place = cache_folder() / "benign" / nameless.fingerprint[:24]
     with file_lock(place):
@@ -131,7 +141,7 @@ def _costs(outcome: Outcome) -> dict[str, Any]:
 
 
 def _changes(outcome: Outcome, viruses: list[str]) -> dict[str, Any]:
-    made = [change for trace in outcome.rounds for change in trace.changes if change.reason != ARRIVAL]
+    made = [change for trace in outcome.rounds for change in trace.changes if change.reason not in NO_DEFENCE]
     removed = Counter(key for change in made for key in change.removed)
     added = sum(len(change.added) for change in made)
     bad = sum(removed[key] for key in set(viruses))  # one picture may stand for several sentences

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lazaretto.errors import InputError
 from lazaretto.models.torch_loading import default_device
+from lazaretto_lab.studies.outbreak.open_world import settled_arrivals
 from lazaretto_lab.worlds.album_chat.scenario import Scenario
 
 
@@ -89,8 +90,13 @@ class OutbreakSettings(_Strict):
     """How many distinct pictures or notes the albums are drawn from."""
     models: ModelSettings = ModelSettings()
     attack: AttackSettings = AttackSettings()
-    arrivals: float = Field(default=0.0, ge=0, le=1)
-    """Chance per agent and round that a new picture comes into its album: 0 is the published world, which narrows."""
+    arrivals: Annotated[float, Field(ge=0, le=1)] | Literal["settled"] = 0.0
+    """Chance per agent and round that a new picture comes into its album: 0 is the published world, which narrows;
+    ``settled`` is what ``outbreak/benign`` gave (``open_world.py``)."""
+    arrives: int = 0
+    """Round before which the viruses come in."""
+    mutates: bool = False
+    """Whoever is handed a virus keeps the next one: of a bank, viruses of one base and budget, with other sentences."""
     defence: str = "none"
     """A name of the table of defences, or ``module:factory``."""
     defence_settings: Mapping[str, Any] = {}
@@ -103,15 +109,21 @@ class OutbreakSettings(_Strict):
     def _consistent(self) -> OutbreakSettings:
         if (self.memory == "notes") != (self.attack.budget == "text") and self.infected:
             raise ValueError("a world of notes takes an attack with budget 'text', and no other world does")
-        if self.arrivals and self.defence == "guard":
-            raise ValueError("the world on a ledger knows no arrivals; use defence 'lazaretto'")
+        if (self.arrivals or self.arrives or self.mutates) and self.defence == "guard":
+            raise ValueError("the world on a ledger knows no arrivals and no mutation; use defence 'lazaretto'")
+        if self.mutates and self.attack.variants < 2:
+            raise ValueError("a virus that mutates needs attack.variants of 2 or more")
         return self
+
+    def chance(self) -> float:
+        """``arrivals`` as a number."""
+        return settled_arrivals() if self.arrivals == "settled" else self.arrivals
 
     def scenario(self, seed: int) -> Scenario:
         """The world's own scenario for one seed."""
         return Scenario(
             self.agents, self.rounds, self.album, self.history, self.infected,
-            self.placement, self.pairing, self.symptom, seed, self.arrivals,
+            self.placement, self.pairing, self.symptom, seed, self.chance(), self.arrives, self.mutates,
         )  # fmt: skip
 
 

@@ -25,7 +25,8 @@ def populate(
     viruses: Sequence[Virus] = (),
     personas: Sequence[Persona] | None = None,
 ) -> tuple[AgentState, ...]:
-    """Every agent with its persona and an album drawn from the pool without repetition, then the infection."""
+    """Every agent with its persona and an album drawn from the pool without repetition, then the infection (unless it
+    arrives later)."""
     distinct = tuple(dict.fromkeys(pool))
     if len(distinct) < scenario.album:
         raise InputError(
@@ -41,10 +42,12 @@ def populate(
         shown = stream(scenario.seed, "albums", index).sample(distinct, scenario.album)
         album = Album(scenario.album, tuple(shown))
         agents.append(AgentState(agent_id(index), people[index], album, History(scenario.history)))
-    return _infect(scenario, agents, viruses)
+    return tuple(agents) if scenario.arrives else infect(scenario, agents, viruses)
 
 
-def _infect(scenario: Scenario, agents: list[AgentState], viruses: Sequence[Virus]) -> tuple[AgentState, ...]:
+def infect(scenario: Scenario, before: Sequence[AgentState], viruses: Sequence[Virus]) -> tuple[AgentState, ...]:
+    """The agents after the viruses came in, which take turns where there are several."""
+    agents = list(before)
     rng = stream(scenario.seed, "infection")
     if scenario.placement == "first":
         chosen = list(range(scenario.infected))
@@ -52,9 +55,10 @@ def _infect(scenario: Scenario, agents: list[AgentState], viruses: Sequence[Viru
         chosen = rng.sample(range(scenario.agents), scenario.infected)
     for order, index in enumerate(chosen):
         agent, virus = agents[index], viruses[order % len(viruses)].album_item
-        if scenario.placement == "first":
+        slot = 0 if scenario.placement == "first" else rng.randrange(scenario.album)
+        if scenario.placement == "first" or not len(agent.album):
             album = agent.album.add(virus)
         else:
-            album = agent.album.replaced(rng.randrange(scenario.album), virus)
+            album = agent.album.replaced(slot % len(agent.album), virus)  # a defence may have shortened it
         agents[index] = replace(agent, album=album)
     return tuple(agents)

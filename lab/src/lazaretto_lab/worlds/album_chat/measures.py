@@ -112,7 +112,7 @@ def _clouds(said: Sequence[Vectors], benign: Sequence[Vectors]) -> tuple[Cloud, 
     return tuple(tuple((float(x), float(y)) for x, y in (said[i] - centre) @ axes.T) for i in shown)
 
 
-def mean(curve: Curve) -> float | None:
+def mean(curve: Sequence[float | None]) -> float | None:
     """Mean of the rounds that have a value; None when none has."""
     values = [value for value in curve if value is not None]
     return float(np.mean(values)) if values else None

@@ -43,8 +43,10 @@ class TurnTrace:
         return f"Q: {self.question} | A: {self.answer}"
 
 
-ARRIVAL = "arrival"
-"""Why an album changed where no defence changed it: the agent found something new."""
+ARRIVAL, OUTBREAK, MUTATION = "arrival", "outbreak", "mutation"
+"""Why an album changed where no defence changed it: the agent found something new, a virus came in from outside, or one
+that was handed on became the next of its kind."""
+NO_DEFENCE = frozenset((ARRIVAL, OUTBREAK, MUTATION))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,19 @@ from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState, Turn, play, remember
 from lazaretto.errors import InputError
 from lazaretto.types import Draft, EventKind, plain
-from lazaretto_lab.worlds.album_chat.agents import populate
+from lazaretto_lab.worlds.album_chat.agents import infect, populate
 from lazaretto_lab.worlds.album_chat.checkpoint import Checkpoint
 from lazaretto_lab.worlds.album_chat.defence import Change, Defence, NoDefence, View
 from lazaretto_lab.worlds.album_chat.scenario import Scenario, Virus
-from lazaretto_lab.worlds.album_chat.trace import ARRIVAL, ChangeTrace, LedgerWriter, RoundTrace, TurnTrace
+from lazaretto_lab.worlds.album_chat.trace import (
+    ARRIVAL,
+    MUTATION,
+    OUTBREAK,
+    ChangeTrace,
+    LedgerWriter,
+    RoundTrace,
+    TurnTrace,
+)
 from lazaretto_lab.worlds.streams import Pair, pairs_of_round, stream
 
 if TYPE_CHECKING:
@@ -60,6 +68,10 @@ class AlbumChat:
         folder: Path | str | None = None,
     ) -> None:
         self.scenario, self.agent_model, self.viruses = scenario, agent_model, tuple(viruses)
+        if scenario.mutates and len({virus.album_item.key for virus in viruses}) < 2:
+            raise InputError("mutates", "one virus has nothing to become", "Give two or more viruses")
+        if ledger is not None and scenario.mutates:
+            raise InputError("mutates", "a ledger keeps what was handed on, which here becomes another", "Run without")
         self.defence = defence or NoDefence()
         self.agents = populate(scenario, pool, viruses, personas)
         self.rounds: list[RoundTrace] = []
@@ -90,12 +102,13 @@ class AlbumChat:
         reference = self.scenario.pairing == "reference"
         pairs = tuple(pairs_of_round(self.scenario.seed, self.scenario.agents, index, reference))
         start = self.agent_model.spent
-        changes = self._apply(await self.defence.before_round(self._view(index, pairs)))
+        changes = self._outbreak(index)
+        changes += self._apply(await self.defence.before_round(self._view(index, pairs)))
         defended = self.agent_model.spent
         carriers = [self._carries(agent) for agent in self.agents]
         turns = await play([(self.agents[q], self.agents[a]) for q, a in pairs], self.agent_model)
         played = self.agent_model.spent
-        self._remember(pairs, turns)
+        changes += self._remember(pairs, turns)
         changes += self._apply(await self.defence.after_round(self._view(index, pairs), turns))
         changes += self._arrivals(index)
         trace = RoundTrace(
@@ -118,11 +131,30 @@ class AlbumChat:
     def _carries(self, agent: AgentState) -> bool:
         return any(virus.album_item.key in agent.album for virus in self.viruses)
 
-    def _remember(self, pairs: Sequence[Pair], turns: Sequence[Turn]) -> None:
-        agents = list(self.agents)
+    def _remember(self, pairs: Sequence[Pair], turns: Sequence[Turn]) -> list[ChangeTrace]:
+        agents, mutated = list(self.agents), []
         for (q, a), turn in zip(pairs, turns, strict=True):
             agents[q], agents[a] = remember(agents[q], agents[a], turn)
+            if self.scenario.mutates and not turn.void and (handed := self._virus(turn)) >= 0:
+                now = self.viruses[(handed + 1) % len(self.viruses)].album_item
+                was, album = self.viruses[handed].album_item, agents[a].album
+                agents[a] = replace(agents[a], album=album.replaced(len(album) - 1, now))
+                self._met.add(now.key)
+                mutated.append(ChangeTrace(a, MUTATION, (now.key,), (was.key,)))
         self.agents = tuple(agents)
+        return mutated
+
+    def _outbreak(self, index: int) -> list[ChangeTrace]:
+        """Viruses that come in after the world has begun."""
+        if not self.scenario.infected or index != self.scenario.arrives or not index:
+            return []
+        before, self.agents = self.agents, infect(self.scenario, self.agents, self.viruses)
+        self._met.update(virus.album_item.key for virus in self.viruses)
+        return [
+            ChangeTrace(place, OUTBREAK, tuple(k.key for k in now.album if k.key not in was.album))
+            for place, (was, now) in enumerate(zip(before, self.agents, strict=True))
+            if was is not now
+        ]
 
     def _apply(self, changes: Sequence[Change]) -> list[ChangeTrace]:
         agents, traces = list(self.agents), []
@@ -159,12 +191,17 @@ class AlbumChat:
     def _trace(self, pair: Pair, turn: Turn, carried: bool) -> TurnTrace:
         got = turn.retrieval
         key = got.album_item.key if got.album_item is not None else ""
-        virus = next((place for place, v in enumerate(self.viruses) if v.album_item.key == key), -1)
         return TurnTrace(
-            *pair, key, got.slot, got.score, got.plan, turn.question, turn.answer, turn.fault, carried, virus,
+            *pair, key, got.slot, got.score, got.plan, turn.question, turn.answer, turn.fault, carried,
+            self._virus(turn),
             asked_symptom=not turn.void and self._shows(turn.question),
             answered_symptom=not turn.void and self._shows(turn.answer),
         )  # fmt: skip
+
+    def _virus(self, turn: Turn) -> int:
+        """Which virus the turn showed, by place; -1 for none."""
+        shown = turn.retrieval.album_item
+        return next((n for n, v in enumerate(self.viruses) if shown is not None and v.album_item.key == shown.key), -1)
 
     def _shows(self, said: str) -> bool:
         return any(self.scenario.shows(said, virus.target) for virus in self.viruses)
@@ -205,8 +242,9 @@ class AlbumChat:
 
     def _fingerprint(self) -> str:
         scenario = plain(self.scenario)
-        if not self.scenario.arrivals:
-            del scenario["arrivals"]  # the world as it was named before anything could arrive
+        for later in ("arrivals", "arrives", "mutates"):  # the world is named as before there were these
+            if not scenario[later]:
+                del scenario[later]
         facts = {
             "scenario": scenario,
             "agents": [[plain(agent.persona), [(k.key, k.title) for k in agent.album]] for agent in self.agents],
