@@ -10,7 +10,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 python="${PYTHON:-python}" lazaretto="${LAZARETTO:-lazaretto}" workers="${WORKERS:-15}" limit="${SECONDS_LIMIT:-570}"
-export LAZARETTO_DEVICE=cuda LAZARETTO_CACHE="${LAZARETTO_CACHE:-$PWD/runs/cache}" OMP_NUM_THREADS=1
+export LAZARETTO_DEVICE="${LAZARETTO_DEVICE:-cuda}" LAZARETTO_CACHE="${LAZARETTO_CACHE:-$PWD/runs/cache}" OMP_NUM_THREADS=1
 world=lab/src/lazaretto_lab/studies/outbreak/open_world.json
 nvidia-cuda-mps-control -d 2>/dev/null && echo "kernels of several processes run side by side (MPS)"
 
@@ -24,7 +24,7 @@ case "${1:-}" in
   bank)
     shares="${SHARES:-6}"
     for share in $(seq 0 $((shares - 1))); do
-      $python lab/benchmarks/virus_bank.py runs/bank --device cuda --part test --share "$share/$shares" \
+      $python lab/benchmarks/virus_bank.py runs/bank --device "$LAZARETTO_DEVICE" --part test --share "$share/$shares" \
         --minutes "${MINUTES:-4.5}" &
     done
     wait

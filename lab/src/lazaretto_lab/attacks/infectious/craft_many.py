@@ -45,6 +45,8 @@ class ManyBudgets(Search):
             self.pixels = torch.where(first, self.base, self.low + (self.high - self.low) * spread)
         else:
             self.pixels = self.low + (self.high - self.low) * spread
+        sizes = torch.tensor([[step_size(one, step) for one in self.each] for step in range(settings.steps)])
+        self.sizes = sizes.to(models.device).repeat_interleave(settings.restarts, dim=1)[..., None, None, None]
         self.best = [(-1.0, pixels, 0.0, 0.0) for pixels in self._whole()]
 
     def run_all(self) -> list[CraftedPicture]:
@@ -64,6 +66,4 @@ class ManyBudgets(Search):
         """Not kept: reading them back would hold up the device."""
 
     def _size(self, step: int) -> Tensor:
-        starts = self.settings.restarts // len(self.each)
-        sizes = torch.tensor([step_size(one, step) for one in self.each], device=self.models.device)
-        return sizes.repeat_interleave(starts).view(-1, 1, 1, 1)
+        return self.sizes[step]
