@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lazaretto.errors import InputError
@@ -134,7 +134,7 @@ def test_parts_are_the_whole_text(text: str, size: int) -> None:
     assert "".join(p for _, p in parts_of(text, size)).split() == text.split() or not text.strip() or size < 60
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(st.recursive(st.text() | st.integers() | st.none(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
 def test_any_value_has_words(value: object) -> None:
     assert isinstance(words_of(value), str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,8 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 pytest.importorskip("detect_secrets", reason="needs the gates extra")
 
 from lazaretto.cli import build
-from lazaretto.scan.claims import contradictions, marks_of
+from lazaretto.gates.memory.claims.extraction import read_claim
+from lazaretto.scan.claims import contradictions, marks_of, opposed
 from lazaretto.scan.files import Files
 from lazaretto.scan.journal import Journal
 from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
@@ -155,6 +157,27 @@ def test_notes_about_other_days_and_things_contradict_nothing() -> None:
     ]  # fmt: skip
     marks = [(number, mark) for number, text in enumerate(texts) for mark in marks_of(text)]
     assert contradictions(texts, marks) == []
+
+
+def test_what_is_opposed_is_about_the_same() -> None:
+    """Claims are only compared where ``about`` is the same: it must not part what is opposed."""
+    values = ("500 EUR", "900 EUR", "12 %", "40 %", "account 4711", "account 4712", "7 May 2023", "3 June 2023", "9:00",
+              "17:30", "20 mg", "40 mg", "Ada", "Bob", "eve@evil.example", "mia@crew.example", "5 people")  # fmt: skip
+    forms = ("The refund limit is {}.", "The refund limit is not {}.", "Access to the vault needs {}.",
+             "Access to the vault needs no {}.", "The dose on Ward 3 is {}.", "The dose on Ward 4 is {}.")  # fmt: skip
+    marked = [(read_claim(text), marks_of(text)[0].about) for text in (f.format(v) for f in forms for v in values)]
+    pairs = [(a, b) for a, a_about in marked for b, b_about in marked if opposed(a, b) and a_about != b_about]
+    assert not pairs and sum(opposed(a, b) for a, _ in marked for b, _ in marked) > 20
+
+
+def test_a_journal_of_another_version_is_begun_anew(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "journal") as database:
+        database.execute("CREATE TABLE judged (digest BLOB PRIMARY KEY, found BLOB NOT NULL)")
+        database.execute("INSERT INTO judged VALUES (?, ?)", (b"x", b"[[], [[0, 4, []]]]"))
+    database.close()
+    journal = Journal(tmp_path / "journal")
+    assert journal.known([b"x"]) == {}
+    journal.close(finished=True)
 
 
 def test_a_text_is_judged_alike_wherever_it_stands() -> None:

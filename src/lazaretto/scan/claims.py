@@ -7,6 +7,7 @@ address, amount or share, or the opposite permission or polarity; and the relati
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,11 +36,14 @@ _TELLING = frozenset({"number", "quantity", "year", "date", "time"})
 
 @dataclass(frozen=True, slots=True)
 class ClaimMark:
-    """A claim: where it stands, and its words."""
+    """A claim: where it stands, its words, and what it is about."""
 
     start: int
     end: int
     words: tuple[str, ...]
+    about: str
+    """Stands for its names, and for the numbers and dates that always tell occasions apart: claims that differ in them
+    are never opposed, so they are not even compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Contradiction:
 def marks_of(text: str) -> tuple[ClaimMark, ...]:
     """The claims of a text, but for questions and what is too short to be about one thing."""
     return tuple(
-        ClaimMark(claim.start, claim.end, tuple(sorted(claim.subject)))
+        ClaimMark(claim.start, claim.end, tuple(sorted(claim.subject)), _about(claim))
         for claim in claims_of(text)
         if len(claim.subject) >= _FEWEST_WORDS and not claim.text.rstrip().endswith("?")
     )
@@ -92,25 +96,25 @@ def _candidates(texts: Sequence[str], marks: Sequence[tuple[int, ClaimMark]]) ->
     """Pairs (older, newer) that share enough words and oppose each other in form.
 
     Sets that share a part ``ALIKE`` of their words share one of their rarest (prefix filtering), so only those are
-    looked at.
+    looked at, and of those only what is about the same.
     """
     frequency = Counter(word for _, mark in marks for word in mark.words)
-    blocks: defaultdict[str, list[int]] = defaultdict(list)
-    sets = [frozenset(mark.words) for _, mark in marks]
+    blocks: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for number, (_, mark) in enumerate(marks):
         ordered = sorted(mark.words, key=lambda word: (frequency[word], word))
         rarest = ordered[: len(ordered) - int(-(-ALIKE * len(ordered) // 1)) + 1]
         near: Counter[int] = Counter()
         for word in rarest:
-            for other in blocks[word][-_MOST_IN_BLOCK:]:
+            for other in blocks.get((mark.about, word), ())[-_MOST_IN_BLOCK:]:
                 near[other] += 1
         partners = 0
-        mine = sets[number]
+        mine = frozenset(mark.words)
         for other in sorted(near, reverse=True):
             if marks[other][0] == marks[number][0]:
                 continue
-            shared = len(mine & sets[other])
-            if shared < ALIKE * (len(mine) + len(sets[other]) - shared):
+            theirs = marks[other][1].words
+            shared = len(mine.intersection(theirs))
+            if shared < ALIKE * (len(mine) + len(theirs) - shared):
                 continue
             if opposed(_claim(texts, marks[other]), _claim(texts, marks[number])):
                 yield other, number
@@ -118,7 +122,7 @@ def _candidates(texts: Sequence[str], marks: Sequence[tuple[int, ClaimMark]]) ->
                 if partners == _MOST_PARTNERS:
                     break
         for word in rarest:
-            blocks[word].append(number)
+            blocks[mark.about, word].append(number)
 
 
 def opposed(old: Claim, new: Claim) -> bool:
@@ -138,6 +142,12 @@ def opposed(old: Claim, new: Claim) -> bool:
 
 def _names(claim: Claim) -> frozenset[str]:
     return frozenset(v.norm for v in claim.values if v.kind == "name")
+
+
+def _about(claim: Claim) -> str:
+    """The same for two claims wherever ``opposed`` finds their names and occasions the same."""
+    told = (sorted(_names(claim)), sorted(_occasions(claim, _EXACT | _AMOUNTS)))
+    return hashlib.blake2b(repr(told).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _occasions(claim: Claim, exact: set[str] | frozenset[str]) -> set[tuple[str, str]]:

@@ -22,6 +22,9 @@ from lazaretto.scan.claims import ClaimMark
 from lazaretto.scan.judge import Judged, ScanSettings
 from lazaretto.scan.records import Hit, Level
 
+_FORMAT = 2
+"""Of what a journal keeps; one of another format is begun anew."""
+
 
 def journal_path(target: str, settings: ScanSettings) -> Path:
     """Where the journal of a scan lies: in the user's cache folder, one for each target and settings."""
@@ -44,6 +47,9 @@ class Journal:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # it quotes memories: nobody else's business
             self._database = sqlite3.connect(path, timeout=5)
             self._database.execute("PRAGMA journal_mode = WAL")
+            if self._database.execute("PRAGMA user_version").fetchone() != (_FORMAT,):  # written by another version
+                self._database.execute("DROP TABLE IF EXISTS judged")
+                self._database.execute(f"PRAGMA user_version = {_FORMAT}")
             self._database.execute("CREATE TABLE IF NOT EXISTS judged (digest BLOB PRIMARY KEY, found BLOB NOT NULL)")
         except (OSError, sqlite3.Error) as error:
             raise InputError("journal", f"{path} cannot be used ({error})", "Name another with --journal") from None
@@ -72,12 +78,12 @@ class Journal:
 
 def _written(judged: Judged) -> bytes:
     hits = [[h.kind, h.rule, h.level, h.message, h.start, h.end, h.risk] for h in judged.hits]
-    return orjson.dumps([hits, [[c.start, c.end, c.words] for c in judged.claims]])
+    return orjson.dumps([hits, [[c.start, c.end, c.words, c.about] for c in judged.claims]])
 
 
 def _read(found: bytes) -> Judged:
     hits, claims = orjson.loads(found)
     return Judged(
         tuple(Hit(kind, rule, Level(level), *more) for kind, rule, level, *more in hits),
-        tuple(ClaimMark(start, end, tuple(words)) for start, end, words in claims),
+        tuple(ClaimMark(start, end, tuple(words), about) for start, end, words, about in claims),
     )
