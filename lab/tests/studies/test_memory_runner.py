@@ -135,6 +135,7 @@ def test_a_unit_measures_before_and_after(tmp_path, monkeypatch, method: str) ->
         "method": method,
         "steps": 20,
         "adaptive": 2,
+        "compare_peace": True,
     }
     found = run(settings, 5, RunContext(tmp_path))
     assert 0.4 < found["auc"] <= 1 and found["auc_low"] <= found["auc"] <= found["auc_high"]
@@ -142,7 +143,9 @@ def test_a_unit_measures_before_and_after(tmp_path, monkeypatch, method: str) ->
     assert found["misbehaviour_after"] <= found["misbehaviour_before"] + 0.02
     assert len(found["agents_before"]) == len(found["agents_after"])
     assert found["in_ledger"] > 0 and (tmp_path / "ledger.db").exists()
-    assert ("queries_per_poison" in found) == (method == "ours")
+    assert ("queries_per_poison" in found) == ("harm_share" in found) == (method == "ours")
+    if method == "ours":
+        assert 1 <= found["queries_needed"] <= 2 and 0 < found["can_pass"] <= 1 and found["misbehaviour_calm"] < 0.2
 
 
 def test_noise_reaches_the_baselines_as_well(log: Log) -> None:

@@ -20,18 +20,23 @@ from lazaretto_lab.worlds.shared_memory.scenario import Scenario
 
 
 class Adaptive:
-    """A ``Chooser`` that queries the detector."""
+    """A ``Chooser`` that queries the detector.
+
+    Counts the memories made, the queries, those for which any harmful version passes, and the queries that the first
+    such version took.
+    """
 
     def __init__(self, model: RecordModel, scenario: Scenario, tries: int, windows: GroupWindows) -> None:
         self._model, self._tries, self._windows = model, tries, windows
         self._rng = np.random.default_rng([scenario.seed, 41])
-        self.queries = self.made = 0
+        self.queries = self.made = self.needed = self.passed = 0
 
     def choose(self, poison: Memories, right: Floats, where: tuple[NDArray[np.int64], ...]) -> Memories:
         """For each memory the most harmful version that passes; the one with the lowest score where none does."""
         count = len(poison)
         best = poison
         best_value = np.full(count, -np.inf)
+        first = np.zeros(count, dtype=np.int64)
         for attempt in range(self._tries):
             version = poison if attempt == 0 else self._version(poison, right)
             looked = self._windows.evidence_for(window_rows(version.embedded(VOCABULARY)), Origin(*where))
@@ -39,6 +44,7 @@ class Adaptive:
             harm = np.linalg.norm(version.action - right, axis=1)
             unjudged = looked.support < MIN_SUPPORT  # nothing to compare with: the defence lets it pass
             passes = ((fused < self._model.fusion.hold) | unjudged) & (harm > 0.5)
+            first = np.where((first == 0) & passes, attempt + 1, first)
             value = np.where(passes, 10 + harm, -fused)
             better = (value > best_value)[:, None]
             best = Memories(
@@ -48,6 +54,8 @@ class Adaptive:
             best_value = np.maximum(value, best_value)
         self.queries += count * self._tries
         self.made += count
+        self.needed += int(first.sum())
+        self.passed += int((first > 0).sum())
         return best
 
     def _version(self, poison: Memories, right: Floats) -> Memories:

@@ -3,7 +3,8 @@
 Settings: fields of the world's scenario (``rounds``, ``per_domain``, ``poison`` or ``ratio``, ``axes``, ...),
 ``method`` (``ours`` or a baseline's name), ``noise`` (on embeddings at test time), ``adaptive`` (versions that an
 attacker who can query the detector tries per memory), ``peace`` (train under
-attack, then guard a world without one) and the ablations ``contrast``, ``alphas``, ``use_graph``, ``repair``,
+attack, then guard a world without one), ``compare_peace`` (guard the same world without the attack as well, and say
+what share of its harm the attack still does) and the ablations ``contrast``, ``alphas``, ``use_graph``, ``repair``,
 ``rewrite_near``. ``detector = "shipped"`` takes the weights that ship instead of training some, and ``through =
 "guard"`` writes every memory of the test teams through a guard with a ledger; ``judged`` takes so many test teams of
 each domain instead of all. Every unit leaves a ledger of its
@@ -49,7 +50,7 @@ from lazaretto_lab.worlds.shared_memory.log import agent_points, load_log, log_p
 _ROC = np.arange(101) / 1000
 """False-positive rates of the ROC curve: every tenth of a per cent up to ten."""
 _OWN = {"method", "noise", "adaptive", "contrast", "alphas", "use_graph", "repair", "rewrite_near", "steps", "peace"}
-_OWN |= {"detector", "through", "judged"}
+_OWN |= {"detector", "through", "judged", "compare_peace"}
 
 
 def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
@@ -105,7 +106,18 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     attacker = Adaptive(model, scenario, tries, defence.windows) if tries else None
     measures |= _defended((defence, attacker), scenario, split.test, before, context)
     measures |= {f"{name}_by_defence": count for name, count in defence.done.items()}
+    if settings.get("compare_peace"):
+        calm = dataclasses.replace(scenario, poison=0)
+        after = outcomes(simulate(calm, MemoryDefence(model, calm, model.fusion.hold, how)), calm, split.test)
+        measures |= _caused(measures, after.misbehaviour)
     return measures
+
+
+def _caused(measures: Mapping[str, Any], calm: float) -> dict[str, float | None]:
+    """What the attack causes over the guarded world without one, as a share of what it causes undefended."""
+    undefended = measures["misbehaviour_before"] - calm
+    share = (measures["misbehaviour_after"] - calm) / undefended if undefended > 0 else None
+    return {"misbehaviour_calm": calm, "harm_share": share}
 
 
 def scenario_from(settings: Mapping[str, Any], seed: int) -> Scenario:
@@ -231,6 +243,8 @@ def _defended(
     found["reward_change"] = (after.reward - before.reward) / abs(before.reward)
     if attacker is not None:
         found["queries_per_poison"] = attacker.queries / max(attacker.made, 1)
+        found["queries_needed"] = attacker.needed / attacker.passed if attacker.passed else None
+        found["can_pass"] = attacker.passed / max(attacker.made, 1)
     note = {"scenario": dataclasses.asdict(scenario), "measures": found}
     found["in_ledger"] = write_ledger(context.workdir / "ledger.db", log, scenario, test, note)
     return found
