@@ -2,9 +2,10 @@
 
     python tools/make_minilm_graphs.py [folder]
 
-``encoder.onnx`` multiplies in full precision, ``encoder_int8.onnx`` in eight bits, ``probe_int8.onnx`` is one product
-in eight bits, to find out whether this processor does them exactly. Weights are named and shaped here and given at run
-time. Needs the package ``onnx``, which the product does not.
+``encoder.onnx`` multiplies in full precision, ``encoder_int8.onnx`` in eight bits, ``encoder_blocks.onnx`` in eight
+bits with a scale for every ``BLOCK`` numbers, ``probe_int8.onnx`` is one product in eight bits, to find out whether
+this processor does them exactly. Weights are named and shaped here and given at run time. Needs the package ``onnx``,
+which the product does not.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from pathlib import Path
 from onnx import TensorProto, helper
 
 DIMENSION, LAYERS, HEADS, INNER = 384, 6, 12, 1536
+BLOCK = 128
 FOLDER = Path(__file__).parents[1] / "src" / "lazaretto" / "models" / "minilm"
 
 
 class Graph:
     """Nodes, and the weights that are given at run time."""
 
-    def __init__(self, int8: bool) -> None:
-        self.int8 = int8
+    def __init__(self, *, int8: bool = False, blocks: bool = False) -> None:
+        self.int8, self.blocks = int8, blocks
         self.nodes: list[object] = []
         self.weights: list[TensorProto] = []
 
@@ -46,6 +48,11 @@ class Graph:
             whole = self.weight(f"{name}.weight", wide, narrow, kind=TensorProto.INT8)
             inputs = [x, whole, self.weight(f"{name}.scale", narrow), "", bias]
             return self.add("DynamicQuantizeMatMul", inputs, [f"{name}.out"], domain="com.microsoft")
+        if self.blocks:
+            whole = self.weight(f"{name}.weight", narrow, wide // BLOCK, BLOCK, kind=TensorProto.UINT8)
+            inputs = [x, whole, self.weight(f"{name}.scale", narrow, wide // BLOCK), "", "", bias]
+            sizes = {"K": wide, "N": narrow, "bits": 8, "block_size": BLOCK, "accuracy_level": 4}
+            return self.add("MatMulNBits", inputs, [f"{name}.out"], domain="com.microsoft", **sizes)
         product = self.add("MatMul", [x, self.weight(f"{name}.weight", wide, narrow)], [f"{name}.product"])
         return self.add("Add", [product, bias], [f"{name}.out"])
 
@@ -62,9 +69,8 @@ class Graph:
         path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
 
 
-def encoder(int8: bool, path: Path) -> None:
+def encoder(graph: Graph, path: Path) -> None:
     """Summed embeddings and who is seen in, token states out."""
-    graph = Graph(int8)
     x = graph.norm("embedded", "embeddings.LayerNorm")
     for n in range(LAYERS):
         at = f"encoder.layer.{n}."
@@ -98,8 +104,9 @@ def probe(path: Path) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    encoder(False, folder / "encoder.onnx")
-    encoder(True, folder / "encoder_int8.onnx")
+    encoder(Graph(), folder / "encoder.onnx")
+    encoder(Graph(int8=True), folder / "encoder_int8.onnx")
+    encoder(Graph(blocks=True), folder / "encoder_blocks.onnx")
     probe(folder / "probe_int8.onnx")
 
 

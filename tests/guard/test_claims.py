@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from lazaretto.errors import InputError
 from lazaretto.gates.memory.claims.conflicts import open_conflicts
 from lazaretto.gates.memory.claims.extraction import Claim, read_claim
 from lazaretto.gates.memory.claims.relation import Related, RelationModel
+from lazaretto.models.minilm import Encoder
 from lazaretto.types import Ruling
 
 POLICY = {
@@ -189,22 +190,36 @@ def test_the_ruling_rewrite_offers_what_is_known_and_the_text_without_the_order(
         assert (alone.ruling, alone.replacement) == (Ruling.QUARANTINE, None), "nothing is left to use"
 
 
-def test_a_pair_of_claims_is_read_once_and_answered_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pair_of_claims_is_read_once_and_as_full_precision_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     model = RelationModel()
     texts = (APPROVAL, WAIVED, ACCOUNT, FORGED)
     pairs = [(read_claim(old), read_claim(new), 0.6) for old in texts for new in texts[::-1]]
-    alone = [model._compare([pair])[0] for pair in pairs]
-    asked: list[int] = []
+    alone = [model._compare([pair], model._full)[0] for pair in pairs]
+    asked: list[tuple[int, bool]] = []
     plainly = model._compare
 
-    def counted(some: list[tuple[Claim, Claim, float]]) -> list[Related]:
-        asked.append(len(some))
-        return plainly(some)
+    def counted(some: Sequence[tuple[Claim, Claim, float]], encoder: Encoder) -> list[Related]:
+        asked.append((len(some), encoder is model._full))
+        return plainly(some, encoder)
 
     monkeypatch.setattr(model, "_compare", counted)
     first, second = model.compare([*pairs, *pairs]), model.compare(pairs)
     assert first[: len(pairs)] == first[len(pairs) :] == second
-    assert asked == [asked[0], 0] and asked[0] < len(pairs), "what differs in a value alone needs no network"
+    assert 0 < asked[0][0] < len(pairs), "what differs in a value alone needs no network"
+    assert asked[1] < asked[0] and asked[2:] == [(0, False), (0, True)]
+    at = model.calibration
     for (old, new, _), one, by_network in zip(pairs, second, alone, strict=True):
         if {old.text, new.text} != {ACCOUNT, FORGED}:
-            assert one.conflict == pytest.approx(by_network.conflict, abs=1e-4), (old.text, new.text)
+            assert one.conflict == pytest.approx(by_network.conflict, abs=0.15), (old.text, new.text)
+            assert [one.conflict >= bar for bar in at.bars] == [by_network.conflict >= bar for bar in at.bars]
+            assert (one.agrees >= at.agree_at) == (by_network.agrees >= at.agree_at)
+
+
+def test_an_answer_near_a_bar_is_read_again_in_full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = RelationModel()
+    pair = (read_claim(APPROVAL), read_claim(WAIVED), 0.6)
+    quick, full = model._compare([pair], model._quick)[0], model._compare([pair], model._full)[0]
+    assert quick != full
+    assert model.compare([pair], [()]) == [quick], "nothing is decided by it"
+    assert model.compare([pair], [(quick.conflict,)]) == [full]
+    assert model.compare([pair], [()]) == [full], "once known, it is used"

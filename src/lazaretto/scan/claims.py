@@ -16,7 +16,7 @@ from lazaretto.gates.memory.claims.comparison import FEATURES, compared, differe
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim
 from lazaretto.gates.memory.claims.relation import shared_relation_model
 from lazaretto.gates.memory.claims.values import STRONG
-from lazaretto.models.minilm import shared_minilm
+from lazaretto.models.minilm import claim_minilm
 
 ALIKE = 0.6
 """Share of their content words that two claims must have in common."""
@@ -77,9 +77,10 @@ def contradictions(
         part = pairs[place : place + _AT_ONCE]
         claims = [(_claim(texts, marks[a]), _claim(texts, marks[b])) for a, b in part]
         said = list(dict.fromkeys(claim.text for pair in claims for claim in pair))
-        vectors = dict(zip(said, shared_minilm().embed_texts(said), strict=True))
+        vectors = dict(zip(said, claim_minilm().embed_texts(said), strict=True))
         asked = [(old, new, float(vectors[old.text] @ vectors[new.text])) for old, new in claims]
-        for (a, b), (old, new, _), told in zip(part, asked, shared_relation_model().compare(asked), strict=True):
+        answers = shared_relation_model().compare(asked, [(SURE,)] * len(asked))
+        for (a, b), (old, new, _), told in zip(part, asked, answers, strict=True):
             if told.conflict >= SURE:
                 (i, first), (j, second) = marks[a], marks[b]
                 found.append(Contradiction(j, i, second, first, round(told.conflict, 3), _differs(old, new)))

@@ -1,8 +1,8 @@
 """Where the encoder runs: onnxruntime on the processor, with weights given from memory.
 
-The graphs (``encoder.onnx``, ``encoder_int8.onnx``; ``tools/make_minilm_graphs.py`` writes them) hold no weights: those
-of the verified base file, with an adapter merged in, are handed over when a session opens. Nothing is kept on disk, so
-there is no cache that somebody could swap.
+The graphs beside this module (``tools/make_minilm_graphs.py`` writes them) hold no weights: those of the verified base
+file, with an adapter merged in, are handed over when a session opens. Nothing is kept on disk, so there is no cache
+that somebody could swap.
 """
 
 from __future__ import annotations
@@ -51,6 +51,18 @@ def rounded(name: str, weight: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
     """A matrix (in, out) as whole numbers from -127 to 127, and what one of them is worth in each column."""
     scale = np.maximum(np.abs(weight).max(axis=0) / 127, 1e-8).astype(np.float32)
     return {f"{name}.weight": np.round(weight / scale).astype(np.int8), f"{name}.scale": scale}
+
+
+BLOCK = 128
+"""Numbers that share a scale in ``encoder_blocks.onnx``."""
+
+
+def rounded_in_blocks(name: str, weight: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    """A matrix (in, out) as whole numbers around 128, and what one of them is worth in each stretch of each column."""
+    blocks = weight.T.reshape(weight.shape[1], -1, BLOCK)
+    scale = np.maximum(np.abs(blocks).max(axis=2) / 127, 1e-8).astype(np.float32)
+    whole = np.round(blocks / scale[:, :, None]) + 128
+    return {f"{name}.weight": whole.astype(np.uint8), f"{name}.scale": scale}
 
 
 @cache

@@ -101,7 +101,9 @@ def weakened(part: str) -> MemoryGate:
 class ValuesAlone(RelationModel):
     """Two claims contradict each other where both give a value of one kind, differently; nothing else is asked."""
 
-    def compare(self, pairs: Sequence[tuple[Any, Any, float]]) -> list[Related]:
+    def compare(
+        self, pairs: Sequence[tuple[Any, Any, float]], bars: Sequence[Sequence[float]] | None = None
+    ) -> list[Related]:
         """Sure of what it sees."""
         from lazaretto.gates.memory.claims.comparison import differences
 

@@ -29,27 +29,41 @@ NEAREST = 6
 """Known claims that each new one is compared with, at most."""
 MOST_PAIRS = 24
 """Pairs that one text is worth: the nearest first."""
-LEAST_COSINE = 0.35
-"""Claims farther apart than this are about different things."""
+LEAST_COSINE = 0.34
+"""Claims farther apart than this are about different things: .35 in full precision, and what eight bits may be off."""
 LEAST_ASKED = 0.3
 """The same for a question and a claim that may answer it."""
+_ASKED_AGAIN = 2
+"""Pairs that are read only to find out whether somebody says the same, where nothing is opposed."""
 _NAMED = 4
 _MOST_ANCESTORS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One pair of claims and what it means."""
+class NearPair:
+    """A new claim and a known one near to it."""
 
     new: Claim
     old: Claim
     item: Observation
     """The item that makes the old claim."""
-    related: Related
+    cosine: float
     partial: bool
     """Whether one of the two is a sentence of a longer text: on its own it says less than in its place."""
     meeting: Meeting
     """In what the two meet."""
+
+    @property
+    def may_conflict(self) -> bool:
+        """Whether the two could contradict each other at all; where not, a model may only find that they agree."""
+        return self.meeting not in (Meeting.SAME, Meeting.TWO_THINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Found(NearPair):
+    """One pair of claims and what it means."""
+
+    related: Related
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +129,15 @@ class ClaimJudge:
         started = time.perf_counter()
         whole = self.reader.catch_up(ledger)
         read = self.reader.read([observation.text])[0]
-        found = self._related(read, ledger, without=observation.id)
+        near = self._near(read, ledger, without=observation.id)
+        found = self._related([pair for pair in near if pair.may_conflict])
+        rest = [pair for pair in near if not pair.may_conflict]
         asked = any(self._is_conflict(f) or self._is_gray(f) for f in found)
         if asked or any(claim.declares and claim.sensitive for claim in read.claims):
+            found = _surest([*found, *self._related(rest)])  # whoever agrees has a say
             new = update_rule.newcomer(observation, graph, trust)
         else:  # nobody asks for its ancestors
+            found = _surest([*found, *self._corroborating(found, rest)])
             new = Witness(observation.id, observation.agent, trust[observation.source], frozenset((observation.id,)))
         judged = self._decide(observation, read, found, new, (ledger, graph, trust))
         ms = (time.perf_counter() - started) * 1000
@@ -134,7 +152,8 @@ class ClaimJudge:
 
     def opposed(self, item: Observation, ledger: Ledger) -> list[Found]:
         """Claims of other visible memories that cannot hold together with those of one, surest first."""
-        found = self._related(self.reader.read([item.text])[0], ledger, without=item.id)
+        near = self._near(self.reader.read([item.text])[0], ledger, without=item.id)
+        found = self._related([pair for pair in near if pair.may_conflict])
         return _one_per_item([f for f in found if self._is_conflict(f)])
 
     def judge_alone(self, observation: Observation, trust: Mapping[SourceClass, float]) -> ClaimJudgement:
@@ -143,8 +162,8 @@ class ClaimJudge:
         new = Witness(observation.id, observation.agent, trust[observation.source], frozenset((observation.id,)))
         return ClaimJudgement(*self._decide_unopposed(read, (), (), new), whole=True)
 
-    def _related(self, read: ReadText, ledger: Ledger, *, without: str, hidden: bool = False) -> list[Found]:
-        """The nearest known claims of each claim, with their relations; surest conflict first.
+    def _near(self, read: ReadText, ledger: Ledger, *, without: str, hidden: bool = False) -> list[NearPair]:
+        """The nearest known claims of each claim, nearest first.
 
         ``without``: an item that may be among the known ones already, and is no witness for itself.
         """
@@ -157,24 +176,45 @@ class ClaimJudge:
             return []
         near = sorted(near, key=lambda pair: -pair[1].cosine)[:MOST_PAIRS]
         items = {one.id: one for one in ledger.items(ids=[n.item for _, n in near], hidden=True, limit=None)}
-        pairs = [
-            (claim, read_claim(text, one.start, one.end), items[one.item], one.cosine)
-            for claim, one in near
-            if one.item != without
-            and one.item in items
-            and (text := items[one.item].text[one.start : one.end].strip()[:600])
-        ]
-        answers: Sequence[Related] = self.model.compare([(old, new, cosine) for new, old, _, cosine in pairs])
-        met = [meeting(old, new, cosine) for new, old, _, cosine in pairs]
-        if self._gray_pairs is not None and not hidden:
-            asked = [Pair(old, new, how, told) for (new, old, _, _), how, told in zip(pairs, met, answers, strict=True)]
-            answers = self._gray_pairs.settle(asked)
         alone = len(read.claims) == 1
+        pairs = []
+        for new, one in near:
+            item = items.get(one.item)
+            text = item.text[one.start : one.end].strip()[:600] if item is not None and one.item != without else ""
+            if item is not None and text:
+                old = read_claim(text, one.start, one.end)
+                partial = not alone or len(old.text) < len(item.text.strip())
+                pairs.append(NearPair(new, old, item, one.cosine, partial, meeting(old, new, one.cosine)))
+        return pairs
+
+    def _related(self, pairs: Sequence[NearPair], *, hidden: bool = False) -> list[Found]:
+        """The pairs with their relations; surest conflict first."""
+        asked = [(pair.old, pair.new, pair.cosine) for pair in pairs]
+        bars = [() if hidden else self._bars(pair) for pair in pairs]  # of hidden ones only agreement counts
+        answers: Sequence[Related] = self.model.compare(asked, bars)
+        if self._gray_pairs is not None and not hidden:
+            told = zip(pairs, answers, strict=True)
+            answers = self._gray_pairs.settle([Pair(p.old, p.new, p.meeting, related) for p, related in told])
         found = [
-            Found(new, old, item, told, not alone or len(old.text) < len(item.text.strip()), how)
-            for (new, old, item, _), told, how in zip(pairs, answers, met, strict=True)
+            Found(p.new, p.old, p.item, p.cosine, p.partial, p.meeting, related)
+            for p, related in zip(pairs, answers, strict=True)
         ]
-        return sorted(found, key=lambda one: -one.related.conflict)
+        return _surest(found)
+
+    def _corroborating(self, found: Sequence[Found], rest: Sequence[NearPair]) -> list[Found]:
+        """Of pairs that cannot conflict, the first that agrees and those asked before it; none where one agrees anyway.
+
+        No ruling rests on it where nothing is opposed, so only the nearest that give the same value are asked.
+        """
+        asked: list[Found] = []
+        agree_at = self.model.calibration.agree_at
+        if any(one.related.agrees >= agree_at for one in found):
+            return asked
+        for pair in [pair for pair in rest if pair.meeting is Meeting.SAME][:_ASKED_AGAIN]:
+            asked += self._related([pair])
+            if asked[-1].related.agrees >= agree_at:
+                break
+        return asked
 
     def _decide(
         self, observation: Observation, read: ReadText, found: Sequence[Found], new: Witness,
@@ -260,11 +300,24 @@ class ClaimJudge:
         )
 
     def _is_conflict(self, found: Found) -> bool:
+        return found.may_conflict and found.related.conflict >= self._conflict_bar(found)
+
+    def _conflict_bar(self, pair: NearPair) -> float:
         at = self.model.calibration
-        if found.meeting in (Meeting.SAME, Meeting.TWO_THINGS):
-            return False
-        bar = {Meeting.OPPOSED: at.conflict_at, Meeting.ALIKE: at.alike_at, Meeting.APART: at.apart_at}[found.meeting]
-        return found.related.conflict >= (max(bar, at.partial_at) if found.partial else bar)
+        bar = {Meeting.OPPOSED: at.conflict_at, Meeting.ALIKE: at.alike_at, Meeting.APART: at.apart_at}[pair.meeting]
+        return max(bar, at.partial_at) if pair.partial else bar
+
+    def _bars(self, pair: NearPair) -> tuple[float, ...]:
+        """The probabilities of a conflict at which a pair is judged otherwise."""
+        at = self.model.calibration
+        if not pair.may_conflict:
+            return ()
+        bars = [self._conflict_bar(pair)]
+        if pair.meeting is Meeting.OPPOSED and not pair.partial:
+            bars.append(at.review_at)
+        if replaces(pair.old, pair.new):
+            bars.append(at.replace_at)
+        return tuple(bars)
 
     def _is_gray(self, found: Found) -> bool:
         opposed = found.meeting is Meeting.OPPOSED and not found.partial
@@ -278,7 +331,7 @@ class ClaimJudge:
         _, graph, trust = known
         said = [
             f
-            for f in self._related(read, ledger, without=new.item, hidden=True)
+            for f in self._related(self._near(read, ledger, without=new.item, hidden=True), hidden=True)
             if f.related.agrees >= self.model.calibration.agree_at
         ]
         more = [update_rule.witness(f.item, graph, trust) for f in _one_per_item(said)]
@@ -294,6 +347,11 @@ def _ancestors(
         above.update(dict.fromkeys(step.id for step in graph.lineage(parent).items))
     usable = ledger.items(ids=list(above)[:_MOST_ANCESTORS], limit=None)
     return [(claim, update_rule.witness(one, graph, trust)) for one in usable for claim in claims_of(one.text)]
+
+
+def _surest(found: Sequence[Found]) -> list[Found]:
+    """Surest conflict first."""
+    return sorted(found, key=lambda one: -one.related.conflict)
 
 
 def _one_per_item(found: Sequence[Found]) -> list[Found]:

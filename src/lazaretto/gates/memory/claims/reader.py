@@ -14,7 +14,7 @@ import numpy as np
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow, Floats
-from lazaretto.models.minilm import DIMENSION, shared_minilm
+from lazaretto.models.minilm import DIMENSION, claim_minilm
 
 _REMEMBERED = 512
 _AT_ONCE = 32
@@ -45,7 +45,7 @@ class ClaimReader:
         found = {text: self._recent[text] for text in texts if text in self._recent}
         fresh = {text: claims_of(text) for text in dict.fromkeys(texts) if text not in found}
         said = [claim.text for claims in fresh.values() for claim in claims]
-        vectors = shared_minilm().embed_texts(said) if said else np.zeros((0, DIMENSION), np.float32)
+        vectors = claim_minilm().embed_texts(said) if said else np.zeros((0, DIMENSION), np.float32)
         place = 0
         for text, claims in fresh.items():
             found[text] = ReadText(claims, np.asarray(vectors[place : place + len(claims)], np.float32))
@@ -60,7 +60,7 @@ class ClaimReader:
 
     def vector(self, text: str) -> Floats:
         """The unit vector of a text as a whole."""
-        return np.asarray(shared_minilm().embed_texts([text])[0], np.float32)
+        return np.asarray(claim_minilm().embed_texts([text])[0], np.float32)
 
     def knows(self, text: str) -> bool:
         """Whether a text was read a moment ago."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -30,6 +31,9 @@ TOKENS_OLD, TOKENS_NEW = 72, 96
 """As in training: so much of each claim is read."""
 _REMEMBERED = 20_000
 """Pairs whose answers are kept, about 3 MB."""
+_NEAR = 0.6
+"""Log-odds. Read in eight bits, a pair's answer lies nearer than this to that of full precision: .44 was the farthest
+of the pairs it was tried on. So an answer within this of where the caller decides otherwise is read again in full."""
 
 
 class Relation(StrEnum):
@@ -87,8 +91,20 @@ class RelationCalibration:
     alpha: float
     """Weight of credibility against the model in the risk."""
 
+    @property
+    def bars(self) -> tuple[float, ...]:
+        """Every probability of a conflict at which something is decided otherwise."""
+        return (self.review_at, self.conflict_at, self.alike_at, self.replace_at, self.partial_at, self.apart_at)
+
 
 _ANOTHER_VALUE = Related(agrees=0.02, contradicts=0.9, updates=0.05, none=0.03)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    related: Related
+    full: bool
+    """Whether it was read in full precision."""
 
 
 class RelationModel:
@@ -97,39 +113,55 @@ class RelationModel:
     def __init__(self, weights: Path = WEIGHTS) -> None:
         arrays, self.calibration = _load(weights)
         adapter, self._head = split_heads(arrays)
-        self._encoder = Encoder(adapter)
-        self._read: OrderedDict[bytes, Related] = OrderedDict()
+        self._quick, self._full = Encoder(adapter, blocks=True), Encoder(adapter)
+        self._known: OrderedDict[bytes, _Answer] = OrderedDict()
         self._lock = threading.Lock()
 
-    def compare(self, pairs: Sequence[tuple[Claim, Claim, float]]) -> list[Related]:
+    def compare(
+        self, pairs: Sequence[tuple[Claim, Claim, float]], bars: Sequence[Sequence[float]] | None = None
+    ) -> list[Related]:
         """One answer per pair of an old and a new claim, with the cosine of the two as the index has it.
 
-        A pair is read once: crews repeat themselves, and a text is compared again when its support is counted.
+        Pairs are read in eight bits, and in full precision where that answer is near to a bar: ``bars`` names for each
+        pair the probabilities of a conflict at which the caller decides otherwise (default: all of the calibration's;
+        that of agreement always counts). A pair is read once: crews repeat themselves, and a text is compared again
+        when its support is counted.
         """
         keys = [_key(*pair) for pair in pairs]
+        at = dict(zip(keys, bars or [self.calibration.bars] * len(pairs), strict=True))
+        asked = dict(zip(keys, pairs, strict=True))
         told = {
-            key: _ANOTHER_VALUE for key, (o, n, _) in zip(keys, pairs, strict=True) if differs_in_a_value_alone(o, n)
+            key: _Answer(_ANOTHER_VALUE, True) for key, (o, n, _) in asked.items() if differs_in_a_value_alone(o, n)
         }
         with self._lock:
-            told.update((key, self._read[key]) for key in keys if key in self._read and key not in told)
-        fresh = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in told}
-        told.update(zip(fresh, self._compare(list(fresh.values())), strict=True))
-        with self._lock:
-            for key in fresh:
-                self._read[key] = told[key]
-            while len(self._read) > _REMEMBERED:
-                self._read.popitem(last=False)
-        return [told[key] for key in keys]
+            told.update((key, self._known[key]) for key in asked if key in self._known and key not in told)
+        for full in (False, True):
+            fresh = [k for k in asked if k not in told or (full and self._unsure(told[k], at[k]))]
+            read = self._compare([asked[key] for key in fresh], self._full if full else self._quick)
+            told.update((key, _Answer(one, full)) for key, one in zip(fresh, read, strict=True))
+            with self._lock:
+                self._known.update((key, told[key]) for key in fresh)
+                while len(self._known) > _REMEMBERED:
+                    self._known.popitem(last=False)
+        return [told[key].related for key in keys]
 
-    def _compare(self, pairs: Sequence[tuple[Claim, Claim, float]]) -> list[Related]:
-        """The same by the network alone, all pairs in one pass."""
+    def _unsure(self, answer: _Answer, bars: Sequence[float]) -> bool:
+        """Whether full precision might say something else that matters."""
+        if answer.full:
+            return False
+        conflict, agrees = _log_odds(answer.related.conflict), _log_odds(answer.related.agrees)
+        near = any(abs(conflict - _log_odds(bar)) < _NEAR for bar in bars)
+        return near or abs(agrees - _log_odds(self.calibration.agree_at)) < _NEAR
+
+    def _compare(self, pairs: Sequence[tuple[Claim, Claim, float]], encoder: Encoder) -> list[Related]:
+        """The same by the network alone."""
         if not pairs:
             return []
         texts = list(dict.fromkeys(claim.text for old, new, _ in pairs for claim in (old, new)))
         encoded = minilm_tokenizer().encode_batch(texts, add_special_tokens=False)
         ids = {text: one.ids for text, one in zip(texts, encoded, strict=True)}
         windows = [(101, *ids[o.text][:TOKENS_OLD], 102, *ids[n.text][:TOKENS_NEW], 102) for o, n, _ in pairs]
-        states = self._encoder.token_states(windows)
+        states = encoder.token_states(windows)
         pooled = np.array([np.concatenate([one[0], one.mean(axis=0)]) for one in states], np.float32)
         features = np.array([[*compared(old, new), cosine] for old, new, cosine in pairs], np.float32)
         logits = self._answer(np.concatenate([pooled, features], axis=1)) / self.calibration.temperature
@@ -143,10 +175,17 @@ class RelationModel:
 
 
 def _key(old: Claim, new: Claim, cosine: float) -> bytes:
-    """What a pair is remembered by: a digest, since a text that is erased must not stay in memory either."""
-    digest = hashlib.blake2b(f"{cosine!r}|{len(old.text)}|".encode(), digest_size=16)
+    """What a pair is remembered by: a digest, since a text that is erased must not stay in memory either.
+
+    The cosine is rounded: its last digits depend on how many others were computed beside it.
+    """
+    digest = hashlib.blake2b(f"{cosine:.4f}|{len(old.text)}|".encode(), digest_size=16)
     digest.update(f"{old.text}{new.text}".encode("utf-8", "surrogatepass"))
     return digest.digest()
+
+
+def _log_odds(share: float) -> float:
+    return math.log(max(share, 1e-9) / max(1.0 - share, 1e-9))
 
 
 def _gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
