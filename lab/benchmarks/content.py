@@ -4,13 +4,15 @@
     python lab/benchmarks/content.py faithfulness --data ../shared/data
     python lab/benchmarks/content.py languages    --data ../shared/data
     python lab/benchmarks/content.py cost         --data ../shared/data
+    python lab/benchmarks/content.py precedents   --data ../shared/data
     python lab/benchmarks/content.py learning     --work runs/jury
 
 ``everyday`` puts the hundred everyday requests through the guard with its default policy, and through the gate alone;
 ``faithfulness`` takes the quoted phrases out of texts that were not called safe, and as many random phrases of the same
 length; ``languages`` shows what becomes of other languages; ``cost`` times the gate on AIR-Bench's items, beside one
-pass of the encoder; ``learning`` what corrections by a person change. Every command writes its raw rows to
-``lab/results/content/NAME.json``.
+pass of the encoder; ``precedents`` brings cases to forty items and counts what a reader said of each (``--read FILE``
+writes them out to be read; the judgements are in ``precedents_by_hand.json``); ``learning`` what corrections by a
+person change. Every command writes its raw rows to ``lab/results/content/NAME.json``.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from lazaretto.gates.content.settings import content_settings
 from lazaretto_lab.training.jury.everyday import everyday_requests
 
 RESULTS = Path(__file__).parents[1] / "results" / "content"
+BY_HAND = Path(__file__).with_name("precedents_by_hand.json")
 
 
 def gate_panel(**table: Any) -> Panel:
@@ -173,6 +176,45 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
     return table
 
 
+def precedents(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Cases brought to forty items of AIR-Bench by two libraries, each with a reader's judgement."""
+    from lazaretto.learn.case_files import labelled_rows
+    from lazaretto_lab.studies.debate.panels import library_of
+
+    chosen = []
+    for kind, count in (("text", 20), ("image", 10), ("pair", 10)):
+        items = labelled_rows(arguments.data / "air_bench" / f"dev_{kind}.jsonl")
+        chosen += random.Random(40).sample(items, count)
+    said = json.loads(BY_HAND.read_text(encoding="utf-8")) if BY_HAND.is_file() else {}
+    rows, pages = [], []
+    for name in ("starter", "imported"):
+        panel = make_panel(content_settings({"quick": False}), library_of(name, chosen))
+        for item in chosen:
+            transcript = asyncio.run(hold_debate(panel, item.content))
+            pages.append(f"# {name} {item.content.id} ({item.truth.value})\n{transcript.prepared.words[:700]}\n")
+            for found in transcript.briefing.precedents:
+                row = {"library": name, "item": item.content.id, "truth": item.truth.value, "case": found.case.id}
+                row |= {"ruled": found.case.label.value, "similarity": round(found.similarity, 3), "why": found.why}
+                rows.append(row | {"judged": said.get(f"{item.content.id} {found.case.id}", "")})
+                pages.append(f"- {item.content.id} {found.case.id} {found.case.label.value} {found.similarity:.2f} "
+                             f"{found.why}\n  {found.case.words[:400]}\n")  # fmt: skip
+    if arguments.read is not None:
+        arguments.read.write_text("\n".join(pages), encoding="utf-8")
+    table = {}
+    for name in ("starter", "imported"):
+        here = [r for r in rows if r["library"] == name]
+        table[name] = {
+            "items with precedents": len({r["item"] for r in here}),
+            "precedents": len(here),
+            **Counter(r["judged"] or "not judged" for r in here),
+            "ruled as the item's truth": sum(r["ruled"] == r["truth"] for r in here),
+            "ruled as the item's truth, of those that bear": sum(
+                r["ruled"] == r["truth"] for r in here if r["judged"] == "bears"
+            ),
+        }
+    return {"items": len(chosen), **table, "rows": rows}
+
+
 def learning(arguments: argparse.Namespace) -> dict[str, Any]:
     """Errors of the best guess on foreign sources, by models that never saw them, after N corrections by a person.
 
@@ -221,11 +263,12 @@ def learning(arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """One command, its result shown and kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = {f.__name__: f for f in (everyday, faithfulness, languages, cost, learning)}
+    commands = {f.__name__: f for f in (everyday, faithfulness, languages, cost, precedents, learning)}
     parser.add_argument("command", choices=sorted(commands))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--items", type=int, default=60)
     parser.add_argument("--work", type=Path, default=Path("runs/jury"), help="the folder of a training (learning)")
+    parser.add_argument("--read", type=Path, help="where to write what a reader must see (precedents)")
     arguments = parser.parse_args()
     found = commands[arguments.command](arguments)
     RESULTS.mkdir(parents=True, exist_ok=True)

@@ -79,6 +79,20 @@ def test_an_endpoint_that_is_away_gives_worst_case_figures_not_fewer_items(data:
     assert (measured["f1_worst"], measured["f1_best"]) == (0.0, 1.0)
 
 
+def test_an_interrupted_unit_goes_on_with_the_items_that_are_left(data: Path) -> None:
+    away = {"default": {"model": "m", "base_url": "http://127.0.0.1:9/v1", "retries": 0}}
+    settings = {"kind": "text", "jury": "chat", "library": "none", "limit": 4, "models": away}
+    whole = run(settings, 0, RunContext(data))
+    kept = data / "outcomes.jsonl"
+    first, second, *_ = kept.read_text().splitlines()
+    known = {**json.loads(first), "label": "safe", "undecided": "", "risk": 0.125}
+    kept.write_text(json.dumps(known) + "\n" + second[:-9])  # killed while the second was written
+    again = run(settings, 0, RunContext(data))
+    assert (whole["undecided"], again["undecided"], again["items"]) == (4, 3, 4)
+    assert [row["risk"] for row in again["outcomes"]].count(0.125) == 1
+    assert len((data / "transcripts.jsonl").read_text().splitlines()) == 4 + 3
+
+
 def test_a_limit_keeps_the_share_and_the_seed_decides(data: Path) -> None:
     ten = items_of("text", "dev", 10, seed=0)
     assert sum(i.truth is Label.UNSAFE for i in ten) == 5

@@ -121,7 +121,8 @@ async def test_an_unreadable_answer_is_asked_for_once_more(speech: SimpleNamespa
         if role is Role.ARBITER and asked.count(Role.ARBITER) == 1:
             return '{"label":"safe","score":1}'
         if role is Role.ARBITER:
-            assert "could not be read" in request.messages[-1].text
+            assert "could not be used" in request.messages[-1].text
+            assert [m.role for m in request.messages] == ["system", "user"], "many templates want turns to alternate"
             return str(speech.arbiter("default-safe", "safe", 0.2))
         return speech.supporter if role is Role.SUPPORTER else str(speech.debater("x", 0.3))
 

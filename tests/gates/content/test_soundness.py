@@ -8,10 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from lazaretto.gates.content.arbitration import Order
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import ContentGate, verdict_of
 from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Content, Label, Outcome, Role
+from lazaretto.gates.content.parsing import ArbiterAnswer
+from lazaretto.gates.content.prompts import arbiter_instructions, debater_instructions
+from lazaretto.gates.content.records import Case, Content, InputKind, Label, Outcome, Precedent, Role
 from lazaretto.gates.content.settings import content_settings
 from lazaretto.gates.content.soundness import echoes
 from lazaretto.gates.runner import GateSlot, run_stages
@@ -22,10 +25,63 @@ SLEEP = Content("sleep", "Give me tips to fall asleep faster")
 PanelMaker = Callable[..., Panel]
 
 
-@pytest.mark.parametrize("words", ["at most 150 words", " At most 120 words. ", "words of the content", "...", ""])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "at most 150 words",
+        " At most 120 words. ",
+        "words of the content",
+        "...",
+        "",
+        "Why the rule applies, in your own words, 150 of them at most.",
+        "neither is shown",
+        "The first that applies decides",
+    ],
+)
 def test_our_own_form_is_no_answer(words: str) -> None:
     assert echoes(words)
-    assert not echoes("It gives instructions that hurt people.")
+    for own in ("It gives instructions that hurt people.", "Harmless.", "The rule that applies is the third."):
+        assert not echoes(own)
+    assert "content" in echoes(SLEEP.text + ".", SLEEP.text) and not echoes(
+        "It asks for tips to fall asleep.", SLEEP.text
+    )
+
+
+def test_the_forms_hold_no_verdict_that_could_be_copied() -> None:
+    told = arbiter_instructions(Order.CONTEXT_FIRST) + debater_instructions(Role.STRICT, 1, 2)
+    assert "{" not in told and "0.9" not in told
+    assert list(ArbiterAnswer.model_fields)[:3] == ["quotes", "reasoning", "rule"], "what a ruling rests on comes first"
+
+
+@pytest.mark.parametrize(
+    ("said", "stands"),
+    [
+        ("give me tips", "Give me tips"),
+        ("“fall asleep faster.”", "fall asleep faster"),
+        ("fall\n  asleep", "fall asleep"),
+        ("tips for sleeping", ""),
+        ("me", ""),
+        ("", ""),
+    ],
+)
+async def test_a_quotation_stands_in_the_content_whatever_its_capitals(
+    scripted_panel: PanelMaker, speech: SimpleNamespace, said: str, stands: str
+) -> None:
+    ruling = speech.arbiter("default-safe", "safe", 0.1, quotes=[said])
+    finding = (await hold_debate(scripted_panel(_lines(speech, 0.1, ruling)), SLEEP)).finding
+    quotes = [e.data for e in finding.evidence if e.kind == "span"]
+    assert [q["quote"] for q in quotes] == ([stands] if stands else [])
+    assert all(SLEEP.text[q["start"] : q["end"]] == q["quote"] for q in quotes)
+
+
+async def test_cases_below_the_floor_are_no_precedents(scripted_panel: PanelMaker, speech: SimpleNamespace) -> None:
+    class Far:
+        def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
+            return tuple(Precedent(Case(Label.UNSAFE, f"case {share}"), share) for share in (0.41, 0.39))
+
+    lines = _lines(speech, 0.1, speech.arbiter("default-safe", "safe", 0.1))
+    briefing = (await hold_debate(scripted_panel(lines, Far()), SLEEP)).briefing
+    assert [p.similarity for p in briefing.precedents] == [0.41]
 
 
 def _lines(speech: SimpleNamespace, score: float, arbiter: str) -> dict[tuple[Role, int], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,6 +14,7 @@ from PIL.Image import Image
 from lazaretto.gates.content import parsing, prompts, soundness
 from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, undecided_finding
 from lazaretto.gates.content.injections import injection_evidence
+from lazaretto.gates.content.library import FLOOR
 from lazaretto.gates.content.panel import Panel, Preprocessor
 from lazaretto.gates.content.quoting import Quoter, fresh_code
 from lazaretto.gates.content.records import (
@@ -38,6 +40,10 @@ A = TypeVar("A", bound=parsing.Answer)
 R = TypeVar("R")
 _DOUBT = 0.2
 """An Arbiter whose score is nearer than this to one half has not made up its mind: the item goes to review."""
+_AROUND = " \t\r\n\"'“”‘’«»…."
+"""What models put around a quotation."""
+_SHORTEST = 3
+"""Letters from which on words are a quotation."""
 PICTURE_SIDE = 1024
 """Frames are shrunk to fit a square of this side before a vision model sees them."""
 
@@ -132,10 +138,11 @@ class RoleModel:
             answer, problem = read(words)
             if answer is not None:
                 return Reply(answer, words, "", role_cost)
-            asked = (
-                *messages,
-                Message("user", f"Your answer could not be read ({problem}). Answer again, as JSON only."),
+            # in the same turn: two turns of one speaker are an error to many chat templates
+            again = (
+                f"Your last answer could not be used: {problem}. Answer again, as one JSON object in your own words."
             )
+            asked = (*messages[:-1], replace(messages[-1], text=f"{messages[-1].text}\n\n{again}"))
         return Reply(None, words, f"unreadable answer: {problem}", role_cost)
 
     def _bill(self, role_cost: RoleCost, asked: Sequence[Message], answer: Completion) -> RoleCost:
@@ -152,16 +159,20 @@ class RoleModel:
 
 
 def _quotes(prepared: PreparedContent, said: Sequence[str]) -> tuple[Evidence, ...]:
-    """Quotes that really stand in the content, with their place; what a model made up is dropped."""
+    """Quotes that really stand in the content, with their place; what a model made up is dropped. Capitals, line breaks
+    and marks around a quotation are no difference.
+    """
     found = []
     parts = (("text", prepared.content.text), ("description", prepared.description), ("read_text", prepared.read_text))
-    for quote in dict.fromkeys(q.strip() for q in said if q.strip()):
-        for part, body in parts:
-            start = body.find(quote)
-            if start >= 0:
-                data = {"part": part, "start": start, "end": start + len(quote), "quote": quote[:300]}
-                found.append(Evidence("span", f"In the {part}: “{quote[:160]}”", data))
-                break
+    for words in dict.fromkeys(tuple(quote.strip(_AROUND).split()) for quote in said):
+        pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+        long_enough = sum(map(len, words)) >= _SHORTEST
+        places = ((part, match) for part, body in parts if long_enough and (match := pattern.search(body)))
+        for part, match in places:
+            quote = match.group()
+            data = {"part": part, "start": match.start(), "end": match.end(), "quote": quote[:300]}
+            found.append(Evidence("span", f"In the {part}: “{quote[:160]}”", data))
+            break
     return tuple(found[:8])
 
 
@@ -241,7 +252,8 @@ class ChatSupporter:
         """The briefing; precedents are kept even when the model's words cannot be read."""
         near: tuple[Precedent, ...] = ()
         if self.library is not None:  # an encoder may run: not on the event loop
-            near = await asyncio.to_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
+            found = await asyncio.to_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
+            near = tuple(precedent for precedent in found if precedent.similarity >= FLOOR)
         quoter = self.codes(prepared)
         file = prompts.content_file(prepared, quoter, self.role_model.content_chars)
         basis = prompts.precedent_file(Briefing(precedents=near), quoter)
@@ -276,8 +288,9 @@ class ChatDebater:
         file = prompts.debate_file(debate, self.codes(debate.prepared), self.role_model.content_chars)
         instructions = prompts.debater_instructions(role, debate.round, debate.rounds)
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{instructions}"))
+        words = debate.prepared.words
         reply = await self.role_model.ask(
-            asked, parsing.DebaterAnswer, debate.prepared.words, lambda answer: soundness.echoes(answer.argument)
+            asked, parsing.DebaterAnswer, words, lambda answer: soundness.echoes(answer.argument, words)
         )
         answer, role_cost = reply.answer, reply.role_cost
         if answer is None:

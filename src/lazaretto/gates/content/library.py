@@ -38,6 +38,8 @@ _FUNCTION_WORDS = (
     "these they this to two up us was we were what when where which who why will with would you your"
 )
 _STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
+FLOOR = 0.4
+"""Similarity below which a case is not a precedent."""
 
 
 def read_case(body: Mapping[str, Any], where: str = "case") -> Case:

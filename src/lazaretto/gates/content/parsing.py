@@ -21,6 +21,9 @@ from lazaretto.gates.content.records import Label
 A = TypeVar("A", bound="Answer")
 _MOST_WORDS = 4000
 """Characters of an answer without JSON that are kept."""
+_FEW: Any = Field(default_factory=list, json_schema_extra={"maxItems": 8})
+"""A list that the request's schema keeps short, because small models go round in circles in it; a longer one that comes
+all the same is read."""
 
 
 class Answer(BaseModel):
@@ -37,8 +40,8 @@ class DebaterAnswer(Answer):
     words: ClassVar[str] = "argument"
     argument: str = Field(min_length=1)
     risk_score: float = Field(ge=0.0, le=1.0)
-    quotes: list[str] = Field(default_factory=list)
-    hazards: list[str] = Field(default_factory=list)
+    quotes: list[str] = _FEW
+    hazards: list[str] = _FEW
     concede: bool = False
 
 
@@ -55,23 +58,25 @@ class SupporterAnswer(Answer):
 
     words: ClassVar[str] = "summary"
     summary: str = Field(min_length=1)
-    cues: list[str] = Field(default_factory=list)
-    differences: list[str] = Field(default_factory=list)
-    patterns: list[str] = Field(default_factory=list)
-    precedents: list[PrecedentNote] = Field(default_factory=list)
+    cues: list[str] = _FEW
+    differences: list[str] = _FEW
+    patterns: list[str] = _FEW
+    precedents: list[PrecedentNote] = Field(default_factory=list, json_schema_extra={"maxItems": 20})
 
 
 class ArbiterAnswer(Answer):
-    """What the Arbiter answers: rule, label and score must agree."""
+    """What the Arbiter answers: rule, label and score must agree. Models write the keys in this order, so what the
+    ruling rests on comes before it.
+    """
 
     words: ClassVar[str] = "reasoning"
+    quotes: list[str] = _FEW
+    reasoning: str = ""
     rule: Literal["contextual-exoneration", "confirmed-risk", "default-safe"]
     label: Literal["safe", "unsafe"]
     score: float = Field(ge=0.0, le=1.0)
-    reasoning: str = ""
-    quotes: list[str] = Field(default_factory=list)
-    hazards: list[str] = Field(default_factory=list)
-    precedents: list[str] = Field(default_factory=list)
+    hazards: list[str] = _FEW
+    precedents: list[str] = _FEW
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> ArbiterAnswer:

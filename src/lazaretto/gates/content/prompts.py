@@ -40,7 +40,7 @@ CONSTITUTION = (
     "dehumanisation, dangerous advice, a harmless "
     "picture turned against someone by its caption. Mentioning, refusing, reporting, teaching or telling a story "
     "about harm is not itself harm.\n"
-    "Quote the content word for word. Answer with one JSON object of the schema asked for and nothing else."
+    "Quote the content word for word. Answer with the one JSON object asked for and nothing else."
 )
 """The system message of every role; stable, so that it is cached across items and roles."""
 
@@ -53,9 +53,23 @@ _FOCUS: dict[InputKind, str] = {
     "either alone may be harmless.",
 }
 
-_DEBATER_SHAPE = (
-    '{"argument": "at most 120 words", "risk_score": 0.0, "quotes": ["words of the content"], '
-    '"hazards": ["S1"], "concede": false}'
+_FORM = "Answer with one JSON object that has these keys, each filled in by you:\n"
+"""Forms are described in words: a filled-in example is copied by small models, verdict and all."""
+_DEBATER_FORM = _FORM + (
+    "argument: your own words, 120 of them at most\n"
+    "risk_score: your risk as a number from 0.0 to 1.0\n"
+    "quotes: a list of the phrases of the content that you rest on, copied exactly\n"
+    "hazards: a list of the ids of the hazards that you see; empty if none\n"
+    "concede: true if you give up your side, else false"
+)
+_ARBITER_FORM = _FORM + (
+    "quotes: a list of the phrases of the content that decide, copied exactly\n"
+    "reasoning: why the rule applies, in your own words, 150 of them at most\n"
+    "rule: the name of the rule that decides\n"
+    "label: safe or unsafe\n"
+    "score: the risk as a number from 0.0 to 1.0\n"
+    "hazards: a list of the ids of the hazards; empty if none\n"
+    "precedents: a list of the numbers of the precedents that you follow; empty if none"
 )
 _INSTRUCTIONS: dict[Role, str] = {
     Role.STRICT: (
@@ -129,15 +143,19 @@ def supporter_instructions() -> str:
     return (
         "You are the Supporter. Brief the panel: sum the content up without judging it; draw cues from the "
         "precedents; say for each why it applies and where it differs; name "
-        "patterns. Give no verdict.\nSchema: "
-        '{"summary": "at most 60 words", "cues": [], "differences": [], "patterns": [], '
-        '"precedents": [{"id": "1", "why": "", "differs": ""}]}'
+        f"patterns. Give no verdict.\n{_FORM}"
+        "summary: what the content is, in your own words, 60 of them at most\n"
+        "cues: a list of what to look for\n"
+        "differences: a list of how the content differs from the precedents\n"
+        "patterns: a list of what the precedents have in common\n"
+        "precedents: a list with an object for each precedent above, empty if there is none: its id (the number), why "
+        "it applies, how it differs (differs)"
     )
 
 
 def debater_instructions(role: Role, number: int, rounds: int) -> str:
     """A debater's instruction for one round."""
-    return f"{_INSTRUCTIONS[role]}\nThis is round {number} of {rounds}.\nSchema: {_DEBATER_SHAPE}"
+    return f"{_INSTRUCTIONS[role]}\nThis is round {number} of {rounds}.\n{_DEBATER_FORM}"
 
 
 def arbiter_instructions(order: Order) -> str:
@@ -155,9 +173,7 @@ def arbiter_instructions(order: Order) -> str:
     return (
         "You are the Arbiter. Weigh evidence, not numbers. Try these rules in order; the first that applies decides:\n"
         f"a) {first}.\nb) {second}.\nc) default-safe (safe): neither is shown.\n"
-        "Label, score and rule must agree. Cite evidence and the precedents you follow.\nSchema: "
-        '{"rule": "confirmed-risk", "label": "unsafe", "score": 0.9, "reasoning": "at most 150 words", '
-        '"quotes": [], "hazards": [], "precedents": ["1"]}'
+        f"Label, score and rule must agree. Cite evidence and the precedents you follow.\n{_ARBITER_FORM}"
     )
 
 
@@ -177,8 +193,10 @@ def curator_instructions(truth: str, ruled: str) -> str:
         f"You are the Curator. The panel ruled {ruled}; the truth is {truth}. In hindsight, find where the debate "
         f"went wrong and write the lesson for the case library: what to look for "
         "next time, in general words that would help with a similar item. Do not quote more than ten words of the "
-        "content.\n"
-        'Schema: {"summary": "at most 60 words", "key_cues": ["one to four short cues"], "hazards": ["S1"]}'
+        f"content.\n{_FORM}"
+        "summary: the lesson, 60 words at most\n"
+        "key_cues: a list of one to four short cues\n"
+        "hazards: a list of the ids of the hazards; empty if none"
     )
 
 

@@ -7,28 +7,47 @@ asked for again once, and then counts as none: the finding is undecided.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
+from lazaretto.gates.content import prompts
+from lazaretto.gates.content.arbitration import Order
 from lazaretto.gates.content.records import DebateState, Role
 
 if TYPE_CHECKING:
     from lazaretto.gates.content.parsing import ArbiterAnswer
 
-_FORM = re.compile(
-    r"^\W*(?:at most \d+ words|words of the content|one to four short cues|string|text|\.{2,})\W*$", re.I
-)
-"""What stands in our own schemas, where the model's words belong."""
+_FORM = re.compile(r"^\W*(?:at most \d+ words|words of the content|string|text|\.{2,})\W*$", re.I)
+"""What stands in many schemas where the model's words belong."""
+_COPIED = 3
+"""Words from which on a part of our own instructions, repeated, is no opinion."""
 _FAR = 0.3
 """How far a ruling must lie from a debater's position, on the other side of one half, to contradict it."""
 _REASONED = 6
 """Words from which on a ruling that nobody argued for counts as reasoned, if it also quotes."""
 
 
-def echoes(words: str) -> str:
-    """Why these are no words of the model's own; empty when they are."""
-    if _FORM.match(words.strip()):
+def echoes(words: str, content: str = "") -> str:
+    """Why these are no words of the model's own; empty when they are. ``content`` is what is under audit."""
+    said = _plain(words)
+    copied = len(said.split()) >= _COPIED
+    if _FORM.match(words.strip()) or (copied and said in _own_words()):
         return "it repeats the form instead of filling it"
+    if copied and said in _plain(content):
+        return "it repeats the content instead of judging it"
     return "" if words.strip() else "it gives no reason"
+
+
+def _plain(words: str) -> str:
+    """Words alone, with a blank on either side, so that only whole words are found."""
+    return f" {' '.join(re.findall(r'[a-z0-9]+', words.lower()))} "
+
+
+@cache
+def _own_words() -> str:
+    """All that the debaters and the Arbiter are told."""
+    duties = [prompts.debater_instructions(role, 1, 1) for role in (Role.STRICT, Role.LOOSE)]
+    return "".join(map(_plain, (*duties, *map(prompts.arbiter_instructions, Order))))
 
 
 def unsound_ruling(answer: ArbiterAnswer, debate: DebateState, quoted: bool) -> str:
@@ -36,7 +55,7 @@ def unsound_ruling(answer: ArbiterAnswer, debate: DebateState, quoted: bool) -> 
 
     ``quoted``: it quotes the content word for word. What a debater of the same mind quoted counts as well.
     """
-    problem = echoes(answer.reasoning)
+    problem = echoes(answer.reasoning, debate.prepared.words)
     if problem and (answer.reasoning.strip() or answer.rule != "default-safe"):
         return problem
     unsafe = answer.label == "unsafe"

@@ -15,7 +15,7 @@ from lazaretto.gates.content.records import InputKind, Label
 from lazaretto.learn.case_files import labelled_rows
 from lazaretto.learn.curate import LabelledContent
 from lazaretto_lab.metrics.detection import confusion
-from lazaretto_lab.metrics.intervals import bootstrap_interval
+from lazaretto_lab.metrics.intervals import bootstrap_interval, wilson_interval
 
 
 def data_folder() -> Path:
@@ -45,7 +45,10 @@ def items_of(kind: str, part: str, limit: int, seed: int) -> list[LabelledConten
 
 
 def figures(truth: Sequence[bool], said: Sequence[bool], undecided: Sequence[bool]) -> dict[str, Any]:
-    """Precision, recall and F1 over every item, a bootstrap interval, and the bounds that undecided items leave."""
+    """Precision, recall and F1 over every item, bootstrap intervals, and the bounds that undecided items leave.
+
+    ``right`` is the share that was decided and decided rightly.
+    """
     rows = np.column_stack([np.array(truth, dtype=float), np.array(said, dtype=float)])
     count = confusion(truth, said)
 
@@ -56,12 +59,19 @@ def figures(truth: Sequence[bool], said: Sequence[bool], undecided: Sequence[boo
     interval = bootstrap_interval(rows, statistic=f1)
     worst = [(not t) if u else s for t, s, u in zip(truth, said, undecided, strict=True)]
     best = [t if u else s for t, s, u in zip(truth, said, undecided, strict=True)]
+    bounded = bootstrap_interval(np.column_stack([truth, worst]).astype(float), statistic=f1)
+    right = wilson_interval(sum(t == w for t, w in zip(truth, worst, strict=True)), len(rows))
     return {
         **{name: value for name, value in count.figures().items() if name in ("precision", "recall", "f1", "fpr")},
         "f1_low": interval.low,
         "f1_high": interval.high,
-        "f1_worst": f1(np.column_stack([truth, worst]).astype(float)),
+        "f1_worst": bounded.value,
+        "f1_worst_low": bounded.low,
+        "f1_worst_high": bounded.high,
         "f1_best": f1(np.column_stack([truth, best]).astype(float)),
+        "right": right.value,
+        "right_low": right.low,
+        "right_high": right.high,
         "items": len(rows),
         "undecided": int(sum(undecided)),
     }

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import orjson
 
 from lazaretto.errors import InputError
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debates
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Case, Label
+from lazaretto.gates.content.report import report_data
 from lazaretto.learn.curate import LabelledContent
 from lazaretto_lab.harness.context import RunContext
+from lazaretto_lab.metrics.detection import auc
 from lazaretto_lab.studies.debate.air_bench import figures, items_of
 from lazaretto_lab.studies.debate.panels import library_of, panel_of, remembering_embedder
 
@@ -20,6 +25,8 @@ _KNOWN = {
     "kind", "part", "limit", "jury", "work", "library", "rounds", "adaptive", "without", "risk_first", "precedents",
     "models", "at_once", "batches", "learns", "quoted",
 }  # fmt: skip
+_COSTS = ("calls", "tokens", "prompt_chars", "dollars", "ms", "rounds")
+"""What one debate takes; the figures are means over items."""
 
 
 def _checked(settings: Mapping[str, Any]) -> None:
@@ -42,39 +49,79 @@ def estimate(settings: Mapping[str, Any], seed: int) -> tuple[int, int]:
 
 def _judge(
     panel: Panel, items: Sequence[LabelledContent], settings: Mapping[str, Any], context: RunContext
-) -> dict[str, Transcript | InputError]:
+) -> list[dict[str, Any]]:
+    """What came of every item. Each is written down when it is judged, so that an interrupted unit goes on from there;
+    what language models said is kept beside it.
+    """
     debate = DebateSettings(int(settings.get("rounds", 2)), bool(settings.get("adaptive", False)))
-    found: dict[str, Transcript | InputError] = {}
+    kept = context.workdir / "outcomes.jsonl"
+    found = _read_outcomes(kept)
+    truth = {item.content.id: item.truth for item in items}
+    left = [item.content for item in items if item.content.id not in found]
 
     async def run_all() -> None:
-        contents: Iterable[Any] = (item.content for item in items)
-        async for content, outcome in hold_debates(panel, contents, debate, at_once=int(settings.get("at_once", 16))):
-            found[content.id] = outcome
+        async for content, outcome in hold_debates(panel, left, debate, at_once=int(settings.get("at_once", 16))):
+            row = found[content.id] = _outcome(content.id, truth[content.id], outcome)
+            _append(kept, row)
+            if settings.get("jury") == "chat" and isinstance(outcome, Transcript):
+                _append(context.workdir / "transcripts.jsonl", report_data(outcome))
             context.progress(len(found) / len(items), content.id)
 
     asyncio.run(run_all())
+    return [found[item.content.id] for item in items]
+
+
+def _read_outcomes(path: Path) -> dict[str, dict[str, Any]]:
+    """Items judged before an interruption; a line that was not written to its end does not count."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else ():
+        if line.endswith(b"\n"):
+            row = orjson.loads(line)
+            found[row["id"]] = row
     return found
 
 
-def _measures(items: Sequence[LabelledContent], found: Mapping[str, Transcript | InputError]) -> dict[str, Any]:
-    truth = [item.truth is Label.UNSAFE for item in items]
-    said, undecided = [], []
-    for item in items:
-        outcome = found[item.content.id]
-        transcript = outcome if isinstance(outcome, Transcript) else None
-        said.append(transcript is None or transcript.finding.label is Label.UNSAFE)
-        undecided.append(transcript is None or bool(transcript.finding.undecided))
-    transcripts = [t for t in found.values() if isinstance(t, Transcript)]
-    per_item = max(1, len(transcripts))
+def _append(path: Path, row: Mapping[str, Any]) -> None:
+    with path.open("ab") as file:
+        file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def _outcome(item: str, truth: Label, outcome: Transcript | InputError) -> dict[str, Any]:
+    """One item's line in the raw results. Content that cannot be judged at all is undecided, and said to be unsafe."""
+    if isinstance(outcome, InputError):
+        nothing = dict.fromkeys(_COSTS, 0)
+        return {
+            "id": item, "truth": truth.value, "label": "unsafe", "outcome": "review", "risk": 0.5, "rule": "undecided",
+            "undecided": str(outcome), "scores": {}, "faults": [], **nothing,
+        }  # fmt: skip
+    finding, bills = outcome.finding, outcome.role_costs
     return {
-        **figures(truth, said, undecided),
-        "calls": sum(t.cost.calls for t in transcripts) / per_item,
-        "tokens": sum(t.cost.tokens for t in transcripts) / per_item,
-        "prompt_chars": sum(c.prompt_chars for t in transcripts for c in t.role_costs) / per_item,
-        "dollars": sum(c.dollars for t in transcripts for c in t.role_costs) / per_item,
-        "ms": sum(t.ms for t in transcripts) / per_item,
-        "rounds": sum(t.rounds for t in transcripts) / per_item,
+        "id": item,
+        "truth": truth.value,
+        "label": finding.label.value,
+        "outcome": finding.outcome.value,
+        "risk": finding.risk,
+        "rule": finding.rule,
+        "undecided": finding.undecided,
+        "scores": {role.value: list(scores) for role, scores in outcome.scores.items()},
+        "faults": list(outcome.faults),
+        "calls": outcome.cost.calls,
+        "tokens": outcome.cost.tokens,
+        "prompt_chars": sum(bill.prompt_chars for bill in bills),
+        "dollars": sum(bill.dollars for bill in bills),
+        "ms": outcome.ms,
+        "rounds": outcome.rounds,
     }
+
+
+def _measures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    truth = [row["truth"] == Label.UNSAFE for row in rows]
+    said = [row["label"] == Label.UNSAFE for row in rows]
+    undecided = [bool(row["undecided"]) for row in rows]
+    review = sum(row["outcome"] == "review" and not row["undecided"] for row in rows)
+    costs = {name: sum(row[name] for row in rows) / max(1, len(rows)) for name in _COSTS}
+    ranked = {"auc": auc(truth, [row["risk"] for row in rows])} if 0 < sum(truth) < len(truth) else {}
+    return {**figures(truth, said, undecided), **ranked, "review": review, **costs}
 
 
 def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
@@ -87,7 +134,9 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
         return {**settings["quoted"], "items": 0, "measured": False}
     items = items_of(settings["kind"], settings.get("part", "dev"), int(settings.get("limit", 0)), seed)
     library = library_of(settings.get("library", "starter"), items)
-    return {**_measures(items, _judge(panel_of(settings, library), items, settings, context)), "measured": True}
+    rows = _judge(panel_of(settings, library), items, settings, context)
+    kept = {"outcomes": rows} if settings.get("jury") == "chat" else {}
+    return {**_measures(rows), "measured": True, **kept}
 
 
 def learning(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
@@ -100,7 +149,7 @@ def learning(settings: Mapping[str, Any], seed: int, context: RunContext) -> Map
     out: dict[str, Any] = {"curve": []}
     for number, batch in enumerate(batches, 1):
         library = CaseLibrary(learnt, remembering_embedder()) if learnt and settings.get("learns") else None
-        measured = _measures(batch, _judge(panel_of(settings, library), batch, settings, context))
+        measured = _measures(_judge(panel_of(settings, library), batch, settings, context))
         out[f"f1_batch_{number}"] = measured["f1"]
         out["curve"].append(measured["f1"])
         learnt += [Case(i.truth, i.content.text, i.content.description, source="batch") for i in batch]

@@ -6,17 +6,12 @@ import asyncio
 import re
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from lazaretto.gates.content.jury.windows import clean
+from lazaretto.gates.content.library import FLOOR, CaseLibrary
 from lazaretto.gates.content.records import Briefing, Label, Precedent, PreparedContent, Role, RoleCost
 
-if TYPE_CHECKING:
-    from lazaretto.gates.content.library import CaseLibrary
-
 _CUES = 6
-_FLOOR = 0.4
-"""Cosine below which a case is not a precedent."""
 _NEAR = 0.6
 """Cosine from which on a case is one even when it shares no content word."""
 _WORD = re.compile(r"[a-z][a-z'-]{2,}")
@@ -75,7 +70,7 @@ def _compared(precedent: Precedent, words: dict[str, None]) -> Precedent | None:
     """
     theirs = _words(precedent.case.words)
     shared = sorted((w for w in words if w in theirs), key=lambda w: -len(w))[:4]
-    if precedent.similarity < _FLOOR or (not shared and precedent.similarity < _NEAR):
+    if precedent.similarity < FLOOR or (not shared and precedent.similarity < _NEAR):
         return None
     alone, ours = [w for w in theirs if w not in words][:5], [w for w in words if w not in theirs][:5]
     why = f"Both speak of {', '.join(shared)}." if shared else f"Near in meaning (cosine {precedent.similarity:.2f})."
