@@ -177,7 +177,28 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def precedents(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Cases brought to forty items of AIR-Bench by two libraries, each with a reader's judgement."""
+    """Cases brought to forty items of AIR-Bench by two libraries, each with a reader's judgement.
+
+    With ``--read`` they are brought anew and written out for a reader; without, those of the last time are counted.
+    """
+    if arguments.read is not None:
+        rows = _brought(arguments)
+    else:
+        rows = json.loads((RESULTS / "precedents.json").read_text(encoding="utf-8"))["rows"]
+    said = json.loads(BY_HAND.read_text(encoding="utf-8")) if BY_HAND.is_file() else {}
+    rows = [{**row, "judged": said.get(f"{row['item']} {row['case']}", "not judged")} for row in rows]
+    table: dict[str, Any] = {}
+    for name in ("starter", "imported"):
+        here = [row for row in rows if row["library"] == name]
+        table[name] = {"items with precedents": len({row["item"] for row in here}), "precedents": len(here)}
+        for word in sorted({row["judged"] for row in here}):
+            alike = [row for row in here if row["judged"] == word]
+            right = sum(row["ruled"] == row["truth"] for row in alike)
+            table[name][word] = {"precedents": len(alike), "ruled as the item's truth": right}
+    return {"items": 40, **table, "rows": rows}
+
+
+def _brought(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     from lazaretto.learn.case_files import labelled_rows
     from lazaretto_lab.studies.debate.panels import library_of
 
@@ -185,7 +206,6 @@ def precedents(arguments: argparse.Namespace) -> dict[str, Any]:
     for kind, count in (("text", 20), ("image", 10), ("pair", 10)):
         items = labelled_rows(arguments.data / "air_bench" / f"dev_{kind}.jsonl")
         chosen += random.Random(40).sample(items, count)
-    said = json.loads(BY_HAND.read_text(encoding="utf-8")) if BY_HAND.is_file() else {}
     rows, pages = [], []
     for name in ("starter", "imported"):
         panel = make_panel(content_settings({"quick": False}), library_of(name, chosen))
@@ -195,24 +215,11 @@ def precedents(arguments: argparse.Namespace) -> dict[str, Any]:
             for found in transcript.briefing.precedents:
                 row = {"library": name, "item": item.content.id, "truth": item.truth.value, "case": found.case.id}
                 row |= {"ruled": found.case.label.value, "similarity": round(found.similarity, 3), "why": found.why}
-                rows.append(row | {"judged": said.get(f"{item.content.id} {found.case.id}", "")})
-                pages.append(f"- {item.content.id} {found.case.id} {found.case.label.value} {found.similarity:.2f} "
-                             f"{found.why}\n  {found.case.words[:400]}\n")  # fmt: skip
-    if arguments.read is not None:
-        arguments.read.write_text("\n".join(pages), encoding="utf-8")
-    table = {}
-    for name in ("starter", "imported"):
-        here = [r for r in rows if r["library"] == name]
-        table[name] = {
-            "items with precedents": len({r["item"] for r in here}),
-            "precedents": len(here),
-            **Counter(r["judged"] or "not judged" for r in here),
-            "ruled as the item's truth": sum(r["ruled"] == r["truth"] for r in here),
-            "ruled as the item's truth, of those that bear": sum(
-                r["ruled"] == r["truth"] for r in here if r["judged"] == "bears"
-            ),
-        }
-    return {"items": len(chosen), **table, "rows": rows}
+                rows.append(row)
+                known = f"- {item.content.id} {found.case.id} {found.case.label.value} {found.similarity:.2f}"
+                pages.append(f"{known} {found.why}\n  {found.case.words[:400]}\n")
+    arguments.read.write_text("\n".join(pages), encoding="utf-8")
+    return rows
 
 
 def learning(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.records import InputKind, Label
+from lazaretto.gates.content.library import starter_cases
+from lazaretto.gates.content.records import Content, InputKind, Label
 from lazaretto.learn.case_files import labelled_rows
 from lazaretto.learn.curate import LabelledContent
 from lazaretto_lab.metrics.detection import confusion
@@ -30,8 +31,15 @@ def data_folder() -> Path:
 
 
 def items_of(kind: str, part: str, limit: int, seed: int) -> list[LabelledContent]:
-    """Items of ``<part>_<kind>.jsonl``; a limit keeps the share of risky ones."""
-    rows = labelled_rows(data_folder() / f"{part}_{InputKind(kind).value}.jsonl")
+    """Items of ``<part>_<kind>.jsonl``; a limit keeps the share of risky ones.
+
+    Part ``starter`` is the cases that ship, which the embedded jury was not trained on.
+    """
+    if part == "starter":
+        cases = [case for case in starter_cases() if case.kind is InputKind(kind)]
+        rows = [LabelledContent(Content(c.id, c.text, description=c.description), c.label) for c in cases]
+    else:
+        rows = labelled_rows(data_folder() / f"{part}_{InputKind(kind).value}.jsonl")
     if not limit or limit >= len(rows):
         return rows
     rng = random.Random(seed)

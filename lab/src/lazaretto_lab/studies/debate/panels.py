@@ -85,7 +85,7 @@ def panel_of(settings: Mapping[str, Any], library: CaseLibrary | None) -> Panel:
 
         shipped_models.cache_clear()
         library = None if library is None else CaseLibrary(library.cases, text_embedder(), vector_cache())
-    gate = {key: settings[key] for key in ("models", "risk_first", "without", "precedents") if key in settings}
+    gate = {key: settings[key] for key in ("models", "risk_first", "without", "precedents", "quick") if key in settings}
     return make_panel(content_settings({"jury": jury, **gate}, "experiment"), library)
 
 

@@ -1,8 +1,28 @@
-"""The tables of the jury's model card; those of debates on AIR-Bench are printed by ``bench table``."""
+"""The tables of the jury's model card, and of the debates that docs/moderation.md publishes."""
 
 from __future__ import annotations
 
-from lazaretto_lab.harness.pages import PageTable, WeightsTable
+from lazaretto_lab.harness.cells import CellText, plus_minus, share, share_with_bounds
+from lazaretto_lab.harness.pages import PageTable, WeightsTable, by_row
 from lazaretto_lab.training.jury.card import NAMES, card_table
 
-TABLES: dict[str, PageTable] = {f"jury/{name}": WeightsTable(name, card_table) for name in NAMES}
+
+def _share(measure: str) -> CellText:
+    return lambda row: share(row.values(measure)[0]) if row.values(measure) else "–"
+
+
+TABLES: dict[str, PageTable] = {
+    **{f"jury/{name}": WeightsTable(name, card_table) for name in NAMES},
+    "debate/shipped": by_row(
+        "debate/shipped",
+        "judges",
+        {
+            "items": plus_minus("items", 0),
+            "precision": _share("precision"),
+            "recall": _share("recall"),
+            "F1": share_with_bounds("f1"),
+            "AUC": _share("auc"),
+            "for review": plus_minus("review", 0),
+        },
+    ),
+}

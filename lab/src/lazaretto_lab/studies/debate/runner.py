@@ -23,7 +23,7 @@ from lazaretto_lab.studies.debate.panels import library_of, panel_of, rememberin
 
 _KNOWN = {
     "kind", "part", "limit", "jury", "work", "library", "rounds", "adaptive", "without", "risk_first", "precedents",
-    "models", "at_once", "batches", "learns", "quoted",
+    "models", "at_once", "batches", "learns", "quoted", "quick",
 }  # fmt: skip
 _COSTS = ("calls", "tokens", "prompt_chars", "dollars", "ms", "rounds")
 """What one debate takes; the figures are means over items."""
