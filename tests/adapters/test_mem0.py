@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from importlib.util import find_spec
@@ -105,3 +106,22 @@ def test_an_update_is_judged(crew: Guard, memory: Any) -> None:
     assert memory.get(name)["memory"] == "tea is at four"
     memory.delete(name)
     assert memory.get(name) is None
+
+
+def test_mem0s_model_is_shown_no_held_picture(crew: Guard, memory: Any, pictures: tuple[bytes, bytes]) -> None:
+    """mem0 keeps no pictures: it has its model describe them, and keeps facts of that."""
+    read: list[str] = []
+
+    class Describing:
+        def generate_response(self, messages: Any, **more: Any) -> str:
+            read.append(str(messages))
+            return json.dumps({"memory": [{"id": "0", "text": "a picture of the quay", "event": "ADD"}]})
+
+    memory.config.llm.config["enable_vision"] = True
+    memory.llm = Describing()
+    guard_memory(crew, memory)
+    urls = [f"data:image/png;base64,{base64.b64encode(one).decode()}" for one in pictures]
+    blocks = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    memory.add([{"role": "user", "content": [{"type": "text", "text": "look"}, *blocks]}], user_id="mia")
+    memory.add([{"role": "user", "content": blocks[1]}], user_id="mia")
+    assert urls[0] in read[0] and not any(urls[1] in one for one in read) and "withheld by lazaretto" in read[0]

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border
+from lazaretto.adapters.content import data_of
 from lazaretto.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -49,6 +50,15 @@ async def _cleaned(border: Border, content: Content, judge: Callable[[str], Awai
     if content.type == "text" and content.text:
         said = await judge(content.text)
         return content if said == content.text else Content.from_text(said)
+    if content.type == "data" and str(content.media_type).startswith("image/"):
+        image = data_of(content.uri)
+        held = None if image is None else await border.picture(image)
+        return content if held is None else Content.from_text(held)
+    if content.type == "function_result" and content.items:
+        items = [await _cleaned(border, item, border.tool) for item in content.items]
+        if all(new is old for new, old in zip(items, content.items, strict=True)):
+            return content
+        return Content.from_function_result(str(content.call_id), result=items)
     if content.type == "function_result":
         text = content.result if isinstance(content.result, str) else str(content.result or "")
         said = await border.tool(text)

@@ -47,13 +47,15 @@ def picture_in(block: Mapping[str, Any]) -> bytes | None:
     if "image" not in str(block.get("type", "")):
         return None
     inner = block.get("image_url", block.get("source", block))
-    data = inner if isinstance(inner, str) else _first_text(inner)
-    if data is None:
+    return data_of(inner if isinstance(inner, str) else _first_text(inner))
+
+
+def data_of(text: str | None) -> bytes | None:
+    """The bytes in base64 or a data URL; None where there are none."""
+    if text is None:
         return None
-    if data.startswith("data:"):
-        data = data.partition(",")[2]
     try:
-        return base64.b64decode(data, validate=True) or None
+        return base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True) or None
     except (binascii.Error, ValueError):
         return None
 

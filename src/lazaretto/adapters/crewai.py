@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import Border, agent_name
+from lazaretto.adapters.content import cleaned_content
 from lazaretto.errors import LazarettoError, MissingExtra
 from lazaretto.foreign.records import Entry
 from lazaretto.types import Ref
@@ -163,10 +165,12 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
     def before_model(context: Any) -> None:
         for place, message in enumerate(context.messages):
             judge = {"tool": border.tool, "assistant": border.said, "user": border.document}.get(message.get("role"))
-            if judge is not None and isinstance(message.get("content"), str):
-                said = border.wait(judge, message["content"], agent=who(context))
-                if said != message["content"]:
-                    context.messages[place] = {**message, "content": said}
+            if judge is None:
+                continue
+            name, content = who(context), message.get("content")
+            said = border.wait(cleaned_content, border, content, partial(judge, agent=name), name)
+            if said != content:
+                context.messages[place] = {**message, "content": said}
 
     def after_model(context: Any) -> str | None:
         text = str(context.response or "")

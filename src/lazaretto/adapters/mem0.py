@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
 from lazaretto.adapters.border import Border, agent_name
+from lazaretto.adapters.content import cleaned_content
 from lazaretto.errors import MissingExtra
 from lazaretto.foreign.records import Entry
 from lazaretto.types import Ref
@@ -29,11 +30,38 @@ def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent",
     border = Border(guard, agent)
     border.guard.join(system, VectorRecords(memory.vector_store, memory.embedding_model))
     memory.vector_store = GuardedVectors(memory.vector_store, border, system)
+    memory.llm = GuardedReader(memory.llm, border)
     return memory
 
 
 def _scope(payload: Any) -> str:
     return urlencode([(name, str(payload[name])) for name in _SCOPES if payload.get(name)])
+
+
+class GuardedReader:
+    """The model that mem0 has describe pictures, and that is shown none that is held. Texts pass: the facts that come
+    of them are judged when they are stored."""
+
+    def __init__(self, model: Any, border: Border) -> None:
+        self._model, self._border = model, border
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    async def _shown(self, messages: Sequence[Any]) -> list[Any]:
+        async def as_it_is(text: str) -> str:
+            return text
+
+        return [
+            {**one, "content": await cleaned_content(self._border, one["content"], as_it_is)}
+            if isinstance(one, dict) and isinstance(one.get("content"), list)
+            else one
+            for one in messages
+        ]
+
+    def generate_response(self, messages: Sequence[Any], *arguments: Any, **named: Any) -> Any:
+        """What the model says, without having seen what is held."""
+        return self._model.generate_response(self._border.wait(self._shown, messages), *arguments, **named)
 
 
 class GuardedVectors(VectorStoreBase):

@@ -1,0 +1,108 @@
+"""A LlamaIndex crew that is poisoned through its memory and its documents: python examples/crew_llama_index.py
+
+There is no adapter for LlamaIndex: what it takes stands here, a memory and a postprocessor behind the guard. Tools are
+plain functions, which ``lazaretto.adapters.plain.guard_tool`` wraps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.memory import Memory
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore
+from poisoned_notes import NOTES, main
+
+from lazaretto import Guard, SyncGuard
+from lazaretto.adapters.border import Border
+
+
+async def cleaned_message(border: Border, message: ChatMessage) -> ChatMessage:
+    """A message with a notice for each text or picture that is held; one of neither kind is not judged."""
+    judge = {"user": border.user, "assistant": border.said, "tool": border.tool}.get(message.role.value)
+    if judge is None:
+        return message
+    blocks: list[Any] = []
+    for block in message.blocks:
+        if isinstance(block, TextBlock):
+            block = TextBlock(text=await judge(block.text))
+        elif isinstance(block, ImageBlock) and block.image is not None:  # one that is only named is not fetched
+            held = await border.picture(block.resolve_image().read())
+            block = block if held is None else TextBlock(text=held)
+        blocks.append(block)
+    return message.model_copy(update={"blocks": blocks})
+
+
+class GuardedMemory(Memory):
+    """A chat memory that keeps and shows a notice in the place of whatever is held."""
+
+    _border: Border = PrivateAttr()
+
+    @classmethod
+    def behind(cls, guard: Guard | SyncGuard, *, agent: str, **settings: Any) -> GuardedMemory:
+        """A memory with the settings of ``Memory.from_defaults``."""
+        made: GuardedMemory = cls.from_defaults(**settings)  # type: ignore[assignment]
+        made._border = Border(guard, agent)
+        return made
+
+    async def _cleaned(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        return [await cleaned_message(self._border, message) for message in messages]
+
+    async def aput(self, message: ChatMessage) -> None:
+        """Keep a message, without what is held."""
+        await super().aput(await cleaned_message(self._border, message))
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Keep messages, without what is held."""
+        await super().aput_messages(await self._cleaned(messages))
+
+    async def aset(self, messages: list[ChatMessage]) -> None:
+        """Keep these messages alone, without what is held."""
+        await super().aset(await self._cleaned(messages))
+
+    async def aget(self, *arguments: Any, **named: Any) -> list[ChatMessage]:
+        """What a model is to read, without what is held by now."""
+        return await self._cleaned(await super().aget(*arguments, **named))
+
+    async def aget_all(self, *arguments: Any, **named: Any) -> list[ChatMessage]:
+        """Everything, without what is held by now."""
+        return await self._cleaned(await super().aget_all(*arguments, **named))
+
+
+class GuardedNodes(BaseNodePostprocessor):
+    """Leaves out retrieved passages that are held: ``index.as_query_engine(node_postprocessors=[...])``."""
+
+    _border: Border = PrivateAttr()
+
+    def __init__(self, guard: Guard | SyncGuard, *, agent: str) -> None:
+        super().__init__()
+        self._border = Border(guard, agent)
+
+    async def _shown(self, nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+        texts = [node.get_content() for node in nodes]
+        return [node for node, text in zip(nodes, texts, strict=True) if await self._border.document(text) == text]
+
+    def _postprocess_nodes(self, nodes: list[NodeWithScore], query_bundle: Any = None) -> list[NodeWithScore]:
+        return self._border.wait(self._shown, nodes)
+
+
+async def crew(guard: SyncGuard | None) -> list[str]:
+    """A scout leaves its notes in the chat memory; the clerk's model is shown all of them."""
+    settings: dict[str, Any] = {"session_id": "crew", "token_limit": 40_000}
+    memory = GuardedMemory.behind(guard, agent="scout", **settings) if guard else Memory.from_defaults(**settings)
+    for note in NOTES:
+        await memory.aput(ChatMessage(role="assistant", content=note))
+    return [str(message.content) for message in await memory.aget()]
+
+
+def run(guard: SyncGuard | None) -> list[str]:
+    """One run of the crew."""
+    return asyncio.run(crew(guard))
+
+
+if __name__ == "__main__":
+    main("LlamaIndex", run)
