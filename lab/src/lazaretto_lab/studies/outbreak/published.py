@@ -1,4 +1,4 @@
-"""The table of docs/worlds.md."""
+"""The tables of docs/worlds.md."""
 
 from __future__ import annotations
 
@@ -17,5 +17,14 @@ COLUMNS: dict[str, CellText] = {
     "alpha ask": plus_minus("alpha_question", 2),
     "answer": plus_minus("alpha_answer", 2),
 }
+BENIGN: dict[str, CellText] = {
+    "seeds": seeds,
+    "dispersion kept": plus_minus("narrowed", 2),
+    "SDI": plus_minus("sdi", 3),
+    "pictures met": plus_minus("pictures_met", 0),
+}
 
-TABLES = {"outbreak/undefended": by_row("outbreak/undefended", "row", COLUMNS, right=True)}
+TABLES = {
+    "outbreak/undefended": by_row("outbreak/undefended", "row", COLUMNS, right=True),
+    "outbreak/benign": by_row("outbreak/benign", "row", BENIGN, right=True),
+}
