@@ -82,7 +82,10 @@ def encoder(graph: Graph, path: Path) -> None:
         )
         gathered = graph.linear(seen, f"{at}attention.output.dense", DIMENSION, DIMENSION)
         x = graph.norm(graph.add("Add", [x, gathered], [f"{at}attended"]), f"{at}attention.output.LayerNorm")
-        wide = graph.add("Gelu", [graph.linear(x, f"{at}intermediate.dense", DIMENSION, INNER)], [f"{at}gelu"])
+        opened = graph.linear(x, f"{at}intermediate.dense", DIMENSION, INNER)
+        # by tanh it takes half the time, and is off by less than rounding to eight bits is
+        curve = {"approximate": "tanh"} if graph.blocks else {}
+        wide = graph.add("Gelu", [opened], [f"{at}gelu"], **curve)
         narrow = graph.linear(wide, f"{at}output.dense", INNER, DIMENSION)
         done = graph.add("Add", [x, narrow], [f"{at}summed"])
         x = graph.norm(done, f"{at}output.LayerNorm", out="states" if n == LAYERS - 1 else "")

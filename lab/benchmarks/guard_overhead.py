@@ -1,7 +1,8 @@
 """What the guard adds to its gates: one ``remember`` with the default policy, against the same gates asked by hand.
 
     python lab/benchmarks/guard_overhead.py            # prints the table
-    python lab/benchmarks/guard_overhead.py --write    # also writes its section of docs/performance.md
+    python lab/benchmarks/guard_overhead.py --write    # also writes its section of docs/performance.md, and every
+                                                       # single time to lab/results/guard_overhead
 
 Guard and gates take turns on different texts of the same make (the jury remembers what it has read). By hand means: the
 gates of one stage at once, stage after stage, on one event loop; no threads, no ledger, no decision.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -24,6 +26,7 @@ from lazaretto.gates.protocol import Gate, GateContext, WarmUp
 from lazaretto.policy import Stage
 from lazaretto.types import Channel, Observation
 
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "guard_overhead"
 WARM = 10
 Taken = tuple[float, float]
 """Milliseconds by the clock, and of the processor."""
@@ -74,7 +77,8 @@ def row(name: str, words: int, whole: list[Taken], alone: list[Taken]) -> str:
     for taken in (whole, alone):
         cells.append(", ".join(f"{one:.1f}" for one in np.percentile([wall for wall, _ in taken], (50, 95, 99))))
     clock, work = (np.median([w[i] for w in whole]) / np.median([a[i] for a in alone]) for i in (0, 1))
-    return f"| {name}, {words} words | {cells[0]} | {cells[1]} | {clock:.2f} | {work:.2f} |"
+    spent = np.median([work for _, work in whole])
+    return f"| {name}, {words} words | {cells[0]} | {cells[1]} | {clock:.2f} | {work:.2f} | {spent:.1f} |"
 
 
 def main() -> None:
@@ -90,15 +94,20 @@ def main() -> None:
         "same gates asked by hand, taking turns. Milliseconds by the clock: p50, p95, p99; then guard / gates, medians",
         "by the clock and of the processor. The guard adds a thread per gate, the decision, one durable transaction.",
         "",
-        "| policy, note | `guard.remember` | gates alone | clock | processor |",
-        "|---|---|---|---|---|",
+        "| policy, note | `guard.remember` | gates alone | clock | processor | processor ms of `guard.remember` |",
+        "|---|---|---|---|---|---|",
     ]
+    taken = []
     for name in ("minimal", "recommended"):
         for words in (12, 100):
             policy: Policy = getattr(Policy, name)()
-            lines.append(row(name, words, *asyncio.run(measure(policy, options.rounds, words))))
+            whole, alone = asyncio.run(measure(policy, options.rounds, words))
+            taken.append({"policy": name, "words": words, "remember": whole, "gates": alone})
+            lines.append(row(name, words, whole, alone))
             print(lines[-1], flush=True)
     if options.write:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (RESULTS / "times.json").write_text(json.dumps({"wall_and_processor_ms": taken}) + "\n")
         write_section("guard overhead", "\n".join(lines))
 
 

@@ -1,6 +1,8 @@
 """What the proxy adds to a call: the same requests straight to a stub endpoint and through the proxy, side by side.
 
-    python lab/benchmarks/proxy_overhead.py [--policy minimal|recommended] [--calls 200] [--out FILE]
+    python lab/benchmarks/proxy_overhead.py [--policy minimal|recommended] [--calls 200] [--write]
+
+``--write`` keeps the raw result in lab/results/proxy_overhead and renews the section of docs/performance.md.
 
 The stub answers at once, so that all that is measured is ours: reading, judging what the model would read and what it
 answers, recording both. Calls straight and through the proxy alternate, so that load on the machine meets both.
@@ -24,11 +26,13 @@ from typing import Any
 import httpx
 import numpy as np
 import uvicorn
+from performance_page import write_section
 
 from lazaretto import Guard
 from lazaretto.api.proxy.app import ProxySettings, create_proxy
 from lazaretto.api.proxy.dialects import Chat
 
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "proxy_overhead"
 ANSWER = "The harbour office opens at six; refunds need the receipt and the number of the berth."
 
 
@@ -83,6 +87,7 @@ def main() -> None:
     parser.add_argument("--policy", default="recommended", choices=("minimal", "recommended"))
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--write", action="store_true", help="keep the result, and renew docs/performance.md")
     options = parser.parse_args()
     rows: dict[str, Any] = {"cores": os.cpu_count(), "machine": platform.machine(), "policy": options.policy}
     with (
@@ -113,6 +118,28 @@ def main() -> None:
     print(text)
     if options.out:
         options.out.write_text(text + "\n")
+    if options.write:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (RESULTS / f"{options.policy}.json").write_text(text + "\n")
+        write_section("proxy overhead", section())
+
+
+def section() -> str:
+    """The section of docs/performance.md: every policy that was measured."""
+    lines = [
+        "## What the proxy adds to a call",
+        "",
+        "`python lab/benchmarks/proxy_overhead.py --write`: the same requests to a stub that answers at once, straight",
+        "and through the proxy. Milliseconds that the proxy added: p50, p95, p99.",
+        "",
+        "| policy | whole answers | streams | calls of each |",
+        "|---|---|---|---|",
+    ]
+    for path in sorted(RESULTS.glob("*.json")):
+        row = json.loads(path.read_text())
+        cells = [", ".join(str(row[kind][q]) for q in ("added_ms_p50", "p95", "p99")) for kind in ("whole", "stream")]
+        lines.append(f"| {row['policy']} | {' | '.join(cells)} | {row['whole']['calls']} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

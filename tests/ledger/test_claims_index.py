@@ -94,6 +94,7 @@ def test_the_index_finds_what_an_exact_search_finds() -> None:
     made = topics[rng.integers(0, 50, 5000)] + 0.8 * rng.standard_normal((5000, DIMENSION)).astype(np.float32)
     made /= np.linalg.norm(made, axis=1, keepdims=True)
     index = VectorIndex()
+    index._whole = None  # as of a large tenant
     from lazaretto.ledger import vectors as module
 
     rounded = module._rounded(made)
@@ -107,3 +108,20 @@ def test_the_index_finds_what_an_exact_search_finds() -> None:
         hits += row in index.candidates(asked.astype(np.float32), 96)
     assert len(index) == 5000
     assert hits >= 49
+
+
+def test_of_a_small_tenant_no_claim_is_overlooked(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lazaretto.ledger import vectors as module
+
+    rng = np.random.default_rng(2)
+    made = rng.standard_normal((40, DIMENSION)).astype(np.float32)
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    keep(ledger, "many claims", *made)
+    found = ledger.nearest_claims(made[0], limit=40, least=-1.0)
+    assert len(found) == 40, "however far away its cell is"
+    monkeypatch.setattr(module, "WHOLE", 10)
+    large = module.VectorIndex()
+    with ledger._store.reading() as connection:
+        large.follow(connection, ledger._tenant(connection) or 0)
+    assert large._whole is None and len(large) == 40
+    assert 0 < len(large.candidates(made[0], 40)) < 40

@@ -3,8 +3,8 @@
 A row per claim says where in its item's text the claim stands, and holds its vector in eight bits; the text itself lies
 in the event, once. Rows are derived: they can be made again from the chain, leave with their item when it is erased,
 and are never exported. Looking up goes through a small index in memory that follows the table: one sign bit per
-dimension, in cells around fixed centres, so that a look-up touches a few percent of the rows; what comes out of it is
-ranked again by the stored vectors, visible items only.
+dimension. Of a small tenant every row is looked at; those of a large one lie in cells around fixed centres, so that a
+look-up touches about a tenth of them. What comes out of it is ranked again by the stored vectors, visible items only.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ DIMENSION = 384
 CELLS = 256
 PROBED = 24
 """Cells that one look-up reads: about a tenth of all."""
+WHOLE = 20_000
+"""Rows up to which a look-up reads them all: a cell that is not probed must not hide the one claim that matters."""
 _WORDS = DIMENSION // 64
 _RESCORED = 96
 _PAGE = 20_000
@@ -129,6 +131,7 @@ class VectorIndex:
 
     def __init__(self) -> None:
         self._cells = [_Cell() for _ in range(CELLS)]
+        self._whole: _Cell | None = _Cell()
         self._last = 0
         self._lock = threading.Lock()
 
@@ -138,7 +141,7 @@ class VectorIndex:
     @property
     def bytes_held(self) -> int:
         """Memory of the arrays."""
-        return sum(cell.bits.nbytes + cell.numbers.nbytes for cell in self._cells)
+        return sum(cell.bits.nbytes + cell.numbers.nbytes for cell in (*self._cells, self._whole) if cell is not None)
 
     def follow(self, connection: sa.Connection, tenant: int) -> None:
         """Take in the rows that were added since the last time."""
@@ -155,6 +158,9 @@ class VectorIndex:
                 cells = np.array([row[1] for row in page], np.int64)
                 vectors = np.frombuffer(b"".join(bytes(row[2]) for row in page), np.int8).reshape(-1, DIMENSION)
                 bits = _bits(vectors)
+                if self._whole is not None:
+                    self._whole.extend(bits, numbers)
+                    self._whole = self._whole if self._whole.size <= WHOLE else None
                 order = np.argsort(cells, kind="stable")
                 bounds = np.searchsorted(cells[order], np.arange(CELLS + 1))
                 for cell in np.unique(cells).tolist():
@@ -168,9 +174,9 @@ class VectorIndex:
         """Numbers of the rows whose sign bits are most like those of a vector, nearest first."""
         rounded = _rounded(vector.reshape(1, DIMENSION))
         bits = _bits(rounded)[0]
-        near = np.argpartition(-(_centres() @ vector), PROBED)[:PROBED]
         with self._lock:
-            parts = [self._cells[i] for i in near.tolist() if self._cells[i].size]
+            cells = [self._whole] if self._whole is not None else [self._cells[i] for i in _probed(vector)]
+            parts = [cell for cell in cells if cell.size]
             views = [(cell.bits[:, : cell.size], cell.numbers[: cell.size]) for cell in parts]
         if not views:
             return np.empty(0, np.int64)
@@ -196,6 +202,11 @@ class VectorIndex:
             if len(found) >= limit or len(numbers) < wanted or wanted > 16 * _RESCORED or asked == len(numbers):
                 return [one for one in found if one.cosine >= least][:limit]
             asked, wanted = len(numbers), 4 * wanted
+
+
+def _probed(vector: Floats) -> list[int]:
+    """The cells whose centres are nearest."""
+    return [int(i) for i in np.argpartition(-(_centres() @ vector), PROBED)[:PROBED]]
 
 
 def _distance(words: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint16]:

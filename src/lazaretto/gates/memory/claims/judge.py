@@ -33,8 +33,8 @@ LEAST_COSINE = 0.34
 """Claims farther apart than this are about different things: .35 in full precision, and what eight bits may be off."""
 LEAST_ASKED = 0.3
 """The same for a question and a claim that may answer it."""
-_ASKED_AGAIN = 2
-"""Pairs that are read only to find out whether somebody says the same, where nothing is opposed."""
+_ASKED_AGAIN = 1
+"""Pairs that are read only to find out whether somebody says the same, where nothing is opposed: the nearest."""
 _NAMED = 4
 _MOST_ANCESTORS = 64
 

@@ -80,8 +80,10 @@ class ClaimReader:
         until = time.monotonic() + seconds
         key = (ledger.url, ledger.namespace)
         while True:
+            head = ledger.head().seq
             missing = ledger.without_claims(after=self._caught_up.get(key, 0), limit=_AT_ONCE)
-            if not missing:
+            if not missing:  # up to there nothing is: what comes later is all there is to ask for next time
+                self._caught_up[key] = max(head, self._caught_up.get(key, 0))
                 return True
             texts = {
                 one.id: one.text for one in ledger.items(ids=[item for _, item in missing], hidden=True, limit=None)
