@@ -19,4 +19,11 @@ COLUMNS: dict[str, CellText] = {
     "tries": plus_minus("tries", 1),
 }
 
-TABLES: dict[str, PageTable] = {"notes/main": by_row("notes/main", "defence", COLUMNS)}
+_OTHERS = {n: COLUMNS[n] for n in ("seeds", "AUC", "honest held", "lies held", "targets reached", "misbehaviour")}
+
+TABLES: dict[str, PageTable] = {
+    "notes/main": by_row("notes/main", "defence", COLUMNS),
+    "notes/adaptive": by_row("notes/adaptive", "attacker", COLUMNS),
+    "notes/baselines": by_row("notes/baselines", "detector", _OTHERS),
+    "notes/ablations": by_row("notes/ablations", "guard", _OTHERS),
+}
