@@ -15,9 +15,11 @@ from lazaretto import SyncGuard
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.claims.conflicts import open_conflicts
 from lazaretto.gates.memory.claims.extraction import Claim, read_claim
+from lazaretto.gates.memory.claims.reader import ClaimReader
 from lazaretto.gates.memory.claims.relation import Related, RelationModel
+from lazaretto.ledger import Ledger
 from lazaretto.models.minilm import Encoder
-from lazaretto.types import Ruling
+from lazaretto.types import Channel, Observation, Ruling
 
 POLICY = {
     "preset": "minimal",
@@ -213,6 +215,23 @@ def test_a_pair_of_claims_is_read_once_and_as_full_precision_has_it(monkeypatch:
             assert one.conflict == pytest.approx(by_network.conflict, abs=0.15), (old.text, new.text)
             assert [one.conflict >= bar for bar in at.bars] == [by_network.conflict >= bar for bar in at.bars]
             assert (one.agrees >= at.agree_at) == (by_network.agrees >= at.agree_at)
+
+
+def test_catching_up_asks_for_what_is_new_and_misses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = ClaimReader()
+    with Ledger.open(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
+        ledger.observe(Observation("ann", Channel.MEMORY, APPROVAL))
+        assert reader.catch_up(ledger)
+        before, asked, plainly = ledger.head().seq, list[int](), ledger.without_claims
+
+        def counted(*, after: int = 0, limit: int = 100) -> list[tuple[int, str]]:
+            asked.append(after)
+            return plainly(after=after, limit=limit)
+
+        monkeypatch.setattr(ledger, "without_claims", counted)
+        ledger.observe(Observation("bob", Channel.MEMORY, HOST))
+        assert reader.catch_up(ledger) and asked[0] == before
+        assert ledger.nearest_claims(reader.vector(HOST), limit=1, least=0.9)
 
 
 def test_an_answer_near_a_bar_is_read_again_in_full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
