@@ -259,8 +259,7 @@ def keep(rows: dict[str, Any]) -> dict[str, Any]:
     """The stored results with these runs in place of earlier ones of their kind."""
     path = RESULTS / "runs.json"
     old = json.loads(path.read_text())["runs"] if path.exists() else []
-    kind = lambda run: (run["dead_endpoint"], run["alike"], run["workers"])  # noqa: E731
-    runs = {kind(run): run for run in [*old, *rows["runs"]]}
+    runs = {(run["dead_endpoint"], run["alike"], run["workers"]): run for run in [*old, *rows["runs"]]}
     whole = {**rows, "runs": [runs[one] for one in sorted(runs)]}
     RESULTS.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(whole, indent=1) + "\n")
