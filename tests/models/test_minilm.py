@@ -6,6 +6,7 @@ import hashlib
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,19 @@ def test_waiting_threads_sleep_and_are_few(monkeypatch: pytest.MonkeyPatch) -> N
     session.open_session(graph, {})
     assert seen[0].get_session_config_entry("session.intra_op.allow_spinning") == "0"
     assert seen[0].inter_op_num_threads == 1 and 1 <= seen[0].intra_op_num_threads <= 4
+
+
+def test_several_gates_that_load_at_once_fetch_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[Path] = []
+
+    def fetch(folder: Path) -> None:
+        fetched.append(folder)
+        folder.mkdir()
+        (folder / "model.safetensors").touch()
+
+    for name, stand_in in (("installed_folder", lambda: None), ("kept_folder", lambda: tmp_path / "kept"),
+                           ("_fetch", fetch), ("verify", lambda _: None)):  # fmt: skip
+        monkeypatch.setattr(base, name, stand_in)
+    with ThreadPoolExecutor(4) as pool:
+        folders = set(pool.map(lambda _: minilm_folder.__wrapped__(), range(8)))
+    assert folders == {tmp_path / "kept"} == set(fetched) and len(fetched) == 1

