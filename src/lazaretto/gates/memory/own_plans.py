@@ -95,11 +95,8 @@ def _known(
     above = dict.fromkeys(observation.parents)
     for parent in observation.parents:
         above.update(dict.fromkeys(step.id for step in graph.lineage(parent).items))
-    ids = list(above)[:_MOST_ANCESTORS]
-    states = ledger.states(ids)
-    for one in ledger.items(ids=ids, hidden=True, limit=None):
-        state = states[one.id]  # what was right when the plan was made may have been replaced since
-        if (state.visible or state.superseded_by) and graph.trust(one.id, trust).value >= least:
+    for one in ledger.items(ids=list(above)[:_MOST_ANCESTORS], limit=None):  # held and replaced ones say nothing
+        if graph.trust(one.id, trust).value >= least:
             yield from ((one.id, claim) for claim in claims_of(one.text))
     judge.reader.catch_up(ledger)
     read = judge.reader.read([observation.text])[0]
