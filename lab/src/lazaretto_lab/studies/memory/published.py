@@ -21,6 +21,19 @@ COLUMNS: dict[str, CellText] = {
     "poison held": bracketed("held_poison", 1, percent=True),
 }
 
+ADAPTIVE: dict[str, CellText] = {
+    "seeds": seeds,
+    "queries needed": bracketed("queries_needed", 1),
+    "can pass at all": bracketed("can_pass", 0, percent=True),
+    "poison held": bracketed("held_poison", 1, percent=True),
+    "harm each": bracketed("harm_of_poison", 2),
+    "misbehaviour": before_after("misbehaviour", 1, percent=True),
+    "without attack": bracketed("misbehaviour_calm", 1, percent=True),
+    "of the undefended harm": bracketed("harm_share", 0, percent=True),
+    "honest kept": bracketed("honest_kept_live", 2, percent=True),
+    "FPR": bracketed("fpr", 2, percent=True),
+}
+
 PAPER = {
     0.005: ("0.97", "4.2 → 1.1", "2.0 → 0.9"),
     0.01: ("0.96", "6.8 → 1.3", "2.4 → 1.0"),
@@ -93,6 +106,7 @@ TABLES: dict[str, PageTable] = {
     "memory/guard": by_row("memory/guard", "defence", COLUMNS),
     "memory/guard_main": by_row("memory/guard_main", "defence", COLUMNS),
     "memory/axes": by_row("memory/axes", "attack", COLUMNS),
+    "memory/adaptive": by_row("memory/adaptive", "attacker", ADAPTIVE),
     "memory/ratios": ExperimentTable("memory/ratios", RATIO_HEADINGS, _ratios),
     "memory/ablations": by_row("memory/ablations", "row", COLUMNS),
     "memory/disturbances": by_row("memory/disturbances", "row", COLUMNS),
