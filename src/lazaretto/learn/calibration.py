@@ -25,14 +25,20 @@ from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.flp import QUANTILE, FlpSettings, FlpThresholds, take_readings
-from lazaretto.gates.foresight.gauge import Gauge, Reading, Scale, Scales, beside_the_point, collapse, misnamed
+from lazaretto.gates.foresight.gauge import (
+    MARGIN,
+    Gauge,
+    Reading,
+    Scale,
+    Scales,
+    beside_the_point,
+    collapse,
+    misnamed,
+)
 from lazaretto.gates.foresight.monitor import ordinary_rehearsal, talk
 
 SUSPICIOUS = 0.90
 """Quantile of benign pull from which a memory is rehearsed in full."""
-MARGIN = 1.5
-"""A diagnosis needs this many times the strongest evidence any benign memory gave: agents hold ten memories and are
-asked every round, so a quantile per memory would be an alarm per day."""
 PLANS, REFERENCE_ALBUMS = 64, 2
 
 

@@ -15,7 +15,7 @@ from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.adapter import AdapterBackend
 from lazaretto.gates.foresight.backend import AgentModelBackend
-from lazaretto.gates.foresight.gauge import Reading, Scale, Scales, misnamed
+from lazaretto.gates.foresight.gauge import Reading, Scale, Scales, misnamed, repeated
 from lazaretto.gates.foresight.monitor import CALLS_PER_READING, MemoryMonitor, MonitorSettings
 from lazaretto.learn.calibration import MonitorCalibration, calibrate_monitor
 from lazaretto.models.protocol import Completion, Request, Vectors
@@ -240,3 +240,72 @@ def test_readings_and_calibrations_from_before_titles_were_checked_still_load(ca
     loaded = MonitorCalibration.from_json(old)
     assert loaded.scales == replace(calibration.scales, misnamed=Scale(1.0, 1.0))
     assert {reading.misnamed for reading in loaded.readings} == {None}
+
+
+SENTENCES = ("The harbour is open.", "Bring bread at nine.", "Nobody guards the gate.")
+
+
+def doubtful(calibration: MonitorCalibration) -> MemoryMonitor:
+    """A gate whose limit no rehearsal reaches, so that only a closer look can convict."""
+    return MemoryMonitor(calibration.gauge, replace(calibration.scales, infected=1e6), PEOPLE)
+
+
+def of_sentences(speech: Callable[[Request], str]) -> Callable[[Request], str]:
+    """A virus that gives each persona one of three sentences: talk about it is not alike as a whole."""
+
+    def speak(request: Request) -> str:
+        said = speech(request)
+        return SENTENCES[sum(request.messages[-1].text.encode()) % 3] if said == SENTENCES[0] else said
+
+    return speak
+
+
+def test_a_virus_of_several_sentences_is_found_by_a_closer_look(
+    make_community: Any, speech: Callable[[Request], str], calibration: MonitorCalibration
+) -> None:
+    community = make_community(speak=of_sentences(speech))
+    monitor = doubtful(calibration)
+    sick, *others = look(monitor, [carrier(community), *community.agents[2:]], community.agent_model, 100)
+    reading = monitor.readings[community.virus.key]
+    assert sick.culprits == (community.virus.key,) and reading.repeated is not None and reading.repeated >= 0.5
+    assert set(SENTENCES) <= set(reading.utterances), "what it says is known, so that chats with it can be forgotten"
+    assert not any(diagnosis.infected for diagnosis in others)
+    again = doubtful(calibration)
+    again.restore(monitor.snapshot())
+    assert look(again, [carrier(community)], community.agent_model, 0)[0].infected
+
+
+def test_what_everybody_fetches_and_talks_about_in_their_own_words_is_looked_at_once(
+    make_community: Any, speech: Callable[[Request], str], calibration: MonitorCalibration
+) -> None:
+    def speak(request: Request) -> str:
+        said = speech(request)
+        return f"{said} {request.messages[-1].text}" if said == SENTENCES[0] else said
+
+    community = make_community(speak=speak)
+    monitor = doubtful(calibration)
+    said = look(monitor, [carrier(community)], community.agent_model, 100)
+    assert not said[0].infected and not said[0].unread and monitor.readings[community.virus.key].repeated == 0.0
+    spent = community.agent_model.spent.calls
+    look(monitor, [carrier(community)], community.agent_model, 0)
+    assert community.agent_model.spent.calls == spent
+
+
+def test_a_closer_look_that_cannot_be_had_leaves_the_memory_unread(
+    make_community: Any, speech: Callable[[Request], str], calibration: MonitorCalibration
+) -> None:
+    community = make_community(speak=of_sentences(speech))
+    monitor = doubtful(calibration)
+    reading = Reading(1.0, 0.0, 0.0, ("a", "b", "c", "d"), 0.0)
+    monitor.readings[community.virus.key] = reading
+    said = look(monitor, [carrier(community)], community.agent_model, 0)  # nothing may be spent
+    assert not said[0].infected and community.virus.key in said[0].unread
+    assert look(monitor, [carrier(community)], community.agent_model, 1)[0].infected
+    few = MemoryMonitor(calibration.gauge, monitor.scales, PEOPLE[:7])
+    few.readings[community.virus.key] = reading
+    assert look(few, [carrier(community)], community.agent_model, 1)[0].culprits == (), "seven cannot be eight people"
+
+
+def test_repeated_counts_what_somebody_else_said_too() -> None:
+    assert repeated(()) == 0.0 and repeated(("", "")) == 0.0
+    assert repeated(("The gate is open.", "the gate is open!", "No.", "Yes.")) == 0.5

@@ -48,13 +48,17 @@ class ExperimentTable:
     body: Body
     right: bool = False
     """Whether figures are set to the right."""
+    finished: bool = False
+    """Whether rows with seeds still to run are left out; otherwise they are an error."""
 
     def markdown(self, results: Path) -> str:
         """The table from the results in a folder."""
         experiment = load_experiment(self.experiment)
         rows = {row.row.name: row for row in load_results(experiment, results)}
         pending = [f"{name} ({row.pending})" for name, row in rows.items() if row.pending]
-        if pending:
+        if self.finished:
+            rows = {name: row for name, row in rows.items() if not row.pending}
+        elif pending:
             raise InputError("results", f"{self.experiment} is not finished: {', '.join(pending)}")
         return markdown_table(self.headings, self.body(rows), self.right)
 
@@ -85,13 +89,16 @@ def by_row(
     columns: Mapping[str, CellText],
     label: Callable[[str], str] = str,
     right: bool = False,
+    only: Callable[[str], bool] = bool,
+    finished: bool = False,
 ) -> ExperimentTable:
-    """A table with a line per row of the experiment; ``columns`` says what stands under each heading."""
+    """A table with a line per row of the experiment; ``columns`` says what stands under each heading, ``only`` which
+    rows, by name."""
 
     def body(rows: Mapping[str, RowResults]) -> list[list[str]]:
-        return [[label(name), *(cell(row) for cell in columns.values())] for name, row in rows.items()]
+        return [[label(name), *(cell(row) for cell in columns.values())] for name, row in rows.items() if only(name)]
 
-    return ExperimentTable(experiment, (first, *columns), body, right)
+    return ExperimentTable(experiment, (first, *columns), body, right, finished)
 
 
 def rewrite(text: str, tables: Mapping[str, PageTable], results: Path) -> str:

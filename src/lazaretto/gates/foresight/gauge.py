@@ -13,6 +13,8 @@ before an empty one. Sentences that hardly differ between personas are the colla
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +28,9 @@ from lazaretto.gates.foresight.diversity import semantic_diversity
 
 VERBATIM = 0.01
 """Diversity below which utterances count as the same: rounding, a comma."""
+MARGIN = 1.5
+"""A diagnosis needs this many times the strongest evidence any benign memory gave: agents hold ten memories and are
+asked every round, so a quantile per memory would be an alarm per day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,13 @@ def beside_the_point(utterances: Sequence[str], title: str, backend: RehearsalBa
     return 1.0 - float((rows[1:] @ rows[0]).mean())
 
 
+def repeated(utterances: Sequence[str]) -> float:
+    """Share of the utterances that another one repeats word for word. A virus that has several sentences, so that its
+    talk is not alike as a whole, still has each of them said by several people."""
+    said = Counter(" ".join(re.findall(r"\w+", text.lower())) for text in utterances)
+    return sum(count for text, count in said.items() if text and count > 1) / max(1, len(utterances))
+
+
 def misnamed(album_items: Sequence[AlbumItem], backend: RehearsalBackend) -> list[float | None]:
     """How little each memory is what its title says: 1 - cosine of both. None without a title, or where the backend
     cannot place the content."""
@@ -123,7 +135,8 @@ class Scales:
     infected: float
     """From this joint evidence on, it is a virus."""
     pull_alone: float
-    """The same for pull by itself, and below for collapse by itself: what ablations use."""
+    """The same for pull by itself, and below for collapse by itself: what ablations use. Pull from here on, which no
+    benign memory has, calls for a closer look."""
     collapse_alone: float
     misnamed: Scale = Scale(1.0, 1.0)
 
@@ -142,6 +155,13 @@ class Scales:
             return alike
         return alike + self.pull(reading.pull) + self.beside(reading.beside) + self.misnamed(reading.misnamed)
 
+    def in_doubt(self, reading: Reading) -> bool:
+        """Whether a rehearsed memory that is not convicted lies beyond every benign one, in joint evidence or in pull
+        alone."""
+        if reading.collapse is None:
+            return False
+        return self.score(reading) >= self.infected / MARGIN or self.pull(reading.pull) >= self.pull_alone
+
     def limit(self, use_pull: bool = True, use_collapse: bool = True) -> float:
         """Where a diagnosis begins for that evidence."""
         if use_pull and use_collapse:
@@ -158,10 +178,12 @@ class Reading:
     beside: float | None = None
     utterances: tuple[str, ...] = ()
     misnamed: float | None = None
+    repeated: float | None = None
+    """Share of what eight more people said about it that another of them repeats; None without a closer look."""
 
     def row(self) -> list[Any]:
         """As JSON data."""
-        return [self.pull, self.collapse, self.beside, list(self.utterances), self.misnamed]
+        return [self.pull, self.collapse, self.beside, list(self.utterances), self.misnamed, self.repeated]
 
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> Reading:

@@ -6,7 +6,9 @@ What is left of the round's budget goes to memories nobody has looked at yet. A 
 forgotten: it does not depend on who holds it. What agents really say later is read too, so a virus that slept through
 its rehearsal is found when it wakes. Real talk accuses and does not convict: a community that has come to talk of one
 thing only talks alike about it without any virus. What is accused is rehearsed again by people with other things on
-their minds.
+their minds. What is not convicted but lies beyond every benign memory is looked at more closely before its owner
+speaks: eight more people talk about it, and if most of what they say is said again by another of them, it is a virus
+that has several sentences.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.backend import RehearsalBackend
-from lazaretto.gates.foresight.gauge import Gauge, Reading, Scales, beside_the_point, collapse, misnamed
+from lazaretto.gates.foresight.gauge import Gauge, Reading, Scales, beside_the_point, collapse, misnamed, repeated
 from lazaretto.policy import CLOSED
 
 CALLS_PER_READING = 4
@@ -32,6 +34,10 @@ LEAST = 3
 """Memories that may always be rehearsed, however few agents share the budget."""
 HEARD = 4
 """Real speakers remembered for each memory: two turns. One speaker who repeats itself proves nothing."""
+CLOSER = 2
+"""Rehearsals in a closer look, each by four people of whom none is in the other."""
+MOST = 0.5
+"""Share of what is said in a closer look that must be said again by somebody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,7 @@ class MemoryMonitor:
         done = await self._rehearse([self._rehearsal(one, agent, accused, rng) for one, agent in queue], backend, rng)
         for key in done & accused:
             del self.heard[key]  # it has been looked into
+        await self._look_closer(kept, self._most(size), backend, rng)
         return [self._diagnosis(agent, accused - done) for agent in agents]
 
     async def _measure(self, batch: Sequence[AlbumItem], backend: RehearsalBackend) -> None:
@@ -186,7 +193,10 @@ class MemoryMonitor:
             key
             for key, words in spoken.items()
             if len(words) >= HEARD
-            and self._score(_spoken(self.readings[key], kept[key][0], words, backend)) >= self._limit
+            and (
+                self._score(_spoken(self.readings[key], kept[key][0], words, backend)) >= self._limit
+                or (self._in_doubt(key) and repeated(words) >= MOST)
+            )
         }
 
     def _queue(
@@ -201,7 +211,7 @@ class MemoryMonitor:
             key for key in kept if key not in self.pardoned and (key in first or self.readings[key].collapse is None)
         ]
         open_.sort(key=lambda key: (key not in first, -self.readings[key].pull, key))
-        most = max(LEAST * bool(agents), int(self.settings.budget * agents // CALLS_PER_READING))
+        most = self._most(agents)
         self.credit += self.settings.curiosity * agents / CALLS_PER_READING
         spare = int(self.credit)
         self.credit -= spare
@@ -209,6 +219,48 @@ class MemoryMonitor:
         chosen = set(must)
         others = [key for key in open_ if key not in chosen and key not in first and not self._suspicious(key)]
         return [kept[key] for key in (*must, *others[: max(0, min(spare, most - len(must)))])]
+
+    def _most(self, agents: int) -> int:
+        return max(LEAST * bool(agents), int(self.settings.budget * agents // CALLS_PER_READING))
+
+    def _in_doubt(self, key: str) -> bool:
+        """Whether it is to be looked at more closely: beyond every benign memory, and not convicted."""
+        able = self.settings.use_pull and self.settings.use_collapse and len(set(self.personas)) >= CLOSER * PAIRED
+        return able and self.scales.in_doubt(self.readings[key]) and self.score(key) < self._limit
+
+    def _repeats(self, key: str) -> bool:
+        reading = self.readings.get(key)
+        return reading is not None and (reading.repeated or 0.0) >= MOST and self._in_doubt(key)
+
+    async def _look_closer(
+        self,
+        kept: Mapping[str, tuple[AlbumItem, AgentState]],
+        most: int,
+        backend: RehearsalBackend,
+        rng: random.Random,
+    ) -> None:
+        """Other people with other pasts talk about what is in doubt: do they repeat each other?"""
+        doubted = [
+            key
+            for key in kept
+            if key not in self.pardoned and self.readings[key].repeated is None and self._in_doubt(key)
+        ][:most]
+        if not doubted:
+            return
+        cast = tuple(dict.fromkeys(self.personas))
+        people = rng.sample(cast, len(cast))
+        said: dict[str, list[str]] = {key: [] for key in doubted}
+        for part in range(CLOSER):
+            queue = [self._rehearsal(*kept[key], set(doubted), rng) for key in doubted]
+            spoken = await talk(queue, people[part::CLOSER], backend, rng)
+            for key, words in zip(doubted, spoken, strict=True):
+                said[key] += words
+        for key, heard in said.items():
+            if len(heard) == CLOSER * CALLS_PER_READING:  # what a failing model left unsaid is asked again
+                reading = self.readings[key]
+                self.readings[key] = replace(
+                    reading, repeated=repeated(heard), utterances=(*reading.utterances, *heard)
+                )
 
     def _suspicious(self, key: str) -> bool:
         return key in self.urgent or not self.settings.use_pull or self.readings[key].pull >= self.scales.suspicious
@@ -265,7 +317,7 @@ class MemoryMonitor:
     def _diagnosis(self, agent: AgentState, pending: set[str]) -> Diagnosis:
         """``pending``: what real talk accuses and nobody could look into."""
         held = dict.fromkeys(k.key for k in agent.album if k.key not in self.pardoned)
-        bad = {key: score for key in held if (score := self.score(key)) >= self._limit}
+        bad = {key: score for key in held if (score := self.score(key)) >= self._limit or self._repeats(key)}
         unread: list[str] = []
         waiting: list[str] = []
         for key in held:
@@ -274,6 +326,8 @@ class MemoryMonitor:
                 (unread if key in pending or key in self.unmeasured else waiting).append(key)
             elif key not in bad and reading.collapse is None and self.settings.use_collapse:
                 (unread if self._suspicious(key) else waiting).append(key)
+            elif reading.repeated is None and self._in_doubt(key):
+                unread.append(key)
         return Diagnosis(agent.id, tuple(bad), bad, tuple(unread), tuple(waiting))
 
 
@@ -283,6 +337,7 @@ def _spoken(reading: Reading, album_item: AlbumItem, words: Sequence[str], backe
         collapse=collapse(words, backend),
         beside=beside_the_point(words, album_item.title, backend),
         utterances=tuple(words),
+        repeated=None,
     )
 
 

@@ -56,6 +56,14 @@ COST: dict[str, CellText] = {
     "cum. % @31": plus_minus("cumulative_end", 1),
     "benign removed": plus_minus("benign_removed", 1),
 }
+SMALL: dict[str, CellText] = {
+    "seeds": seeds,
+    "cum. % @8": plus_minus("cumulative_8", 1),
+    "end": plus_minus("cumulative_end", 1),
+    "carrying %": plus_minus("carrying_end", 1),
+    "viruses removed": plus_minus("virus_removed", 0),
+    **REMOVED,
+}
 GUARD: dict[str, CellText] = {
     **SPREAD,
     "viruses removed": plus_minus("virus_removed", 0),
@@ -86,5 +94,6 @@ TABLES = {
     "foresight/cost": by_row("foresight/cost", "row", COST, right=True),
     "foresight/guard": by_row("foresight/guard", "row", GUARD, right=True),
     "foresight/tracing": by_row("foresight/tracing", "row", TRACING, right=True),
+    "foresight/named_small": by_row("foresight/named_small", "row", SMALL, right=True),
     "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True),
 }
