@@ -82,6 +82,26 @@ TRACING: dict[str, CellText] = {
     "missed": plus_minus("missed_contacts", 1),
     "benign removed": plus_minus("wrong_contacts", 1),
 }
+RECALL: dict[str, CellText] = {
+    "seeds": seeds,
+    "beta": plus_minus("beta", 3),
+    "K": plus_minus("chats", 0),
+    "beta^K %": plus_minus("beta_k", 1),
+    "all K fetched it %": plus_minus("all_fetched", 1),
+    "recall %": plus_minus("recall", 1),
+    "FPR %": plus_minus("fpr", 1),
+    "F1 %": plus_minus("f1", 1),
+}
+MANY: dict[str, CellText] = {
+    "seeds": seeds,
+    "beta, unseen chats": plus_minus("virus_beta", 2),
+    "cum. % @8": plus_minus("cumulative_8", 1),
+    "@24": plus_minus("cumulative_24", 1),
+    "end": plus_minus("cumulative_end", 1),
+    "peak now %": plus_minus("current_peak", 1),
+    "carrying % at the end": plus_minus("carrying_end", 1),
+    **REMOVED,
+}
 
 TABLES = {
     "foresight/table1": by_row("foresight/table1", "row", DEFENCES, right=True),
@@ -95,5 +115,9 @@ TABLES = {
     "foresight/guard": by_row("foresight/guard", "row", GUARD, right=True),
     "foresight/tracing": by_row("foresight/tracing", "row", TRACING, right=True),
     "foresight/named_small": by_row("foresight/named_small", "row", SMALL, right=True),
+    "foresight/recall": by_row("foresight/recall", "row", RECALL, right=True, finished=True),
+    "foresight/bands": by_row(
+        "foresight/many", "row", MANY, right=True, only=lambda row: row.startswith("beta "), finished=True
+    ),
     "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True),
 }
