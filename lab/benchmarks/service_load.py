@@ -25,6 +25,7 @@ import json
 import os
 import platform
 import random
+import socket
 import subprocess
 import sys
 import tempfile
@@ -244,12 +245,16 @@ def checked(store: str, acknowledged: dict[str, str]) -> dict[str, Any]:
     return {"lost": len(wanted - set(seen)), "doubled": len(seen) - len(set(seen)), "chain": sound}
 
 
+SILENT = socket.create_server(("127.0.0.1", 0))
+"""Takes connections, and never says a word."""
+
+
 def dead_endpoint(folder: Path) -> str:
-    """A policy whose content gate asks a language model that nobody answers for, on no channel but audits."""
+    """A policy whose content gate asks a language model that never answers, on no channel but audits."""
     path = folder / "dead.toml"
     path.write_text(
         '[gates.content]\njury = "chat"\n[gates.content.models.default]\nmodel = "dead"\n'
-        'base_url = "http://127.0.0.1:9/v1"\nretries = 0\ntimeout_s = 5\n'
+        f'base_url = "http://127.0.0.1:{SILENT.getsockname()[1]}/v1"\nretries = 0\ntimeout_s = 5\n'
         '[channels.memory]\nstages = [["structure", "blocklist", "protected", "secrets"], ["memory"]]\n'
     )
     return str(path)
