@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,7 @@ class GuardDefence:
         new = [(step.item, step.detail["replacement"]) for step in plan.steps if step.action == "replace"]
         return [(item, made["id"], made["text"]) for item, made in new]
 
-    def __enter__(self) -> GuardDefence:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
