@@ -24,13 +24,12 @@ from lazaretto.gates.content.report import evidence_of, markdown, report_data
 from lazaretto.gates.content.report_html import page, trajectory_svg
 
 HOSTILE = '<script>alert(1)</script> [click](javascript:x) | cell | `code` <img src=x onerror=y> "quote"'
+SAID = f"The text carries markup that runs: {HOSTILE}"  # a judge that says nothing but the content is not believed
 
 
 async def _transcript(scripted_panel: Callable[..., Panel], speech: SimpleNamespace) -> Transcript:
-    lines = {
-        (r, n): speech.debater(HOSTILE, 0.6, quotes=["alert(1)"]) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2)
-    }
-    verdict = speech.arbiter("confirmed-risk", "unsafe", 0.8, HOSTILE, quotes=["alert(1)"], hazards=["S14"])
+    lines = {(r, n): speech.debater(SAID, 0.6, quotes=["alert(1)"]) for r in (Role.STRICT, Role.LOOSE) for n in (1, 2)}
+    verdict = speech.arbiter("confirmed-risk", "unsafe", 0.8, SAID, quotes=["alert(1)"], hazards=["S14"])
     library = CaseLibrary([Case(Label.UNSAFE, HOSTILE, cues=(HOSTILE,), summary=HOSTILE)])
     panel = scripted_panel({**lines, (Role.ARBITER, 0): verdict}, library)
     return await hold_debate(panel, Content(f"id {HOSTILE}", HOSTILE))
