@@ -109,8 +109,11 @@ def test_a_wheel_carries_its_licence(built: str, request: pytest.FixtureRequest)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-OWN_ENVIRONMENT = ("openai-agents", "mem0ai", "crewai", "google-adk", "agent-framework-core")
-"""Frameworks whose pins exclude each other: ``make adapters`` tries each in an environment of its own."""
+OWN_ENVIRONMENT = (
+    "openai-agents", "mem0ai", "crewai", "google-adk", "agent-framework-core", "llama-index-core", "pydantic-ai-slim",
+    "autogen-agentchat",
+)  # fmt: skip
+"""Frameworks whose pins exclude each other, and those of examples: ``make adapters`` tries them in other environments."""
 
 
 def test_users_get_ranges_and_this_repository_gets_pins(product: Path, laboratory: Path) -> None:
