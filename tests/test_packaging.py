@@ -113,7 +113,7 @@ OWN_ENVIRONMENT = (
     "openai-agents", "mem0ai", "crewai", "google-adk", "agent-framework-core", "llama-index-core", "pydantic-ai-slim",
     "autogen-agentchat",
 )  # fmt: skip
-"""Frameworks whose pins exclude each other, and those of examples: ``make adapters`` has other environments for them."""
+"""Frameworks whose pins exclude each other, and those of examples: ``make adapters`` has environments for them."""
 
 
 def test_users_get_ranges_and_this_repository_gets_pins(product: Path, laboratory: Path) -> None:
