@@ -27,7 +27,7 @@ from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.experiment import load_experiment
 from lazaretto_lab.studies.foresight.calibration import Calibrator, MonitorOptions, monitor_defence
 from lazaretto_lab.studies.outbreak.attack import viruses_for
-from lazaretto_lab.studies.outbreak.components import DefenceContext, pool_for
+from lazaretto_lab.studies.outbreak.components import pool_for
 from lazaretto_lab.studies.outbreak.models import models_for, remembering
 from lazaretto_lab.studies.outbreak.settings import OutbreakSettings, read_settings
 
@@ -64,8 +64,8 @@ def main() -> None:
     chat, embedder = models_for(settings.models, notes=False)
     benign, viruses, people = pool_for(settings)[: options.benign], shipped(), persona_pool(60, 5)
     with tempfile.TemporaryDirectory() as folder:
-        context = DefenceContext(chat, embedder, benign, (), settings, 0, Path(folder))
-        monitor = monitor_defence(MonitorOptions(budget=BUDGET, curiosity=BUDGET), Calibrator.of(context)).monitor
+        calibrator = Calibrator(chat, embedder, settings)
+        monitor = monitor_defence(MonitorOptions(budget=BUDGET, curiosity=BUDGET), calibrator).monitor
         agent_model = AgentModel(remembering(chat, Path(folder)), EmbeddingCache(embedder))
         albums = [tuple(benign[i : i + 10]) for i in range(0, len(benign), 10)]
         albums += [(virus,) for virus in viruses.values()]

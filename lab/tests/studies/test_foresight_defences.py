@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
 from lazaretto.agents.album import picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import persona_pool
+from lazaretto.agents.prompts import picture_title
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.community import MonitorMode
@@ -28,18 +30,31 @@ from lazaretto.learn.calibration import (
 )
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
+from lazaretto.pictures import first_frame
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.experiment import available, experiment_folder, load_experiment
-from lazaretto_lab.studies.foresight.calibration import RECIPE, SHIPPED, FlpOptions, MonitorOptions, read_options
+from lazaretto_lab.studies.foresight.calibration import (
+    CALIBRATION_POOL,
+    RECIPE,
+    SHIPPED,
+    CalibrationSettings,
+    Calibrator,
+    FlpOptions,
+    MonitorOptions,
+    read_options,
+)
 from lazaretto_lab.studies.foresight.defences import FlpDefence, MonitorDefence
 from lazaretto_lab.studies.foresight.runner import TrialSettings, infect
 from lazaretto_lab.studies.foresight.through_guard import GuardDefence, guard_for
 from lazaretto_lab.studies.foresight.tracing import TracingSettings, encoded_anew, trace
-from lazaretto_lab.studies.outbreak.settings import read_settings
+from lazaretto_lab.studies.outbreak.models import models_for
+from lazaretto_lab.studies.outbreak.settings import OutbreakSettings, read_settings
 from lazaretto_lab.worlds.album_chat.defence import Defence
 from lazaretto_lab.worlds.album_chat.measures import measure_spread
 from lazaretto_lab.worlds.album_chat.scenario import Scenario, Virus
 from lazaretto_lab.worlds.album_chat.world import AlbumChat, Outcome
+from lazaretto_lab.worlds.scenes.album import album_scenes
+from lazaretto_lab.worlds.scenes.render import render
 
 PEOPLE = persona_pool(16, 99)
 LURE = "i want to talk about my because of"
@@ -50,6 +65,7 @@ WORDS = [
 ]  # fmt: skip
 PLACES = ["harbour", "garden", "market", "library", "meadow", "kitchen", "desert", "beach"]
 POOL = tuple(picture_item(f"a {t} at the {p}".encode(), f"a {t} at the {p}") for t in WORDS for p in PLACES)
+NOTES = read_settings({"memory": "notes", "attack": {"budget": "text"}})
 VIRUS = Virus(picture_item(LURE.encode(), "a quiet lake"), TARGET)
 
 
@@ -247,6 +263,35 @@ def test_the_shipped_calibrations_are_of_the_shipped_weights() -> None:
         assert file.stem == f"{source['mode']}-{name}" and source["recipe"] == RECIPE
         assert set(filter(None, source["weights"])) <= set(weights.values())
         assert isinstance(read_calibration(file), MonitorCalibration)
+
+
+@pytest.mark.parametrize("world", [OutbreakSettings(), NOTES], ids=["pictures", "notes"])
+def test_the_shipped_calibrations_are_found(
+    world: OutbreakSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On every processor: nothing is calibrated anew."""
+    monkeypatch.setenv("LAZARETTO_CACHE", str(tmp_path))
+    chat, embedder = models_for(world.models, world.memory == "notes")
+    known, name = Calibrator(chat, embedder, world).monitor(CalibrationSettings())
+    assert (SHIPPED / f"{name}.json").is_file() and not list(tmp_path.rglob("*"))
+    assert known.scales.infected > 0
+
+
+def test_scenes_are_drawn_as_they_were_when_the_shipped_calibration_was_made() -> None:
+    """A picture may differ in a few pixels from processor to processor; if this fails, raise ``RECIPE``."""
+    scenes = {picture_title(scene.file_name): scene for scene in album_scenes(600, CALIBRATION_POOL)}
+    kept = [
+        item
+        for file in SHIPPED.glob("*.json")
+        if isinstance(known := read_calibration(file), MonitorCalibration)
+        for album in known.gauge.albums
+        for item in album
+        if item.picture
+    ]
+    assert len(kept) > 10
+    for item in kept:
+        then, now = (np.asarray(image, float) for image in (first_frame(item.picture), render(scenes[item.title])))
+        assert abs(then - now).mean() < 0.05, item.title
 
 
 def test_wrong_settings_are_named() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -41,6 +41,7 @@ from lazaretto_lab.studies.outbreak.models import remembering
 from lazaretto_lab.studies.outbreak.settings import OutbreakSettings, cache_folder
 from lazaretto_lab.worlds.album_chat.defence import Defence
 from lazaretto_lab.worlds.album_chat.pools import folder_pictures, scene_notes, scene_pictures
+from lazaretto_lab.worlds.scenes.album import album_scenes
 
 CALIBRATION_POOL, CALIBRATION_PERSONAS, CALIBRATION_LIFE = 5150, 6160, 7170
 """Seeds of a calibration: its pictures, its people, their life. Worlds, attacks and cures draw from others."""
@@ -50,7 +51,7 @@ CAST = 64
 SHIPPED = STUDIES.parent / "pocket" / "calibrations"
 """Calibrations that come with the pocket models, by what they rest on; others are made on first use."""
 RECIPE = 2
-"""Counts up when calibration itself changes, so that kept ones are not taken for new ones."""
+"""Counts up when calibration or the drawing of scenes changes, so that kept ones are not taken for new ones."""
 
 
 Wanted = TypeVar("Wanted", bound=BaseModel)
@@ -109,13 +110,13 @@ class MonitorOptions(_Strict):
 def flp(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
     """Mode ``flp``, and with ``purify`` the baselines naive and tail rollback."""
     wanted = read_options(FlpOptions, settings)
-    return flp_defence(wanted, Calibrator.of(context))
+    return flp_defence(wanted, Calibrator(context.chat, context.embedder, context.outbreak))
 
 
 def lazaretto(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
     """Mode ``lazaretto``."""
     wanted = read_options(MonitorOptions, settings)
-    return monitor_defence(wanted, Calibrator.of(context))
+    return monitor_defence(wanted, Calibrator(context.chat, context.embedder, context.outbreak))
 
 
 def flp_defence(wanted: FlpOptions, calibrator: Calibrator) -> FlpDefence:
@@ -144,18 +145,9 @@ def rehearsal_personas() -> tuple[Persona, ...]:
 class Calibrator:
     """Makes calibrations for one pair of models, and keeps them by what they rest on."""
 
-    def __init__(
-        self, chat: ChatModel, embedder: TextEmbedder, pool: Sequence[AlbumItem], album: int, folder: Path
-    ) -> None:
-        self.chat, self.embedder, self.pool, self.album, self.folder = chat, embedder, tuple(pool), album, folder
-
-    @classmethod
-    def of(cls, context: DefenceContext) -> Calibrator:
-        """For the models and the kind of memories of a run; from pictures that the run never shows."""
-        return cls(
-            context.chat, context.embedder, calibration_pool(context.outbreak), context.outbreak.album,
-            cache_folder() / "foresight",
-        )  # fmt: skip
+    def __init__(self, chat: ChatModel, embedder: TextEmbedder, world: OutbreakSettings) -> None:
+        """For the kind of memories of a world; from some that the world never shows."""
+        self.chat, self.embedder, self.world, self.folder = chat, embedder, world, cache_folder() / "foresight"
 
     def flp(self, on: CalibrationSettings, rehearsal: FlpSettings) -> FlpCalibration:
         """Thresholds of mode ``flp`` for this rehearsal."""
@@ -198,19 +190,28 @@ class Calibrator:
         return AgentModel(remembering(self.chat, place), EmbeddingCache(self.embedder, place))
 
     async def _agents(self, on: CalibrationSettings, agent_model: AgentModel) -> tuple[AgentState, ...]:
-        people = persona_pool(on.agents, CALIBRATION_PERSONAS)
-        return await benign_agents(people, self.pool, agent_model, on.rounds, CALIBRATION_LIFE, self.album)
+        people, pool = persona_pool(on.agents, CALIBRATION_PERSONAS), calibration_pool(self.world)
+        return await benign_agents(people, pool, agent_model, on.rounds, CALIBRATION_LIFE, self.world.album)
 
     def _source(self, mode: str, on: CalibrationSettings, rehearsal: FlpSettings | None) -> tuple[dict[str, Any], Path]:
         source = {
-            "mode": mode, "recipe": RECIPE, "chat": self.chat.name, "embedder": self.embedder.name, "album": self.album,
-            "rehearsal": repr(rehearsal), **on.model_dump(), "pool": hashlib.sha256(
-                "".join(k.key for k in self.pool).encode()).hexdigest()[:16],
+            "mode": mode, "recipe": RECIPE, "chat": self.chat.name, "embedder": self.embedder.name,
+            "album": self.world.album, "rehearsal": repr(rehearsal), **on.model_dump(),
+            "pool": hashlib.sha256(self._memories().encode()).hexdigest()[:16],
             "seeds": [CALIBRATION_POOL, CALIBRATION_PERSONAS, CALIBRATION_LIFE, REHEARSAL_PERSONAS],
             "weights": [getattr(model, "fingerprint", "") for model in (self.chat, self.embedder)],
         }  # fmt: skip
         name = hashlib.sha256(orjson.dumps(source, option=orjson.OPT_SORT_KEYS)).hexdigest()[:20]
         return source, self.folder / f"{mode}-{name}.json"
+
+    def _memories(self) -> str:
+        """What the pool is told by: its contents, or the scenes of drawn pictures.
+
+        Processors round differently where Pillow draws, so one scene has other pixels on x86-64 than on arm64.
+        """
+        if self.world.memory == "pictures" and self.world.pictures == "scenes":
+            return repr(album_scenes(self.world.pool, CALIBRATION_POOL))
+        return "".join(item.key for item in calibration_pool(self.world))
 
 
 def calibration_pool(outbreak: OutbreakSettings) -> tuple[AlbumItem, ...]:

@@ -28,7 +28,6 @@ from lazaretto_lab.studies.foresight.calibration import (
     Calibrator,
     FlpOptions,
     MonitorOptions,
-    calibration_pool,
     flp_defence,
     monitor_defence,
     read_options,
@@ -189,7 +188,7 @@ def _prepare(settings: Mapping[str, Any], seed: int, context: RunContext) -> _Tr
         for v in viruses_for(world.model_copy(update={"attack": attack}), seed)
     )
     chat, embedder = models_for(wanted.models, wanted.memory == "notes")
-    calibrator = Calibrator(chat, embedder, calibration_pool(world), wanted.album, cache_folder() / "foresight")
+    calibrator = Calibrator(chat, embedder, world)
     defence: FlpDefence | MonitorDefence
     if wanted.mode == "flp":
         defence = flp_defence(read_options(FlpOptions, wanted.mode_settings), calibrator)

@@ -138,7 +138,7 @@ def defence(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
     """``defence = "guard"`` of an experiment: the settings of mode ``lazaretto``, or with ``mode = "flp"`` of that."""
     given = dict(settings)
     mode = given.pop("mode", "lazaretto")
-    calibrator = Calibrator.of(context)
+    calibrator = Calibrator(context.chat, context.embedder, context.outbreak)
     known: FlpCalibration | MonitorCalibration
     if mode == "flp":
         flp = read_options(FlpOptions, given)

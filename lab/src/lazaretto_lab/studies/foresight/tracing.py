@@ -28,7 +28,6 @@ from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.studies.foresight.calibration import (
     CalibrationSettings,
     Calibrator,
-    calibration_pool,
     read_options,
     rehearsal_personas,
 )
@@ -36,7 +35,7 @@ from lazaretto_lab.studies.foresight.through_guard import GuardDefence, guard_fo
 from lazaretto_lab.studies.outbreak.attack import viruses_for
 from lazaretto_lab.studies.outbreak.components import pool_for
 from lazaretto_lab.studies.outbreak.models import models_for, remembering
-from lazaretto_lab.studies.outbreak.settings import AttackSettings, ModelSettings, OutbreakSettings, cache_folder
+from lazaretto_lab.studies.outbreak.settings import AttackSettings, ModelSettings, OutbreakSettings
 from lazaretto_lab.worlds.album_chat.defence import Change, View
 from lazaretto_lab.worlds.album_chat.scenario import Scenario, Virus
 from lazaretto_lab.worlds.album_chat.world import AlbumChat
@@ -133,7 +132,7 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     )
     context.progress(0.0, "models and calibration")
     chat, embedder = models_for(wanted.models, notes=False)
-    calibrator = Calibrator(chat, embedder, calibration_pool(world), world.album, cache_folder() / "foresight")
+    calibrator = Calibrator(chat, embedder, world)
     calibration, _ = calibrator.monitor(wanted.calibration)
     return trace(wanted, viruses_for(world), pool_for(world), chat, embedder, calibration, seed, context)
 

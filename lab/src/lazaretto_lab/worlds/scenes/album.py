@@ -10,7 +10,7 @@ from lazaretto.errors import InputError
 from lazaretto.pictures import first_frame_rgb
 from lazaretto_lab.worlds.scenes.messages import draw_message
 from lazaretto_lab.worlds.scenes.render import png_bytes, render
-from lazaretto_lab.worlds.scenes.scene import scene_pool
+from lazaretto_lab.worlds.scenes.scene import Scene, scene_pool
 
 SIGN_SHARE = 0.1
 """How many pictures of our own carry a board with a message."""
@@ -26,10 +26,14 @@ class PoolPicture:
     """The encoded picture."""
 
 
+def album_scenes(count: int, seed: int) -> tuple[Scene, ...]:
+    """``count`` scenes with distinct captions, the same for the same seed."""
+    return scene_pool(count, seed, signs=SIGN_SHARE, message=draw_message)
+
+
 def album_pool(count: int, seed: int) -> tuple[PoolPicture, ...]:
-    """``count`` drawn scenes with distinct captions, the same for the same seed."""
-    scenes = scene_pool(count, seed, signs=SIGN_SHARE, message=draw_message)
-    return tuple(PoolPicture(scene.file_name, png_bytes(render(scene))) for scene in scenes)
+    """The same, drawn. Processors differ in a few pixels of a few pictures: name a pool by its scenes."""
+    return tuple(PoolPicture(scene.file_name, png_bytes(render(scene))) for scene in album_scenes(count, seed))
 
 
 def folder_pool(folder: str | Path, count: int | None = None, seed: int = 0) -> tuple[PoolPicture, ...]:
