@@ -3,6 +3,7 @@
     python lab/benchmarks/virus_bank.py runs/bank --device cuda --share 0/4 &  # four processes, a quarter each
     python lab/benchmarks/virus_bank.py runs/bank --device cuda --share 1/4 & ...
     python lab/benchmarks/virus_bank.py runs/bank --index                       # bank.json from what is there
+    python lab/benchmarks/virus_bank.py runs/bank-wide --wide ...               # the same in the wide world
 
 The viruses of a base picture, a sentence and one kind of budget are sought together, the test part first, in an order
 that covers bases, sentences and kinds evenly wherever ``--minutes`` ends it. Given again, it goes on: a virus that is
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("design", "test", "both"), default="both")
     parser.add_argument("--only", default="", help="viruses with this text in their name")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no further search after this long")
+    parser.add_argument("--wide", action="store_true", help="in the world whose texts lie as far from pictures as CLIP's")
     parser.add_argument("--index", action="store_true", help="seek nothing, write bank.json")
     options = parser.parse_args()
     if not options.index:
@@ -58,8 +60,8 @@ def main() -> None:
     rows = write_index(options.folder)
     for part in ("design", "test"):
         betas = [row["beta"] for row in rows if row["part"] == part]
-        bands = [sum(low <= beta <= high for beta in betas) for low, high in ((0.5, 0.8), (0.8, 0.9), (0.9, 1))]
-        span = f", beta {min(betas):.2f} to {max(betas):.2f}; .5-.8, .8-.9, .9-1: {bands}" if betas else ""
+        bands = [sum(low <= beta <= high for beta in betas) for low, high in ((0.5, 0.8), (0.8, 0.9), (0.9, 0.98), (0.98, 1))]
+        span = f", beta {min(betas):.2f} to {max(betas):.2f}; .5-.8, .8-.9, .9-.98, .98-1: {bands}" if betas else ""
         print(f"{part}: {len(betas)} viruses{span}")
     print(f"{INDEX} sha256 {hashlib.sha256((options.folder / INDEX).read_bytes()).hexdigest()}")
 
@@ -74,7 +76,7 @@ def seek(options: argparse.Namespace) -> None:
     from lazaretto_lab.studies.outbreak.models import pocket_models
 
     began, (number, of) = time.monotonic(), map(int, options.share.split("/"))
-    vlm, clip = pocket_models(options.device)
+    vlm, clip = pocket_models(options.device, "wide" if options.wide else "")
     agent_model, models = AgentModel(CachedChat(vlm), EmbeddingCache(clip)), PocketGradients(vlm, clip)
     pools = (scene_pictures(options.pool, seed) for seed in (TRAINING_POOL, VALIDATION_POOL))
     training = record_chats(agent_model, next(pools), options.chats, 1, TRAIN_PERSONAS)

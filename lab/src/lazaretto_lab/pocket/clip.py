@@ -16,7 +16,14 @@ import numpy as np
 from lazaretto.models.protocol import TextEmbedder, Vectors
 from lazaretto.models.torch_loading import torch_device
 from lazaretto_lab.pocket.eyes import Eyes
-from lazaretto_lab.pocket.weights import CLIP_FILE, FOLDER, fingerprint, load_backbone, load_clip_head
+from lazaretto_lab.pocket.weights import (
+    CLIP_FILE,
+    FOLDER,
+    WIDE_GAP_FILE,
+    fingerprint,
+    load_backbone,
+    load_clip_head,
+)
 
 if TYPE_CHECKING:
     from lazaretto_lab.pocket.networks import ClipHead
@@ -25,10 +32,10 @@ if TYPE_CHECKING:
 class PocketClip:
     """An ``ImageTextEmbedder``."""
 
-    name = "pocket-clip"
-
-    def __init__(self, eyes: Eyes, head: ClipHead, texts: TextEmbedder, fingerprint: str = "") -> None:
-        self.eyes, self.head, self.texts = eyes, head.to(eyes.device), texts
+    def __init__(
+        self, eyes: Eyes, head: ClipHead, texts: TextEmbedder, fingerprint: str = "", name: str = "pocket-clip"
+    ) -> None:
+        self.eyes, self.head, self.texts, self.name = eyes, head.to(eyes.device), texts, name
         self.fingerprint = fingerprint
         """sha256 of the weights, where they came from a file."""
         self.dimension = texts.dimension
@@ -56,3 +63,11 @@ def load_pocket_clip(
 
     eyes = eyes or Eyes(load_backbone(), torch_device(device))
     return PocketClip(eyes, load_clip_head(folder), texts or shared_minilm(), fingerprint(CLIP_FILE, folder))
+
+
+def with_wide_gap(clip: PocketClip, folder: Path = FOLDER) -> PocketClip:
+    """The same eyes and head among texts that lie as far from pictures as CLIP's (``wide_gap.py``)."""
+    from lazaretto_lab.pocket.wide_gap import widened
+
+    marks = f"{clip.fingerprint}-{fingerprint(WIDE_GAP_FILE, folder)}"
+    return PocketClip(clip.eyes, clip.head, widened(clip.texts, folder), marks, f"{clip.name}, wide gap")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "weights"
 CLIP_FILE, VLM_FILE, WORDS_FILE = "pocket-clip.safetensors", "pocket-vlm.safetensors", "words.json"
+WIDE_GAP_FILE = "wide-gap.json"
 BACKBONE_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 
 

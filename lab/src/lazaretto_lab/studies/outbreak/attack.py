@@ -22,7 +22,7 @@ from lazaretto_lab.harness.experiment import STUDIES
 from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.studies.outbreak.bank import bank_picture, drawn, read_bank
 from lazaretto_lab.studies.outbreak.models import pocket_models
-from lazaretto_lab.studies.outbreak.settings import AttackSettings, OutbreakSettings, cache_folder
+from lazaretto_lab.studies.outbreak.settings import AttackSettings, ModelSettings, OutbreakSettings, cache_folder
 from lazaretto_lab.worlds.album_chat.pools import scene_notes, scene_pictures
 from lazaretto_lab.worlds.album_chat.scenario import Virus
 
@@ -35,7 +35,7 @@ OPENINGS = 60
 
 def viruses_for(settings: OutbreakSettings, seed: int = 0) -> tuple[Virus, ...]:
     """The viruses of an experiment; ``seed`` draws them where they come from a bank."""
-    attack, device = settings.attack, settings.models.device
+    attack, models = settings.attack, settings.models
     if attack.bank:
         folder = _bank_folder(attack)
         return tuple(Virus(bank_picture(folder, row), target(str(row["target"]))) for row in bank_rows(settings, seed))
@@ -43,11 +43,11 @@ def viruses_for(settings: OutbreakSettings, seed: int = 0) -> tuple[Virus, ...]:
     if attack.picture:
         made: tuple[AlbumItem, ...] = (_ready(attack),)
     elif attack.strategy:
-        made = (_adaptive(attack, device),)
+        made = (_adaptive(attack, models),)
     elif attack.budget == "text":
-        made = tuple(_note(attack, number, device) for number in range(attack.variants))
+        made = tuple(_note(attack, number, models.device) for number in range(attack.variants))
     else:
-        made = tuple(_picture(attack, number, device) for number in range(attack.variants))
+        made = tuple(_picture(attack, number, models) for number in range(attack.variants))
     return tuple(Virus(album_item, sentence) for album_item in made for sentence in said)
 
 
@@ -75,7 +75,7 @@ def _ready(attack: AttackSettings) -> AlbumItem:
     return picture_item(data, attack.title or path.stem)
 
 
-def _picture(attack: AttackSettings, number: int, device: str) -> AlbumItem:
+def _picture(attack: AttackSettings, number: int, against: ModelSettings) -> AlbumItem:
     from lazaretto_lab.attacks.infectious.picture_cache import crafted_picture
     from lazaretto_lab.pocket.gradients import PocketGradients
 
@@ -86,14 +86,14 @@ def _picture(attack: AttackSettings, number: int, device: str) -> AlbumItem:
         attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts, attack.batch,
         augment=attack.augment, seed=attack.seed + number,
     )  # fmt: skip
-    models = PocketGradients(*pocket_models(device))
+    models = PocketGradients(*pocket_models(against.device, against.gap))
     folder = cache_folder() / "attacks"
     with file_lock(folder / f"{attack.target}-{settings.budget.label}-{settings.seed}"):
-        kept = crafted_picture(models, base, training_chats(device, attack.chats), settings, folder)
+        kept = crafted_picture(models, base, training_chats(against.device, attack.chats, against.gap), settings, folder)
     return picture_item(kept.data, base.title)
 
 
-def _adaptive(attack: AttackSettings, device: str) -> AlbumItem:
+def _adaptive(attack: AttackSettings, against: ModelSettings) -> AlbumItem:
     """A picture sought by somebody who knows foresight."""
     from lazaretto_lab.attacks.adaptive.search import seek
     from lazaretto_lab.attacks.infectious.picture_cache import crafted_picture
@@ -107,10 +107,10 @@ def _adaptive(attack: AttackSettings, device: str) -> AlbumItem:
         augment=attack.augment, seed=attack.seed, strategy=attack.strategy,
         title=attack.title if attack.strategy == "named" else "",
     )  # fmt: skip
-    models = PocketGradients(*pocket_models(device))
+    models = PocketGradients(*pocket_models(against.device, against.gap))
     folder = cache_folder() / "attacks"
     with file_lock(folder / f"{attack.strategy}-{settings.budget.label}-{settings.seed}"):
-        kept = crafted_picture(models, base, training_chats(device, attack.chats), settings, folder, seek=seek)
+        kept = crafted_picture(models, base, training_chats(against.device, attack.chats, against.gap), settings, folder, seek=seek)
     return picture_item(kept.data, attack.title or base.title)
 
 
@@ -133,8 +133,8 @@ def _note(attack: AttackSettings, number: int, device: str) -> AlbumItem:
 
 
 @cache
-def training_chats(device: str, count: int = TRAINING_CHATS) -> tuple[Chat, ...]:
+def training_chats(device: str, count: int = TRAINING_CHATS, gap: str = "") -> tuple[Chat, ...]:
     """What an attacker (and the maker of a cure) has seen of the world: chats with other people and other pictures."""
-    vlm, clip = pocket_models(device)
+    vlm, clip = pocket_models(device, gap)
     agent_model = AgentModel(vlm, EmbeddingCache(clip))
     return record_chats(agent_model, scene_pictures(300, TRAINING_POOL), count, 1, TRAIN_PERSONAS)

@@ -14,7 +14,7 @@ from lazaretto_lab.harness.experiment import STUDIES
 from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.studies.outbreak.attack import training_chats
 from lazaretto_lab.studies.outbreak.components import DefenceContext
-from lazaretto_lab.studies.outbreak.models import pocket_models
+from lazaretto_lab.studies.outbreak.models import WIDE, pocket_models
 from lazaretto_lab.studies.outbreak.settings import cache_folder
 from lazaretto_lab.worlds.album_chat.cowpox import (
     DEFENDER_SHARE,
@@ -71,15 +71,15 @@ def _analyst(wanted: CowpoxSettings, context: DefenceContext) -> Analyst:
 
 def _cures(wanted: CowpoxSettings, context: DefenceContext) -> CureMaker:
     models = context.outbreak.models
-    if (models.chat, models.embedder) != ("pocket", "pocket"):
+    if models.chat != "pocket" or models.embedder not in ("pocket", f"pocket:{WIDE}"):
         raise InputError("defence", "cures are optimised against the pocket models", "Use models 'pocket'")
     from lazaretto_lab.pocket.gradients import PocketGradients
     from lazaretto_lab.worlds.album_chat.cure import CureSettings, PocketCures
 
     folder = cache_folder() / "cures"
     cures = PocketCures(
-        PocketGradients(*pocket_models(models.device)),
-        lambda count: training_chats(models.device, count),
+        PocketGradients(*pocket_models(models.device, models.gap)),
+        lambda count: training_chats(models.device, count, models.gap),
         scene_pictures(1, CURE_BASES)[0],
         folder,
         CureSettings(

@@ -22,10 +22,19 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Names of glibc's malloc.h."""
 
 
+WIDE = "wide"
+"""``pocket:wide``: pocket-clip among texts that lie as far from pictures as CLIP's."""
+
+
 @cache
-def pocket_models(device: str) -> tuple[PocketVlm, PocketClip]:
-    """The pocket models, loaded once per process."""
+def pocket_models(device: str, gap: str = "") -> tuple[PocketVlm, PocketClip]:
+    """The pocket models, loaded once per process; ``gap`` is empty or ``WIDE``."""
     from lazaretto_lab.pocket import load_pocket_models
+    from lazaretto_lab.pocket.clip import with_wide_gap
+
+    if gap:
+        vlm, clip = pocket_models(device)
+        return vlm, with_wide_gap(clip)
 
     _keep_freed_memory()
     return load_pocket_models(device, texts=remembered_texts())
@@ -85,10 +94,10 @@ def _chat(settings: ModelSettings) -> ChatModel:
 
 def _embedder(settings: ModelSettings, notes: bool) -> TextEmbedder:
     kind, _, name = settings.embedder.partition(":")
-    if kind == "pocket" and not name:
+    if kind == "pocket" and name in ("", WIDE):
         if notes:  # the text tower of pocket-clip is this very encoder
             return remembered_texts()
-        return pocket_models(settings.device)[1]
+        return pocket_models(settings.device, name)[1]
     if kind == "transformers" and name:
         from lazaretto_lab.models.transformers_clip import TransformersClip
 
@@ -96,5 +105,5 @@ def _embedder(settings: ModelSettings, notes: bool) -> TextEmbedder:
     raise InputError(
         "models.embedder",
         f"{settings.embedder!r} is not an embedder",
-        "Use pocket, or transformers:<path or hub name> of a CLIP or SigLIP model",
+        "Use pocket, pocket:wide, or transformers:<path or hub name> of a CLIP or SigLIP model",
     )

@@ -65,11 +65,17 @@ class ModelSettings(_Strict):
     chat: str = "pocket"
     """``pocket``, ``transformers:<path or hub name>``, or ``endpoint:<model>@<base url>``."""
     embedder: str = "pocket"
-    """``pocket``, or ``transformers:<path or hub name>`` (CLIP, SigLIP)."""
+    """``pocket``, ``pocket:wide`` (texts as far from pictures as CLIP's), or ``transformers:<path or hub name>`` (CLIP,
+    SigLIP)."""
     device: str = Field(default_factory=default_device)
     """``cpu``, ``cuda``, ``auto`` ...; not named: ``LAZARETTO_DEVICE``, else the processor."""
     batch: int = 8
     """Requests per forward pass, for transformers models."""
+
+    @property
+    def gap(self) -> str:
+        """Of pocket-clip, for who seeks attacks and cures against it: empty as trained, or ``wide``."""
+        return self.embedder.partition(":")[2] if self.embedder.startswith("pocket") else ""
 
 
 class OutbreakSettings(_Strict):
