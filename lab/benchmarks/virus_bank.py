@@ -34,6 +34,7 @@ from lazaretto_lab.studies.outbreak.bank import BASE_PICTURES, INDEX, BankEntry,
 from lazaretto_lab.worlds.album_chat.pools import scene_pictures
 
 VALIDATION_POOL = 22
+BANDS = ((0.5, 0.8), (0.8, 0.9), (0.9, 0.98), (0.98, 1))
 
 
 def main() -> None:
@@ -50,7 +51,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("design", "test", "both"), default="both")
     parser.add_argument("--only", default="", help="viruses with this text in their name")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no further search after this long")
-    parser.add_argument("--wide", action="store_true", help="in the world whose texts lie as far from pictures as CLIP's")
+    parser.add_argument("--wide", action="store_true", help="against pocket-clip with the gap of CLIP")
     parser.add_argument("--index", action="store_true", help="seek nothing, write bank.json")
     options = parser.parse_args()
     if not options.index:
@@ -60,7 +61,7 @@ def main() -> None:
     rows = write_index(options.folder)
     for part in ("design", "test"):
         betas = [row["beta"] for row in rows if row["part"] == part]
-        bands = [sum(low <= beta <= high for beta in betas) for low, high in ((0.5, 0.8), (0.8, 0.9), (0.9, 0.98), (0.98, 1))]
+        bands = [sum(low <= beta <= high for beta in betas) for low, high in BANDS]
         span = f", beta {min(betas):.2f} to {max(betas):.2f}; .5-.8, .8-.9, .9-.98, .98-1: {bands}" if betas else ""
         print(f"{part}: {len(betas)} viruses{span}")
     print(f"{INDEX} sha256 {hashlib.sha256((options.folder / INDEX).read_bytes()).hexdigest()}")

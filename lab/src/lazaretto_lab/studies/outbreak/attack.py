@@ -87,9 +87,10 @@ def _picture(attack: AttackSettings, number: int, against: ModelSettings) -> Alb
         augment=attack.augment, seed=attack.seed + number,
     )  # fmt: skip
     models = PocketGradients(*pocket_models(against.device, against.gap))
+    chats = training_chats(against.device, attack.chats, against.gap)
     folder = cache_folder() / "attacks"
     with file_lock(folder / f"{attack.target}-{settings.budget.label}-{settings.seed}"):
-        kept = crafted_picture(models, base, training_chats(against.device, attack.chats, against.gap), settings, folder)
+        kept = crafted_picture(models, base, chats, settings, folder)
     return picture_item(kept.data, base.title)
 
 
@@ -108,9 +109,10 @@ def _adaptive(attack: AttackSettings, against: ModelSettings) -> AlbumItem:
         title=attack.title if attack.strategy == "named" else "",
     )  # fmt: skip
     models = PocketGradients(*pocket_models(against.device, against.gap))
+    chats = training_chats(against.device, attack.chats, against.gap)
     folder = cache_folder() / "attacks"
     with file_lock(folder / f"{attack.strategy}-{settings.budget.label}-{settings.seed}"):
-        kept = crafted_picture(models, base, training_chats(against.device, attack.chats, against.gap), settings, folder, seek=seek)
+        kept = crafted_picture(models, base, chats, settings, folder, seek=seek)
     return picture_item(kept.data, attack.title or base.title)
 
 

@@ -37,7 +37,7 @@ Rows = NDArray[np.float64]
 
 
 def discriminant(texts: Rows, pictures: Rows) -> Rows:
-    """The unit direction in which texts differ most from pictures, against how much pictures differ among themselves."""
+    """The unit direction in which texts differ most from pictures, against how pictures differ among themselves."""
     centred = pictures - pictures.mean(axis=0)
     scatter = centred.T @ centred / len(pictures)
     ridge = RIDGE * np.trace(scatter) / len(scatter) * np.eye(len(scatter))
