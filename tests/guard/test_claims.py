@@ -234,11 +234,11 @@ def test_catching_up_asks_for_what_is_new_and_misses_nothing(tmp_path: Path, mon
         assert ledger.nearest_claims(reader.vector(HOST), limit=1, least=0.9)
 
 
-def test_an_answer_near_a_bar_is_read_again_in_full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_near_a_bar_is_read_again_in_full_precision() -> None:
     model = RelationModel()
     pair = (read_claim(APPROVAL), read_claim(WAIVED), 0.6)
     quick, full = model._compare([pair], model._quick)[0], model._compare([pair], model._full)[0]
     assert quick != full
     assert model.compare([pair], [()]) == [quick], "nothing is decided by it"
-    assert model.compare([pair], [(quick.conflict,)]) == [full]
+    assert model.compare([pair, pair], [(quick.conflict,), ()]) == [full, full], "what is decided by one is for both"
     assert model.compare([pair], [()]) == [full], "once known, it is used"

@@ -11,7 +11,7 @@ import json
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -128,7 +128,9 @@ class RelationModel:
         when its support is counted.
         """
         keys = [_key(*pair) for pair in pairs]
-        at = dict(zip(keys, bars or [self.calibration.bars] * len(pairs), strict=True))
+        at: dict[bytes, set[float]] = {}
+        for key, theirs in zip(keys, bars or [self.calibration.bars] * len(pairs), strict=True):
+            at.setdefault(key, set()).update(theirs)  # a pair that comes twice is read once, for both
         asked = dict(zip(keys, pairs, strict=True))
         told = {
             key: _Answer(_ANOTHER_VALUE, True) for key, (o, n, _) in asked.items() if differs_in_a_value_alone(o, n)
@@ -145,7 +147,7 @@ class RelationModel:
                     self._known.popitem(last=False)
         return [told[key].related for key in keys]
 
-    def _unsure(self, answer: _Answer, bars: Sequence[float]) -> bool:
+    def _unsure(self, answer: _Answer, bars: Iterable[float]) -> bool:
         """Whether full precision might say something else that matters."""
         if answer.full:
             return False
