@@ -59,7 +59,7 @@ class GuardModel:
         self.name = model.removeprefix(HUB) if model.startswith(HUB) else Path(model).name
         self._where, self._kind, self._harmful_names = model, kind, frozenset(harmful)
         self._lock = threading.Lock()
-        self._loaded: _Loaded | None = None
+        self._loaded: _Classifier | _ChatJudge | None = None
         self._unloadable = ""
 
     def score(self, text: str) -> GuardScore:
@@ -67,7 +67,7 @@ class GuardModel:
         with self._lock:
             return self._load().score(text)
 
-    def _load(self) -> _Loaded:
+    def _load(self) -> _Classifier | _ChatJudge:
         if self._unloadable:
             raise ModelUnavailable(self._unloadable)
         if self._loaded is None:
@@ -78,7 +78,7 @@ class GuardModel:
                 raise ModelUnavailable(self._unloadable) from None
         return self._loaded
 
-    def _open(self) -> _Loaded:
+    def _open(self) -> _Classifier | _ChatJudge:
         try:
             transformers = import_module("transformers")
         except ImportError:
@@ -111,12 +111,7 @@ def _kind_of(config: Any, name: str) -> str:
     )
 
 
-class _Loaded:
-    def score(self, text: str) -> GuardScore:
-        raise NotImplementedError
-
-
-class _Classifier(_Loaded):
+class _Classifier:
     def __init__(self, tokenizer: Any, model: Any, harmful: frozenset[str]) -> None:
         self._tokenizer, self._model = tokenizer, model
         self._names = {int(i): str(n) for i, n in model.config.id2label.items()}
@@ -148,7 +143,7 @@ class _Classifier(_Loaded):
         return GuardScore(worst, label, len(ids))
 
 
-class _ChatJudge(_Loaded):
+class _ChatJudge:
     def __init__(self, tokenizer: Any, model: Any, kind: str) -> None:
         self._tokenizer, self._model, self._kind = tokenizer, model, kind
         self._answers = ("unsafe", "safe") if kind == "safe-unsafe" else ("Yes", "No")
