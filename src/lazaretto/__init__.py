@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         UnknownItem,
         UnreadablePicture,
     )
-    from lazaretto.foreign.records import ForeignRecord, ForeignStore, Imported, Reconciled
+    from lazaretto.foreign.records import DueWrite, ForeignRecord, ForeignStore, Imported, Reconciled
     from lazaretto.gates.protocol import Gate, GateContext
     from lazaretto.guard import Guard
     from lazaretto.policy import Policy
@@ -80,7 +80,7 @@ _HOMES = {
     "lazaretto.agents.chat_agent": ("ChatAgent",),
     "lazaretto.agents.model": ("AgentModel",),
     # join a store of your own
-    "lazaretto.foreign.records": ("ForeignRecord", "ForeignStore", "Imported", "Reconciled"),
+    "lazaretto.foreign.records": ("DueWrite", "ForeignRecord", "ForeignStore", "Imported", "Reconciled"),
     # write a gate
     "lazaretto.gates.protocol": ("Gate", "GateContext"),
     # write a repair
@@ -105,6 +105,7 @@ __all__ = [
     "Channel",
     "ChatAgent",
     "Decision",
+    "DueWrite",
     "Evidence",
     "ForeignRecord",
     "ForeignStore",

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from lazaretto.errors import GuardClosed, InputError, RepairRefused
 from lazaretto.foreign.imports import Importer
 from lazaretto.foreign.outbox import Outbox, stored_anyway, stored_when_allowed
-from lazaretto.foreign.records import ForeignRecord, ForeignStore, Imported, Reconciled
+from lazaretto.foreign.records import DueWrite, Entry, ForeignRecord, ForeignStore, Imported, Reconciled
 from lazaretto.gates.policy_gates import GateState, PolicyGates
 from lazaretto.gates.protocol import Gate
 from lazaretto.gates.runner import Worker
@@ -396,15 +396,35 @@ class Guard:
 
         return await Importer(self.ledger, judge).run(records, self._in_store_thread)
 
-    async def reconcile(self, system: str, namespace: str | None = None) -> Reconciled:
-        """What a joined store has and the ledger has not, and the reverse; nothing is changed."""
+    async def reconcile(
+        self, system: str, namespace: str | None = None, *, entries: Iterable[Entry] | None = None
+    ) -> Reconciled:
+        """What a store has and the ledger has not, and the reverse; nothing is changed.
+
+        The store is a joined one, or ``entries`` are all it holds: namespace, key and value of each record.
+        """
         self._require_open()
-        return await self._outbox.reconcile(system, namespace)
+        return await self._outbox.reconcile(system, namespace, entries)
 
     async def write_back(self) -> tuple[WrittenBack, ...]:
         """Write to joined stores what is due there; repairs, labels and ``tend`` call it by themselves."""
         self._require_open()
         return await self._outbox.write_back()
+
+    async def due_writes(self, system: str, *, limit: int = 256) -> tuple[DueWrite, ...]:
+        """What is due in a store that this process cannot reach; do it there, then call ``note_written``."""
+        self._require_open()
+        return await self._in_store_thread(self._outbox.due, system, limit)
+
+    async def note_written(
+        self, ref: Ref | Sequence[str], *, item: str, write: Literal["put", "delete"], error: str = ""
+    ) -> bool:
+        """Record that a due write was done elsewhere, or with ``error`` why it was not; False: that was known.
+
+        May be called again. Where the ruling changed in between, what follows from that is due next.
+        """
+        name = check_name(item, "item", printable=True)
+        return await self._in_store_thread(self._outbox.note_written, check_ref(ref), name, write, error)
 
     # repairs
 

@@ -92,6 +92,8 @@ class SyncGuard:
     import_records = _waited(Guard.import_records)
     reconcile = _waited(Guard.reconcile)
     write_back = _waited(Guard.write_back)
+    due_writes = _waited(Guard.due_writes)
+    note_written = _waited(Guard.note_written)
     plan = _waited(Guard.plan)
     dry_run = _waited(Guard.dry_run)
     apply = _waited(Guard.apply)

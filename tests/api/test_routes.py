@@ -170,6 +170,86 @@ async def test_records_of_others_are_kept_recalled_and_forgotten_by_ref(client: 
         assert (wrong.status_code, wrong.json()["field"]) == (422, field)
 
 
+async def test_a_store_that_the_server_cannot_reach_follows_repairs(client: Any, guard: Guard) -> None:
+    store: dict[str, Any] = {}
+
+    async def follow(*, acknowledge: bool = True) -> list[str]:
+        """What the caller's own side does: fetch what is due, do it, say so."""
+        due = await asked(client, "GET", "/v1/write-backs", query="?system=notes")
+        for one in due:
+            if one["write"] == "put":
+                store[one["ref"]["key"]] = one["value"]
+            else:
+                store.pop(one["ref"]["key"], None)
+        writes = [{"ref": list(one["ref"].values()), "item": one["item"], "write": one["write"]} for one in due]
+        if writes and acknowledge:
+            noted = await asked(client, "POST", "/v1/write-backs/done", json={"writes": writes})
+            assert noted == {"noted": len(writes)}
+            assert await asked(client, "POST", "/v1/write-backs/done", json={"writes": writes}) == {"noted": 0}
+        return [f"{one['write']} {one['ref']['key']}" for one in due]
+
+    ref, value = ["notes", "crew", "bank"], {"text": "Brightwater is paid at 4711.", "n": 1}
+    kept = await asked(client, "POST", "/v1/remember", json={"agent": "ada", "ref": ref, "value": value})
+    store["bank"] = value
+    assert await follow() == []
+    made = await asked(client, "POST", "/v1/repairs/plan", json={"repair": "isolate", "item": kept["item"]})
+    receipt = await asked(client, "POST", "/v1/repairs/apply", json=made)
+    assert await follow(acknowledge=False) == ["delete bank"]
+    assert await follow() == ["delete bank"] and not store, "not acknowledged: due again, to the same effect"
+    (after,) = await asked(client, "GET", "/v1/repairs")
+    assert after["foreign"][0]["outcome"] == "deleted"
+    await asked(client, "POST", "/v1/repairs/{receipt}/undo", receipt=receipt["id"])
+    late = {"ref": ref, "item": kept["item"], "write": "put"}
+    said = await asked(client, "POST", "/v1/write-backs/done", json={"writes": [late | {"error": "disk full"}]})
+    (due,) = await asked(client, "GET", "/v1/write-backs", query="?system=notes")
+    assert said == {"noted": 1} and (due["write"], due["value"], due["error"]) == ("put", value, "disk full")
+    assert await follow() == ["put bank"] and store == {"bank": value}
+    # somebody deletes it late, after it was put back: what stands there is what was said last, and it is put again
+    await asked(client, "POST", "/v1/write-backs/done", json={"writes": [late | {"write": "delete"}]})
+    assert await follow() == ["put bank"]
+    assert (await asyncio.to_thread(guard.ledger.verify)).ok
+
+
+async def test_records_of_a_far_store_are_imported_and_compared(client: Any) -> None:
+    def record(key: str, text: str, **more: Any) -> dict[str, Any]:
+        return {"ref": ["notes", "crew", key], "value": {"text": text}, **more}
+
+    records = [
+        record("tea", "Tea is at four.", agent="ada", source="untrusted_document", time=5.0),
+        record("milk", "With milk.", parents=[["notes", "crew", "tea"]]),
+        record("bad", BAD), record("empty", " "), record("orphan", "x y", parents=["it_unheard"]),
+    ]  # fmt: skip
+    done = await asked(client, "POST", "/v1/records/import", json={"agent": "importer", "records": records})
+    assert [one["ref"]["key"] for one in done["items"]] == ["tea", "milk", "bad"]
+    assert [one["key"] for one in done["held"]] == ["bad"]
+    assert [one["ref"]["key"] for one in done["refused"]] == ["empty", "orphan"]
+    milk = await asked(client, "GET", "/v1/items/{item}", item=done["items"][1]["item"])
+    assert milk["item"]["parents"] == [done["items"][0]["item"]]
+    (due,) = await asked(client, "GET", "/v1/write-backs", query="?system=notes")
+    assert (due["write"], due["ref"]["key"]) == ("delete", "bad"), "it stands there, and is held"
+    standing = [{"key": key, "value": {"text": text}} for key, text in (("tea", "Tea is at five."), ("new", "x"))]
+    body = {"system": "notes", "namespace": "crew", "records": standing}
+    found = await asked(client, "POST", "/v1/records/reconcile", json=body)
+    keys = {name: [one["key"] for one in found[name]] for name in ("unknown", "changed", "held", "missing")}
+    assert keys == {"unknown": ["new"], "changed": ["tea"], "held": [], "missing": ["milk"]} and not found["clean"]
+
+
+async def test_a_write_is_noted_only_of_the_record_it_is_about(client: Any) -> None:
+    for key in ("a", "b"):
+        body = {"agent": "ada", "ref": ["notes", "", key], "value": f"note {key}"}
+        item = (await asked(client, "POST", "/v1/remember", json=body))["item"]
+    for write, status in (
+        ({"ref": ["notes", "", "a"], "item": item, "write": "delete"}, 422),
+        ({"ref": ["notes", "", "b"], "item": "it_unheard", "write": "delete"}, 404),
+        ({"ref": ["notes", "", "b"], "item": item, "write": "burn"}, 422),
+        ({"ref": ["notes", ""], "item": item, "write": "put"}, 422),
+    ):
+        got = await client.post("/v1/write-backs/done", json={"writes": [write]})
+        assert got.status_code == status, got.text
+    assert (await client.get("/v1/write-backs")).status_code == 422
+    assert await asked(client, "GET", "/v1/write-backs", query="?system=notes") == []
+
+
 async def test_an_agents_key_forgets_what_that_agent_wrote_alone(guard: Guard, tmp_path: Path) -> None:
     file = KeyFile(tmp_path / "keys.json")
     key = file.add("scout", Role.AGENT, agents=["scout"])

@@ -151,6 +151,56 @@ class Forgotten(BaseModel):
     forgotten: RefAnswer
 
 
+class ImportedItem(BaseModel):
+    """A record that is new here."""
+
+    ref: RefAnswer
+    item: str
+
+
+class RefusedRecord(BaseModel):
+    """A record that could not be read."""
+
+    ref: RefAnswer
+    reason: str
+
+
+class ImportedAnswer(BaseModel):
+    """What became of records that were imported."""
+
+    items: list[ImportedItem]
+    held: list[RefAnswer] = Field(description="Those of them that are held: GET /v1/write-backs names them too.")
+    known: int = Field(description="Records that were here already, as they are.")
+    refused: list[RefusedRecord]
+
+
+class ReconciledAnswer(BaseModel):
+    """How your store and the ledger differ."""
+
+    clean: bool
+    unknown: list[RefAnswer] = Field(description="In your store and not in the ledger: nobody judged them.")
+    changed: list[RefAnswer] = Field(description="Something else stands there than what was judged.")
+    held: list[RefAnswer] = Field(description="Held here, and still or again there.")
+    missing: list[RefAnswer] = Field(description="In use here, and not in your store any more.")
+    same: int
+
+
+class DueWriteAnswer(BaseModel):
+    """One write that your store has to be given."""
+
+    ref: RefAnswer
+    item: str
+    write: Literal["put", "delete"]
+    value: Any = Field(description="What to put; null for a deletion.")
+    error: str = Field(description="Why the last try failed, as you said.")
+
+
+class NotedWrites(BaseModel):
+    """How many of the writes were news."""
+
+    noted: int
+
+
 class ScreenResults(BaseModel):
     """Decisions in the order of the request; an item that could not be read has an error instead."""
 

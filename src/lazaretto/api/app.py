@@ -20,7 +20,7 @@ from lazaretto.api.border import CONSOLE, Border
 from lazaretto.api.metrics import Metrics
 from lazaretto.api.outgoing import Unreachable
 from lazaretto.api.pages import add_docs
-from lazaretto.api.routes import agents, compatible, items, repairs, service, tracing
+from lazaretto.api.routes import agents, compatible, items, records, repairs, service, tracing
 from lazaretto.api.webhooks import Webhooks
 from lazaretto.console.app import console
 from lazaretto.errors import (
@@ -59,7 +59,15 @@ _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
     (ModelError, 503),
     (MissingExtra, 501),
 )
-ROUTERS = (agents.router, compatible.router, items.router, tracing.router, repairs.router, service.router)
+ROUTERS = (
+    agents.router,
+    compatible.router,
+    items.router,
+    records.router,
+    tracing.router,
+    repairs.router,
+    service.router,
+)
 
 
 @dataclass(frozen=True, slots=True)

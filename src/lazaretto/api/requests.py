@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -111,6 +111,54 @@ class ForgetBody(Body):
 
     agent: str
     ref: RefParts
+
+
+class ImportedRecord(Body):
+    """One record of your own store, with what is known of where it came from."""
+
+    ref: RefParts
+    value: Annotated[Any, Field(description="What stands there, as JSON; what is to be read in it is judged.")]
+    agent: Annotated[str | None, Field(description="Who wrote it.")] = None
+    source: SourceClass | None = None
+    parents: Annotated[list[str | RefParts], Field(description="What it was made from: ids of items, or refs.")] = []
+    time: Annotated[float | None, Field(description="When it was written, in seconds since 1970.")] = None
+
+
+class ImportBody(Body):
+    """``POST /v1/records/import``."""
+
+    agent: Annotated[str, Field(description="Counts as the writer of records that name none.")]
+    records: Annotated[list[ImportedRecord], Field(min_length=1, max_length=MOST_AT_ONCE)]
+
+
+class StandingRecord(Body):
+    """What stands under one key of a namespace of your own store."""
+
+    key: str
+    value: Any
+
+
+class ReconcileBody(Body):
+    """``POST /v1/records/reconcile``."""
+
+    system: str
+    namespace: str
+    records: Annotated[list[StandingRecord], Field(description="Everything that the namespace holds.")]
+
+
+class Written(Body):
+    """One write as ``GET /v1/write-backs`` named it."""
+
+    ref: RefParts
+    item: str
+    write: Literal["put", "delete"]
+    error: Annotated[str, Field(description="Why it could not be done; empty where it was.")] = ""
+
+
+class WrittenBody(Body):
+    """``POST /v1/write-backs/done``."""
+
+    writes: Annotated[list[Written], Field(min_length=1, max_length=MOST_AT_ONCE)]
 
 
 class ReportBody(Body):

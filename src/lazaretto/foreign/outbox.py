@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from lazaretto.errors import InputError
-from lazaretto.foreign.records import Entry, ForeignRecord, ForeignStore, Reconciled
+from lazaretto.foreign.records import DueWrite, Entry, ForeignRecord, ForeignStore, Reconciled
 from lazaretto.foreign.values import text_of, with_text
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import RefState, told_draft
@@ -63,12 +63,38 @@ class Outbox:
                 done.append(await self._write(store, state))
         return tuple(done)
 
-    async def reconcile(self, system: str, namespace: str | None = None) -> Reconciled:
+    def due(self, system: str, limit: int) -> tuple[DueWrite, ...]:
+        """What is due in a store that somebody else writes to, the longest known record first."""
+        name = check_name(system, "system", printable=True)
+        return tuple(map(self._due_write, self._ledger.refs_of(name, due=True)[:limit]))
+
+    def note_written(self, ref: Ref, item: str, write: str, error: str = "") -> bool:
+        """Record what somebody else wrote, or could not write, to a store; False where that was known.
+
+        It says what stands there now. Where something else should stand there by now, that is due next.
+        """
+        if write not in ("put", "delete"):
+            raise InputError("write", f"is {write!r}", "Give 'put' or 'delete'")
+        if self._ledger.item(item).ref != ref:
+            raise InputError("item", f"{item} is not kept under {tuple(ref)}", "Give ref and item as they were due")
+        if error:
+            return self._note_failure(item, ref, error[:_MAX_ERROR])
+        there = item if write == "put" else ""
+        if self._ledger.ref_states([ref])[ref].there == there:
+            return False
+        self._ledger.append([told_draft("stored" if there else "removed", item, ref)])
+        return True
+
+    async def reconcile(
+        self, system: str, namespace: str | None = None, entries: Iterable[Entry] | None = None
+    ) -> Reconciled:
         """What a store has and the ledger has not, and the reverse; nothing is changed on either side."""
-        store = self._stores.get(system)
-        if store is None:
-            raise InputError("system", f"{system!r} is not joined", "Call guard.join(system, store) first")
-        entries: Iterable[Entry] = await _called(store.list, namespace)
+        if entries is None:
+            store = self._stores.get(system)
+            if store is None:
+                fix = "Call guard.join(system, store) first, or give its entries"
+                raise InputError("system", f"{system!r} is not joined", fix)
+            entries = await _called(store.list, namespace)
         return await asyncio.to_thread(self._compare, system, namespace, entries)
 
     def with_outcomes(self, receipts: Sequence[Receipt]) -> tuple[Receipt, ...]:
@@ -98,6 +124,12 @@ class Outbox:
             return WrittenBack(state.ref, state.wanted or state.there, "due", why or absent)
         return WrittenBack(state.ref, state.wanted or state.newest, "put" if state.wanted else "deleted")
 
+    def _due_write(self, state: RefState) -> DueWrite:
+        why = self._ledger.last_failure(state.ref) or ""
+        if not state.wanted:
+            return DueWrite(state.ref, state.there, "delete", error=why)
+        return DueWrite(state.ref, state.wanted, "put", value_of(self._ledger.item(state.wanted)), why)
+
     async def _write(self, store: ForeignStore, state: RefState) -> WrittenBack:
         ref, item = state.ref, state.wanted or state.there
         try:
@@ -115,9 +147,11 @@ class Outbox:
         await asyncio.to_thread(self._ledger.append, [draft])
         return WrittenBack(ref, item, "put" if state.wanted else "deleted")
 
-    def _note_failure(self, item: str, ref: Ref, why: str) -> None:
-        if self._ledger.last_failure(ref) != why:  # a store that stays away does not fill the ledger
-            self._ledger.append([told_draft("failed", item, ref, error=why)])
+    def _note_failure(self, item: str, ref: Ref, why: str) -> bool:
+        if self._ledger.last_failure(ref) == why:
+            return False  # a store that stays away does not fill the ledger
+        self._ledger.append([told_draft("failed", item, ref, error=why)])
+        return True
 
     def _compare(self, system: str, namespace: str | None, entries: Iterable[Entry]) -> Reconciled:
         unknown, changed, held, same = list[ForeignRecord](), list[ForeignRecord](), list[Ref](), 0

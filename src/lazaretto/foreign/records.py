@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from lazaretto.types import Ref, SourceClass
 
@@ -64,6 +64,20 @@ class Imported:
     """Records that were here already, as they are."""
     refused: tuple[tuple[Ref, str], ...] = ()
     """Records that could not be read, each with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueWrite:
+    """One write that a store of the caller's own still has to be given, so that it follows a ruling or a repair."""
+
+    ref: Ref
+    item: str
+    """The item that has to stand there, or the one that has to go."""
+    write: Literal["put", "delete"]
+    value: Any = None
+    """What to put."""
+    error: str = ""
+    """Why the last try failed."""
 
 
 @dataclass(frozen=True, slots=True)
