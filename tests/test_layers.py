@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PRODUCT = REPOSITORY / "src" / "lazaretto"
 LABORATORY = REPOSITORY / "lab" / "src" / "lazaretto_lab"
 
-GROUND = {
-    "types",
-    "errors",
-    "installed",
-    "files",
-    "names",
-    "presets",
-    "policy",
-    "plugins",
-    "pictures",
-    "picture_worker",
-}
+GROUND = set(runpy.run_path(str(REPOSITORY / "tools" / "draw_imports.py"))["GROUND"])
 BED = {"models", "agents"}
 RECORD = {"ledger", "provenance"}
 ALLOWED: dict[str, set[str]] = {

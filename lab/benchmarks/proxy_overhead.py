@@ -27,6 +27,7 @@ import httpx
 import numpy as np
 import uvicorn
 from performance_page import write_section
+from starlette.requests import Request
 
 from lazaretto import Guard
 from lazaretto.api.proxy.app import ProxySettings, create_proxy
@@ -54,10 +55,7 @@ async def stub(scope: Any, receive: Any, send: Any) -> None:
     """A model's endpoint that always says the same, whole or as a stream."""
     if scope["type"] != "http":
         return
-    body, more = b"", True
-    while more:
-        message = await receive()
-        body, more = body + message.get("body", b""), message.get("more_body", False)
+    body = await Request(scope, receive).body()
     stream = json.loads(body).get("stream")
     choice = {"index": 0, "message": {"role": "assistant", "content": ANSWER}, "finish_reason": "stop"}
     whole = {"id": "x", "object": "chat.completion", "created": 1, "model": "stub", "choices": [choice]}

@@ -14,6 +14,8 @@ httpx = pytest.importorskip("httpx", reason="needs the proxy extra")
 openai = pytest.importorskip("openai", reason="needs the openai extra")
 anthropic = pytest.importorskip("anthropic", reason="needs the dev extra")
 
+from starlette.requests import Request
+
 from lazaretto import Guard
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.proxy.app import ProxySettings, create_proxy
@@ -50,10 +52,7 @@ class Upstream:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
+        body = await Request(scope, receive).body()
         self.headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         asked = json.loads(body) if body else {}
         self.asked.append(asked)

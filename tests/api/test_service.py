@@ -23,6 +23,8 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the api extra")
 httpx = pytest.importorskip("httpx", reason="needs the dev extra")
 
+from starlette.requests import Request
+
 from lazaretto import Guard
 from lazaretto.api import webhooks
 from lazaretto.api.app import ServerSettings, create_app
@@ -114,10 +116,7 @@ class Receiver:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
+        body = await Request(scope, receive).body()
         self.got.append(({k.decode(): v.decode() for k, v in scope["headers"]}, body))
         await send({"type": "http.response.start", "status": self.status, "headers": []})
         await send({"type": "http.response.body", "body": b""})
