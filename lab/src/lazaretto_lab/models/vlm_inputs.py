@@ -41,11 +41,7 @@ class LlavaInputs:
     needs_picture = False
 
     def __init__(self, source: str, config: Any) -> None:
-        self._processor = load_part(
-            "the processor", source, lambda: transformers_module().AutoProcessor.from_pretrained(source)
-        )
-        self.tokenizer, self.picture_processor = self._processor.tokenizer, self._processor.image_processor
-        self.tokenizer.padding_side = "left"
+        self._processor, self.tokenizer, self.picture_processor = _processor(source)
 
     def prompt(self, messages: Sequence[Message]) -> str:
         """``USER: <image>\\n... ASSISTANT:``, as LLaVA-1.5 was tuned."""
@@ -65,11 +61,7 @@ class InstructBlipInputs:
     needs_picture = True
 
     def __init__(self, source: str, config: Any) -> None:
-        self._processor = load_part(
-            "the processor", source, lambda: transformers_module().AutoProcessor.from_pretrained(source)
-        )
-        self.tokenizer, self.picture_processor = self._processor.tokenizer, self._processor.image_processor
-        self.tokenizer.padding_side = "left"
+        self._processor, self.tokenizer, self.picture_processor = _processor(source)
 
     def prompt(self, messages: Sequence[Message]) -> str:
         """The words alone; where the picture goes is not the prompt's business."""
@@ -172,6 +164,13 @@ def _filled(prompts: Sequence[str], spans: Sequence[str]) -> list[str]:
         first, *rest = prompt.split(PICTURE)
         filled.append(first + "".join(next(left) + text for text in rest))
     return filled
+
+
+def _processor(source: str) -> tuple[Any, Any, Any]:
+    """The model's own processor, with the tokenizer and the image processor in it."""
+    processor = load_part("the processor", source, lambda: transformers_module().AutoProcessor.from_pretrained(source))
+    processor.tokenizer.padding_side = "left"
+    return processor, processor.tokenizer, processor.image_processor
 
 
 def _tokenizer_and_pictures(source: str) -> tuple[Any, Any]:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.memory.evidence import EvidenceTable
 from lazaretto.models.record_embedding import Floats
+from lazaretto.models.weight_files import read_weights
 
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "records"
 ATTENDED = 32
@@ -125,18 +125,10 @@ class RecordModel:
 
 def load_model(folder: Path = WEIGHTS) -> RecordModel:
     """The weights in a folder; ``ModelUnavailable`` where there are none."""
-    try:
-        from safetensors.numpy import load_file
-    except ImportError:
-        raise MissingExtra("the structured-memory detector", "gates") from None
-    try:
-        arrays = load_file(folder / "records.safetensors")
-        raw: dict[str, Any] = json.loads((folder / "fusion.json").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ModelUnavailable(f"the detector's weights are not in {folder}: {error}") from None
+    arrays, raw = read_weights(folder / "records.safetensors", "fusion.json", "the structured-memory detector")
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
     values["by_rate"] = tuple((float(rate), float(threshold)) for rate, threshold in raw["by_rate"])
-    return RecordModel(dict(arrays), Fusion(**values))
+    return RecordModel(arrays, Fusion(**values))
 
 
 @cache

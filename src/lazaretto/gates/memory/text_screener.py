@@ -7,23 +7,21 @@ calibration does not name) gets a wide interval and goes to a person: it does no
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.memory.text_views import View, views
 from lazaretto.gates.memory.text_windows import chosen_windows
 from lazaretto.models.language import language_of
 from lazaretto.models.minilm import Encoder, Tokens, split_heads
+from lazaretto.models.weight_files import Arrays, read_weights
 
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
 TOP_TOKENS = 6
@@ -164,18 +162,10 @@ def _spans(view: View, several: list[_Marked]) -> list[Span]:
     return sorted(spans, key=lambda s: -s.logit)
 
 
-def _load(weights: Path) -> tuple[dict[str, NDArray[np.floating[Any]]], Calibration]:
-    try:
-        from safetensors.numpy import load_file
-    except ImportError:
-        raise MissingExtra("the text-memory screener", "gates") from None
-    try:
-        arrays = load_file(weights / "screener.safetensors")
-        calibration = json.loads((weights / "calibration.json").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ModelUnavailable(f"the screener's weights are not in {weights}: {error}") from None
-    knots = {name: tuple(calibration[name]) for name in ("logits", "risk", "languages")}
-    return dict(arrays), Calibration(calibration["thresholds"], spread=float(calibration["spread"]), **knots)
+def _load(weights: Path) -> tuple[Arrays, Calibration]:
+    arrays, fitted = read_weights(weights / "screener.safetensors", "calibration.json", "the text-memory screener")
+    knots = {name: tuple(fitted[name]) for name in ("logits", "risk", "languages")}
+    return arrays, Calibration(fitted["thresholds"], spread=float(fitted["spread"]), **knots)
 
 
 @cache

@@ -11,7 +11,6 @@ world is also scored with the alpha of the others. What is made of lies is left 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import tempfile
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from lazaretto.gates.memory.claims.update_rule import risk
 from lazaretto.types import Verdict
 from lazaretto_lab.metrics.detection import auc
+from lazaretto_lab.studies.claims.figures import tell
 from lazaretto_lab.studies.notes.defences import GuardDefence
 from lazaretto_lab.worlds.shared_notes.scenario import Scenario
 from lazaretto_lab.worlds.shared_notes.world import World, Written
@@ -127,13 +127,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     judged = [one for seed in given.seeds for one in collected(seed, given.rounds)]
-    found = report(judged)
-    print(json.dumps(found, indent=1))
-    if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "alpha.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        lines = "\n".join(json.dumps(asdict(one)) for one in judged)
-        (given.out / "alpha_notes.jsonl").write_text(lines + "\n", encoding="utf-8")
+    tell(report(judged), map(asdict, judged), given.out, "alpha", "alpha_notes")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from lazaretto.gates.memory.claims.comparison import FEATURES
 from lazaretto.gates.memory.claims.relation import WEIGHTS
 from lazaretto_lab.metrics.intervals import wilson_interval
+from lazaretto_lab.studies.claims.figures import tell
 
 Floats = NDArray[np.float64]
 IN_TURN = ("pararel", "templama", "conflictqa", "poisonedrag")
@@ -213,13 +214,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     result = run(given.inputs, given.scores, given.data)
-    raw = result.pop("raw")
-    print(json.dumps(result, indent=1))
-    if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "left_out.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        lines = "\n".join(json.dumps(row) for row in raw)
-        (given.out / "left_out_scores.jsonl").write_text(lines + "\n", encoding="utf-8")
+    tell(result, result.pop("raw"), given.out, "left_out", "left_out_scores")
 
 
 if __name__ == "__main__":

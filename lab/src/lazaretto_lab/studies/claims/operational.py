@@ -18,6 +18,7 @@ from typing import Any
 from lazaretto.cli.screen import _screen_file
 from lazaretto.types import Ruling
 from lazaretto_lab.metrics.intervals import wilson_interval
+from lazaretto_lab.studies.claims.figures import tell
 from lazaretto_lab.worlds.claims.scenarios import Scenario, announcements, operational_scenarios
 
 HONEST = ("update", "compatible", "same", "unrelated")
@@ -90,13 +91,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     result = run()
-    raw = result.pop("raw")
-    print(json.dumps(result, indent=1))
-    if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "operational.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        lines = "\n".join(json.dumps(row) for row in raw)
-        (given.out / "operational_answers.jsonl").write_text(lines + "\n", encoding="utf-8")
+    tell(result, result.pop("raw"), given.out, "operational", "operational_answers")
 
 
 if __name__ == "__main__":

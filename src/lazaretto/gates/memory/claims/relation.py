@@ -7,7 +7,6 @@ Whether a change is honest is not asked here: only provenance can tell (``update
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import threading
 from collections import OrderedDict
@@ -16,15 +15,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.memory.claims.comparison import compared, differs_in_a_value_alone
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
+from lazaretto.models.weight_files import read_weights
 
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 TOKENS_OLD, TOKENS_NEW = 72, 96
@@ -111,7 +109,10 @@ class RelationModel:
     """Loads once, compares many."""
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
-        arrays, self.calibration = _load(weights)
+        arrays, fitted = read_weights(
+            weights / "relation.safetensors", "calibration.json", "the relation model of claims"
+        )
+        self.calibration = RelationCalibration(**fitted)
         adapter, self._head = split_heads(arrays)
         self._quick, self._full = Encoder(adapter, blocks=True), Encoder(adapter)
         self._known: OrderedDict[bytes, _Answer] = OrderedDict()
@@ -197,19 +198,6 @@ def _gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
     poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
     erf = np.sign(x) * (1 - poly * np.exp(-z * z))
     return np.asarray(0.5 * x * (1 + erf), np.float32)
-
-
-def _load(weights: Path) -> tuple[dict[str, NDArray[np.floating[Any]]], RelationCalibration]:
-    try:
-        from safetensors.numpy import load_file
-    except ImportError:
-        raise MissingExtra("the relation model of claims", "gates") from None
-    try:
-        arrays = load_file(weights / "relation.safetensors")
-        calibration = json.loads((weights / "calibration.json").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ModelUnavailable(f"the relation model's weights are not in {weights}: {error}") from None
-    return dict(arrays), RelationCalibration(**calibration)
 
 
 @cache
