@@ -29,7 +29,6 @@ from lazaretto.types import plain
 console = Console()
 errors = Console(stderr=True)
 
-EXIT_OK = 0
 EXIT_FLAGGED = 1  # it worked, and the answer is bad news: blocked, chain broken, doctor found a fault
 EXIT_USAGE = 2  # the input is wrong
 EXIT_STORE = 3  # the store cannot serve

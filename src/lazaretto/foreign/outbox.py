@@ -36,11 +36,6 @@ class Outbox:
         self._ledger = ledger
         self._stores: dict[str, ForeignStore] = {}
 
-    @property
-    def systems(self) -> tuple[str, ...]:
-        """The stores that are joined, by name."""
-        return tuple(self._stores)
-
     def join(self, system: str, store: ForeignStore) -> None:
         """Write back to ``store`` whatever is recorded under that system's name."""
         name = check_name(system, "system", printable=True)

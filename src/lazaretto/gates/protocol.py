@@ -144,7 +144,3 @@ class Corrector(Protocol):
         None where nothing trusted speaks against the poison.
         """
         ...
-
-
-GateFactory = Callable[[Mapping[str, Any]], Gate]
-"""Makes a gate from the policy's table for it; what the gate table and entry points name."""

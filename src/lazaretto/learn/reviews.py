@@ -14,13 +14,11 @@ from lazaretto.types import EventKind, Observation, Ruling
 _TRUTH = {"harmful": Label.UNSAFE, "benign": Label.SAFE}
 
 
-def reviewed_failures(ledger: Ledger) -> list[FailedCase]:
-    """Items whose last ruling a person's label contradicts. An appeal without a label is open and teaches nothing."""
-    return [case for case in reviewed(ledger) if case.ruled != case.truth]
-
-
 def reviewed(ledger: Ledger) -> list[FailedCase]:
-    """Every item that a person labelled and the gates ruled on, confirmed or overturned, with its recorded debate."""
+    """Every item that a person labelled and the gates ruled on, confirmed or overturned, with its recorded debate.
+
+    An appeal without a label is open and teaches nothing.
+    """
     labelled = dict.fromkeys(event.subject for event in ledger.events(kinds=[EventKind.LABELLED]))
     return [case for item in labelled if (case := review_of(item, ledger)) is not None]
 

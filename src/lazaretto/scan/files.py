@@ -16,7 +16,6 @@ from lazaretto.scan.texts import MOST_CHARACTERS, parts_of, words_of
 
 NOTES = frozenset({".md", ".mdc", ".markdown", ".txt"})
 LINES = frozenset({".jsonl", ".ndjson"})
-DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
 INSTRUCTIONS = frozenset(
     {
         "claude.md", "claude.local.md", "agents.md", "agent.md", "gemini.md", "skill.md", "copilot-instructions.md",

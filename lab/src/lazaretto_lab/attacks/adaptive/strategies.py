@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from lazaretto.agents.persona import HOBBIES
 from lazaretto.errors import InputError
 from lazaretto_lab.attacks.infectious.settings import Craft
 from lazaretto_lab.attacks.infectious.targets import target
 
-Strategy = Literal["paraphrase", "partial", "dormant", "late", "diverse", "modest", "named"]
 STRATEGIES: dict[str, str] = {
     "paraphrase": "different personas are made to say different sentences, so that talk does not collapse to one",
     "partial": "only plans of some hobbies fetch the picture, so that retrieval entropy stays up",

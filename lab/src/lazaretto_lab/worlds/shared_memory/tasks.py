@@ -85,7 +85,6 @@ class Particles:
         self._alive = np.arange(MAX_AGENTS) < np.array(sizes)[:, None]
         self._size = np.where(self._alive, self._worlds[0][1].agents[0].size, 0.0)
         self._max_speed = 1.0 if domain == "pursuit" else None
-        self._round = 0
 
     def view(self, round_index: int) -> View:
         """Goal, own motion, place, and the nearest team mates."""

@@ -14,8 +14,6 @@ MAX_VALUES = 40
 """Of one claim; a table of numbers is not compared cell by cell."""
 STRONG = frozenset({"account", "mail", "host", "path", "phone", "version"})
 """Kinds that name one thing exactly: two different ones are never two ways of saying the same."""
-SENSITIVE = frozenset({"account", "mail", "host", "phone", "money"})
-"""Kinds that move money or open a door."""
 
 
 @dataclass(frozen=True, slots=True)
