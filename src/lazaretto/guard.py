@@ -100,7 +100,7 @@ class Guard:
         self.graph = ProvenanceGraph(ledger, self.policy.trust.table())
         self._gates = PolicyGates(self.policy, ledger, self.graph, gates or {}, file)
         tell = self._gates.tell_learners
-        self._recorder = Recorder(ledger, self.policy, tell)
+        self._recorder = Recorder(ledger, self.policy, tell, self._gates.claims_of)
         self._lessons = Lessons(ledger, tell)
         self._taints = TaintRulings(ledger, self.graph, self.policy, tell)
         self._labels = Labels(ledger, self._taints, self._lessons, tell)

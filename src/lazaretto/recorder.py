@@ -6,7 +6,7 @@ the item is written, the ruling is made again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
@@ -14,6 +14,7 @@ from lazaretto.gates.decision import recorded, recorded_decision, with_taint
 from lazaretto.gates.memory.claims import consequences
 from lazaretto.ingest.reading_log import InMind, ReadingLog
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint
 from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Verdict
@@ -28,10 +29,14 @@ class Recorder:
     """Writes what was judged to the ledger, and knows what its writers had read. Every call blocks."""
 
     def __init__(
-        self, ledger: Ledger, policy: Policy, tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None]
+        self,
+        ledger: Ledger,
+        policy: Policy,
+        tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
+        claims_of: Callable[[Observation], Sequence[ClaimRow]],
     ) -> None:
-        """``tell`` tells the gates that learn what became of an item."""
-        self._ledger, self._policy, self._tell = ledger, policy, tell
+        """``tell`` tells the gates that learn what became of an item; ``claims_of``: what they read in it."""
+        self._ledger, self._policy, self._tell, self._claims_of = ledger, policy, tell, claims_of
         rules = policy.influence
         self._reading_log = ReadingLog(ledger, messages=rules.messages, window_s=rules.window_s)
 
@@ -49,7 +54,7 @@ class Recorder:
                 drafts.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))
             drafts += [*follow_ups(observation, decision), *consequences.follow_ups(decision)]
             try:
-                self._ledger.observe(observation, drafts, states=states)
+                self._ledger.observe(observation, drafts, states=states, claims=self._claims_of(observation))
             except StaleState:
                 continue  # a source was held or released in between
             except InputError as error:

@@ -119,6 +119,31 @@ async def test_a_repair_is_tried_dry_first(client: Any) -> None:
     await asked(client, "POST", "/v1/tend")
 
 
+async def test_memories_in_a_batch_are_kept_as_if_each_came_alone(client: Any, guard: Guard) -> None:
+    items = [
+        {"agent": "ada", "text": "The gate opens at six.", "once": "one"},
+        {"agent": "ada", "text": " "},
+        {"agent": "bob", "text": BAD, "once": "two"},
+        {"agent": "bob", "text": "Made from nothing.", "parents": ["it_nobody"]},
+        {"agent": "ada", "text": "The gate opens at six.", "once": "one"},
+        {"agent": "ada", "text": "The gate opens at seven.", "once": "one"},
+        {"agent": "bob", "text": "The mill is shut."},
+    ]
+    results = (await asked(client, "POST", "/v1/remember/batch", json={"items": items}))["results"]
+    assert [one.get("field", one.get("ruling")) for one in results] == [
+        "allow", "text", "quarantine", "parents", "allow", "once", "allow",
+    ]  # fmt: skip
+    assert results[0]["item"] == results[4]["item"] and guard.ledger.verify().ok
+    again = (await asked(client, "POST", "/v1/remember/batch", json={"items": items[:3]}))["results"]
+    assert [one.get("item") for one in again] == [one.get("item") for one in results[:3]]
+    alone = await client.post("/v1/remember", json=items[2] | {"once": None}, headers={"idempotency-key": "two"})
+    assert alone.status_code == 422  # a single write has the header
+    alone = await client.post("/v1/remember", json={"agent": "bob", "text": BAD}, headers={"idempotency-key": "two"})
+    assert alone.json()["item"] == results[2]["item"]
+    kept = guard.ledger.stats()["kinds"]["seen"]
+    assert kept == 3 and (await client.post("/v1/remember/batch", json={"items": []})).status_code == 422
+
+
 async def test_screening_records_nothing(client: Any, guard: Guard) -> None:
     before = guard.ledger.head().seq
     one = await asked(client, "POST", "/v1/screen", json={"text": "The gate opens at six."})
@@ -325,8 +350,8 @@ async def test_roles_hold_on_every_route(guard: Guard, tmp_path: Path) -> None:
     vera = file.add("vera", Role.REVIEWER)
     app = create_app(guard, keys=file.keys())
     for_agents = {
-        "/v1/check", "/v1/remember", "/v1/recall", "/v1/recall/refs", "/v1/forget", "/v1/exchange", "/v1/report",
-        "/v1/before-turn", "/v1/screen",
+        "/v1/check", "/v1/remember", "/v1/remember/batch", "/v1/recall", "/v1/recall/refs", "/v1/forget",
+        "/v1/exchange", "/v1/report", "/v1/before-turn", "/v1/screen",
         "/v1/screen/batch", "/v1/audit", "/v1/audit/batch", "/v1/items/{item}/appeal", "/v1/gates", "/v1/whoami",
         "/healthz", "/v1/moderations",
     }  # fmt: skip

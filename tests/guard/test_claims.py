@@ -53,6 +53,30 @@ def test_an_untrusted_page_may_not_change_what_a_person_said(guard: SyncGuard) -
     assert guard.ledger.verify().ok
 
 
+def test_pairs_that_meet_in_nothing_are_not_read_unless_something_is_opposed(
+    guard: SyncGuard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = RelationModel.compare
+
+    def compare(
+        self: RelationModel,
+        pairs: Sequence[tuple[Claim, Claim, float]],
+        bars: Sequence[Sequence[float]] | None = None,
+    ) -> list[Related]:
+        asked.extend(old.text for old, _, _ in pairs)
+        return real(self, pairs, bars)
+
+    monkeypatch.setattr(RelationModel, "compare", compare)
+    lamps = "Refunds are looked at in the morning, when the desk opens."
+    guard.remember(lamps, agent="ann", source="direct_user")
+    asked.clear()
+    guard.remember(APPROVAL, agent="ann", source="direct_user")
+    assert asked == []
+    assert guard.remember(WAIVED, agent="reader", source="untrusted_document").ruling is Ruling.QUARANTINE
+    assert {APPROVAL, lamps} <= set(asked)
+
+
 def test_the_same_page_is_held_on_its_way_in_as_a_document(guard: SyncGuard) -> None:
     guard.remember(APPROVAL, agent="ann", source="direct_user")
     seen = guard.check(WAIVED, agent="reader", channel="document", source="untrusted_document")

@@ -406,6 +406,33 @@ def test_threads_share_one_ledger(ledger: Ledger) -> None:
     assert ledger.verify().checked == 60
 
 
+def test_a_namespace_that_was_never_committed_is_not_remembered(ledger: Ledger) -> None:
+    """Readers remember a tenant's number; one that a failed write had drawn goes to somebody else later."""
+    new = ledger.within("new")
+    with pytest.raises(UnknownItem):
+        new.observe(memory(namespace="new"), [Draft(EventKind.RETRIEVED, "it_nobody", "ann")])
+    assert new.items() == [] and new.head().seq == 0
+    other = ledger.within("other")
+    kept, own = other.observe(memory(namespace="other")), new.observe(memory(namespace="new"))
+    for one, seen in ((other, kept), (new, own)):
+        for _ in range(2):
+            assert [found.id for found in one.items()] == [seen[0].subject]
+    assert new.verify().ok and other.verify().ok
+
+
+def test_claims_are_kept_with_their_item_or_not_at_all(ledger: Ledger) -> None:
+    row, note = ClaimRow(0, 4, _VECTOR), memory()
+    with pytest.raises(UnknownItem):
+        ledger.observe(note, [Draft(EventKind.RETRIEVED, "it_nobody", "ann")], claims=[row])
+    assert not ledger.nearest_claims(_VECTOR)
+    ledger.observe(note, claims=[row])
+    assert [one.item for one in ledger.nearest_claims(_VECTOR)] == [note.id] and not ledger.without_claims()
+    ledger.keep_claims(note.id, [row])
+    assert len(ledger.nearest_claims(_VECTOR)) == 1
+    ledger.erase(note.id, "asked for")
+    assert not ledger.nearest_claims(_VECTOR)
+
+
 _VECTOR = np.full(DIMENSION, DIMENSION**-0.5, np.float32)
 _REF = Ref("crm", "notes", "recipe")
 TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {

@@ -80,6 +80,25 @@ class RememberBody(Content):
     value: Annotated[Any, Field(description="What your store keeps under `ref`, as JSON, instead of `text`.")] = None
 
 
+class NamedRememberBody(RememberBody):
+    """One of ``POST /v1/remember/batch``."""
+
+    once: Annotated[
+        str | None,
+        Field(
+            max_length=200,
+            description="A name of yours for this write, as the header Idempotency-Key of a single one: sent again with"
+            " it, nothing is recorded twice.",
+        ),
+    ] = None
+
+
+class RememberBatch(Body):
+    """``POST /v1/remember/batch``."""
+
+    items: Annotated[list[NamedRememberBody], Field(min_length=1, max_length=MOST_AT_ONCE)]
+
+
 class ExchangeBody(Content):
     """``POST /v1/exchange``; leave ``parents`` out to have influence inferred."""
 

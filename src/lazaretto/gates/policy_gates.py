@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lazaretto import plugins
 from lazaretto.errors import MissingExtra, PolicyError
 from lazaretto.gates.decision import decide
-from lazaretto.gates.protocol import Corrector, Finder, Gate, GateContext, Learner
+from lazaretto.gates.protocol import Corrector, Finder, Gate, GateContext, Indexer, Learner
 from lazaretto.gates.runner import GateSlot, run_stages
 from lazaretto.gates.thresholds import Thresholds
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.pictures import hold_workers, release_workers
 from lazaretto.policy import Policy, Stage
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -60,6 +61,7 @@ class PolicyGates:
         }
         gates: dict[str, object] = {name: slot.gate for name, slot in self.slots.items()}
         self._learners = {name: gate for name, gate in gates.items() if isinstance(gate, Learner)}
+        self._indexer = next((gate for gate in gates.values() if isinstance(gate, Indexer)), None)
         self._correctors = {name: gate for name, gate in gates.items() if isinstance(gate, Corrector)}
         self._finder = next((gate for gate in gates.values() if isinstance(gate, Finder)), None)
         hold_workers()
@@ -92,6 +94,16 @@ class PolicyGates:
                 gate.learn(observation, ruling, replace(self.contexts[name], earlier=verdicts))
             except Exception:
                 log.exception("gate %r failed to learn about %s", name, observation.id)
+
+    def claims_of(self, observation: Observation) -> Sequence[ClaimRow]:
+        """The claims that a gate read in an item when it judged it, to be kept with it. One that fails keeps none."""
+        if self._indexer is None:
+            return ()
+        try:
+            return self._indexer.claims_of(observation)
+        except Exception:
+            log.exception("the claims of %s are not kept with it", observation.id)
+            return ()
 
     def installed(self, name: str) -> bool:
         """Whether the policy names a gate and it is here."""

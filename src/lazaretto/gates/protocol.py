@@ -13,6 +13,7 @@ from lazaretto.types import Channel, Correction, Observation, Ruling, Verdict
 if TYPE_CHECKING:
     from lazaretto.gates.thresholds import Thresholds
     from lazaretto.ledger import Ledger
+    from lazaretto.ledger.vectors import ClaimRow
     from lazaretto.provenance.graph import ProvenanceGraph
 
 
@@ -110,6 +111,18 @@ class Learner(Protocol):
         """``ruling`` is final for now: the guard's decision, a repair's or a person's.
 
         ``context.earlier`` says who found it: the gates' verdicts, one of ``REPAIR``, or none when a person spoke.
+        """
+        ...
+
+
+@runtime_checkable
+class Indexer(Protocol):
+    """A gate that reads claims in a memory when it judges it: they are kept with the memory, in one transaction."""
+
+    def claims_of(self, observation: Observation) -> Sequence[ClaimRow]:
+        """Where the claims of a memory that was just judged stand, and what they mean; none where it did not read any.
+
+        What is not kept so is made up for when the gate next compares claims.
         """
         ...
 

@@ -307,7 +307,7 @@ def checked(said: Any, gate: str, subject: str) -> Verdict:
         raise GateCrash(f"answered {type(said).__name__}, not a Verdict")
     try:
         problem = _problem(said, gate, subject)
-        size = len(orjson.dumps(plain(said)))
+        size = _size(said)
     except Exception as error:  # fields of any type at all may stand in the record
         raise GateCrash(f"its verdict cannot be read: {_described(error)}") from None
     if problem:
@@ -315,6 +315,14 @@ def checked(said: Any, gate: str, subject: str) -> Verdict:
     if size > MAX_VERDICT_BYTES:
         raise GateCrash(f"its verdict takes {size:,} bytes; at most {MAX_VERDICT_BYTES:,} are recorded")
     return said
+
+
+def _size(said: Verdict) -> int:
+    """Bytes of a verdict as JSON."""
+    try:
+        return len(orjson.dumps(said))
+    except TypeError:  # mappings, sets and named tuples of other kinds
+        return len(orjson.dumps(plain(said)))
 
 
 def _problem(said: Verdict, gate: str, subject: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger import fingerprints, search
+from lazaretto.ledger import fingerprints, search, vectors
 from lazaretto.ledger import refs as foreign
 from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import Batch
@@ -22,6 +22,12 @@ from lazaretto.ledger.item_state import CHANGING, FIELDS, changes_of
 from lazaretto.ledger.schema import blob_refs, edges, events, heads, items, refs
 from lazaretto.types import Channel, EventKind
 
+# made once: building a statement costs as much as running it
+_LOCKED = (
+    sa.select(heads.c.tenant, heads.c.seq, heads.c.hash)
+    .where(heads.c.namespace == sa.bindparam("namespace"))
+    .with_for_update()
+)
 _FIRST_FIELD = 4  # where FIELDS begin in a row of lz_items
 
 _WORDS = {kind: kind.value for kind in EventKind}
@@ -37,8 +43,7 @@ def insert_sql(table: sa.Table, dialect: str) -> str:
 
 def lock_head(connection: sa.Connection, namespace: str, *, create: bool = True) -> tuple[int, int, bytes] | None:
     """Tenant number, last event and its hash, locked until the transaction ends; made when it is not there yet."""
-    query = sa.select(heads.c.tenant, heads.c.seq, heads.c.hash).where(heads.c.namespace == namespace).with_for_update()
-    row = connection.execute(query).first()
+    row = connection.execute(_LOCKED, {"namespace": namespace}).first()
     if row is None and create:
         mark = "?" if connection.dialect.name == "sqlite" else "%s"
         connection.exec_driver_sql(
@@ -46,7 +51,7 @@ def lock_head(connection: sa.Connection, namespace: str, *, create: bool = True)
             " ON CONFLICT (namespace) DO NOTHING",
             (namespace, GENESIS),
         )
-        row = connection.execute(query).first()
+        row = connection.execute(_LOCKED, {"namespace": namespace}).first()
     return None if row is None else (int(row[0]), int(row[1]), bytes(row[2]))
 
 
@@ -172,13 +177,26 @@ def write_events(connection: sa.Connection, rows: Sequence[EventRow]) -> None:
     )
 
 
-def append_batch(connection: sa.Connection, linker: Linker, namespace: str, batch: Batch) -> EventRows:
-    """Append ``batch`` to the chain of ``namespace`` and bring the derived tables in step, in one transaction."""
+def append_batch(
+    connection: sa.Connection,
+    linker: Linker,
+    namespace: str,
+    batch: Batch,
+    claims: Mapping[str, Sequence[vectors.ClaimRow]],
+) -> EventRows:
+    """Append ``batch`` to the chain of ``namespace`` and bring the derived tables in step, in one transaction.
+
+    ``claims``: those of items that the batch brings, by id.
+    """
     head = lock_head(connection, namespace)
     assert head is not None
     check_references(connection, head[0], namespace, batch)
     with gc_paused(len(batch.kinds)):
-        return write_batch(connection, linker, namespace, head, batch)
+        recorded = write_batch(connection, linker, namespace, head, batch)
+    for item, rows in claims.items():
+        if rows:
+            vectors.add(connection, head[0], item, rows)
+    return recorded
 
 
 def write_batch(

@@ -115,6 +115,17 @@ class Ledger:
         repaired or undone after the event ``no_repair_after``, and when a person labelled one of those items after the
         event ``no_label_after``.
         """
+        return self._append(drafts, states, no_repair_after=no_repair_after, no_label_after=no_label_after)
+
+    def _append(
+        self,
+        drafts: Sequence[Draft],
+        states: Mapping[str, ItemState] | None,
+        *,
+        no_repair_after: int | None = None,
+        no_label_after: int | None = None,
+        claims: Mapping[str, Sequence[ClaimRow]] | None = None,
+    ) -> Sequence[Event]:
         wanted = tuple(drafts)
         if not wanted:
             return []
@@ -126,7 +137,7 @@ class Ledger:
                 self._require_unchanged(connection, states or {}, no_repair_after)
             if states and no_label_after is not None:
                 self._require_no_label(connection, states, no_label_after)
-            return append_batch(connection, self._linker, self.namespace, batch)
+            return append_batch(connection, self._linker, self.namespace, batch, claims or {})
 
         return self._record(wanted, work)
 
@@ -205,11 +216,15 @@ class Ledger:
         extra: Sequence[Draft] = (),
         *,
         states: Mapping[str, ItemState] | None = None,
+        claims: Sequence[ClaimRow] = (),
     ) -> Sequence[Event]:
-        """Record an observation, and whatever else belongs to the same moment, in one transaction."""
+        """Record an observation, and whatever else belongs to the same moment, in one transaction.
+
+        ``claims``: of its text, kept with it as ``keep_claims`` does it later.
+        """
         if observation.namespace != self.namespace:
             raise InputError("namespace", f"{observation.namespace!r} is not this ledger's {self.namespace!r}")
-        return self.append([seen_draft(observation), *extra], states=states)
+        return self._append([seen_draft(observation), *extra], states, claims={observation.id: claims})
 
     # proving
 
@@ -310,6 +325,9 @@ class Ledger:
 
     def states(self, ids: Iterable[str]) -> dict[str, ItemState]:
         """How items stand now, many at once; unknown ones are left out."""
+        ids = tuple(ids)
+        if not ids:
+            return {}
         with self._store.reading() as connection:
             return queries.read_states(connection, self.namespace, ids)
 

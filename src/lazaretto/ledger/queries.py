@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,7 +15,7 @@ from lazaretto.ledger.edges import EdgeColumns
 from lazaretto.ledger.event_rows import EventRow, event_from
 from lazaretto.ledger.item_state import ItemState, visible_sql
 from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
-from lazaretto.ledger.store import Store
+from lazaretto.ledger.store import COMMITTED, Store
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling
 
 _PAGE = 1000
@@ -24,6 +25,15 @@ _LAST = (1 << 63) - 1
 _EDGE_KINDS = {kind.value: kind for kind in EdgeKind}
 _VISIBLE = sa.text(visible_sql())
 _TENANT = sa.select(heads.c.tenant).where(heads.c.namespace == sa.bindparam("namespace"))
+
+_STATES = sa.select(items.c.id, items.c.hidden, items.c.superseded_by, items.c.erased, items.c.ruling).where(
+    items.c.tenant == sa.bindparam("tenant"), items.c.id.in_(sa.bindparam("ids", expanding=True))
+)
+_KNOWN = (
+    sa.select(items.c.id)
+    .join(heads, heads.c.tenant == items.c.tenant)
+    .where(heads.c.namespace == sa.bindparam("namespace"), items.c.id.in_(sa.bindparam("ids", expanding=True)))
+)
 
 # SQLite by itself would walk the whole chain to spare itself the sorting of a handful of rows
 _BY_SUBJECT = (
@@ -37,9 +47,28 @@ _BY_SUBJECT = (
 
 
 def tenant_of(connection: sa.Connection, namespace: str) -> int | None:
-    """The number under which a namespace's rows stand; None when it has none yet."""
-    found = connection.execute(_TENANT, {"namespace": namespace}).scalar()
-    return None if found is None else int(found)
+    """The number under which a namespace's rows stand; None when it has none yet. It never changes."""
+    # one that is not committed yet may never be: only what readers see is remembered
+    known = connection.info if connection.get_execution_options().get(COMMITTED) else {}
+    key = ("lazaretto_tenant", namespace)
+    if key not in known:
+        found = connection.execute(_TENANT, {"namespace": namespace}).scalar()
+        if found is None:
+            return None
+        known[key] = int(found)
+    tenant: int = known[key]
+    return tenant
+
+
+@cache
+def _events_query(of_kinds: bool, about_one: bool) -> sa.Select[Any]:
+    """Events past one, in order. Made once: building a statement costs as much as running it."""
+    query = sa.select(events).where(events.c.tenant == sa.bindparam("tenant"), events.c.seq > sa.bindparam("after"))
+    if of_kinds:
+        query = query.where(events.c.kind.in_(sa.bindparam("kinds", expanding=True)))
+    if about_one:
+        query = query.where(events.c.subject == sa.bindparam("about"))
+    return query.order_by(events.c.seq).limit(sa.bindparam("size"))
 
 
 def read_events(
@@ -63,12 +92,10 @@ def read_events(
                 chosen = [kind.value for kind in EventKind] if words is None else words
                 page = connection.execute(_BY_SUBJECT, {**known, "kinds": chosen}).all()
             else:
-                query = sa.select(events).where(events.c.tenant == tenant, events.c.seq > after)
-                if words is not None:
-                    query = query.where(events.c.kind.in_(words))
-                if subject is not None:
-                    query = query.where(events.c.subject == subject)
-                page = connection.execute(query.order_by(events.c.seq).limit(size)).all()
+                given = {"tenant": tenant, "after": after, "size": size}
+                given |= {} if words is None else {"kinds": words}
+                given |= {} if subject is None else {"about": subject}
+                page = connection.execute(_events_query(words is not None, subject is not None), given).all()
         yield from (event_from(namespace, row) for row in page)
         if len(page) < size:
             return
@@ -120,6 +147,24 @@ def _observations(namespace: str, rows: Iterable[EventRow]) -> list[Observation]
     return found
 
 
+@cache
+def _items_query(hidden: bool, of_agent: bool, of_channel: bool, by_id: bool) -> sa.Select[Any]:
+    tenant = sa.bindparam("tenant")
+    query = (
+        sa.select(events)
+        .join(items, (items.c.tenant == events.c.tenant) & (items.c.id == events.c.subject))
+        .where(events.c.tenant == tenant, items.c.tenant == tenant)
+        .where(events.c.kind == EventKind.SEEN.value, events.c.seq == items.c.seq)
+    )
+    if not hidden:
+        query = query.where(_VISIBLE)
+    if of_agent:
+        query = query.where(items.c.agent == sa.bindparam("writer"))
+    if of_channel:
+        query = query.where(items.c.channel == sa.bindparam("by"))
+    return query.where(items.c.id.in_(sa.bindparam("ids", expanding=True))) if by_id else query
+
+
 def read_items(
     connection: sa.Connection,
     namespace: str,
@@ -131,26 +176,17 @@ def read_items(
     limit: int | None = None,
 ) -> list[Observation]:
     """A tenant's items: in the order of ``ids`` when given, else newest first; without ``hidden`` only visible ones."""
-    tenant = tenant_of(connection, namespace)
-    query = (
-        sa.select(events)
-        .join(items, (items.c.tenant == events.c.tenant) & (items.c.id == events.c.subject))
-        .where(events.c.tenant == tenant, items.c.tenant == tenant)
-        .where(events.c.kind == EventKind.SEEN.value, events.c.seq == items.c.seq)
-    )
-    if not hidden:
-        query = query.where(_VISIBLE)
-    if agent is not None:
-        query = query.where(items.c.agent == agent)
-    if channel is not None:
-        query = query.where(items.c.channel == Channel(channel).value)
+    given: dict[str, Any] = {"tenant": tenant_of(connection, namespace)}
+    given |= {} if agent is None else {"writer": agent}
+    given |= {} if channel is None else {"by": Channel(channel).value}
+    query = _items_query(hidden, agent is not None, channel is not None, ids is not None)
     if ids is None:
         # with an agent its index is walked backwards, else the chain itself: no sort either way
         newest = events.c.seq.desc() if agent is None else items.c.seq.desc()
-        return _observations(namespace, connection.execute(query.order_by(newest).limit(limit)))
+        return _observations(namespace, connection.execute(query.order_by(newest).limit(limit), given))
     found: dict[str, Observation] = {}
     for chunk in chunks(dict.fromkeys(ids)):
-        rows = connection.execute(query.where(items.c.id.in_(chunk)))
+        rows = connection.execute(query, {**given, "ids": chunk})
         found.update((one.id, one) for one in _observations(namespace, rows))
     return [found[item] for item in dict.fromkeys(ids) if item in found][:limit]
 
@@ -188,10 +224,9 @@ def observations_at(connection: sa.Connection, namespace: str, seqs: Sequence[in
 def read_states(connection: sa.Connection, namespace: str, ids: Iterable[str]) -> dict[str, ItemState]:
     """How items stand now; those the tenant does not have are left out."""
     tenant = tenant_of(connection, namespace)
-    query = sa.select(items.c.id, items.c.hidden, items.c.superseded_by, items.c.erased, items.c.ruling)
     found: dict[str, ItemState] = {}
     for chunk in chunks(dict.fromkeys(ids)):
-        rows = connection.execute(query.where(items.c.tenant == tenant, items.c.id.in_(chunk)))
+        rows = connection.execute(_STATES, {"tenant": tenant, "ids": chunk})
         for item, hidden, superseded_by, erased, ruling in rows:
             word = None if ruling is None else Ruling(ruling)
             found[item] = ItemState(bool(hidden), superseded_by, bool(erased), word)
@@ -200,11 +235,10 @@ def read_states(connection: sa.Connection, namespace: str, ids: Iterable[str]) -
 
 def known_items(connection: sa.Connection, namespace: str, ids: Sequence[str]) -> set[str]:
     """Which of ``ids`` are items of the tenant: one statement, however many there are within a policy's limits."""
-    query = sa.select(items.c.id).join(heads, heads.c.tenant == items.c.tenant).where(heads.c.namespace == namespace)
     return {
         row[0]
         for chunk in chunks(dict.fromkeys(ids), _MOST_IDS)
-        for row in connection.execute(query.where(items.c.id.in_(chunk)))
+        for row in connection.execute(_KNOWN, {"namespace": namespace, "ids": chunk})
     }
 
 

@@ -6,8 +6,11 @@ An operator holds a ``Store``; a tenant holds a ``Ledger``, which shows one name
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import selectors
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +35,12 @@ CONNECT_SECONDS = 10
 _SCRUB_MS = 200
 """How long an erasure waits for readers of the old state before it says that it is not finished."""
 
-_WRITE = "lazaretto_write"
+_WRITE, COMMITTED = "lazaretto_write", "lazaretto_committed"
+"""Marks of a connection: that it writes; that it sees nothing but what is committed."""
+_USED = "lazaretto_used"
+_FRESH_S = 5.0
+"""A connection that was used so lately, and is silent, is taken to be alive: asking costs as much as what it is wanted
+for."""
 
 
 class CommitUnsure(Exception):
@@ -105,17 +113,33 @@ def _sqlite_engine(path: Path, *, create: bool, read_only: bool) -> sa.Engine:
 
 def _postgres_engine(url: sa.URL) -> sa.Engine:
     try:
-        import psycopg  # noqa: F401
+        import psycopg
     except ImportError:
         raise MissingExtra("PostgreSQL store", "postgres") from None
     engine = sa.create_engine(
         url,
-        pool_size=4,
-        max_overflow=60,
+        pool_size=16,  # as many as a guard has threads for the store: none is opened and closed for one statement
+        max_overflow=48,
+        pool_use_lifo=True,  # those that were used last are used first: they need no ping
         pool_timeout=BUSY_SECONDS,
-        pool_pre_ping=True,  # a server that went away and came back costs no failed call
         connect_args={"connect_timeout": CONNECT_SECONDS},
     )
+
+    @event.listens_for(engine, "checkin")
+    def note_use(_connection: Any, record: Any) -> None:
+        record.info[_USED] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def ping(connection: Any, record: Any, _proxy: Any) -> None:
+        # a server that went away and came back costs no failed call
+        fresh = time.monotonic() - record.info.get(_USED, math.inf) < _FRESH_S
+        try:
+            if fresh and _silent(connection):
+                return
+            connection.execute("SELECT 1")
+            connection.rollback()
+        except psycopg.Error:
+            raise exc.InvalidatePoolError from None
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
@@ -125,6 +149,13 @@ def _postgres_engine(url: sa.URL) -> sa.Engine:
         connection.commit()
 
     return engine
+
+
+def _silent(connection: Any) -> bool:
+    """Whether nothing has come that nobody asked for: a server that went away has closed the connection."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return not selector.select(0)
 
 
 class Store:
@@ -213,8 +244,10 @@ class Store:
     def reading(self, *, snapshot: bool = False) -> Iterator[sa.Connection]:
         """A connection for reading; with ``snapshot`` all its reads see one moment."""
         with plain_store_errors(self.url), self._connect() as connection:
-            if snapshot and self.dialect == "postgresql":
-                connection.execution_options(isolation_level="REPEATABLE READ")
+            connection.execution_options(**{COMMITTED: True})
+            if self.dialect == "postgresql":
+                # a statement by itself sees one moment anyway: no BEGIN, no ROLLBACK, each a trip to the server
+                connection.execution_options(isolation_level="REPEATABLE READ" if snapshot else "AUTOCOMMIT")
             yield connection
 
     def transact(self, work: Callable[[sa.Connection], T]) -> T:

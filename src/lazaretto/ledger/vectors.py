@@ -33,6 +33,15 @@ _WORDS = DIMENSION // 64
 _RESCORED = 96
 _PAGE = 20_000
 Floats = NDArray[np.float32]
+_UNINDEXED = (
+    sa.select(items.c.seq, items.c.id)
+    .where(items.c.tenant == sa.bindparam("tenant"), items.c.seq > sa.bindparam("after"))
+    .where(items.c.channel == "memory", items.c.erased == 0)
+    .where(~sa.select(claims.c.item).where(claims.c.tenant == items.c.tenant, claims.c.item == items.c.id).exists())
+    .order_by(items.c.seq)
+    .limit(sa.bindparam("size"))
+)
+"""Memories past an event whose claims are not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +104,8 @@ def drop(connection: sa.Connection, tenant: int, subjects: Iterable[str]) -> Non
 
 def unindexed(connection: sa.Connection, tenant: int, after: int, limit: int) -> list[tuple[int, str]]:
     """Memories past an event that have no claims kept, oldest first: event number and id."""
-    kept = sa.select(claims.c.item).where(claims.c.tenant == tenant, claims.c.item == items.c.id)
-    query = (
-        sa.select(items.c.seq, items.c.id)
-        .where(items.c.tenant == tenant, items.c.seq > after, items.c.channel == "memory", items.c.erased == 0)
-        .where(~kept.exists())
-        .order_by(items.c.seq)
-        .limit(limit)
-    )
-    return [(int(seq), str(item)) for seq, item in connection.execute(query)]
+    known = {"tenant": tenant, "after": after, "size": limit}
+    return [(int(seq), str(item)) for seq, item in connection.execute(_UNINDEXED, known)]
 
 
 class _Cell:

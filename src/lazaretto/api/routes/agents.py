@@ -30,13 +30,14 @@ from lazaretto.api.requests import (
     ForgetBody,
     RecallBody,
     RecallRefsBody,
+    RememberBatch,
     RememberBody,
     ReportBody,
     ScreenBatch,
     ScreenBody,
     decoded,
 )
-from lazaretto.errors import InputError, MissingExtra
+from lazaretto.errors import InputError, LazarettoError, MissingExtra
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import ContentGate, make
 from lazaretto.gates.content.records import Content
@@ -68,11 +69,22 @@ async def check(body: CheckBody, guard: TheGuard, caller: Anyone, once: Once = N
 @router.post("/remember", response_model=DecisionAnswer)
 async def remember(body: RememberBody, guard: TheGuard, caller: Anyone, once: Once = None) -> Response:
     """Judge and keep a memory."""
-    caller.speak_as(body.agent, body.source)
-    fields = None if body.fields is None else body.fields.model_dump()
-    asked = {"agent": body.agent, "source": body.source, "parents": body.parents, "key": body.key, "fields": fields}
-    asked |= {"ref": body.ref, "value": body.value}
-    return ruled(await guard.remember(body.text, image=body.picture(), once=_own(once, caller), **asked))  # type: ignore[arg-type]
+    return ruled(await _remembered(body, guard, caller, once))
+
+
+@router.post("/remember/batch", response_model=ScreenResults)
+async def remember_batch(body: RememberBatch, guard: TheGuard, caller: Anyone) -> Response:
+    """Judge and keep memories, one after the other in their order, each as if it had been sent alone.
+
+    What one says counts for the next. One that fails says so in its place, and the others are kept all the same.
+    """
+    results = []
+    for item in body.items:
+        try:
+            results.append(decision_data(await _remembered(item, guard, caller, item.once)))
+        except LazarettoError as error:
+            results.append(fault(error))
+    return answer({"results": results})
 
 
 @router.post("/recall", response_model=list[RecalledAnswer])
@@ -156,6 +168,14 @@ async def audit(body: AuditBody, request: Request, guard: TheGuard, _: Anyone) -
 async def audit_batch(body: AuditBatch, request: Request, guard: TheGuard, _: Anyone) -> Response:
     """Judge each by debate; nothing is recorded."""
     return answer({"results": await _each(body.items, lambda item: _audited(item, request, guard))})
+
+
+async def _remembered(body: RememberBody, guard: Guard, caller: Caller, once: str | None) -> Decision:
+    caller.speak_as(body.agent, body.source)
+    fields = None if body.fields is None else body.fields.model_dump()
+    asked = {"agent": body.agent, "source": body.source, "parents": body.parents, "key": body.key, "fields": fields}
+    asked |= {"ref": body.ref, "value": body.value}
+    return await guard.remember(body.text, image=body.picture(), once=_own(once, caller), **asked)  # type: ignore[arg-type]
 
 
 def _require_written_by(agent: str, ref: Ref, guard: Guard) -> None:

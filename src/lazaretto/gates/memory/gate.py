@@ -30,6 +30,7 @@ from lazaretto.gates.memory.text_screener import GRAY, Screening, TextScreener, 
 from lazaretto.gates.picture_readings import FEWEST_WORDS, can_read_lettering, file_readings, lettering
 from lazaretto.gates.protocol import GateContext, SecondLook
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.models.openai_chat import OpenAIChat
 from lazaretto.models.protocol import ChatModel
 from lazaretto.pictures import open_picture
@@ -126,15 +127,18 @@ class MemoryGate:
         if observation.image is not None:
             verdicts += await self._examine_picture(observation, context)
         if observation.text or not verdicts:
-            started = time.perf_counter()
-            screening = (await asyncio.to_thread(self._screener.screen, [observation.text]))[0]
-            verdict = self.judge(observation, screening, (time.perf_counter() - started) * 1000)
-            if self._may_be_plan(observation, verdict, screening):
-                verdict = await asyncio.to_thread(self._as_plan, verdict, observation, context)
-            if observation.text and self.settings.claims.compare:
-                verdict = await asyncio.to_thread(self._compare_claims, verdict, observation, context)
-            verdicts.append(verdict)
+            verdicts.append(await asyncio.to_thread(self._examine_text, observation, context))
         return functools.reduce(_stricter, verdicts)
+
+    def _examine_text(self, observation: Observation, context: GateContext) -> Verdict:
+        started = time.perf_counter()
+        screening = self._screener.screen([observation.text])[0]
+        verdict = self.judge(observation, screening, (time.perf_counter() - started) * 1000)
+        if self._may_be_plan(observation, verdict, screening):
+            verdict = self._as_plan(verdict, observation, context)
+        if observation.text and self.settings.claims.compare:
+            verdict = self._compare_claims(verdict, observation, context)
+        return verdict
 
     async def _examine_picture(self, observation: Observation, context: GateContext) -> list[Verdict]:
         """A verdict for every reading of the picture that says something, else one that says there is none.
@@ -184,10 +188,10 @@ class MemoryGate:
         likeness = float(look.evidence.pairs[row, :, 4].max())
         return SecondLook(verdict, notes(model, look, row), risk, float(look.evidence.conflict[row]), likeness)
 
-    def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
-        """Keep the claims of a memory, whatever became of it: what is held may still be one of several voices."""
-        if observation.channel is Channel.MEMORY and self.settings.claims.compare:
-            self.claims.keep(observation, context.ledger)
+    def claims_of(self, observation: Observation) -> Sequence[ClaimRow]:
+        """The claims of a memory, whatever became of it: what is held may still be one of several voices."""
+        wanted = observation.channel is Channel.MEMORY and self.settings.claims.compare
+        return self.claims.rows_of(observation) if wanted else ()
 
     def find(self, query: str, ledger: Ledger, limit: int) -> Sequence[str]:
         """Ids of memories near to a query in meaning, nearest first; none where claims are not compared."""

@@ -6,6 +6,7 @@ erased later must not live on in the ruling on another.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +15,21 @@ from typing import Any
 import numpy as np
 
 from lazaretto.gates.memory.claims import update_rule
-from lazaretto.gates.memory.claims.comparison import Meeting, differences, meeting, replaces, restates
+from lazaretto.gates.memory.claims.comparison import (
+    Meeting,
+    differences,
+    differs_in_a_value_alone,
+    meeting,
+    replaces,
+    restates,
+)
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim, says_one_thing
 from lazaretto.gates.memory.claims.gray_pairs import GrayPairs, Pair
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.vectors import Neighbour
+from lazaretto.ledger.vectors import ClaimRow, Neighbour
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Evidence, Observation, SourceClass
 
@@ -33,6 +41,9 @@ LEAST_COSINE = 0.34
 """Claims farther apart than this are about different things: .35 in full precision, and what eight bits may be off."""
 LEAST_ASKED = 0.3
 """The same for a question and a claim that may answer it."""
+LEAST_APART = 0.6
+"""Claims that meet in nothing are read from here on: farther apart, the model was never as sure of a conflict as it has
+to be there (decision 0050)."""
 _ASKED_AGAIN = 1
 """Pairs that are read only to find out whether somebody says the same, where nothing is opposed: the nearest."""
 _NAMED = 4
@@ -117,10 +128,10 @@ class ClaimJudge:
         read = self.reader.read(["The berth is number nine."])[0]
         self.model.compare([(read.claims[0], read.claims[0], 1.0)])
 
-    def keep(self, observation: Observation, ledger: Ledger) -> None:
-        """Keep the claims of a memory that was just judged and recorded; others are kept by catching up."""
-        if observation.text and self.reader.knows(observation.text):
-            self.reader.keep(ledger, observation.id, observation.text)
+    def rows_of(self, observation: Observation) -> list[ClaimRow]:
+        """The claims of a memory that was just judged, as the ledger keeps them; others are kept by catching up."""
+        known = observation.text and self.reader.knows(observation.text)
+        return self.reader.read([observation.text])[0].rows() if known else []
 
     def judge(
         self, observation: Observation, ledger: Ledger, graph: ProvenanceGraph, trust: Mapping[SourceClass, float]
@@ -130,8 +141,9 @@ class ClaimJudge:
         whole = self.reader.catch_up(ledger)
         read = self.reader.read([observation.text])[0]
         near = self._near(read, ledger, without=observation.id)
-        found = self._related([pair for pair in near if pair.may_conflict])
-        rest = [pair for pair in near if not pair.may_conflict]
+        first = [self._is_read_first(pair) for pair in near]
+        found = self._related(list(itertools.compress(near, first)))
+        rest = [pair for pair, told in zip(near, first, strict=True) if not told]
         asked = any(self._is_conflict(f) or self._is_gray(f) for f in found)
         if asked or any(claim.declares and claim.sensitive for claim in read.claims):
             found = _surest([*found, *self._related(rest)])  # whoever agrees has a say
@@ -298,6 +310,12 @@ class ClaimJudge:
             who.item != old.item and who.trust >= least and restates(claim, found.new, found.old)
             for claim, who in known
         )
+
+    def _is_read_first(self, pair: NearPair) -> bool:
+        """Whether the two could be found to contradict each other."""
+        if pair.meeting is not Meeting.APART:
+            return pair.may_conflict
+        return pair.cosine >= LEAST_APART or differs_in_a_value_alone(pair.old, pair.new)
 
     def _is_conflict(self, found: Found) -> bool:
         return found.may_conflict and found.related.conflict >= self._conflict_bar(found)

@@ -18,6 +18,8 @@ from lazaretto.models.minilm import DIMENSION, claim_minilm
 
 _REMEMBERED = 512
 _AT_ONCE = 32
+_AHEAD_S = 1.0
+"""How often it is noted how far nothing is missing: between, the same few memories are looked over again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class ClaimReader:
     def __init__(self) -> None:
         self._recent: OrderedDict[str, ReadText] = OrderedDict()
         self._caught_up: dict[tuple[str, str], int] = {}
+        self._ahead_at: dict[tuple[str, str], float] = {}
         self._lock = threading.Lock()
 
     def read(self, texts: Sequence[str]) -> list[ReadText]:
@@ -80,10 +83,13 @@ class ClaimReader:
         until = time.monotonic() + seconds
         key = (ledger.url, ledger.namespace)
         while True:
-            head = ledger.head().seq
+            began = time.monotonic()
+            head = ledger.head().seq if began >= self._ahead_at.get(key, 0.0) else 0
             missing = ledger.without_claims(after=self._caught_up.get(key, 0), limit=_AT_ONCE)
-            if not missing:  # up to there nothing is: what comes later is all there is to ask for next time
-                self._caught_up[key] = max(head, self._caught_up.get(key, 0))
+            if not missing:
+                if head:  # up to there nothing is: what comes later is all there is to ask for next time
+                    self._caught_up[key] = max(head, self._caught_up.get(key, 0))
+                    self._ahead_at[key] = began + _AHEAD_S
                 return True
             texts = {
                 one.id: one.text for one in ledger.items(ids=[item for _, item in missing], hidden=True, limit=None)
