@@ -243,10 +243,8 @@ class Tending:
             drafts += [Draft(EventKind.RULED, one.item, body=recorded(one.decision)) for one in held]
             for one in released:
                 drafts.append(Draft(EventKind.RELEASED, one.item, body={"by": MACHINE, "rule": one.decision.rule}))
-                if (
-                    one.observation.text or one.observation.image
-                ):  # off the block list: its copies are as clean as it is
-                    drafts.append(forgotten(one.item))
+                if one.observation.text or one.observation.image:
+                    drafts.append(forgotten(one.item))  # off the block list: its copies are as clean as it is
             if self._appended(drafts, changed, seq):
                 for one in held:
                     self._tell(one.observation, one.decision.ruling, one.decision.standing)

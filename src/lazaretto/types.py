@@ -16,6 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 MACHINE = "lazaretto"
 """Who released what proved clean; whatever anybody else released is a person's word."""
+BY_PERSON = "person:"
+"""How the rule of a ruling begins that a person made."""
 
 
 class Channel(StrEnum):
@@ -162,7 +164,7 @@ class Evidence:
     """One reason for a verdict that a person can check."""
 
     kind: str
-    """span | match | precedent | debate | path | rehearsal | measure | claim | fault."""
+    """span | match | precedent | debate | path | measure | claim | fault."""
     summary: str
     """One sentence a person understands."""
     data: Mapping[str, Any] = field(default_factory=dict)

@@ -16,12 +16,10 @@ import numpy as np
 
 from lazaretto.gates.second_looks import BLAMED, SecondLooks
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
-from lazaretto.types import MACHINE, Channel, Event, EventKind
+from lazaretto.types import BY_PERSON, MACHINE, Channel, Event, EventKind
 
 TENDED = "tend"
 """Subject of the NOTED events that say what was looked at again."""
-BY_PERSON = "person:"
-"""How the rule of a ruling begins that a person made."""
 HORIZON = 60_000
 """How many events a newly opened ledger is looked back."""
 _KINDS = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lazaretto.ledger import Ledger
-from lazaretto.types import Event, EventKind, Ruling
+from lazaretto.types import BY_PERSON, Event, EventKind, Ruling
 
 KINDS = (
     EventKind.RULED,
@@ -19,7 +19,7 @@ KINDS = (
     EventKind.UNDONE,
     EventKind.ERASED,
 )
-BY_PERSON, BY_FAILURE, BY_TAINT = "person:", "fail:", "taint:"
+BY_FAILURE, BY_TAINT = "fail:", "taint:"
 KNOWN = "blocklist:"
 """How the rule of a ruling begins that only says: this was found before."""
 UNDIRECTED = frozenset({"rollback"})

@@ -10,10 +10,7 @@ from lazaretto.learn.lessons import LABELS, Lessons
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_name
 from lazaretto.provenance.taint_rulings import TaintRulings
-from lazaretto.types import Decision, Draft, Event, EventKind, Observation, Ruling, plain
-
-BY_PERSON = "person:"
-"""How the rule of a ruling begins that a person made."""
+from lazaretto.types import BY_PERSON, Decision, Draft, Event, EventKind, Observation, Ruling, plain
 
 
 class Labels:

@@ -20,6 +20,12 @@ LABELS = {"harmful": Ruling.BLOCK, "benign": Ruling.ALLOW}
 """What a person's label means as a ruling."""
 UNDIRECTED = frozenset({"rollback"})
 """Repairs that take away what is new, not what was found: they say nothing about an item."""
+MOST_ORIGINS = 100
+"""How many of the items that a finding was derived from are traced back for contacts."""
+CONTACT_WINDOW = 10_000
+"""How many events a newly opened guard looks back for contacts."""
+SCREENED = "screened"
+"""What a NOTED event says that takes agents out of the queue."""
 Tell = Callable[[Observation, Ruling, tuple[Verdict, ...]], None]
 """Tells every gate that learns what became of an item; verdicts say who found it."""
 _KINDS = (EventKind.LABELLED, EventKind.REPAIRED, EventKind.UNDONE)
@@ -135,7 +141,7 @@ class ContactQueue:
         """Whom to look at first."""
         with self._lock:
             if self._seq is None:
-                self._seq = max(0, self._ledger.head().seq - WINDOW)
+                self._seq = max(0, self._ledger.head().seq - CONTACT_WINDOW)
             for event in self._ledger.events(after=self._seq, kinds=(*_KINDS, EventKind.NOTED)):
                 self._follow(event)
                 self._seq = event.seq
@@ -176,11 +182,3 @@ def contacts_of(item: str, ledger: Ledger, graph: ProvenanceGraph) -> dict[str, 
     made = ledger.items(ids=[*origins, *(step.id for step in radius.items)], hidden=True, limit=None)
     holders = {one.agent: True for one in made if one.id in origins or one.channel is Channel.MEMORY}
     return {**{step.id: False for step in radius.agents}, **holders}
-
-
-MOST_ORIGINS = 100
-"""How many of the items that a finding was derived from are traced back for contacts."""
-WINDOW = 10_000
-"""How many events a newly opened guard looks back for contacts."""
-SCREENED = "screened"
-"""What a NOTED event says that takes agents out of the queue."""

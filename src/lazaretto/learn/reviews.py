@@ -9,7 +9,7 @@ from lazaretto.gates.content.records import Content, Label
 from lazaretto.gates.content.report import DEBATE
 from lazaretto.learn.curate import FailedCase
 from lazaretto.ledger import Ledger
-from lazaretto.types import EventKind, Observation, Ruling
+from lazaretto.types import BY_PERSON, EventKind, Observation, Ruling
 
 _TRUTH = {"harmful": Label.UNSAFE, "benign": Label.SAFE}
 
@@ -38,7 +38,7 @@ def review_of(item: str, ledger: Ledger, condemned: bool = False) -> FailedCase 
         elif event.kind is EventKind.APPEALED:
             source = "appeal"
         # a label is recorded as a ruling, too; and a gate that could not answer has no opinion to correct
-        elif not str(event.body.get("rule", "")).startswith(("person:", "fail:")):
+        elif not str(event.body.get("rule", "")).startswith((BY_PERSON, "fail:")):
             decision = event.body
     truth = _TRUTH.get(word) or (Label.UNSAFE if condemned else None)
     if truth is None or decision is None:

@@ -74,7 +74,7 @@ def subgraph_around(
     shown = nearest[:limit]
     links = _links(index, shown)
     sick_names = {names[n] for n in ill}
-    agents = _agents(index, shown, links, sick_names)
+    agents = _agents(links, sick_names)
     items = [_node(index, n, hops[n], n in ill, texts) for n in sorted(shown, key=lambda n: (index.births[n], n))]
     return Subgraph(names[focus], names[origin], (*agents, *items), links, len(hops) - len(shown))
 
@@ -116,7 +116,7 @@ def _links(index: GraphIndex, shown: list[int]) -> tuple[Link, ...]:
     return tuple(sorted(found, key=lambda link: (link.time, link.kind, link.source, link.target)))
 
 
-def _agents(index: GraphIndex, shown: list[int], links: tuple[Link, ...], ill: set[str]) -> list[Node]:
+def _agents(links: tuple[Link, ...], ill: set[str]) -> list[Node]:
     """Every agent that wrote or read something shown; infected since it first wrote or read something infected."""
     first_met: dict[str, float] = {}
     exposed: dict[str, float] = {}

@@ -107,7 +107,7 @@ def _set_rate(optimiser: torch.optim.Optimizer, peak: float, step: int, steps: i
         group["lr"] = rate
 
 
-def batches(examples: Sequence[Example], tokens: int, picture: int, rng: random.Random) -> Iterator[list[Example]]:
+def batches(examples: Sequence[Example], tokens: int, rng: random.Random) -> Iterator[list[Example]]:
     """Batches of about ``tokens`` tokens of similar length, in random order, for ever."""
     while True:
         order = sorted(
@@ -156,7 +156,7 @@ def train_vlm(
     optimiser = torch.optim.AdamW([{"params": decay, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}],
                                   lr=1e-3, betas=(0.9, 0.98), fused=device.type == "cuda")  # fmt: skip
     began, rng = time.time(), random.Random("batches")
-    for step, batch in enumerate(batches(examples, batch_tokens, words.ids[PICTURE], rng)):
+    for step, batch in enumerate(batches(examples, batch_tokens, rng)):
         share = max(step / steps, (time.time() - began) / seconds)
         if share >= 1:
             break
