@@ -1,4 +1,5 @@
-"""Who is told what the guard does, while it does it: traces for OpenTelemetry, numbers for Prometheus.
+"""Who is told what the guard does, while it does it: traces for OpenTelemetry, numbers for Prometheus,
+lines for a log.
 
 A watcher is told after the fact, with the moment the call began; it is given no say. One that fails is logged, no more.
 The attribute names of OpenTelemetry are all in this file: those of generative AI's conventions where they exist, ours
@@ -115,6 +116,32 @@ class Tracing:
         named = {OPERATION: operation, STORE: store, **({AGENT: agent} if agent else {})}
         span = self._tracer.start_span(operation, attributes={**named, **facts}, start_time=began)
         return span if span.is_recording() else None
+
+
+class Logging:
+    """Says in the log what happens, without content: a line for each call, and on level DEBUG one for each gate."""
+
+    def decided(self, observation: Observation, decision: Decision, began: int) -> None:
+        """What was judged, and how."""
+        log.info(
+            "%s of %s: %s is %s by %s, risk %.2f, %d ms", observation.channel.value, observation.agent, observation.id,
+            decision.ruling.label, decision.rule or "no gate", decision.risk, _ms_since(began),
+        )  # fmt: skip
+        for run in decision.runs:
+            log.debug("gate %s: %s, %d ms%s", run.gate, run.status.value, run.ms, f" ({run.detail})" * bool(run.detail))
+
+    def recalled(self, namespace: str, agent: str, items: Sequence[str], began: int) -> None:
+        """How many memories an agent was given."""
+        log.info("%s was given %d memories of %s, %d ms", agent, len(items), namespace, _ms_since(began))
+
+    def repaired(self, namespace: str, receipt: Receipt, began: int) -> None:
+        """What was repaired."""
+        what = (receipt.plan.repair, receipt.plan.origin, len(receipt.plan.steps))
+        log.info("%s of %s: %d steps, receipt %s, %d ms", *what, receipt.id, _ms_since(began))
+
+
+def _ms_since(began: int) -> int:
+    return (time.time_ns() - began) // 1_000_000
 
 
 def now() -> int:

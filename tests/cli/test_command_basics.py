@@ -115,4 +115,7 @@ def test_how_much_is_said_beside_the_answer(empty_world: Path) -> None:
     code, quiet, unsaid = in_a_process("-q", *words, folder=empty_world)
     assert code == 0 and unsaid == "" and json.loads(quiet).keys() == json.loads(plain).keys()
     code, _, loud = in_a_process("-v", *words, folder=empty_world)
-    assert code == 0 and "WARNING lazaretto: " in loud
+    assert code == 0 and "WARNING lazaretto: " in loud and "a.db, namespace 'default', policy policy.toml" in loud
+    assert "is allow by" in loud and "gate structure" not in loud
+    code, _, louder = in_a_process("-vv", *words, folder=empty_world)
+    assert code == 0 and "DEBUG lazaretto: gate structure: ran" in louder and "hello" not in louder

@@ -92,6 +92,15 @@ def test_sarif_is_what_its_schema_says(report: ScanReport) -> None:
     assert {one.rule for one in report.findings} <= set(RULES)
 
 
+def test_what_was_not_read_is_not_called_clean() -> None:
+    for one, badge in (
+        (ScanReport("x", 1, [], 0, ["m.jsonl:4: not JSON"]), "not all read"),
+        (ScanReport("x"), "nothing read"),
+    ):
+        assert not one.clean and not as_json(one)["clean"] and badge in as_html(one)
+    assert ScanReport("x", 1).clean and "nothing found" in as_html(ScanReport("x", 1))
+
+
 class _Stops(Exception):
     pass
 

@@ -84,7 +84,7 @@ def _root(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
     verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="Say on standard error what is done; -vv says more.")
+        int, typer.Option("--verbose", "-v", count=True, help="Say on standard error what is done; -vv: each gate too.")
     ] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No warnings on standard error, only errors.")] = False,
 ) -> None:

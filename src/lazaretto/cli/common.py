@@ -26,8 +26,8 @@ from lazaretto.errors import (
 )
 from lazaretto.types import plain
 
-console = Console()
-errors = Console(stderr=True)
+console = Console(soft_wrap=True)  # the terminal breaks long lines, so that what is copied from them is whole
+errors = Console(stderr=True, soft_wrap=True)
 
 EXIT_FLAGGED = 1  # it worked, and the answer is bad news: blocked, chain broken, doctor found a fault
 EXIT_USAGE = 2  # the input is wrong
@@ -90,7 +90,7 @@ def new_table(*columns: str, title: str | None = None) -> Table:
 def print_table(table: Table) -> None:
     """Print a table; into a pipe or a file, which have no width to fit into, as wide as it needs to be."""
     if console.is_terminal:
-        console.print(table, markup=False)
+        console.print(table, markup=False, soft_wrap=False)
         return
     needed = console.measure(table, options=console.options.update(max_width=10_000)).maximum
     Console(file=sys.stdout, width=max(console.width, needed)).print(table, markup=False)

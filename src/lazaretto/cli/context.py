@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -46,6 +47,7 @@ SHARED = {
 """The options that every command takes: how each is declared, and its default."""
 
 R = TypeVar("R")
+log = logging.getLogger("lazaretto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class CommandContext:
     def open_ledger(self, *, create: bool = True, read_only: bool = False) -> Ledger:
         """The tenant's ledger."""
         ledger = Ledger.open(self.store, self.namespace, create=create, read_only=read_only)
+        _say_where(ledger, self.policy_file)
         return ledger.prove_as(self.policy.record)
 
     def open_store(self) -> Store:
@@ -81,11 +84,16 @@ class CommandContext:
         """The tenant's guard; ``policy`` and ``namespace`` stand in for the context's own."""
         from lazaretto.guard import Guard
         from lazaretto.sync_guard import SyncGuard
+        from lazaretto.watchers import Logging
 
         ledger = Ledger.open(self.store, namespace or self.namespace)
+        _say_where(ledger, self.policy_file)
         try:
             ledger.prove_as(self.policy.record)
-            return SyncGuard(Guard(ledger, policy or self.policy, file=self.policy_file or "policy"))
+            guard = Guard(ledger, policy or self.policy, file=self.policy_file or "policy")
+            if log.isEnabledFor(logging.INFO):
+                guard.watchers.add(Logging())
+            return SyncGuard(guard)
         except BaseException:
             ledger.close()
             raise
@@ -93,6 +101,10 @@ class CommandContext:
     def emit(self, data: Any, show: Callable[[], None]) -> None:
         """Print ``data`` as JSON when asked, else let ``show`` draw it for a person."""
         emit(data, self.as_json, show)
+
+
+def _say_where(ledger: Ledger, policy_file: str | None) -> None:
+    log.info("store %s, namespace %r, policy %s", ledger.url, ledger.namespace, policy_file or "'recommended'")
 
 
 def with_context(*, namespace: bool = True, json: bool = True) -> Callable[[Callable[..., R]], Callable[..., R]]:

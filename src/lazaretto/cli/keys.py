@@ -32,8 +32,8 @@ def add(
     """Make a key and print its secret, once."""
     keys = key_file(file)
     secret = keys.add(name, role, namespace=tenant, agents=agent or ())
-    console.print(secret, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Kept as a hash in {keys.path}; serve with --keys {keys.path}", soft_wrap=True, markup=False)
+    console.print(secret, markup=False, highlight=False)
+    console.print(f"Kept as a hash in {keys.path}; serve with --keys {keys.path}", markup=False)
 
 
 @plain_errors

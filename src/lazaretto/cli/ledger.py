@@ -105,7 +105,7 @@ def key(
     """Make a key that signs the record, and print its public half. Name the file in the policy: record.key."""
     made = SigningKey.create(path)
     data = {"key": str(path), "id": made.public.id, "public": made.public.raw.hex()}
-    emit(data, json, lambda: console.print(data["public"], highlight=False, soft_wrap=True))
+    emit(data, json, lambda: console.print(data["public"], highlight=False))
 
 
 @commands.command(name="rotate-key")
@@ -119,7 +119,7 @@ def rotate_key(
     with context.open_ledger(create=False) as ledger:
         ledger.hand_over(new)
     data = {"key": str(path), "id": new.public.id, "public": new.public.raw.hex()}
-    context.emit(data, lambda: console.print(f"from now on sign with {path}: {data['public']}", soft_wrap=True))
+    context.emit(data, lambda: console.print(f"from now on sign with {path}: {data['public']}"))
 
 
 @commands.command()

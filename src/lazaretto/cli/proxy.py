@@ -56,7 +56,7 @@ def proxy(
         names = dict.fromkeys((context.namespace, *(also or ())))
         guards = {name: stack.enter_context(context.open_guard(namespace=name)).guard for name in names}
         where = f"http://{host}:{listener.getsockname()[1]}/v1"
-        console.print(f"Lazaretto before {settings.upstream}: set your crew's base URL to {where}", soft_wrap=True)
+        console.print(f"Lazaretto before {settings.upstream}: set your crew's base URL to {where}")
         hosts = (host, *LOCAL_HOSTS) if door.open else ()
         app = create_proxy(guards, settings, keys=known, hosts=hosts)
         uvicorn.Server(uvicorn.Config(app, **UVICORN)).run(sockets=[listener])

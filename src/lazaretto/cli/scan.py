@@ -76,7 +76,7 @@ def scan(
         kept.close(finished=finished)
     if str(json) != "-":
         _show(report, time.monotonic() - started)
-    if report.unreadable or not report.records:
+    if not report.complete:
         raise typer.Exit(EXIT_USAGE)
     if not report.clean:
         raise typer.Exit(EXIT_FLAGGED)
@@ -104,12 +104,12 @@ def _show(report: object, seconds: float) -> None:
     for one in serious[:_SHOWN]:
         console.print(f"[{colours[one.level]}]{one.level.value:<7}[/] ", end="")
         line = "" if one.line is None or one.record.endswith(f":{one.line}") else f" (line {one.line})"
-        console.print(f"{one.kind:<13} {one.record}{line}", markup=False, highlight=False, soft_wrap=True)
-        console.print(f"        {one.message}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"{one.kind:<13} {one.record}{line}", markup=False, highlight=False)
+        console.print(f"        {one.message}", markup=False, highlight=False)
     if len(serious) > _SHOWN:
         console.print(f"... and {len(serious) - _SHOWN:,} more: --html, --json or --sarif has them all")
     for one in told["unreadable"][:_SHOWN]:
-        errors.print(f"unreadable: {one}", markup=False, highlight=False, soft_wrap=True)
+        errors.print(f"unreadable: {one}", markup=False, highlight=False)
     found = ", ".join(f"{count:,} {kind}" for kind, count in told["found"].items())
     before = f", {report.judged_before:,} of them by the scan that was interrupted" if report.judged_before else ""
     words = f"{report.records:,} records judged in {seconds:.0f} s{before}: {found}; {told['notes']:,} notes"
@@ -117,7 +117,7 @@ def _show(report: object, seconds: float) -> None:
         words += f"; {told['not_judged']:,} not judged for orders (language)"
     if told["skipped_files"]:
         words += f"; {told['skipped_files']:,} files of other kinds were not read"
-    console.print(words, markup=False, highlight=False, soft_wrap=True)
+    console.print(words, markup=False, highlight=False)
     if not report.records:
         errors.print("nothing to read there: no notes, JSON lines or known database", markup=False)
 

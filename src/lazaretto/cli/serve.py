@@ -87,7 +87,7 @@ def serve(
     settings = ServerSettings(hosts, rate, fetch_images, webhook, webhook_secret, webhook_private)
     with context.open_guard() as guard, listening(host, port) as listener:
         where = f"http://{host}:{listener.getsockname()[1]} (calls: /docs, for people: /console)"
-        console.print(f"Lazaretto on {where}, store {guard.ledger.url}, namespace {context.namespace}", soft_wrap=True)
+        console.print(f"Lazaretto on {where}, store {guard.ledger.url}, namespace {context.namespace}")
         if door.open:
             console.print("Open: whoever can reach this machine's loopback may do everything. Close it with --keys.")
         if workers == 1:

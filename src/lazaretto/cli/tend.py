@@ -34,7 +34,7 @@ def _show_tended(done: Tended) -> None:
     console.print(f"{words}, new cases {len(done.cases)}" if done.cases else words, highlight=False)
     for name, items in (("held", done.held), ("released", done.released), ("unjudged", done.unjudged)):
         for item in items:
-            console.print(f"{name} {item}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{name} {item}", markup=False, highlight=False)
 
 
 @with_context()

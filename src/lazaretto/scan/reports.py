@@ -41,6 +41,7 @@ def summary(report: ScanReport) -> dict[str, Any]:
     return {
         "target": report.target,
         "clean": report.clean,
+        "complete": report.complete,
         "records": report.records,
         "found": {kind: counts[kind] for kind in KINDS if kind != NOT_JUDGED},
         "notes": len(report.of(Level.NOTE)),
@@ -120,7 +121,9 @@ vertical-align:top;overflow-wrap:anywhere}.meta{color:#4d5b66}
 def as_html(report: ScanReport, most: int = 5_000) -> str:
     """The report as one page: no script, nothing from outside, everything from the store escaped."""
     e, told = html.escape, summary(report)
-    badge = ("clean", "nothing found") if report.clean else ("error", "findings")
+    found = report.of(Level.ERROR, Level.WARNING)
+    badge = ("error", "findings") if found else ("clean", "nothing found")
+    badge = badge if found or report.complete else ("warning", "not all read" if report.records else "nothing read")
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">",

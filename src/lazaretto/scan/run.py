@@ -44,9 +44,14 @@ class ScanReport:
         return [one for one in self.findings if one.level in levels]
 
     @property
+    def complete(self) -> bool:
+        """Whether there was something to read, and all of it was read."""
+        return bool(self.records) and not self.unreadable
+
+    @property
     def clean(self) -> bool:
-        """Whether nothing was found; notes do not count."""
-        return not self.of(Level.ERROR, Level.WARNING)
+        """Whether everything was read and nothing was found; notes do not count."""
+        return self.complete and not self.of(Level.ERROR, Level.WARNING)
 
 
 Chunk = list[tuple[str, bool]]

@@ -53,7 +53,7 @@ def list_targets(as_json: JsonFlag = False) -> None:
         table = Table("name", "what infected agents say")
         for name, sentence in TARGETS.items():
             table.add_row(name, sentence)
-        console.print(table)
+        console.print(table, soft_wrap=False)
 
     emit(TARGETS, as_json, show)
 
@@ -99,7 +99,7 @@ def craft_picture(
         table = Table("measure", "value", title=f"{out}: {settings.budget.label}, says {target(target_name)!r}")
         for name, value in report.items():
             table.add_row(name.replace("_", " "), f"{value:.3f}" if isinstance(value, float) else str(value))
-        console.print(table)
+        console.print(table, soft_wrap=False)
 
     emit(report, as_json, show)
 

@@ -88,7 +88,7 @@ def list_(
         view = RichTable("experiment", "title", "finished", title=f"experiments in {folder}")
         for row in rows:
             view.add_row(str(row["name"]), escape(str(row["title"])), f"{row['finished']}/{row['units']}")
-        console.print(view)
+        console.print(view, soft_wrap=False)
 
     emit(rows, json, show)
 
@@ -225,10 +225,7 @@ def _show_table(made: tables.ResultTable) -> None:
         for reason in row.reasons:
             console.print(f"[yellow]void[/] in {escape(row.name)}: {escape(reason)}")
     for checked in made.checks:
-        console.print(
-            f"[{COLOURS[checked.outcome]}]{checked.outcome.value:9}[/]{escape(tables.check_words(checked))}",
-            soft_wrap=True,
-        )
+        console.print(f"[{COLOURS[checked.outcome]}]{checked.outcome.value:9}[/]{escape(tables.check_words(checked))}")
 
 
 @plain_errors

@@ -56,7 +56,7 @@ def drill_command(
 
     def show() -> None:
         for result in results:
-            console.print(_table(result))
+            console.print(_table(result), soft_wrap=False)
         console.print(f"reports: {out}/incident-*.html, plot: {out}/drill_spread.svg, table: {out}/table.md")
         console.print(f"look further: lazaretto incidents --store {where} -n drill-{seed}", highlight=False)
 

@@ -121,7 +121,7 @@ def _show(run: Epidemic, report: dict[str, Any]) -> None:
         table.add_column(heading, justify="right")
     for round_ in _shown_rounds(scenario.rounds):
         table.add_row(str(round_), *(_cell(report, name, round_) for name in ("cumulative", "current", "carrying")))
-    console.print(table)
+    console.print(table, soft_wrap=False)
     for name in ("cumulative", "current"):
         reached = ", ".join(
             f"{t} % {'never' if r is None else f'in round {r}'}" for t, r in report[f"first_{name}"].items()
