@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -190,6 +191,9 @@ def main() -> None:
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     origin = crew_story()
+    if find_spec("lazaretto_lab") is None:
+        console.print("\nActs 7 and 8 are the laboratory's, which is not installed: pip install lazaretto-lab")
+        return
     act("7. An infectious picture among 24 agents, undefended and with the foresight gate (about a minute)")
     outbreak()
     act("8. The drill: a text worm, a poisoned fact, a virus picture and a harmful post at once")

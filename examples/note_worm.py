@@ -22,7 +22,11 @@ from lazaretto.agents.model import AgentModel, Usage
 from lazaretto.models.minilm import shared_minilm
 from lazaretto.models.protocol import ChatModel
 from lazaretto.models.scripted import ScriptedChatModel
-from lazaretto_lab.studies.foresight.note_crew import MEMBERS, calibrated, run_crew, trusting_reply
+
+try:
+    from lazaretto_lab.studies.foresight.note_crew import MEMBERS, calibrated, run_crew, trusting_reply
+except ModuleNotFoundError:
+    raise SystemExit("this example needs the laboratory: pip install lazaretto-lab") from None
 
 console = Console(width=110)
 

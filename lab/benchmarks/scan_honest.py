@@ -16,10 +16,12 @@ import gzip
 import json
 import os
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from lazaretto.scan.claims import contradictions, marks_of
+from lazaretto.scan.claims import marks_of
+from lazaretto.scan.contradictions import KeptClaims, contradictions
 from lazaretto.scan.judge import ScanSettings, judge_texts
 from lazaretto.scan.records import Level
 from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
@@ -44,8 +46,10 @@ def honest_stores(data: Path) -> dict[str, list[list[str]]]:
 
 def opposed(texts: list[str]) -> list[tuple[str, str, float]]:
     """Pairs of texts that a scan says contradict each other."""
-    marks = [(number, mark) for number, text in enumerate(texts) for mark in marks_of(text)]
-    return [(texts[one.old], texts[one.new], one.strength) for one in contradictions(texts, marks)]
+    with closing(KeptClaims()) as kept:
+        for number, text in enumerate(texts):
+            kept.add(str(number).encode(), text, marks_of(text), record=text)
+        return [(one.old.record, one.new.record, one.strength) for one in contradictions(kept)]
 
 
 def run(data: Path, most: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ pytest.importorskip("detect_secrets", reason="needs the gates extra")
 
 from lazaretto.cli import build
 from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.scan.claims import contradictions, marks_of, opposed
+from lazaretto.scan.claims import marks_of, opposed
+from lazaretto.scan.contradictions import KeptClaims, contradictions
 from lazaretto.scan.files import Files
 from lazaretto.scan.journal import Journal
 from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
@@ -164,8 +166,10 @@ def test_notes_about_other_days_and_things_contradict_nothing() -> None:
         "Is the refund limit 500 EUR?", "Is the refund limit 900 EUR?",
         "Caroline went to the support group on 7 May 2023.", "Caroline went to the support group on 3 June 2023.",
     ]  # fmt: skip
-    marks = [(number, mark) for number, text in enumerate(texts) for mark in marks_of(text)]
-    assert contradictions(texts, marks) == []
+    with closing(KeptClaims()) as kept:
+        for text in texts:
+            kept.add(text.encode(), text, marks_of(text))
+        assert contradictions(kept) == []
 
 
 def test_what_is_opposed_is_about_the_same() -> None:

@@ -7,13 +7,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from typing import Protocol
 
 from lazaretto.errors import MissingExtra
-from lazaretto.scan.claims import ClaimMark, contradictions
+from lazaretto.scan.contradictions import Contradiction, KeptClaims, contradictions
 from lazaretto.scan.journal import Journal, digest_of
 from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
 from lazaretto.scan.records import CONTRADICTING, Finding, Hit, Level, Record, Source
@@ -165,54 +166,40 @@ def judges(settings: ScanSettings, workers: int = 1, *, ray: bool = False) -> It
         several.close()
 
 
-class _Comparing:
-    """Collects what is compared at the end, once for each text."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.places: list[Record] = []
-        self.marks: list[tuple[int, ClaimMark]] = []
-        self._seen: set[bytes] = set()
-
-    def add(self, record: Record, digest: bytes, judged: Judged) -> None:
-        if not judged.claims or digest in self._seen or any(h.level is Level.ERROR for h in judged.hits):
-            return  # what is poisoned is reported as such
-        self._seen.add(digest)
-        self.marks += [(len(self.texts), mark) for mark in judged.claims]
-        self.texts.append(record.text)
-        self.places.append(replace(record, text=""))
-
-
 def scan(
     source: Source, settings: ScanSettings, jury: Judges, journal: Journal | None = None,
     progress: Progress = lambda _what, _more, _of: None,
 ) -> ScanReport:  # fmt: skip
     """Judge every record of a source."""
     report = ScanReport(source.name)
-    total, comparing = source.count(), _Comparing()
-    for part, judged, before in _judged(source, jury, journal):
-        report.judged_before += before
-        for record, digest in part:
-            report.records += 1
-            report.findings += [_finding(record, hit) for hit in judged[digest].hits]
-            comparing.add(record, digest, judged[digest])
-        progress("judging", len(part), total)
-    report.skipped_files, report.unreadable = source.tally.skipped_files, source.tally.unreadable
-    if settings.contradictions:
-        for one in contradictions(comparing.texts, comparing.marks, lambda n: progress("comparing", n, None)):
-            new, old = comparing.places[one.new], comparing.places[one.old]
-            said, known = (
-                _quoted(comparing.texts[number], mark)
-                for number, mark in ((one.new, one.new_mark), (one.old, one.old_mark))
-            )
-            words = f"Contradicts {old.id} in {one.differs_in}: “{said}” against “{known}”"
-            line = _line(new, comparing.texts[one.new], one.new_mark.start)
-            other = _line(old, comparing.texts[one.old], one.old_mark.start)
-            report.findings.append(
-                Finding(new.id, new.place, line, CONTRADICTING, "contradicts", Level.WARNING, words, one.strength,
-                        old.id, old.place, other)
-            )  # fmt: skip
+    total, kept = source.count(), KeptClaims()
+    with closing(kept):
+        for part, judged, before in _judged(source, jury, journal):
+            report.judged_before += before
+            for record, digest in part:
+                report.records += 1
+                report.findings += [_finding(record, hit) for hit in judged[digest].hits]
+                _keep(kept, record, digest, judged[digest])
+            progress("judging", len(part), total)
+        report.skipped_files, report.unreadable = source.tally.skipped_files, source.tally.unreadable
+        if settings.contradictions:
+            report.findings += map(_contradicting, contradictions(kept, lambda n: progress("comparing", n, None)))
     return report
+
+
+def _keep(kept: KeptClaims, record: Record, digest: bytes, judged: Judged) -> None:
+    """Have the claims of a text compared at the end; what is poisoned is reported as such."""
+    if judged.claims and not any(hit.level is Level.ERROR for hit in judged.hits):
+        where = partial(_line, record, record.text)
+        kept.add(digest, record.text, judged.claims, record.id, record.place, where)
+
+
+def _contradicting(one: Contradiction) -> Finding:
+    new, old = one.new, one.old
+    said, known = (" ".join(claim.said.split())[:120] for claim in (new, old))
+    words = f"Contradicts {old.record} in {one.differs_in}: “{said}” against “{known}”"
+    return Finding(new.record, new.place, new.line, CONTRADICTING, "contradicts", Level.WARNING, words, one.strength,
+                   old.record, old.place, old.line)  # fmt: skip
 
 
 _Part = list[tuple[Record, bytes]]
@@ -261,7 +248,3 @@ def _finding(record: Record, hit: Hit) -> Finding:
 
 def _line(record: Record, text: str, start: int) -> int | None:
     return record.line + text.count("\n", 0, start) if record.line is not None and record.verbatim else record.line
-
-
-def _quoted(text: str, mark: ClaimMark) -> str:
-    return " ".join(text[mark.start : mark.end].split())[:120]

@@ -1,0 +1,163 @@
+"""Contradictions within a store of which nothing but the texts is known.
+
+Pairs of claims that oppose each other in form (``claims.opposed``) and of which the relation model is sure. The claims
+wait on disk: what is held in memory is the vocabulary, and those claims that are about the same names and occasions.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from lazaretto.errors import InputError
+from lazaretto.gates.memory.claims.extraction import Claim, read_claim
+from lazaretto.gates.memory.claims.relation import shared_relation_model
+from lazaretto.models.minilm import claim_minilm
+from lazaretto.scan.claims import ClaimMark, differs_in, opposed
+
+ALIKE = 0.6
+"""Share of their content words that two claims must have in common."""
+SURE = 0.8
+"""Least probability, by the relation model, that both cannot hold."""
+_MOST_PARTNERS = 8
+"""Of one claim that are compared: templates fill stores with sentences that differ in a word."""
+_MOST_IN_BLOCK = 400
+"""Claims that share their rarest words, at most: beyond that they are a form, and no statement."""
+_AT_ONCE = 256
+_TABLES = """
+PRAGMA journal_mode = OFF;
+CREATE TABLE texts (number INTEGER PRIMARY KEY, digest BLOB UNIQUE);
+CREATE TABLE claims (
+  number INTEGER PRIMARY KEY, text INTEGER, about TEXT, words BLOB, said BLOB, record BLOB, place BLOB, line INTEGER);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptClaim:
+    """A claim, and where it stands."""
+
+    text: int
+    """Number of the text that makes it, in the order in which texts came."""
+    said: str
+    record: str
+    place: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two claims that cannot both hold."""
+
+    new: KeptClaim
+    old: KeptClaim
+    strength: float
+    differs_in: str
+
+
+class KeptClaims:
+    """The claims of a store, in a temporary database that ends with the process; each text counts once."""
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("")  # a file without a name, once it is larger than a small cache
+        self._database.executescript(_TABLES)
+        self.frequency: Counter[str] = Counter()
+        """Of each word, over all claims."""
+
+    def add(
+        self, digest: bytes, text: str, marks: Iterable[ClaimMark], record: str = "", place: str = "",
+        line_of: Callable[[int], int | None] = lambda _start: None,
+    ) -> None:  # fmt: skip
+        """Keep the claims of a text; ``line_of`` tells on which line something stands."""
+        try:
+            fresh = self._database.execute("INSERT OR IGNORE INTO texts (digest) VALUES (?)", (digest,))
+            if not fresh.rowcount:
+                return
+            for mark in marks:
+                self.frequency.update(map(sys.intern, mark.words))
+                told = ("\n".join(mark.words), text[mark.start : mark.end], record, place)
+                row = (fresh.lastrowid, mark.about, *map(_written, told), line_of(mark.start))
+                self._database.execute("INSERT INTO claims VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", row)
+        except sqlite3.OperationalError as error:
+            fix = "Free some room, name another folder with TMPDIR, or scan with --no-contradictions"
+            raise InputError("scan", f"what is compared cannot be kept ({error})", fix) from None
+
+    def __getitem__(self, number: int) -> KeptClaim:
+        query = "SELECT text, said, record, place, line FROM claims WHERE number = ?"
+        text, said, record, place, line = self._database.execute(query, (number,)).fetchone()
+        return KeptClaim(text, _read(said), _read(record), _read(place), line)
+
+    def groups(self) -> Iterator[list[tuple[int, int, tuple[str, ...]]]]:
+        """Number, text and words of the claims that are about the same, as they came; group after group."""
+        rows = self._database.execute("SELECT about, number, text, words FROM claims ORDER BY about, number")
+        for _, several in groupby(rows, lambda row: row[0]):
+            yield [
+                (number, text, tuple(map(sys.intern, _read(words).split("\n")))) for _, number, text, words in several
+            ]
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._database.close()
+
+
+def _written(text: str) -> bytes:
+    """Names of files and texts may hold what is not Unicode."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _read(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def contradictions(kept: KeptClaims, step: Callable[[int], None] = lambda _: None) -> list[Contradiction]:
+    """The pairs of a store that contradict each other, strongest first."""
+    pairs = [pair for group in kept.groups() for pair in _candidates(kept, group)]
+    pairs.sort(key=lambda pair: (pair[1], -pair[0]))
+    found: list[Contradiction] = []
+    for place in range(0, len(pairs), _AT_ONCE):
+        part = [(kept[a], kept[b]) for a, b in pairs[place : place + _AT_ONCE]]
+        claims = [(_claim(a), _claim(b)) for a, b in part]
+        said = list(dict.fromkeys(claim.text for pair in claims for claim in pair))
+        vectors = dict(zip(said, claim_minilm().embed_texts(said), strict=True))
+        asked = [(old, new, float(vectors[old.text] @ vectors[new.text])) for old, new in claims]
+        answers = shared_relation_model().compare(asked, [(SURE,)] * len(asked))
+        for (first, second), (old, new, _), told in zip(part, asked, answers, strict=True):
+            if told.conflict >= SURE:
+                found.append(Contradiction(second, first, round(told.conflict, 3), differs_in(old, new)))
+        step(len(part))
+    return sorted(found, key=lambda one: (-one.strength, one.new.text, one.old.text))
+
+
+def _claim(kept: KeptClaim) -> Claim:
+    return read_claim(kept.said.strip()[:600])
+
+
+def _candidates(kept: KeptClaims, group: list[tuple[int, int, tuple[str, ...]]]) -> Iterator[tuple[int, int]]:
+    """Pairs (older, newer) of a group that share enough words and oppose each other in form.
+
+    Sets that share a part ``ALIKE`` of their words share one of their rarest (prefix filtering), so only those are
+    looked at.
+    """
+    blocks: defaultdict[str, list[int]] = defaultdict(list)
+    for at, (number, text, words) in enumerate(group):
+        ordered = sorted(words, key=lambda word: (kept.frequency[word], word))
+        rarest = ordered[: len(ordered) - int(-(-ALIKE * len(ordered) // 1)) + 1]
+        near = {other for word in rarest for other in blocks.get(word, ())[-_MOST_IN_BLOCK:]}
+        partners = 0
+        mine, said = frozenset(words), None
+        for other in sorted(near, reverse=True):
+            other_number, other_text, theirs = group[other]
+            shared = len(mine.intersection(theirs))
+            if other_text == text or shared < ALIKE * (len(mine) + len(theirs) - shared):
+                continue
+            said = said or _claim(kept[number])
+            if opposed(_claim(kept[other_number]), said):
+                yield other_number, number
+                partners += 1
+                if partners == _MOST_PARTNERS:
+                    break
+        for word in rarest:
+            blocks[word].append(at)
