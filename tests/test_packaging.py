@@ -27,7 +27,7 @@ def build(source: Path, work: Path) -> Path:
     work.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         copy(source / name, work / name)
-    for name in ("src", "examples"):
+    for name in ("src", "examples", "deploy"):
         if (source / name).is_dir():
             copytree(source / name, work / name, ignore=ignore_patterns("*.egg-info", "__pycache__"))
     options = ("--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--wheel-dir", str(work / "dist"))
