@@ -1,7 +1,7 @@
 """Contain: the paper's whole remedy from one poisoned memory, chosen by distance and priority.
 
-Priority R = 0.5 P + 0.3 spread + 0.2 conflict. From 0 to 3 hops: isolate; from 3 to 6: rewrite from what can be
-trusted; beyond 6: reconcile, that is keep what independent roots support and cut the edge to what they do not.
+Priority R = 0.5 P + 0.3 spread + 0.2 conflict. Below 3 hops: isolate; below 6: rewrite from what can be
+trusted; from 6 on: reconcile, that is keep what independent roots support and cut the edge to what they do not.
 Texts are re-derived at any distance where a trusted memory says what the poison says wrongly: those that repeat it are
 put right, those that do not are cut loose, and come back if they were held for nothing but their descent.
 What rests on independent roots, or had only met the poison, is cut loose from every tainted source and stays, unless
