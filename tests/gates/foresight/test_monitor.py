@@ -171,8 +171,9 @@ def test_what_it_knows_survives_a_restart(community: Any, calibration: MonitorCa
 
 
 def test_settings_and_personas_are_checked(calibration: MonitorCalibration) -> None:
-    with pytest.raises(InputError):
-        MonitorSettings(budget=-1)
+    for name in ("budget", "curiosity", "measure", "album"):
+        with pytest.raises(InputError, match=f"foresight.{name}: is -1"):
+            MonitorSettings(**{name: -1})
     with pytest.raises(InputError):
         MonitorSettings(use_pull=False, use_collapse=False)
     with pytest.raises(InputError):

@@ -61,10 +61,10 @@ class MonitorSettings:
     """``flp`` is the published defence: it rehearses agents, not memories, and none of the above applies."""
 
     def __post_init__(self) -> None:
-        if self.budget < 0 or not self.curiosity >= 0:
-            raise InputError("foresight.budget", "is negative", "Use 0 or more model calls per agent and round")
-        if self.measure < 1 or self.album < 1:
-            raise InputError("foresight.measure", "and foresight.album are whole numbers from 1", "Use 1 or more")
+        for name, least in (("budget", 0), ("curiosity", 0), ("measure", 1), ("album", 1)):
+            value = getattr(self, name)
+            if not value >= least:  # neither is "not a number"
+                raise InputError(f"foresight.{name}", f"is {value}", f"Use {least} or more")
         if not (self.use_pull or self.use_collapse):
             raise InputError("foresight", "no evidence is left to diagnose with", "Use pull, collapse or both")
 
