@@ -14,6 +14,7 @@ from lazaretto.cli.guard import TextArgument, TextOption, one_text
 from lazaretto.errors import InputError
 from lazaretto.gates.content.assembly import live_library, make_panel
 from lazaretto.gates.content.batch import BatchOptions, flagged, run_batch
+from lazaretto.gates.content.batch_on_ray import RayPanels
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import DebateSettings, hold_debate
 from lazaretto.gates.content.panel import Panel
@@ -37,6 +38,14 @@ def _panel(settings: ContentSettings, context: CommandContext) -> Panel:
     with context.open_ledger() as ledger:
         library = live_library(Casebook(ledger), settings.encoder)
     return make_panel(settings, library, limits)
+
+
+def _ray_panels(settings: ContentSettings, context: CommandContext) -> RayPanels:
+    """The same panel on every core of a cluster."""
+    if "retrieval" in settings.without:
+        return RayPanels(settings, None, context.policy.limits)
+    with context.open_ledger() as ledger:
+        return RayPanels(settings, tuple(Casebook(ledger).cases()), context.policy.limits)
 
 
 def _write_report(path: Path, report: dict[str, Any]) -> None:
@@ -75,6 +84,9 @@ def audit(
     at_once: Annotated[int, typer.Option("--at-once", min=1, help="Hearings under way at once.")] = 64,
     retry_undecided: Annotated[bool, typer.Option("--retry-undecided", help="Judge undecided items again.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Judge again what --out holds already.")] = False,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Judge a batch on a Ray cluster (RAY_ADDRESS, else here).")
+    ] = False,
 ) -> None:
     """Judge a text, a picture or both by debate, with reasons; exit code 1 when it is unsafe or needs review."""
     settings = content_policy(context)
@@ -84,8 +96,11 @@ def audit(
         if out is None or text or image or description:
             raise InputError("batch", "a batch needs --out and nothing else to judge", "See lazaretto audit --help")
         options = BatchOptions(debate, at_once, retry_undecided, fresh)
-        _batch(context, _panel(settings, context), batch, out, options)
+        panel = _ray_panels(settings, context) if ray else _panel(settings, context)
+        _batch(context, panel, batch, out, options)
         return
+    if ray:
+        raise InputError("ray", "is for a batch", "Give --batch and --out, or leave it out")
     limit = context.policy.limits.max_text_bytes
     if text == "-":
         text = read_text(standard_input(limit), limit)
@@ -127,7 +142,7 @@ def _show(data: dict[str, Any], written: Path | None) -> None:
         console.print(f"  report written to {written}", markup=False)
 
 
-def _batch(context: CommandContext, panel: Panel, items: Path, out: Path, options: BatchOptions) -> None:
+def _batch(context: CommandContext, panel: Panel | RayPanels, items: Path, out: Path, options: BatchOptions) -> None:
     with progress_bar(context.as_json) as bar:
         task = bar.add_task("judging", total=None)
         step = lambda done, total: bar.update(task, completed=done, total=total)  # noqa: E731

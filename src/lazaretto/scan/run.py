@@ -11,9 +11,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
-from typing import Protocol
+from typing import Any, Protocol
 
-from lazaretto.errors import MissingExtra
+from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.scan.contradictions import Contradiction, KeptClaims, contradictions
 from lazaretto.scan.journal import Journal, digest_of
 from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
@@ -146,7 +146,15 @@ class Ray:
     def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
         """Begin a chunk somewhere."""
         reference = self._judge.remote(chunk, self._settings)
-        return lambda: self._ray.get(reference)
+        return lambda: self._got(reference)
+
+    def _got(self, reference: Any) -> list[Judged]:
+        try:
+            judged: list[Judged] = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            last = str(error).strip().splitlines()[-1]
+            raise ModelUnavailable(f"a judge on the Ray cluster failed: {last}") from None
+        return judged
 
     def close(self) -> None:
         """Leave the cluster."""

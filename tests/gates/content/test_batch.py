@@ -14,11 +14,14 @@ from pathlib import Path
 import pytest
 
 from lazaretto.errors import InputError
+from lazaretto.gates.content.assembly import make_panel
 from lazaretto.gates.content.batch import BatchOptions, read_items, run_batch
 from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Role
+from lazaretto.gates.content.settings import content_settings
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
+from lazaretto.policy import DEFAULT_LIMITS
 
 STUB = Path(__file__).resolve().parents[2] / "stub_endpoint.py"
 ROLES = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
@@ -72,6 +75,29 @@ async def test_every_item_gets_one_line_with_the_promised_fields(stub: str, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+async def test_on_ray_the_verdicts_are_the_same(stub: str, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs ray")
+    from lazaretto.gates.content.batch_on_ray import RayPanels
+
+    models = {"default": {"model": "stub", "base_url": stub, "timeout_s": 30.0}}
+    settings = content_settings({"jury": "chat", "without": ["retrieval"], "models": models})
+    items = _items(tmp_path / "items.jsonl", 20)
+    made = []
+    for name, panel in (
+        ("here", make_panel(settings, None)),
+        ("ray", RayPanels(settings, None, DEFAULT_LIMITS)),
+    ):
+        summary = await run_batch(panel, items, tmp_path / name)
+        assert (summary.judged, summary.undecided) == (20, 0)
+        lines = _lines(tmp_path / name)
+        for line in lines:
+            line.pop("ms")
+            line["report"].pop("cost")  # type: ignore[attr-defined]
+        made.append(lines)
+    assert made[0] == made[1]
+
+
 def test_kill_nine_in_the_middle_then_a_rerun_completes(stub: str, tmp_path: Path) -> None:
     items, out = _items(tmp_path / "items.jsonl", 200), tmp_path / "verdicts.jsonl"
     policy = tmp_path / "policy.toml"

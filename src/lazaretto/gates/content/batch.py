@@ -8,11 +8,11 @@ by a crash is dropped and its item judged again. One process holds the output at
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import orjson
 
@@ -158,8 +158,23 @@ PLAIN = BatchOptions()
 """Two rounds, 64 at once."""
 
 
+class Panels(Protocol):
+    """Whoever judges a batch elsewhere than in this process."""
+
+    def verdicts(self, contents: Iterator[Content], options: BatchOptions) -> AsyncIterator[dict[str, Any]]:
+        """A line of the output for each, as they come."""
+
+
+async def verdict_lines(
+    panel: Panel, contents: Iterator[Content], options: BatchOptions
+) -> AsyncIterator[dict[str, Any]]:
+    """A line of the output for each, as they come."""
+    async for content, outcome in hold_debates(panel, contents, options.debate, at_once=options.at_once):
+        yield verdict_line(content.id, outcome)
+
+
 async def run_batch(
-    panel: Panel, items: Path, out: Path, options: BatchOptions = PLAIN, progress: Progress | None = None
+    panel: Panel | Panels, items: Path, out: Path, options: BatchOptions = PLAIN, progress: Progress | None = None
 ) -> BatchSummary:
     """Judge every item of a file that the output does not hold yet."""
     places = read_items(items)
@@ -181,8 +196,7 @@ async def run_batch(
                     except InputError as error:
                         unreadable.append((key, error))
 
-        def write(key: str, outcome: Transcript | InputError) -> None:
-            line = verdict_line(key, outcome)
+        def write(line: dict[str, Any]) -> None:
             file.write(orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS) + b"\n")
             file.flush()
             counts["judged"] += 1
@@ -192,10 +206,14 @@ async def run_batch(
             if progress is not None:
                 progress(already + counts["judged"], len(places))
 
-        async for content, outcome in hold_debates(panel, contents(), options.debate, at_once=options.at_once):
-            write(content.id, outcome)
+        if isinstance(panel, Panel):
+            lines = verdict_lines(panel, contents(), options)
+        else:
+            lines = panel.verdicts(contents(), options)
+        async for line in lines:
+            write(line)
         for key, error in unreadable:
-            write(key, error)
+            write(verdict_line(key, error))
     _put_in_order(out, places)
     return BatchSummary(len(places), already, counts["judged"], counts["unsafe"], counts["review"], counts["undecided"])
 
