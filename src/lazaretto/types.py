@@ -7,6 +7,7 @@ JSON data (``plain``). Folders talk to each other in these records and in nothin
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time as _time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -424,14 +425,27 @@ class BeforeRound:
     """Model calls that were made."""
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+@functools.cache
+def _field_names(record: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(record))
+
+
 def plain(record: Any) -> Any:
     """A record as JSON data: enums become their words, sequences lists, mappings and named tuples dicts."""
+    kind = type(record)
+    if kind in _PLAIN:  # most of what records hold, told apart at once
+        return record
+    if kind is tuple or kind is list:
+        return [plain(v) for v in record]
     if isinstance(record, Ruling):
         return record.label
     if isinstance(record, StrEnum):
         return record.value
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
-        return {f.name: plain(getattr(record, f.name)) for f in dataclasses.fields(record)}
+        return {name: plain(getattr(record, name)) for name in _field_names(kind)}
     if isinstance(record, Mapping):
         return {str(k): plain(v) for k, v in record.items()}
     if isinstance(record, tuple) and hasattr(record, "_asdict"):

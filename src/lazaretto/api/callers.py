@@ -14,24 +14,25 @@ except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
 
-def _guard(request: Request) -> Guard:
+# async: FastAPI hands what is not to a thread
+async def _guard(request: Request) -> Guard:
     guard: Guard = request.app.state.guard
     return guard
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     caller: Caller = request.scope["state"]["caller"]
     return caller
 
 
-def _reviewer(request: Request) -> Caller:
-    caller = _caller(request)
+async def _reviewer(request: Request) -> Caller:
+    caller = await _caller(request)
     caller.require(Role.REVIEWER)
     return caller
 
 
-def _admin(request: Request) -> Caller:
-    caller = _caller(request)
+async def _admin(request: Request) -> Caller:
+    caller = await _caller(request)
     caller.require(Role.ADMIN)
     return caller
 

@@ -87,6 +87,8 @@ def read_events(
         size = _PAGE if left is None else min(left, _PAGE)
         with store.reading() as connection:
             tenant = tenant_of(connection, namespace)
+            if tenant is None:
+                return
             if subject is not None and store.dialect == "sqlite":
                 known = {"tenant": tenant, "after": after, "subject": subject, "size": size}
                 chosen = [kind.value for kind in EventKind] if words is None else words

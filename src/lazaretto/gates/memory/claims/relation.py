@@ -27,7 +27,7 @@ from lazaretto.models.weight_files import read_weights
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 TOKENS_OLD, TOKENS_NEW = 72, 96
 """As in training: so much of each claim is read."""
-_REMEMBERED = 20_000
+_REMEMBERED = 8_192
 """Pairs whose answers are kept, about 3 MB."""
 _NEAR = 0.6
 """Log-odds. Read in eight bits, a pair's answer lies nearer than this to that of full precision: .44 was the farthest
