@@ -1,4 +1,4 @@
-"""The memory gate: does this note, document or tool output try to order an agent about?
+"""The memory gate: does a text order agents about or change what it may not, does a record go against the evidence?
 
 Who says something matters as much as what is said: the same order is a task when the user gives it, and poison when a
 web page does. So orders from trusted source classes pass, and orders from anywhere else are held.
