@@ -88,6 +88,9 @@ def test_it_needs_exactly_one_input(tmp_path) -> None:
     empty.write_text("")
     done = RUNNER.invoke(build(), ["screen", "--batch", str(empty), "--out", str(tmp_path / "o"), "--json"])
     assert done.exit_code == 0 and json.loads(done.stdout)["judged"] == 0
+    empty.write_text("{no\n")
+    done = RUNNER.invoke(build(), ["screen", "--batch", str(empty), "--out", str(tmp_path / "p"), "--json"])
+    assert done.exit_code == 2 and done.stderr == "" and "line 1" in json.loads(done.stdout)["unusable"][0]
 
 
 def test_a_line_is_judged_by_the_memories_it_brings(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import shutil
 import sqlite3
@@ -114,12 +115,40 @@ def test_notes_and_lines_know_where_they_stand(tmp_path: Path) -> None:
     assert [one.partition(": ")[0] for one in source.tally.unreadable] == ["m.jsonl:4"]
 
 
-@pytest.mark.parametrize("target", ["nowhere", "https://example.org/store", "other.db", "postgresql://[::1/x"])
+def test_files_of_other_systems_are_read(tmp_path: Path) -> None:
+    (tmp_path / "wide.md").write_bytes("Tea is at four.".encode("utf-16"))
+    (tmp_path / "marked.md").write_bytes(b"\xef\xbb\xbfTea is at five.")
+    (tmp_path / "marked.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "Tea is at six."}\n')
+    (tmp_path / os.fsdecode(b"name\xff.md")).write_text("Tea is at seven.")
+    (tmp_path / os.fsdecode(b"broken\xff.db")).write_bytes(b"SQLite format 3\0" + bytes(5_000))
+    source = Files(tmp_path)
+    found = {one.text: one.id for one in source.records()}
+    assert found == {
+        "Tea is at four.": "wide.md:1", "Tea is at five.": "marked.md:1", "Tea is at six.": "marked.jsonl:1",
+        "Tea is at seven.": "name\\xff.md:1",
+    }  # fmt: skip
+    (broken,) = source.tally.unreadable
+    assert broken.encode().startswith(rb"broken\xff.db: ")
+
+
+def test_a_line_without_an_end_is_not_taken_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lazaretto.scan.files.MOST_LINE", 40)
+    lines = ['{"text": "one"}', '{"text": "' + "x" * 200 + '"}', '{"text": "three"}', "y" * 100]
+    (tmp_path / "m.jsonl").write_text("\n".join(lines))
+    source = Files(tmp_path)
+    assert [one.text for one in source.records()] == ["one", "three"]
+    assert [one.partition(": ")[0] for one in source.tally.unreadable] == ["m.jsonl:2", "m.jsonl:4"]
+
+
+@pytest.mark.parametrize(
+    "target", ["nowhere", "https://example.org/store", "other.db", "postgresql://[::1/x", "pipe.md"]
+)
 def test_what_cannot_be_scanned_is_said(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with sqlite3.connect("other.db") as database:
         database.execute("CREATE TABLE trees (name)")
     database.close()
+    os.mkfifo("pipe.md")  # reading it would wait for ever
     with pytest.raises(InputError) as error:
         list(open_source([target]).records())
     assert error.value.fix

@@ -258,19 +258,26 @@ def screen(
         verdict = judged.verdict
         emit(_answer(judged), json, lambda: _show(verdict))
         raise typer.Exit(EXIT_FLAGGED if verdict.ruling > Ruling.WARN else 0)
-    counts, faults = _screen_file(batch, out, fresh=fresh)
-    summary = {"judged": sum(counts.values()), "rulings": counts, "unusable": faults}
-    for fault in faults:
-        errors.print(f"error {fault}", markup=False, highlight=False)
+    counts, faults, already = _screen_file(batch, out, fresh=fresh)
+    summary = {"judged": sum(counts.values()), "already": already, "rulings": counts, "unusable": faults}
     if out is not None:
-        emit(summary, json, lambda: console.print(f"judged {summary['judged']:,} memories: {counts}", highlight=False))
+        told = ", ".join(f"{count:,} {word}" for word, count in counts.items()) or "nothing"
+        before = f" ({already:,} of them before)" if already else ""
+        words = f"judged {summary['judged']:,} memories{before}: {told}; verdicts in {out}"
+        emit(summary, json, lambda: console.print(words, markup=False, highlight=False))
+    for fault in faults:
+        if not json:
+            errors.print(f"error {fault}", markup=False, highlight=False)
+        elif out is None:  # among the verdicts, which are JSON lines
+            error = {"type": "InputError", "message": fault, "exit_code": EXIT_USAGE}
+            typer.echo(orjson.dumps({"error": error}).decode())
     if faults:
         raise typer.Exit(EXIT_USAGE)
     if any(Ruling.from_label(word) > Ruling.WARN for word in counts):
         raise typer.Exit(EXIT_FLAGGED)
 
 
-def _screen_file(batch: Path, out: Path | None, *, fresh: bool = False) -> tuple[dict[str, int], list[str]]:
+def _screen_file(batch: Path, out: Path | None, *, fresh: bool = False) -> tuple[dict[str, int], list[str], int]:
     """Judge the lines of a file in order; what an interrupted run has written already is not judged again."""
     faults: list[str] = []
     try:
@@ -297,7 +304,7 @@ def _screen_file(batch: Path, out: Path | None, *, fresh: bool = False) -> tuple
                 bar.update(task, advance=len(part))
     except OSError as error:
         raise InputError("file", f"{error.filename} cannot be used ({error.strerror})", "Check the path") from None
-    return counts, faults
+    return counts, faults, len(done)
 
 
 def _written(out: Path) -> dict[str, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
@@ -34,7 +35,7 @@ class Files:
 
     def __init__(self, path: Path, only: tuple[Path, ...] = ()) -> None:
         """``only``: some files of the folder, as a commit hook names them."""
-        self.name = str(path)
+        self.name = _shown(path)
         self.tally = Tally()
         self._root = path if path.is_dir() else path.parent
         self._one = path if path.is_file() else None
@@ -48,13 +49,13 @@ class Files:
         """Every record of every file."""
         self.tally = Tally()
         for path in [self._one] if self._one is not None else self._walk():
-            place = path.relative_to(self._root).as_posix()
+            place = _shown(path.relative_to(self._root))
             try:
                 yield from self._of(path, place)
             except (OSError, InputError) as error:
                 if self._one is not None:
                     raise error if isinstance(error, InputError) else _unusable(path, error) from None
-                self.tally.unreadable.append(f"{place}: {error}")
+                self.tally.unreadable.append(f"{place}: {error}".encode("utf-8", "backslashreplace").decode())
 
     def _walk(self) -> Iterator[Path]:
         if self._only:
@@ -70,7 +71,7 @@ class Files:
                     yield path
 
     def _missed(self, error: OSError) -> None:
-        self.tally.unreadable.append(f"{error.filename}: {error.strerror}")
+        self.tally.unreadable.append(f"{_shown(Path(error.filename))}: {error.strerror}")
 
     def _of(self, path: Path, place: str) -> Iterator[Record]:
         if is_sqlite(path):
@@ -83,9 +84,7 @@ class Files:
 
     def _lines(self, path: Path, place: str) -> Iterator[Record]:
         with path.open("rb") as file:
-            for number, raw in enumerate(file, 1):
-                if not raw.strip():
-                    continue
+            for number, raw in _numbered(file):
                 if len(raw) > MOST_LINE:
                     self.tally.unreadable.append(f"{place}:{number}: longer than {MOST_LINE:,} bytes")
                     continue
@@ -95,6 +94,19 @@ class Files:
                     self.tally.unreadable.append(f"{place}:{number}: not JSON ({error})")
                     continue
                 yield from _valued(value, place, str(number), number)
+
+
+def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers; of one that is too long, the beginning."""
+    number = 0
+    while raw := file.readline(MOST_LINE + 1):
+        number += 1
+        rest = raw if len(raw) > MOST_LINE else b"\n"
+        while rest and not rest.endswith(b"\n"):
+            rest = file.readline(MOST_LINE)
+        raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+        if raw.strip():
+            yield number, raw
 
 
 def is_memory(path: Path) -> bool:
@@ -115,7 +127,9 @@ def _document(path: Path, place: str) -> Iterator[Record]:
     try:
         value = orjson.loads(_read(path))
     except orjson.JSONDecodeError as error:
-        raise InputError("path", f"{path} is not JSON ({error})", "Give JSON lines, or a JSON document") from None
+        raise InputError(
+            "path", f"{_shown(path)} is not JSON ({error})", "Give JSON lines, or a JSON document"
+        ) from None
     if isinstance(value, dict) and len(value) == 1 and isinstance(inner := next(iter(value.values())), list):
         value = inner
     for number, one in enumerate(value if isinstance(value, list) else [value]):
@@ -123,7 +137,9 @@ def _document(path: Path, place: str) -> Iterator[Record]:
 
 
 def _note(path: Path, place: str) -> Iterator[Record]:
-    text = _read(path).decode("utf-8", errors="replace")
+    raw = _read(path)
+    wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = raw.decode("utf-16" if wide else "utf-8-sig", errors="replace")
     rules = path.name.lower() in INSTRUCTIONS or path.suffix.lower() == ".mdc"
     for line, part in parts_of(text):
         yield Record(f"{place}:{line + 1}", part, place, line + 1, verbatim=True, instructions=rules)
@@ -131,9 +147,16 @@ def _note(path: Path, place: str) -> Iterator[Record]:
 
 def _read(path: Path) -> bytes:
     if path.stat().st_size > MOST_BYTES:
-        raise InputError("path", f"{path} is larger than {MOST_BYTES:,} bytes", "Split it, or give it as JSON lines")
+        raise InputError(
+            "path", f"{_shown(path)} is larger than {MOST_BYTES:,} bytes", "Split it, or give it as JSON lines"
+        )
     return path.read_bytes()
 
 
+def _shown(path: Path) -> str:
+    """A path as reports name it: bytes that are no UTF-8 are spelled out."""
+    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+
+
 def _unusable(path: Path, error: OSError) -> InputError:
-    return InputError("path", f"{path} cannot be read ({error.strerror})", "Check the path and its permissions")
+    return InputError("path", f"{_shown(path)} cannot be read ({error.strerror})", "Check the path and its permissions")

@@ -51,6 +51,7 @@ class Journal:
                 self._database.execute("DROP TABLE IF EXISTS judged")
                 self._database.execute(f"PRAGMA user_version = {_FORMAT}")
             self._database.execute("CREATE TABLE IF NOT EXISTS judged (digest BLOB PRIMARY KEY, found BLOB NOT NULL)")
+            self.resumed = self._database.execute("SELECT 1 FROM judged LIMIT 1").fetchone() is not None
         except (OSError, sqlite3.Error) as error:
             raise InputError("journal", f"{path} cannot be used ({error})", "Name another with --journal") from None
 

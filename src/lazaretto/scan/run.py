@@ -219,7 +219,7 @@ def _judged(source: Source, jury: Judges, journal: Journal | None) -> Iterator[t
 
     def finish() -> tuple[_Part, dict[bytes, Judged], int]:
         part, known, fresh, answer = waiting.popleft()
-        before = sum(digest in known for _, digest in part)
+        before = sum(digest in known for _, digest in part) if journal is not None and journal.resumed else 0
         if answer is not None:
             judged = dict(zip(fresh, answer(), strict=True))
             if journal is not None:

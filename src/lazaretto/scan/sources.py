@@ -39,4 +39,6 @@ def _path(target: str) -> Path:
     path = Path(target)
     if not path.exists():
         raise InputError("path", f"{target!r} does not exist", "Give a folder, a file, or a postgresql:// URL")
+    if not (path.is_dir() or path.is_file()):
+        raise InputError("path", f"{target!r} is neither a folder nor a file", "Give one that can be read to its end")
     return path
