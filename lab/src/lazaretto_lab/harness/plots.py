@@ -22,6 +22,8 @@ from lazaretto_lab.metrics.intervals import Interval, t_interval
 STYLE = Path(__file__).with_name("paper.mplstyle")
 PANEL = (3.5, 2.55)
 """Width and height of one panel in inches."""
+LABEL_HEIGHT = 0.03
+"""Where a curve 100 x^K is labelled, as a share of its height."""
 
 
 @contextmanager
@@ -152,7 +154,8 @@ def _powers(axes: Any, points: Sequence[tuple[float, float, float]]) -> None:
         mine = [(x, y) for x, y, k in points if k == power]
         axes.plot(grid, 100 * grid**power, color="#777777", linewidth=0.9, linestyle="--")
         fit = fitted_power(*map(np.array, zip(*mine, strict=True)))
-        axes.annotate(f"K = {power:g}, fits {fit:.1f}", (grid[0], 100 * grid[0] ** power), fontsize=6, va="bottom")
+        spot = (max(low, LABEL_HEIGHT ** (1 / power)), 100 * LABEL_HEIGHT)
+        axes.annotate(f"K = {power:g}\nfits {fit:.1f}", spot, fontsize=5, va="bottom", ha="right")
 
 
 def fitted_power(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

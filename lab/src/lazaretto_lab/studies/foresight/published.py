@@ -119,5 +119,9 @@ TABLES = {
     "foresight/bands": by_row(
         "foresight/many", "row", MANY, right=True, only=lambda row: row.startswith("beta "), finished=True
     ),
-    "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True),
+    "foresight/many": by_row(
+        "foresight/many", "row", MANY, right=True, only=lambda row: not row.startswith("beta "), finished=True
+    ),
+    "foresight/bank_purification": by_row("foresight/bank_purification", "row", PURIFICATION, right=True),
+    "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True, finished=True),
 }

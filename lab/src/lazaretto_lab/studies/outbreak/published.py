@@ -26,5 +26,6 @@ BENIGN: dict[str, CellText] = {
 
 TABLES = {
     "outbreak/undefended": by_row("outbreak/undefended", "row", COLUMNS, right=True),
+    "outbreak/benign_wide": by_row("outbreak/benign_wide", "world", BENIGN, right=True),
     "outbreak/benign": by_row("outbreak/benign", "row", BENIGN, right=True),
 }
