@@ -258,7 +258,7 @@ def screen(
         verdict = judged.verdict
         emit(_answer(judged), json, lambda: _show(verdict))
         raise typer.Exit(EXIT_FLAGGED if verdict.ruling > Ruling.WARN else 0)
-    counts, faults, already = _screen_file(batch, out, fresh=fresh)
+    counts, faults, already = screen_file(batch, out, fresh=fresh)
     summary = {"judged": sum(counts.values()), "already": already, "rulings": counts, "unusable": faults}
     if out is not None:
         told = ", ".join(f"{count:,} {word}" for word, count in counts.items()) or "nothing"
@@ -277,7 +277,7 @@ def screen(
         raise typer.Exit(EXIT_FLAGGED)
 
 
-def _screen_file(batch: Path, out: Path | None, *, fresh: bool = False) -> tuple[dict[str, int], list[str], int]:
+def screen_file(batch: Path, out: Path | None, *, fresh: bool = False) -> tuple[dict[str, int], list[str], int]:
     """Judge the lines of a file in order; what an interrupted run has written already is not judged again."""
     faults: list[str] = []
     try:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from lazaretto.cli.screen import _screen_file
+from lazaretto.cli.screen import screen_file
 from lazaretto.types import Ruling
 from lazaretto_lab.metrics.intervals import wilson_interval
 from lazaretto_lab.studies.claims.figures import tell
@@ -29,7 +29,7 @@ def judged(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder) / "in.jsonl", Path(folder) / "out.jsonl"
         given.write_text("\n".join(json.dumps(line) for line in lines) + "\n", encoding="utf-8")
-        _, faults = _screen_file(given, found)
+        _, faults, _ = screen_file(given, found)
         assert not faults, faults
         return [json.loads(line) for line in found.read_text(encoding="utf-8").splitlines()]
 
