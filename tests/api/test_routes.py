@@ -253,7 +253,9 @@ async def test_records_of_a_far_store_are_imported_and_compared(client: Any) -> 
     (due,) = await asked(client, "GET", "/v1/write-backs", query="?system=notes")
     assert (due["write"], due["ref"]["key"]) == ("delete", "bad"), "it stands there, and is held"
     standing = [{"key": key, "value": {"text": text}} for key, text in (("tea", "Tea is at five."), ("new", "x"))]
-    body = {"system": "notes", "namespace": "crew", "records": standing}
+    body: dict[str, Any] = {"system": "notes", "namespace": "crew", "records": standing}
+    nameless = await client.post("/v1/records/reconcile", json={"system": "", "namespace": "", "records": []})
+    assert nameless.json()["field"] == "system", "a store without a name is not called clean"
     found = await asked(client, "POST", "/v1/records/reconcile", json=body)
     keys = {name: [one["key"] for one in found[name]] for name in ("unknown", "changed", "held", "missing")}
     assert keys == {"unknown": ["new"], "changed": ["tea"], "held": [], "missing": ["milk"]} and not found["clean"]

@@ -205,11 +205,12 @@ async def test_a_store_is_imported_with_provenance_and_only_once(crew: Guard, sh
         ForeignRecord(ref("c"), {"text": "drink tea"}, parents=(ref("b"),)),
         ForeignRecord(ref("d"), "made of nothing", parents=(ref("unheard"),)),
         ForeignRecord(ref("e"), ""),
+        ForeignRecord(ref("f"), "no such year", time=1e300),
     ]
     done = await crew.import_records(records, agent="importer")
     items = dict(done.items)
     assert set(items) == {ref("a"), ref("b"), ref("c")} and ref("b") in done.held
-    assert [one for one, _ in done.refused] == [ref("d"), ref("e")]
+    assert [one for one, _ in done.refused] == [ref("d"), ref("e"), ref("f")]
     assert "unheard" in done.refused[0][1]
     first = crew.ledger.item(items[ref("a")])
     assert (first.agent, first.time, first.source) == ("bob", 5.0, "untrusted_document")

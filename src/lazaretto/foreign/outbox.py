@@ -84,6 +84,7 @@ class Outbox:
         self, system: str, namespace: str | None = None, entries: Iterable[Entry] | None = None
     ) -> Reconciled:
         """What a store has and the ledger has not, and the reverse; nothing is changed on either side."""
+        check_name(system, "system", printable=True)
         if entries is None:
             store = self._stores.get(system)
             if store is None:

@@ -33,6 +33,9 @@ USUAL_SOURCE = {
 }
 """Who stands behind an item when the caller does not say."""
 
+_EARLIEST, _LATEST = -62_135_596_800, 253_402_214_400
+"""The moments that calendars know, less a day at the end for time zones."""
+
 
 @dataclass(frozen=True, slots=True)
 class RawInput:
@@ -78,12 +81,19 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
         parents=check_ids(raw.parents, "parents", limits.max_parents),
         source=USUAL_SOURCE[channel] if raw.source is None else read_word(SourceClass, raw.source, "source"),
         namespace=namespace,
-        time=clock.time() if raw.time is None else raw.time,
+        time=clock.time() if raw.time is None else _read_time(raw.time),
         key=(ref.key if ref else "") if raw.key is None else check_name(raw.key, "key", printable=True),
         id=new_id() if raw.once is None else _id_once(namespace, check_name(raw.once, "once", printable=True)),
         ref=ref,
         value=None if isinstance(value, str) else value,
     )
+
+
+def _read_time(moment: object) -> float:
+    """A moment that has a date."""
+    if isinstance(moment, bool) or not isinstance(moment, (int, float)) or not _EARLIEST <= moment < _LATEST:
+        raise InputError("time", f"is {moment!r}", "Give seconds since 1970 within the years 1 to 9999")
+    return float(moment)
 
 
 def _id_once(namespace: str, once: str) -> str:
