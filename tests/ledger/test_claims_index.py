@@ -125,3 +125,15 @@ def test_of_a_small_tenant_no_claim_is_overlooked(ledger: Ledger, monkeypatch: p
         large.follow(connection, ledger._tenant(connection) or 0)
     assert large._whole is None and len(large) == 40
     assert 0 < len(large.candidates(made[0], 40)) < 40
+
+
+def test_held_ones_in_front_hide_none_that_may_be_seen(ledger: Ledger) -> None:
+    asked = unit(0)
+    held = [keep(ledger, f"held {n}", asked) for n in range(30)]
+    ledger.append([Draft(EventKind.RULED, item, body={"ruling": "quarantine"}) for item in held])
+    seen = [keep(ledger, f"seen {n}", unit(n + 1, asked)) for n in range(4)]
+    found = ledger.nearest_claims(asked, limit=3)
+    assert len(found) == 3 and {one.item for one in found} < set(seen)
+    assert [one.cosine for one in found] == sorted((one.cosine for one in found), reverse=True)
+    with_held = ledger.nearest_claims(asked, limit=32, hidden=True)
+    assert {one.item for one in with_held[:30]} == set(held) and len(with_held) == 32

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from lazaretto.ledger import search
 from lazaretto.ledger.chunking import chunks
@@ -150,7 +151,7 @@ def _observations(namespace: str, rows: Iterable[EventRow]) -> list[Observation]
 
 
 @cache
-def _items_query(hidden: bool, of_agent: bool, of_channel: bool, by_id: bool) -> sa.Select[Any]:
+def _items_query(dialect: str, hidden: bool, of_agent: bool, of_channel: bool, by_id: bool) -> sa.Select[Any]:
     tenant = sa.bindparam("tenant")
     query = (
         sa.select(events)
@@ -164,6 +165,8 @@ def _items_query(hidden: bool, of_agent: bool, of_channel: bool, by_id: bool) ->
         query = query.where(items.c.agent == sa.bindparam("writer"))
     if of_channel:
         query = query.where(items.c.channel == sa.bindparam("by"))
+    if by_id and dialect == "postgresql":  # the same statement however many there are: it is planned once
+        return query.where(items.c.id == sa.any_(sa.bindparam("ids", type_=ARRAY(sa.Text))))
     return query.where(items.c.id.in_(sa.bindparam("ids", expanding=True))) if by_id else query
 
 
@@ -181,7 +184,8 @@ def read_items(
     given: dict[str, Any] = {"tenant": tenant_of(connection, namespace)}
     given |= {} if agent is None else {"writer": agent}
     given |= {} if channel is None else {"by": Channel(channel).value}
-    query = _items_query(hidden, agent is not None, channel is not None, ids is not None)
+    dialect = connection.dialect.name
+    query = _items_query(dialect, hidden, agent is not None, channel is not None, ids is not None)
     if ids is None:
         # with an agent its index is walked backwards, else the chain itself: no sort either way
         newest = events.c.seq.desc() if agent is None else items.c.seq.desc()

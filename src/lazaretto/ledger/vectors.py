@@ -200,9 +200,9 @@ class VectorIndex:
         wanted, asked = max(_RESCORED, 4 * limit), 0
         while True:
             numbers = self.candidates(vector, wanted)
-            found = _rescored(connection, tenant, vector, numbers.tolist(), hidden)
+            found = _rescored(connection, tenant, vector, numbers.tolist(), hidden, limit)
             if len(found) >= limit or len(numbers) < wanted or wanted > 16 * _RESCORED or asked == len(numbers):
-                return [one for one in found if one.cosine >= least][:limit]
+                return [one for one in found if one.cosine >= least]
             asked, wanted = len(numbers), 4 * wanted
 
 
@@ -220,22 +220,16 @@ def _distance(words: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np
 
 
 def _rescored(
-    connection: sa.Connection, tenant: int, vector: Floats, numbers: Sequence[int], hidden: bool
+    connection: sa.Connection, tenant: int, vector: Floats, numbers: Sequence[int], hidden: bool, enough: int
 ) -> list[Neighbour]:
-    # two plain look-ups rather than a join: a planner without statistics would walk all items for it
+    """The nearest ``enough`` claims of items that may be seen, fewer where there are no more among ``numbers``."""
+    # plain look-ups rather than a join: a planner without statistics would walk all items for it
+    rows: list[sa.Row[Any]] = []
     mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    near: list[sa.Row[Any]] = []
     for chunk in chunks(numbers):
-        marks = ", ".join([mark] * len(chunk))
-        query = f"SELECT item, start, stop, vector FROM lz_claims WHERE id IN ({marks}) AND tenant = {mark}"
-        near += connection.exec_driver_sql(query, (*chunk, tenant)).fetchall()
-    shown = "erased = 0 AND superseded_by IS NULL" if hidden else visible_sql("lz_items")
-    allowed: set[str] = set()
-    for names in chunks(dict.fromkeys(row[0] for row in near)):
-        marks = ", ".join([mark] * len(names))
-        query = f"SELECT id FROM lz_items WHERE tenant = {mark} AND id IN ({marks}) AND {shown}"
-        allowed.update(row[0] for row in connection.exec_driver_sql(query, (tenant, *names)))
-    rows = [row for row in near if row[0] in allowed]
+        among, given = _among(connection, "id", chunk)
+        query = f"SELECT item, start, stop, vector FROM lz_claims WHERE {among} AND tenant = {mark}"
+        rows += connection.exec_driver_sql(query, (*given, tenant)).fetchall()
     if not rows:
         return []
     vectors = (
@@ -244,4 +238,33 @@ def _rescored(
     norms = np.linalg.norm(vectors, axis=1) * max(float(np.linalg.norm(vector)), 1e-9)
     cosines = vectors @ vector / np.maximum(norms, 1e-9)
     order = np.argsort(-cosines, kind="stable").tolist()
-    return [Neighbour(str(rows[i][0]), int(rows[i][1]), int(rows[i][2]), float(cosines[i])) for i in order]
+    found: list[Neighbour] = []
+    for chunk in (order[: 4 * enough], order[4 * enough :]):  # of most, nobody asks whether they may be seen
+        seen = _seen(connection, tenant, dict.fromkeys(str(rows[i][0]) for i in chunk), hidden)
+        found += [
+            Neighbour(str(rows[i][0]), int(rows[i][1]), int(rows[i][2]), float(cosines[i]))
+            for i in chunk
+            if rows[i][0] in seen
+        ]
+        if len(found) >= enough:
+            break
+    return found[:enough]
+
+
+def _seen(connection: sa.Connection, tenant: int, names: Iterable[str], hidden: bool) -> set[str]:
+    """Those of some items that may be seen; with ``hidden`` the held ones too."""
+    shown = "erased = 0 AND superseded_by IS NULL" if hidden else visible_sql("lz_items")
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    found: set[str] = set()
+    for chunk in chunks(names):
+        among, given = _among(connection, "id", chunk)
+        query = f"SELECT id FROM lz_items WHERE tenant = {mark} AND {among} AND {shown}"
+        found.update(row[0] for row in connection.exec_driver_sql(query, (tenant, *given)))
+    return found
+
+
+def _among(connection: sa.Connection, column: str, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """A condition and what it is given; PostgreSQL knows it again however many there are."""
+    if connection.dialect.name == "sqlite":
+        return f"{column} IN ({', '.join('?' * len(values))})", values
+    return f"{column} = ANY(%s)", [list(values)]
