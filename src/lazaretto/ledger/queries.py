@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -27,6 +28,8 @@ _EDGE_KINDS = {kind.value: kind for kind in EdgeKind}
 _VISIBLE = sa.text(visible_sql())
 _TENANT = sa.select(heads.c.tenant).where(heads.c.namespace == sa.bindparam("namespace"))
 
+_TENANTS: WeakKeyDictionary[sa.Engine, dict[str, int]] = WeakKeyDictionary()
+"""The numbers of tenants, by the store they are in."""
 _STATES = sa.select(items.c.id, items.c.hidden, items.c.superseded_by, items.c.erased, items.c.ruling).where(
     items.c.tenant == sa.bindparam("tenant"), items.c.id.in_(sa.bindparam("ids", expanding=True))
 )
@@ -50,15 +53,13 @@ _BY_SUBJECT = (
 def tenant_of(connection: sa.Connection, namespace: str) -> int | None:
     """The number under which a namespace's rows stand; None when it has none yet. It never changes."""
     # one that is not committed yet may never be: only what readers see is remembered
-    known = connection.info if connection.get_execution_options().get(COMMITTED) else {}
-    key = ("lazaretto_tenant", namespace)
-    if key not in known:
+    known = _TENANTS.setdefault(connection.engine, {}) if connection.get_execution_options().get(COMMITTED) else {}
+    if namespace not in known:
         found = connection.execute(_TENANT, {"namespace": namespace}).scalar()
         if found is None:
             return None
-        known[key] = int(found)
-    tenant: int = known[key]
-    return tenant
+        known[namespace] = int(found)
+    return known[namespace]
 
 
 @cache

@@ -18,8 +18,6 @@ from lazaretto.models.minilm import DIMENSION, claim_minilm
 
 _REMEMBERED = 512
 _AT_ONCE = 32
-_AHEAD_S = 1.0
-"""How often it is noted how far nothing is missing: between, the same few memories are looked over again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,6 @@ class ClaimReader:
     def __init__(self) -> None:
         self._recent: OrderedDict[str, ReadText] = OrderedDict()
         self._caught_up: dict[tuple[str, str], int] = {}
-        self._ahead_at: dict[tuple[str, str], float] = {}
         self._lock = threading.Lock()
 
     def read(self, texts: Sequence[str]) -> list[ReadText]:
@@ -83,13 +80,10 @@ class ClaimReader:
         until = time.monotonic() + seconds
         key = (ledger.url, ledger.namespace)
         while True:
-            began = time.monotonic()
-            head = ledger.head().seq if began >= self._ahead_at.get(key, 0.0) else 0
+            head = ledger.head().seq
             missing = ledger.without_claims(after=self._caught_up.get(key, 0), limit=_AT_ONCE)
-            if not missing:
-                if head:  # up to there nothing is: what comes later is all there is to ask for next time
-                    self._caught_up[key] = max(head, self._caught_up.get(key, 0))
-                    self._ahead_at[key] = began + _AHEAD_S
+            if not missing:  # up to there nothing is: what comes later is all there is to ask for next time
+                self._caught_up[key] = max(head, self._caught_up.get(key, 0))
                 return True
             texts = {
                 one.id: one.text for one in ledger.items(ids=[item for _, item in missing], hidden=True, limit=None)
