@@ -435,7 +435,7 @@ def _field_names(record: type[Any]) -> tuple[str, ...]:
 
 def plain(record: Any) -> Any:
     """A record as JSON data: enums become their words, sequences lists, mappings and named tuples dicts."""
-    kind = type(record)
+    kind: Any = type(record)
     if kind in _PLAIN:  # most of what records hold, told apart at once
         return record
     if kind is tuple or kind is list:

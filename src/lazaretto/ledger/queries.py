@@ -96,7 +96,7 @@ def read_events(
                 chosen = [kind.value for kind in EventKind] if words is None else words
                 page = connection.execute(_BY_SUBJECT, {**known, "kinds": chosen}).all()
             else:
-                given = {"tenant": tenant, "after": after, "size": size}
+                given: dict[str, Any] = {"tenant": tenant, "after": after, "size": size}
                 given |= {} if words is None else {"kinds": words}
                 given |= {} if subject is None else {"about": subject}
                 page = connection.execute(_events_query(words is not None, subject is not None), given).all()
