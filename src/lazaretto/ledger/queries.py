@@ -153,7 +153,7 @@ def _observations(namespace: str, rows: Iterable[EventRow]) -> list[Observation]
 
 @cache
 def _items_query(dialect: str, hidden: bool, of_agent: bool, of_channel: bool, by_id: bool) -> sa.Select[Any]:
-    tenant = sa.bindparam("tenant")
+    tenant: sa.BindParameter[int] = sa.bindparam("tenant")
     query = (
         sa.select(events)
         .join(items, (items.c.tenant == events.c.tenant) & (items.c.id == events.c.subject))
