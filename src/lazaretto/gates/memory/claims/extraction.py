@@ -159,7 +159,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return cuts
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=4_096)  # about 5 MB
 def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
     """One sentence or clause, read."""
     values = values_in(text)
