@@ -182,7 +182,7 @@ def test_init_and_screen_answer_programs_too(run: Run, empty_world: Path) -> Non
     assert run("init", "new.toml", "--json") == {"policy": "new.toml"}
     (empty_world / "none.jsonl").write_text("")
     done = run("screen", "--batch", "none.jsonl", "--out", "out.jsonl", "--json")
-    assert done == {"judged": 0, "rulings": {}, "unusable": []}
+    assert done == {"judged": 0, "already": 0, "rulings": {}, "unusable": []}
 
 
 def test_a_broken_chain_is_bad_news(run: Run, crew: Any) -> None:

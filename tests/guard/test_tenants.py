@@ -129,6 +129,8 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
         ],
         "reconcile": [lambda: reconciled(guard)],
         "write_back": [lambda: reconciled(guard)],
+        "due_writes": [lambda: guard.due_writes("crm")],
+        "note_written": [*(lambda i=i: guard.note_written(REF, item=i, write="delete") for i in ids)],
         "exchange": [*(lambda i=i: guard.exchange("x", sender="ada", receiver="mallory", parents=[i]) for i in ids)],
         "report": [
             lambda: guard.report("x", agent="mallory"),
@@ -175,6 +177,7 @@ CALLS = (
     "plan", "dry_run", "apply", "undo", "release", "receipts", "before_turn", "before_round",
     "incidents", "incident", "held", "contacts_to_screen", "note_screened", "tend", "suspects",
     "search", "screen", "forget", "import_records", "reconcile", "write_back",
+    "due_writes", "note_written",
 )  # fmt: skip
 
 
