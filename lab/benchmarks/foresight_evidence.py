@@ -3,7 +3,9 @@
     python lab/benchmarks/foresight_evidence.py --benign 300
 
 Calibrates as the experiments do (kept in the cache folder). A benign picture is rehearsed in an album of ten, a virus
-in an album of its own. Rehearsals are drawn with ``--seed``, so sums differ a little from seed to seed.
+in an album of its own. Rehearsals are drawn with ``--seed``, so sums differ a little from seed to seed. Last comes the
+share of what eight people say about it that another of them repeats, and the same if their own words counted: the gate
+asks these only about what is in doubt, here they are asked about everything.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import asyncio
 import random
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +25,7 @@ from lazaretto.agents.model import AgentModel
 from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.turn import AgentState
 from lazaretto.gates.foresight.backend import AgentModelBackend
+from lazaretto.gates.foresight.gauge import repeated
 from lazaretto.gates.foresight.monitor import MemoryMonitor
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.experiment import load_experiment
@@ -55,6 +59,20 @@ def looked_at(monitor: MemoryMonitor, agents: list[AgentState], backend: AgentMo
             return
 
 
+def closer(
+    monitor: MemoryMonitor, agents: list[AgentState], backend: AgentModelBackend, seed: int
+) -> dict[str, tuple[float, float]]:
+    """What eight people repeat about each memory: without their own words, and word for word."""
+    found: dict[str, tuple[float, float]] = {}
+    rng = random.Random(seed)
+    for agent in agents:
+        held = [(album_item, agent) for album_item in agent.album]
+        for (album_item, _), said in zip(held, asyncio.run(monitor.ask_eight(held, backend, rng)), strict=True):
+            words = [one.text for one in said]
+            found[album_item.key] = (repeated(words, [one.speaker for one in said], album_item.title), repeated(words))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--benign", type=int, default=300, help="how many benign pictures are rehearsed")
@@ -70,14 +88,23 @@ def main() -> None:
         albums = [tuple(benign[i : i + 10]) for i in range(0, len(benign), 10)]
         albums += [(virus,) for virus in viruses.values()]
         agents = [AgentState(str(i), people[i % 60], Album(10, held), History()) for i, held in enumerate(albums)]
-        looked_at(monitor, agents, AgentModelBackend(agent_model), options.seed)
+        backend = AgentModelBackend(agent_model)
+        looked_at(monitor, agents, backend, options.seed)
+        shares = closer(monitor, agents, backend, options.seed)
     scales = monitor.scales
     print(f"limit {scales.infected:.2f}; strongest of {len(benign)} benign", end=" ")
     print(f"{max(monitor.score(k.key) for k in benign):.2f}")
     cosines = [1 - r.misnamed for k in benign if (r := monitor.readings[k.key]).misnamed is not None]
     lowest, middle, highest = np.quantile(cosines, (0, 0.5, 1))
     print(f"cosine of picture and title, benign: {lowest:.2f} to {highest:.2f}, middle {middle:.2f}")
-    print("| picture | pull | alike | beside | misnamed | sum | cosine to title |\n|---|---:|---:|---:|---:|---:|---:|")
+    print(
+        f"in doubt, benign: {sum(scales.in_doubt(monitor.readings[k.key]) for k in benign)}; repeated by eight people",
+        end=" ",
+    )
+    highest_share = Counter(shares[k.key][0] for k in benign)
+    print(", ".join(f"{share:.2f}: {count}" for share, count in sorted(highest_share.items())))
+    print("| picture | pull | alike | beside | misnamed | sum | cosine to title | repeated | word for word |")
+    print("|---|" + "---:|" * 8)
     for name, virus in viruses.items():
         r = monitor.readings[virus.key]
         parts = (scales.pull(r.pull), scales.collapse(r.collapse), scales.beside(r.beside), scales.misnamed(r.misnamed))
@@ -85,7 +112,7 @@ def main() -> None:
         print(
             f"| {Path(name).stem} | "
             + " | ".join(f"{p:.1f}" for p in (*parts, monitor.score(virus.key)))
-            + f" | {cosine} |"
+            + f" | {cosine} | {shares[virus.key][0]:.2f} | {shares[virus.key][1]:.2f} |"
         )
 
 

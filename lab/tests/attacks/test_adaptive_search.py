@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lazaretto.agents.model import AgentModel
+from lazaretto.agents.persona import persona_pool
 from lazaretto.errors import InputError
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.attacks.adaptive.strategies import (
@@ -17,10 +18,12 @@ from lazaretto_lab.attacks.adaptive.strategies import (
     SEVERAL,
     SLEEPERS,
     STRATEGIES,
+    TITLED,
     AdaptiveCraft,
     sentence_of,
     sentences,
 )
+from lazaretto_lab.attacks.infectious.differentiable import UNSAID
 from lazaretto_lab.attacks.infectious.recorded_chats import record_chats
 from lazaretto_lab.attacks.infectious.settings import Budget
 from lazaretto_lab.attacks.infectious.targets import target
@@ -36,7 +39,7 @@ def settings(strategy: str) -> AdaptiveCraft:
         steps=2,
         batch=2,
         strategy=strategy,
-        title="two red boats" if strategy == "named" else "",
+        title="two red boats" if strategy in TITLED else "",
     )
 
 
@@ -48,7 +51,9 @@ def test_strategies_are_named_and_keys_differ() -> None:
         AdaptiveCraft("marker-lantern", Budget("pixel", 16), strategy="named")
     assert sentences("partial", "marker-lantern") == (target("marker-lantern"),)
     assert len(sentences("paraphrase", "marker-lantern")) == len(sentences("modest", "x")) == len(SENTENCES)
-    assert {sentence_of(p, 3) for p in ("cheerful", "grumpy", "shy", "proud", "curious")} == {0, 1, 2}
+    people, three = persona_pool(20, 1), sentences("named", "marker-gate")
+    assert {sentence_of(p, "named", three) for p in people} == set(three)
+    assert all(p["catchphrase"].capitalize() in sentence_of(p, "personal", three) for p in people)
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +81,10 @@ def test_a_short_search_stays_in_its_budget(pocket: Any, strategy: str) -> None:
     if strategy in SLEEPERS:
         assert search.awake.tolist() == [False, True, False, True]
     if strategy in SEVERAL:
-        wanted = [sentence_of(c.questioner["personality"], 3) for c in chats]
-        assert len({tuple(row) for row in search.lessons.ask.said.tolist()}) == len(set(wanted))
+        texts = [sentence_of(c.questioner, strategy, sentences(strategy, "marker-lantern")) for c in chats]
+        assert [[code for code in row if code != UNSAID] for row in search.lessons.ask.said.tolist()] == [
+            models.coded(text) for text in texts
+        ]
     if strategy in MODEST:
         chats_won = torch.arange(10).repeat(3, 1) < torch.tensor([[0], [4], [10]])
         assert MODEST_PULL == 0.4 and search._won(chats_won).mean(dim=1).tolist() == pytest.approx([0.6, 1.0, 0.4])

@@ -192,9 +192,10 @@ async def calibrate_monitor(
     shown = [album_item for album_item, _ in queue]
     pulls, apart = await gauge.pulls(shown, backend), misnamed(shown, backend)
     spoken = await talk([ordinary_rehearsal(album_item, agent) for album_item, agent in queue], personas, backend, rng)
-    for album_item, pull, far, words in zip(shown, pulls, apart, spoken, strict=True):
+    for album_item, pull, far, said_of_it in zip(shown, pulls, apart, spoken, strict=True):
         if pull is None:
             raise InputError("calibration", f"retrieval failed for {album_item.title!r}", "Check the agent's retrieval")
+        words = tuple(one.text for one in said_of_it)
         beside = beside_the_point(words, album_item.title, backend)
         readings.append(Reading(pull, collapse(words, backend), beside, words, far))
     return MonitorCalibration(gauge, scales_from(readings), tuple(readings), dict(source or {}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from lazaretto.agents.album import Album, note_item, picture_item
-from lazaretto.agents.persona import persona_pool
+from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.adapter import AdapterBackend
 from lazaretto.gates.foresight.backend import AgentModelBackend
@@ -281,7 +282,8 @@ def test_what_everybody_fetches_and_talks_about_in_their_own_words_is_looked_at_
 ) -> None:
     def speak(request: Request) -> str:
         said = speech(request)
-        return f"{said} {request.messages[-1].text}" if said == SENTENCES[0] else said
+        thoughts = " ".join(f"word{byte}" for byte in hashlib.sha256(request.messages[-1].text.encode()).digest()[:6])
+        return f"{said} {thoughts}" if said == SENTENCES[0] else said
 
     community = make_community(speak=speak)
     monitor = doubtful(calibration)
@@ -305,6 +307,36 @@ def test_a_closer_look_that_cannot_be_had_leaves_the_memory_unread(
     few = MemoryMonitor(calibration.gauge, monitor.scales, PEOPLE[:7])
     few.readings[community.virus.key] = reading
     assert look(few, [carrier(community)], community.agent_model, 1)[0].culprits == (), "seven cannot be eight people"
+
+
+def test_a_virus_that_has_everybody_add_a_catchphrase_is_found_all_the_same(
+    make_community: Any, speech: Callable[[Request], str], calibration: MonitorCalibration
+) -> None:
+    def speak(request: Request) -> str:
+        said = of_sentences(speech)(request)
+        end = next(line for line in request.messages[-1].text.splitlines() if line.startswith("catchphrase: "))
+        return f"{said} {end.removeprefix('catchphrase: ')}." if said in SENTENCES else said
+
+    community = make_community(speak=speak)
+    monitor = doubtful(calibration)
+    sick, *others = look(monitor, [carrier(community), *community.agents[2:]], community.agent_model, 100)
+    words = monitor.readings[community.virus.key].utterances
+    assert len(set(words)) > len(SENTENCES), "nobody has only the three sentences to say"
+    assert sick.culprits == (community.virus.key,) and not any(diagnosis.infected for diagnosis in others)
+
+
+def test_words_of_the_speaker_are_no_difference_and_no_likeness() -> None:
+    one, other = (Persona((("name", name), ("catchphrase", end))) for name, end in (("Ada", "hum"), ("Bo", "so there")))
+    assert repeated(("The gate is open. Hum.", "The gate is open. So there.")) == 0.0, "nobody knows who spoke"
+    assert repeated(("The gate is open. Hum.", "The gate is open. So there."), (one, other)) == 1.0
+    assert repeated(("Ada says the gate is open.", "Bo says the gate is shut."), (one, other)) == 0.0
+    assert repeated(("Yes indeed, hum.", "Yes indeed, so there."), (one, other)) == 0.0, "too little is left"
+    assert repeated(("Hum.", "So there."), (one, other)) == 0.0
+    told = ("Hum, a boat at the harbour.", "A boat at the harbour, so there.")
+    assert repeated(told, (one, other)) == 1.0
+    assert repeated(told, (one, other), "a boat at the harbour") == 0.0, "it is what they were shown"
+    assert repeated(told, (one, other), "a boat at the harbour in May") == 1.0, "part of a title is no name"
+    assert repeated(("The gate is open, hum.", "The gate is open, so there."), (None, other)) == 0.0
 
 
 def test_repeated_counts_what_somebody_else_said_too() -> None:

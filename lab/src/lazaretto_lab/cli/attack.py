@@ -67,7 +67,7 @@ def craft_picture(
     search: Annotated[str, typer.Option(help="steps,restarts,batch of the search.")] = "200,1,4",
     augment: Annotated[str, typer.Option(help="Comma-separated: jpeg, flip, resize.")] = "",
     strategy: Annotated[str, typer.Option(help=f"Against foresight: {', '.join(STRATEGIES)}.")] = "",
-    title: Annotated[str, typer.Option(help="What a picture of strategy named is kept close to.")] = "",
+    title: Annotated[str, typer.Option(help="What a picture of strategy named or personal is kept close to.")] = "",
     chats: ChatsOption = 96,
     validate: CheckOption = 48,
     seed: SeedOption = 0,

@@ -92,7 +92,7 @@ class TransformersGradients:
     def scores(self, features: Tensor, situations: PromptTensors, rows: Tensor) -> Tensor:
         """(pictures, rows, said, vocabulary): logits at each place of the sentence, for every picture in every row."""
         pictures, count, network = len(features), len(rows), self.vlm.network
-        said = situations.said[rows]
+        said = situations.said[rows].clamp(min=0)
         inputs = {name: value[rows] for name, value in situations.inputs.items()}
         more = {"input_ids": said[:, :-1], "attention_mask": torch.ones_like(said[:, :-1])}
         if "mm_token_type_ids" in inputs:

@@ -92,7 +92,7 @@ class PocketGradients:
         language = self.vlm.language
         pictures, count = len(features), len(rows)
         seen = language.see(features).repeat_interleave(count, dim=0)
-        rest, said = situations.rest[rows], situations.said[rows]
+        rest, said = situations.rest[rows], situations.said[rows].clamp(min=0)
         words = language.words(torch.cat([rest, said[:, :-1]], dim=1)).repeat(pictures, 1, 1)
         x = torch.cat([seen, words], dim=1)
         past = [(k[rows].repeat(pictures, 1, 1, 1), v[rows].repeat(pictures, 1, 1, 1)) for k, v in situations.past]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from lazaretto.agents.album import Album, AlbumItem
+from lazaretto.agents.persona import Persona
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.diversity import semantic_diversity
@@ -31,6 +31,9 @@ VERBATIM = 0.01
 MARGIN = 1.5
 """A diagnosis needs this many times the strongest evidence any benign memory gave: agents hold ten memories and are
 asked every round, so a quantile per memory would be an alarm per day."""
+
+PHRASE = 3
+"""Words that must be left of an utterance without its speaker's own: "well, indeed" and "well, hum" repeat nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,36 @@ def beside_the_point(utterances: Sequence[str], title: str, backend: RehearsalBa
     return 1.0 - float((rows[1:] @ rows[0]).mean())
 
 
-def repeated(utterances: Sequence[str]) -> float:
-    """Share of the utterances that another one repeats word for word. A virus that has several sentences, so that its
-    talk is not alike as a whole, still has each of them said by several people."""
-    said = Counter(" ".join(re.findall(r"\w+", text.lower())) for text in utterances)
-    return sum(count for text, count in said.items() if text and count > 1) / max(1, len(utterances))
+def repeated(utterances: Sequence[str], speakers: Sequence[Persona | None] = (), title: str = "") -> float:
+    """Share of the utterances that another one repeats word for word, or would without the words of who speaks. A virus
+    that has several sentences, so that its talk is not alike as a whole, still has each of them said by several people;
+    and one that makes everybody add a catchphrase of their own still has them say the rest. Who names the memory by its
+    whole title speaks of it: that is no repetition where own words are left out."""
+    said, named = [_words(text) for text in utterances], _words(title)
+    own = [{word for _, value in who.attributes for word in _words(value)} if who else set() for who in speakers]
+    own += [set()] * (len(said) - len(own))
+
+    def again(one: int, other: int) -> bool:
+        if said[one] == said[other]:
+            return bool(said[one])
+        apart = own[one] | own[other]
+        left, right = ([word for word in _without(said[i], named) if word not in apart] for i in (one, other))
+        return len(left) >= PHRASE and left == right
+
+    places = range(len(said))
+    return sum(any(again(i, j) for j in places if i != j) for i in places) / max(1, len(said))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _without(words: list[str], phrase: list[str]) -> list[str]:
+    """The words without the first place where the whole phrase stands."""
+    size = len(phrase)
+    places = range(len(words) - size + 1 if phrase else 0)
+    start = next((i for i in places if words[i : i + size] == phrase), None)
+    return words if start is None else words[:start] + words[start + size :]
 
 
 def misnamed(album_items: Sequence[AlbumItem], backend: RehearsalBackend) -> list[float | None]:

@@ -7,8 +7,8 @@ forgotten: it does not depend on who holds it. What agents really say later is r
 its rehearsal is found when it wakes. Real talk accuses and does not convict: a community that has come to talk of one
 thing only talks alike about it without any virus. What is accused is rehearsed again by people with other things on
 their minds. What is not convicted but lies beyond every benign memory is looked at more closely before its owner
-speaks: eight more people talk about it, and if most of what they say is said again by another of them, it is a virus
-that has several sentences.
+speaks: eight more people talk about it, and if most of what they say is said again by another of them, words of their
+own descriptions apart, it is a virus that has several sentences.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.persona import Persona
@@ -134,7 +134,7 @@ class MemoryMonitor:
         fresh = [album_item for key, (album_item, _) in held.items() if key not in self.readings]
         await self._measure(fresh[-max(1, len(agents)) * self.settings.measure :], backend)
         kept = {key: one for key, one in held.items() if key in self.readings}
-        accused = self._accused(kept, backend) - self.pardoned
+        accused = self._accused(kept, {agent.id: agent.persona for agent in agents}, backend) - self.pardoned
         queue = self._queue(kept, accused, size)
         done = await self._rehearse([self._rehearsal(one, agent, accused, rng) for one, agent in queue], backend, rng)
         for key in done & accused:
@@ -186,16 +186,21 @@ class MemoryMonitor:
         self.urgent = set(snapshot["urgent"])
         self.credit = snapshot.get("credit", 0.0)
 
-    def _accused(self, kept: Mapping[str, tuple[AlbumItem, AgentState]], backend: RehearsalBackend) -> set[str]:
+    def _accused(
+        self,
+        kept: Mapping[str, tuple[AlbumItem, AgentState]],
+        people: Mapping[str, Persona],
+        backend: RehearsalBackend,
+    ) -> set[str]:
         """Memories that enough real speakers have spoken about in a way that would convict them."""
-        spoken = {key: tuple(self.heard.get(key, {}).values()) for key in kept}
+        spoken = {key: heard for key in kept if len(heard := self.heard.get(key, {})) >= HEARD}
         return {
             key
-            for key, words in spoken.items()
-            if len(words) >= HEARD
-            and (
-                self._score(_spoken(self.readings[key], kept[key][0], words, backend)) >= self._limit
-                or (self._in_doubt(key) and repeated(words) >= MOST)
+            for key, heard in spoken.items()
+            if self._score(_spoken(self.readings[key], kept[key][0], tuple(heard.values()), backend)) >= self._limit
+            or (
+                self._in_doubt(key)
+                and repeated(tuple(heard.values()), [people.get(who) for who in heard], kept[key][0].title) >= MOST
             )
         }
 
@@ -247,20 +252,24 @@ class MemoryMonitor:
         ][:most]
         if not doubted:
             return
-        cast = tuple(dict.fromkeys(self.personas))
-        people = rng.sample(cast, len(cast))
-        said: dict[str, list[str]] = {key: [] for key in doubted}
-        for part in range(CLOSER):
-            queue = [self._rehearsal(*kept[key], set(doubted), rng) for key in doubted]
-            spoken = await talk(queue, people[part::CLOSER], backend, rng)
-            for key, words in zip(doubted, spoken, strict=True):
-                said[key] += words
-        for key, heard in said.items():
+        for key, heard in zip(doubted, await self.ask_eight([kept[key] for key in doubted], backend, rng), strict=True):
             if len(heard) == CLOSER * CALLS_PER_READING:  # what a failing model left unsaid is asked again
-                reading = self.readings[key]
-                self.readings[key] = replace(
-                    reading, repeated=repeated(heard), utterances=(*reading.utterances, *heard)
-                )
+                reading, words = self.readings[key], [one.text for one in heard]
+                share = repeated(words, [one.speaker for one in heard], kept[key][0].title)
+                self.readings[key] = replace(reading, repeated=share, utterances=(*reading.utterances, *words))
+
+    async def ask_eight(
+        self, held: Sequence[tuple[AlbumItem, AgentState]], backend: RehearsalBackend, rng: random.Random
+    ) -> list[tuple[Utterance, ...]]:
+        """What eight people, no two the same, with pasts of others, say about each memory: a closer look."""
+        cast, keys = tuple(dict.fromkeys(self.personas)), {album_item.key for album_item, _ in held}
+        people = rng.sample(cast, len(cast))
+        said: list[tuple[Utterance, ...]] = [()] * len(held)
+        for part in range(CLOSER):
+            queue = [self._rehearsal(album_item, agent, keys, rng) for album_item, agent in held]
+            spoken = await talk(queue, people[part::CLOSER], backend, rng)
+            said = [(*before, *now) for before, now in zip(said, spoken, strict=True)]
+        return said
 
     def _suspicious(self, key: str) -> bool:
         return key in self.urgent or not self.settings.use_pull or self.readings[key].pull >= self.scales.suspicious
@@ -293,8 +302,8 @@ class MemoryMonitor:
         done: set[str] = set()
         if not queue:
             return done
-        for scene, words in zip(queue, await talk(queue, self.personas, backend, rng), strict=True):
-            album_item = scene.album_item
+        for scene, said in zip(queue, await talk(queue, self.personas, backend, rng), strict=True):
+            album_item, words = scene.album_item, [one.text for one in said]
             reading = _spoken(self.readings[album_item.key], album_item, words, backend)
             if len(words) == CALLS_PER_READING:  # what a failing model left unsaid is asked again
                 self.urgent.discard(album_item.key)
@@ -341,9 +350,16 @@ def _spoken(reading: Reading, album_item: AlbumItem, words: Sequence[str], backe
     )
 
 
+class Utterance(NamedTuple):
+    """What a persona said in a rehearsal."""
+
+    speaker: Persona
+    text: str
+
+
 async def talk(
     queue: Sequence[MemoryRehearsal], personas: Sequence[Persona], backend: RehearsalBackend, rng: random.Random
-) -> list[tuple[str, ...]]:
+) -> list[tuple[Utterance, ...]]:
     """What two pairs of personas say about each memory.
 
     What a failing model did not say is missing; four utterances are a whole rehearsal.
@@ -360,7 +376,9 @@ async def talk(
     answers = await backend.answer(
         [answering[i] for i in going], [shown[i] for i in going], [questions[i].text for i in going]
     )
-    words: list[list[str]] = [[] for _ in queue]
+    spoken: list[list[Utterance]] = [[] for _ in queue]
     for i, said in zip(going, answers, strict=True):
-        words[i // 2] += [questions[i].text] + ([] if said.fault else [said.text])
-    return [tuple(one) for one in words]
+        spoken[i // 2].append(Utterance(asking[i].persona, questions[i].text))
+        if not said.fault:
+            spoken[i // 2].append(Utterance(answering[i].persona, said.text))
+    return [tuple(one) for one in spoken]

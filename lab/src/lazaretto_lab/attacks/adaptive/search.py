@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lazaretto.agents.persona import Persona
 from lazaretto.agents.prompts import ChatRecord, answer_request
 from lazaretto_lab.attacks.adaptive.strategies import (
     FETCHING_HOBBIES,
@@ -24,7 +25,7 @@ from lazaretto_lab.attacks.adaptive.strategies import (
     sentences,
 )
 from lazaretto_lab.attacks.infectious.craft import CONTEST_TEMPERATURE, CraftedPicture, Progress, Search, finished
-from lazaretto_lab.attacks.infectious.differentiable import Differentiable, sentence_loss
+from lazaretto_lab.attacks.infectious.differentiable import UNSAID, Differentiable, sentence_loss
 from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.settings import Craft
 from lazaretto_lab.attacks.infectious.targets import target
@@ -66,16 +67,16 @@ class AdaptiveSearch(Search):
             self.lessons = replace(self.lessons, ask=answer, answer=answer)
 
     def _paraphrase(self, chats: Sequence[Chat], texts: Sequence[str]) -> None:
-        coded = [self.models.coded(text) for text in texts]
-
-        def said(lesson: Any, persons: Sequence[str]) -> Any:
-            rows = [coded[sentence_of(person, len(coded))] for person in persons]
-            return replace(lesson, said=torch.tensor(rows, device=self.models.device))
+        def said(lesson: Any, persons: Sequence[Persona]) -> Any:
+            rows = [self.models.coded(sentence_of(person, self.strategy, texts)) for person in persons]
+            length = max(map(len, rows))
+            padded = [[*row, *[UNSAID] * (length - len(row))] for row in rows]
+            return replace(lesson, said=torch.tensor(padded, device=self.models.device))
 
         self.lessons = replace(
             self.lessons,
-            ask=said(self.lessons.ask, [c.questioner["personality"] for c in chats]),
-            answer=said(self.lessons.answer, [c.answerer["personality"] for c in chats]),
+            ask=said(self.lessons.ask, [c.questioner for c in chats]),
+            answer=said(self.lessons.answer, [c.answerer for c in chats]),
         )
 
     def _speech(self, features: Tensor, rows: Tensor) -> Tensor:

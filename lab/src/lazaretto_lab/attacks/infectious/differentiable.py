@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+UNSAID = -100
+"""What fills a shorter sentence up to the longest of a lesson: after its end nothing is asked of the model."""
+
 
 class Speaker(Protocol):
     """The model that speaks."""
@@ -53,7 +56,7 @@ class Lesson(Protocol):
 
     @property
     def said(self) -> Tensor:
-        """(n, s): the sentence and the end token."""
+        """(n, s): the sentence and the end token, then ``UNSAID``."""
         ...
 
 
@@ -102,10 +105,11 @@ def sentence_loss(scores: Tensor, lesson: Lesson, rows: Tensor) -> Tensor:
     from torch.nn import functional
 
     said = lesson.said[rows].expand(len(scores), -1, -1)
-    loss = functional.cross_entropy(scores.flatten(0, 2), said.reshape(-1), reduction="none")
+    loss = functional.cross_entropy(scores.flatten(0, 2), said.reshape(-1), reduction="none", ignore_index=UNSAID)
     return loss.view(len(scores), -1).mean(dim=1)
 
 
 def spoken(scores: Tensor, lesson: Lesson, rows: Tensor) -> Tensor:
     """(pictures, rows): whether greedy decoding says exactly the sentence."""
-    return (scores.argmax(dim=-1) == lesson.said[rows]).all(dim=-1)
+    said = lesson.said[rows]
+    return ((scores.argmax(dim=-1) == said) | (said == UNSAID)).all(dim=-1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from lazaretto_lab.harness.cells import CellText, plus_minus, seeds
 from lazaretto_lab.harness.pages import by_row
+from lazaretto_lab.harness.tables import RowResults
+from lazaretto_lab.metrics.intervals import t_interval
 
 SPREAD: dict[str, CellText] = {
     "seeds": seeds,
@@ -103,6 +105,27 @@ MANY: dict[str, CellText] = {
     **REMOVED,
 }
 
+
+def at_round(measure: str, number: int) -> CellText:
+    """Mean and half of its interval of a curve in one round."""
+
+    def text(row: RowResults) -> str:
+        values = [float(result.measures[measure][number]) for result in row.results]
+        interval = t_interval(values)
+        return f"{interval.value:.2f} ± {interval.half_width:.2f}"
+
+    return text
+
+
+DRIFT: dict[str, CellText] = {
+    "seeds": seeds,
+    "benign limit": plus_minus("limit", 2),
+    "drift when it comes": at_round("drift", 6),
+    "while it is there": at_round("drift", 8),
+    "when it goes": at_round("drift", 10),
+    "benign agents then": at_round("drift_benign", 10),
+}
+
 TABLES = {
     "foresight/table1": by_row("foresight/table1", "row", DEFENCES, right=True),
     "foresight/table2": by_row("foresight/table2", "row", DIAGNOSIS, right=True),
@@ -123,5 +146,6 @@ TABLES = {
         "foresight/many", "row", MANY, right=True, only=lambda row: not row.startswith("beta "), finished=True
     ),
     "foresight/bank_purification": by_row("foresight/bank_purification", "row", PURIFICATION, right=True),
+    "foresight/bank_drift": by_row("foresight/bank_drift", "viruses", DRIFT, right=True),
     "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True, finished=True),
 }

@@ -13,7 +13,7 @@ from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
-from lazaretto_lab.attacks.adaptive.strategies import AdaptiveCraft, sentences
+from lazaretto_lab.attacks.adaptive.strategies import TITLED, AdaptiveCraft, sentences
 from lazaretto_lab.attacks.infectious.recorded_chats import TRAIN_PERSONAS, Chat, record_chats
 from lazaretto_lab.attacks.infectious.settings import Budget, Craft
 from lazaretto_lab.attacks.infectious.targets import target
@@ -106,7 +106,7 @@ def _adaptive(attack: AttackSettings, against: ModelSettings) -> AlbumItem:
     settings = AdaptiveCraft(
         attack.target, Budget(attack.budget, attack.size), attack.steps, attack.restarts, attack.batch,
         augment=attack.augment, seed=attack.seed, strategy=attack.strategy,
-        title=attack.title if attack.strategy == "named" else "",
+        title=attack.title if attack.strategy in TITLED else "",
     )  # fmt: skip
     models = PocketGradients(*pocket_models(against.device, against.gap))
     chats = training_chats(against.device, attack.chats, against.gap)
