@@ -23,7 +23,7 @@ from lazaretto.scan.contradictions import KeptClaims, contradictions
 from lazaretto.scan.files import Files
 from lazaretto.scan.journal import Journal
 from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
-from lazaretto.scan.records import Level
+from lazaretto.scan.records import NOT_JUDGED, Finding, Level
 from lazaretto.scan.reports import RULES, as_html, as_json, as_sarif
 from lazaretto.scan.run import Chunk, Here, ScanReport, judges, scan
 
@@ -94,10 +94,14 @@ def test_sarif_is_what_its_schema_says(report: ScanReport) -> None:
     assert {one.rule for one in report.findings} <= set(RULES)
 
 
-def test_what_was_not_read_is_not_called_clean() -> None:
+FOREIGN = Finding("m:1", "m.jsonl", 1, NOT_JUDGED, "unknown_language", Level.NOTE, "The language is not known.", 0.5)
+
+
+def test_what_was_not_read_or_judged_is_not_called_clean() -> None:
     for one, badge in (
         (ScanReport("x", 1, [], 0, ["m.jsonl:4: not JSON"]), "not all read"),
         (ScanReport("x"), "nothing read"),
+        (ScanReport("x", 1, [FOREIGN]), "not all judged"),
     ):
         assert not one.clean and not as_json(one)["clean"] and badge in as_html(one)
     assert ScanReport("x", 1).clean and "nothing found" in as_html(ScanReport("x", 1))
@@ -213,6 +217,11 @@ def test_the_exit_code_says_what_was_found(run: Callable[..., Any], folder: Path
     (tmp_path / "clean" / "notes.md").write_text("The cafeteria serves soup on Mondays.\n")
     clean = run("clean", "--json", "-")
     assert clean.exit_code == 0 and json.loads(clean.stdout)["clean"]
+    (tmp_path / "foreign.jsonl").write_text(json.dumps({"text": NOTES[-1]}), encoding="utf-8")
+    unjudged = run("foreign.jsonl")
+    assert unjudged.exit_code == 2 and "not called clean" in unjudged.output, unjudged.output
+    accepted = run("foreign.jsonl", "--unjudged-ok", "--json", "-")
+    assert accepted.exit_code == 0 and not json.loads(accepted.stdout)["clean"]
     found = run(folder, "--json", "r.json", "--sarif", "r.sarif", "--html", "r.html", "--workers", "1")
     assert found.exit_code == 1, found.output
     assert "3 poisoned, 1 secret, 1 contradicting" in found.output

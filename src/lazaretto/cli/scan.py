@@ -33,15 +33,19 @@ def scan(
     ray: Annotated[bool, typer.Option("--ray", help="Judge on a Ray cluster (RAY_ADDRESS, else here).")] = False,
     journal: Annotated[Path | None, typer.Option(help="Where an interrupted scan keeps what it judged.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an interrupted scan judged.")] = False,
+    unjudged_ok: Annotated[
+        bool, typer.Option("--unjudged-ok", help="End with 0 although some could not be judged (their language).")
+    ] = False,
 ) -> None:
     """Find what is poisoned, contradicting or secret in a store: notes, JSON lines, LangGraph, mem0, Chroma, Qdrant.
 
     Nothing is written to the store. A scan that was interrupted goes on where it stopped.
 
-    Exit code 0: nothing found, 1: findings, 2: the input is wrong, or a part of it could not be read.
+    Exit code 0: nothing found, 1: findings, 2: the input is wrong, or a part of it could not be read or judged.
     """
     from lazaretto.scan.journal import Journal, journal_path
     from lazaretto.scan.judge import ScanSettings
+    from lazaretto.scan.records import Level
     from lazaretto.scan.reports import as_html, as_json, as_sarif
     from lazaretto.scan.run import judges
     from lazaretto.scan.run import scan as run_scan
@@ -78,8 +82,11 @@ def scan(
         _show(report, time.monotonic() - started)
     if not report.complete:
         raise typer.Exit(EXIT_USAGE)
-    if not report.clean:
+    if report.of(Level.ERROR, Level.WARNING):
         raise typer.Exit(EXIT_FLAGGED)
+    if not report.clean and not unjudged_ok:
+        errors.print("not called clean: some could not be judged; --unjudged-ok if they need not be", markup=False)
+        raise typer.Exit(EXIT_USAGE)
 
 
 def _write(out: Path, data: bytes) -> None:

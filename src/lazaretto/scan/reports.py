@@ -45,7 +45,7 @@ def summary(report: ScanReport) -> dict[str, Any]:
         "records": report.records,
         "found": {kind: counts[kind] for kind in KINDS if kind != NOT_JUDGED},
         "notes": len(report.of(Level.NOTE)),
-        "not_judged": sum(one.kind == NOT_JUDGED for one in report.findings),
+        "not_judged": len(report.unjudged),
         "skipped_files": report.skipped_files,
         "unreadable": report.unreadable,
     }
@@ -123,7 +123,9 @@ def as_html(report: ScanReport, most: int = 5_000) -> str:
     e, told = html.escape, summary(report)
     found = report.of(Level.ERROR, Level.WARNING)
     badge = ("error", "findings") if found else ("clean", "nothing found")
-    badge = badge if found or report.complete else ("warning", "not all read" if report.records else "nothing read")
+    if not found and not report.clean:
+        open_ = "not all read" if report.records else "nothing read"
+        badge = ("warning", "not all judged" if report.complete else open_)
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">",

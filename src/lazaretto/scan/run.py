@@ -17,7 +17,7 @@ from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.scan.contradictions import Contradiction, KeptClaims, contradictions
 from lazaretto.scan.journal import Journal, digest_of
 from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
-from lazaretto.scan.records import CONTRADICTING, Finding, Hit, Level, Record, Source
+from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, Finding, Hit, Level, Record, Source
 
 _FEW, _MOST_WORKERS = 2_000, 8
 """Texts that are not worth more than one process, and the most processes that are started unasked."""
@@ -50,9 +50,14 @@ class ScanReport:
         return bool(self.records) and not self.unreadable
 
     @property
+    def unjudged(self) -> list[Finding]:
+        """What was read and could not be judged."""
+        return [one for one in self.findings if one.kind == NOT_JUDGED]
+
+    @property
     def clean(self) -> bool:
-        """Whether everything was read and nothing was found; notes do not count."""
-        return self.complete and not self.of(Level.ERROR, Level.WARNING)
+        """Whether everything was read and judged and nothing was found; other notes do not count."""
+        return self.complete and not self.unjudged and not self.of(Level.ERROR, Level.WARNING)
 
 
 Chunk = list[tuple[str, bool]]
