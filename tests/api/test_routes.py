@@ -86,6 +86,9 @@ async def test_a_held_item_is_seen_disputed_and_released(client: Any, guard: Gua
     detail = await asked(client, "GET", "/v1/items/{item}", item=again["item"])
     assert detail["visible"] and detail["decision"]["ruling"] == again["ruling"]
     assert {event["kind"] for event in detail["events"]} >= {"seen", "ruled", "appealed"}
+    for beside in ("hidden=true", "channel=message"):
+        refused = await client.get(f"/v1/items?query=harbour&{beside}")
+        assert refused.status_code == 422 and beside.partition("=")[0] in refused.text
     assert [one["item"]["id"] for one in await asked(client, "GET", "/v1/items", query="?query=harbour")] == [
         again["item"]
     ]

@@ -44,6 +44,9 @@ async def items(
     limit: int = Limit,
 ) -> Response:
     """Items, newest first; with a query, memories that share words with it, best first."""
+    if query is not None and (hidden or channel not in (None, Channel.MEMORY)):
+        field = "hidden" if hidden else "channel"
+        raise InputError(field, "a query looks among memories in use alone", f"Leave {field} out, or the query")
 
     def read() -> list[dict[str, Any]]:
         if query is not None:
