@@ -91,6 +91,7 @@ def repeated(utterances: Sequence[str], speakers: Sequence[Persona | None] = (),
     and one that makes everybody add a catchphrase of their own still has them say the rest. Who names the memory by its
     whole title speaks of it: that is no repetition where own words are left out."""
     said, named = [_words(text) for text in utterances], _words(title)
+    unnamed = [_without(words, named) for words in said]
     own = [{word for _, value in who.attributes for word in _words(value)} if who else set() for who in speakers]
     own += [set()] * (len(said) - len(own))
 
@@ -98,7 +99,7 @@ def repeated(utterances: Sequence[str], speakers: Sequence[Persona | None] = (),
         if said[one] == said[other]:
             return bool(said[one])
         apart = own[one] | own[other]
-        left, right = ([word for word in _without(said[i], named) if word not in apart] for i in (one, other))
+        left, right = ([word for word in unnamed[i] if word not in apart] for i in (one, other))
         return len(left) >= PHRASE and left == right
 
     places = range(len(said))
@@ -113,7 +114,7 @@ def _without(words: list[str], phrase: list[str]) -> list[str]:
     """The words without the first place where the whole phrase stands."""
     size = len(phrase)
     places = range(len(words) - size + 1 if phrase else 0)
-    start = next((i for i in places if words[i : i + size] == phrase), None)
+    start = next((i for i in places if words[i] == phrase[0] and words[i : i + size] == phrase), None)
     return words if start is None else words[:start] + words[start + size :]
 
 
