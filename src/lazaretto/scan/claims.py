@@ -18,7 +18,8 @@ _FEWEST_WORDS = 2
 _EXACT = STRONG | {"money", "percent"}
 _AMOUNTS = frozenset({"quantity", "time"})
 """Exact too where money, access or safety is concerned and every other word is the same: a dose, an opening hour."""
-_TELLING = frozenset({"number", "quantity", "year", "date", "time"})
+_TELLING = frozenset({"number", "quantity", "year", "date", "time", "reference"})
+"""What tells occasions apart. A reference is a ticket, an order, a case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class ClaimMark:
     end: int
     words: tuple[str, ...]
     about: str
-    """Stands for its names, and for the numbers and dates that always tell occasions apart: claims that differ in them
+    """Stands for its names, and for the numbers, dates and references that always tell occasions apart: claims that differ in them
     are never opposed, so they are not even compared."""
 
 
@@ -68,7 +69,7 @@ def _about(claim: Claim) -> str:
 
 
 def _occasions(claim: Claim, exact: set[str] | frozenset[str]) -> set[tuple[str, str]]:
-    """The numbers and dates of a claim that may tell occasions apart."""
+    """The numbers, dates and references of a claim that may tell occasions apart."""
     return {(v.kind, v.norm) for v in claim.values if v.kind in _TELLING and v.kind not in exact}
 
 

@@ -22,7 +22,7 @@ from lazaretto.scan.claims import ClaimMark
 from lazaretto.scan.judge import Judged, ScanSettings
 from lazaretto.scan.records import Hit, Level
 
-_FORMAT = 2
+_FORMAT = 3
 """Of what a journal keeps; one of another format is begun anew."""
 
 
