@@ -168,8 +168,10 @@ def test_notes_about_other_days_and_things_contradict_nothing() -> None:
         "Ada likes tea.", "Bob does not like tea.",
         "Line 3 runs at 60 %.", "Line 5 runs at 80 %.",
         "Is the refund limit 500 EUR?", "Is the refund limit 900 EUR?",
-        "On 9 June, Odo asked for the red valve in the office. Nils ordered tea without sugar; see ticket 25808.",
-        "On 9 June, Odo asked for tea without sugar in the office. Nils ordered the red valve; see ticket 12284.",
+        "On 20 June, Mara wrote a note on the blue paper tray before the summer break. Gus was happy with the red "
+        "valve; see ticket 1111.",
+        "On 20 June, Mara forgot about the blue paper tray before the summer break. Gus wrote a note on tea "
+        "without sugar; see ticket 26302.",
         "Caroline went to the support group on 7 May 2023.", "Caroline went to the support group on 3 June 2023.",
     ]  # fmt: skip
     with closing(KeptClaims()) as kept:

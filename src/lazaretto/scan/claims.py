@@ -30,8 +30,8 @@ class ClaimMark:
     end: int
     words: tuple[str, ...]
     about: str
-    """Stands for its names, and for the numbers, dates and references that always tell occasions apart: claims that differ in them
-    are never opposed, so they are not even compared."""
+    """Stands for its names, and for the numbers, dates and references that always tell occasions apart: claims that
+    differ in them are never opposed, so they are not even compared."""
 
 
 def marks_of(text: str) -> tuple[ClaimMark, ...]:
