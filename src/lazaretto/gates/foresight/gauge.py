@@ -85,21 +85,21 @@ def beside_the_point(utterances: Sequence[str], title: str, backend: RehearsalBa
     return 1.0 - float((rows[1:] @ rows[0]).mean())
 
 
-def repeated(utterances: Sequence[str], speakers: Sequence[Persona | None] = (), title: str = "") -> float:
+def repeated(utterances: Sequence[str], speakers: Sequence[Persona | None] = (), shown: str = "") -> float:
     """Share of the utterances that another one repeats word for word, or would without the words of who speaks. A virus
     that has several sentences, so that its talk is not alike as a whole, still has each of them said by several people;
-    and one that makes everybody add a catchphrase of their own still has them say the rest. Who names the memory by its
-    whole title speaks of it: that is no repetition where own words are left out."""
-    said, named = [_words(text) for text in utterances], _words(title)
-    unnamed = [_without(words, named) for words in said]
-    own = [{word for _, value in who.attributes for word in _words(value)} if who else set() for who in speakers]
+    and one that makes everybody add a catchphrase of their own still has them say the rest. Whoever quotes the whole of
+    what was ``shown`` speaks of it: that is no repetition where own words are left out."""
+    said, quoted = [_words(text) for text in utterances], _words(shown)
+    unquoted = [_without(words, quoted) for words in said]
+    own = [set(_words(who.text())) if who else set() for who in speakers]
     own += [set()] * (len(said) - len(own))
 
     def again(one: int, other: int) -> bool:
         if said[one] == said[other]:
             return bool(said[one])
         apart = own[one] | own[other]
-        left, right = ([word for word in unnamed[i] if word not in apart] for i in (one, other))
+        left, right = ([word for word in unquoted[i] if word not in apart] for i in (one, other))
         return len(left) >= PHRASE and left == right
 
     places = range(len(said))

@@ -200,7 +200,7 @@ class MemoryMonitor:
             if self._score(_spoken(self.readings[key], kept[key][0], tuple(heard.values()), backend)) >= self._limit
             or (
                 self._in_doubt(key)
-                and repeated(tuple(heard.values()), [people.get(who) for who in heard], kept[key][0].title) >= MOST
+                and repeated(tuple(heard.values()), [people.get(who) for who in heard], _shown(kept[key][0])) >= MOST
             )
         }
 
@@ -255,7 +255,7 @@ class MemoryMonitor:
         for key, heard in zip(doubted, await self.ask_eight([kept[key] for key in doubted], backend, rng), strict=True):
             if len(heard) == CLOSER * CALLS_PER_READING:  # what a failing model left unsaid is asked again
                 reading, words = self.readings[key], [one.text for one in heard]
-                share = repeated(words, [one.speaker for one in heard], kept[key][0].title)
+                share = repeated(words, [one.speaker for one in heard], _shown(kept[key][0]))
                 self.readings[key] = replace(reading, repeated=share, utterances=(*reading.utterances, *words))
 
     async def ask_eight(
@@ -338,6 +338,11 @@ class MemoryMonitor:
             elif reading.repeated is None and self._in_doubt(key):
                 unread.append(key)
         return Diagnosis(agent.id, tuple(bad), bad, tuple(unread), tuple(waiting))
+
+
+def _shown(album_item: AlbumItem) -> str:
+    """What somebody would quote of a memory: a note itself, the title of a picture."""
+    return album_item.note or album_item.title
 
 
 def _spoken(reading: Reading, album_item: AlbumItem, words: Sequence[str], backend: RehearsalBackend) -> Reading:
