@@ -50,9 +50,10 @@ class AdaptiveCraft(Craft):
         Craft.__post_init__(self)
         if self.strategy not in STRATEGIES:
             raise InputError("strategy", f"{self.strategy!r} is unknown", f"Use one of {', '.join(STRATEGIES)}")
-        if (self.strategy in TITLED) != bool(self.title):
-            takers = " and ".join(TITLED)
-            raise InputError("title", f"strategies {takers} need one, and no other takes one", "Give both or neither")
+        if self.strategy in TITLED and not self.title:
+            raise InputError("title", f"strategy {self.strategy} needs one", "Say what the picture is to stay close to")
+        if self.title and self.strategy not in TITLED:
+            raise InputError("title", f"strategy {self.strategy} takes none", f"Leave it out, or use {TITLED[0]}")
 
 
 def sentences(strategy: str, target_name: str) -> tuple[str, ...]:
