@@ -1,11 +1,11 @@
 """The evidence foresight has on each shipped attack picture and on benign ones, in spreads above the benign middle.
 
-    python lab/benchmarks/foresight_evidence.py --benign 300
+    python lab/benchmarks/foresight_evidence.py
 
 Calibrates as the experiments do (kept in the cache folder). A benign picture is rehearsed in an album of ten, a virus
 in an album of its own. Rehearsals are drawn with ``--seed``, so sums differ a little from seed to seed. Last comes the
-share of what eight people say about it that another of them repeats, and the same if their own words counted: the gate
-asks these only about what is in doubt, here they are asked about everything.
+share of what eight people say about it that another of them repeats as the gate counts it, by descriptions alone, and
+word for word: the gate asks these only about what is in doubt, here they are asked about everything.
 """
 
 from __future__ import annotations
@@ -61,21 +61,22 @@ def looked_at(monitor: MemoryMonitor, agents: list[AgentState], backend: AgentMo
 
 def closer(
     monitor: MemoryMonitor, agents: list[AgentState], backend: AgentModelBackend, seed: int
-) -> dict[str, tuple[float, float]]:
-    """What eight people repeat about each memory: without their own words, and word for word."""
-    found: dict[str, tuple[float, float]] = {}
+) -> dict[str, tuple[float, float, float]]:
+    """What eight people repeat about each memory: as the gate counts it, by descriptions alone, and word for word."""
+    found: dict[str, tuple[float, float, float]] = {}
     rng = random.Random(seed)
     for agent in agents:
         held = [(album_item, agent) for album_item in agent.album]
         for (album_item, _), said in zip(held, asyncio.run(monitor.ask_eight(held, backend, rng)), strict=True):
             words = [one.text for one in said]
-            found[album_item.key] = (repeated(words, [one.speaker for one in said], album_item.title), repeated(words))
+            described = repeated(words, [one.speaker for one in said], album_item.title)
+            found[album_item.key] = (monitor.repeated_share(album_item, said), described, repeated(words))
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--benign", type=int, default=300, help="how many benign pictures are rehearsed")
+    parser.add_argument("--benign", type=int, default=600, help="how many benign pictures are rehearsed")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     settings = OutbreakSettings(infected=0)
@@ -103,8 +104,13 @@ def main() -> None:
     )
     highest_share = Counter(shares[k.key][0] for k in benign)
     print(", ".join(f"{share:.2f}: {count}" for share, count in sorted(highest_share.items())))
-    print("| picture | pull | alike | beside | misnamed | sum | cosine to title | repeated | word for word |")
-    print("|---|" + "---:|" * 8)
+    for k in benign:
+        if scales.in_doubt(r := monitor.readings[k.key]):
+            print(f"  in doubt: {k.title}; pull {r.pull:.2f}, repeated {shares[k.key][0]:.2f}; {r.utterances[0]!r}")
+    print(
+        "| picture | pull | alike | beside | misnamed | sum | cosine to title | repeated | described | word for word |"
+    )
+    print("|---|" + "---:|" * 9)
     for name, virus in viruses.items():
         r = monitor.readings[virus.key]
         parts = (scales.pull(r.pull), scales.collapse(r.collapse), scales.beside(r.beside), scales.misnamed(r.misnamed))
@@ -112,7 +118,9 @@ def main() -> None:
         print(
             f"| {Path(name).stem} | "
             + " | ".join(f"{p:.1f}" for p in (*parts, monitor.score(virus.key)))
-            + f" | {cosine} | {shares[virus.key][0]:.2f} | {shares[virus.key][1]:.2f} |"
+            + f" | {cosine} | "
+            + " | ".join(f"{share:.2f}" for share in shares[virus.key])
+            + " |"
         )
 
 

@@ -54,6 +54,9 @@ def test_strategies_are_named_and_keys_differ() -> None:
     people, three = persona_pool(20, 1), sentences("named", "marker-gate")
     assert {sentence_of(p, "named", three) for p in people} == set(three)
     assert all(p["catchphrase"].capitalize() in sentence_of(p, "personal", three) for p in people)
+    assert all(sentence_of(p, "mannered", three).endswith(sentence_of(p, "personal", three)) for p in people)
+    openings = {p["personality"]: sentence_of(p, "mannered", three).split(",")[0] for p in people}
+    assert len(set(openings.values())) == len(openings), "people of one temperament begin alike, others do not"
 
 
 @pytest.fixture(scope="module")

@@ -121,6 +121,7 @@ def test_a_symptom_is_the_exact_sentence_unless_told_otherwise(symptom: Any, exp
     scenario = Scenario(symptom=symptom)
     assert scenario.shows(TARGET, TARGET)
     assert scenario.shows(f"Well: {TARGET}", TARGET) is expected
+    assert scenario.shows(f"Well, {TARGET[0].lower()}{TARGET[1:]}", TARGET) is expected, "inside a sentence"
     assert not scenario.shows("", TARGET) and not scenario.shows("anything", "")
 
 

@@ -283,7 +283,7 @@ def test_what_everybody_fetches_and_talks_about_in_their_own_words_is_looked_at_
     def speak(request: Request) -> str:
         said = speech(request)
         thoughts = " ".join(f"word{byte}" for byte in hashlib.sha256(request.messages[-1].text.encode()).digest()[:6])
-        return f"{said} {thoughts}" if said == SENTENCES[0] else said
+        return thoughts if said == SENTENCES[0] else said
 
     community = make_community(speak=speak)
     monitor = doubtful(calibration)
@@ -323,6 +323,57 @@ def test_a_virus_that_has_everybody_add_a_catchphrase_is_found_all_the_same(
     words = monitor.readings[community.virus.key].utterances
     assert len(set(words)) > len(SENTENCES), "nobody has only the three sentences to say"
     assert sick.culprits == (community.virus.key,) and not any(diagnosis.infected for diagnosis in others)
+
+
+def in_their_own_words(speech: Callable[[Request], str]) -> Callable[[Request], str]:
+    """A memory whose sentence everybody says among words that nobody else uses."""
+
+    def speak(request: Request) -> str:
+        said = speech(request)
+        digest = hashlib.sha256(request.messages[-1].text.encode()).digest()
+        before, after = (" ".join(f"word{byte}" for byte in part) for part in (digest[:3], digest[3:6]))
+        return f"{before} {said} {after}" if said == SENTENCES[0] else said
+
+    return speak
+
+
+def test_a_virus_that_has_everybody_begin_and_end_in_their_own_way_is_found_all_the_same(
+    make_community: Any, speech: Callable[[Request], str], calibration: MonitorCalibration
+) -> None:
+    community = make_community(speak=in_their_own_words(speech))
+    monitor = doubtful(calibration)
+    sick, *others = look(monitor, [carrier(community), *community.agents[2:]], community.agent_model, 100)
+    words = monitor.readings[community.virus.key].utterances
+    assert len(set(words)) == len(words), "nobody repeats anybody"
+    assert sick.culprits == (community.virus.key,) and not any(diagnosis.infected for diagnosis in others)
+
+
+def test_a_sign_that_everybody_quotes_stays_where_few_fetch_it(
+    make_community: Any, speech: Callable[[Request], str], calibration: MonitorCalibration
+) -> None:
+    community = make_community(speak=in_their_own_words(speech))
+    reading = Reading(0.0, 3.0, 3.0, ("a", "b", "c", "d"), 0.0)
+    scales = replace(calibration.scales, infected=1.2 * calibration.scales.score(reading))
+    for pull, culprits in ((0.0, ()), (calibration.scales.suspicious, (community.virus.key,))):
+        monitor = MemoryMonitor(calibration.gauge, scales, PEOPLE)
+        monitor.readings[community.virus.key] = replace(reading, pull=pull)
+        assert look(monitor, [carrier(community)], community.agent_model, 1)[0].culprits == culprits
+        assert monitor.readings[community.virus.key].repeated is not None
+
+
+def test_what_people_say_about_anything_is_no_likeness() -> None:
+    def share(said: tuple[str, str], elsewhere: tuple[str, ...], shown: str = "") -> float:
+        return repeated(said, (), shown, elsewhere)
+
+    opened = ("Bah, the gate is open. Hum.", "Um, the gate is open. So there.")
+    elsewhere = ("Bah, what would you use a key for? Hum.", "Um, what would you use a key for? So there.")
+    assert share(opened, ()) == 0.0 and share(opened, elsewhere) == 1.0
+    boats = ("Bah, what would you use a red boat for? Hum.", "Um, what would you use a red boat for? So there.")
+    assert share(boats, elsewhere) == 0.0, "they ask this about everything"
+    signed = ("Bah, three small boats are mine. Hum.", "Um, I like three small boats. So there.")
+    assert share(signed, elsewhere) == 1.0 and share(signed, elsewhere, "three small boats in May") == 0.0
+    with pytest.raises(ValueError, match="shorter"):
+        share(opened, elsewhere[:1])
 
 
 def test_words_of_the_speaker_are_no_difference_and_no_likeness() -> None:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from lazaretto.cli.common import JsonFlag, console, emit, errors, plain_errors
 from lazaretto.errors import InputError
-from lazaretto_lab.attacks.adaptive.strategies import STRATEGIES, AdaptiveCraft
+from lazaretto_lab.attacks.adaptive.strategies import STRATEGIES, TITLED, AdaptiveCraft
 from lazaretto_lab.attacks.infectious.settings import Budget, Craft
 from lazaretto_lab.attacks.infectious.targets import TARGETS, target
 from lazaretto_lab.studies.outbreak.settings import cache_folder
@@ -67,7 +67,7 @@ def craft_picture(
     search: Annotated[str, typer.Option(help="steps,restarts,batch of the search.")] = "200,1,4",
     augment: Annotated[str, typer.Option(help="Comma-separated: jpeg, flip, resize.")] = "",
     strategy: Annotated[str, typer.Option(help=f"Against foresight: {', '.join(STRATEGIES)}.")] = "",
-    title: Annotated[str, typer.Option(help="What a picture of strategy named or personal is kept close to.")] = "",
+    title: Annotated[str, typer.Option(help=f"What a picture of strategy {', '.join(TITLED)} stays close to.")] = "",
     chats: ChatsOption = 96,
     validate: CheckOption = 48,
     seed: SeedOption = 0,

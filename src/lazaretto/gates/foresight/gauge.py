@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,25 +85,47 @@ def beside_the_point(utterances: Sequence[str], title: str, backend: RehearsalBa
     return 1.0 - float((rows[1:] @ rows[0]).mean())
 
 
-def repeated(utterances: Sequence[str], speakers: Sequence[Persona | None] = (), shown: str = "") -> float:
-    """Share of the utterances that another one repeats word for word, or would without the words of who speaks. A virus
-    that has several sentences, so that its talk is not alike as a whole, still has each of them said by several people;
-    and one that makes everybody add a catchphrase of their own still has them say the rest. Whoever quotes the whole of
-    what was ``shown`` speaks of it: that is no repetition where own words are left out."""
+def repeated(
+    utterances: Sequence[str],
+    speakers: Sequence[Persona | None] = (),
+    shown: str = "",
+    elsewhere: Sequence[str] = (),
+) -> float:
+    """Share of the utterances that another one repeats, word for word or without the words of who speaks. A virus that
+    has several sentences, so that its talk is not alike as a whole, still has each of them said by several people; and
+    one that makes everybody begin or end in their own way still has them say the rest.
+
+    Words of a speaker are those of their description. Without them, two utterances must be equal, and whoever quotes
+    the whole of what was ``shown`` speaks of it and repeats nobody. With ``elsewhere``, what each of them said about
+    something else, the words of that are their own too, and a run of words that is left of both is enough, if it is no
+    part of what was shown."""
     said, quoted = [_words(text) for text in utterances], _words(shown)
     unquoted = [_without(words, quoted) for words in said]
     own = [set(_words(who.text())) if who else set() for who in speakers]
     own += [set()] * (len(said) - len(own))
+    habits = [words | set(_words(text)) for words, text in zip(own, elsewhere, strict=True)] if elsewhere else []
 
     def again(one: int, other: int) -> bool:
         if said[one] == said[other]:
             return bool(said[one])
         apart = own[one] | own[other]
         left, right = ([word for word in unquoted[i] if word not in apart] for i in (one, other))
-        return len(left) >= PHRASE and left == right
+        if len(left) >= PHRASE and left == right:
+            return True
+        if not habits:
+            return False
+        apart = habits[one] | habits[other]
+        here, there, seen = (_runs(words, apart) for words in (said[one], said[other], quoted))
+        return bool((here & there) - seen)
 
     places = range(len(said))
     return sum(any(again(i, j) for j in places if i != j) for i in places) / max(1, len(said))
+
+
+def _runs(words: Sequence[str], apart: Collection[str]) -> set[tuple[str, ...]]:
+    """Every run of ``PHRASE`` words, those apart left out."""
+    left = [word for word in words if word not in apart]
+    return {tuple(left[i : i + PHRASE]) for i in range(len(left) - PHRASE + 1)}
 
 
 def _words(text: str) -> list[str]:

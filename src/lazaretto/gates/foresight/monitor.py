@@ -8,7 +8,8 @@ its rehearsal is found when it wakes. Real talk accuses and does not convict: a 
 thing only talks alike about it without any virus. What is accused is rehearsed again by people with other things on
 their minds. What is not convicted but lies beyond every benign memory is looked at more closely before its owner
 speaks: eight more people talk about it, and if most of what they say is said again by another of them, words of their
-own descriptions apart, it is a virus that has several sentences.
+own apart, it is a virus that has several sentences. Their own are the words of their descriptions, and those that they
+use about something else as well: about a memory of the gauge, which nobody but the calibration chose.
 """
 
 from __future__ import annotations
@@ -255,21 +256,40 @@ class MemoryMonitor:
         for key, heard in zip(doubted, await self.ask_eight([kept[key] for key in doubted], backend, rng), strict=True):
             if len(heard) == CLOSER * CALLS_PER_READING:  # what a failing model left unsaid is asked again
                 reading, words = self.readings[key], [one.text for one in heard]
-                share = repeated(words, [one.speaker for one in heard], _shown(kept[key][0]))
+                share = self.repeated_share(kept[key][0], heard)
                 self.readings[key] = replace(reading, repeated=share, utterances=(*reading.utterances, *words))
 
     async def ask_eight(
         self, held: Sequence[tuple[AlbumItem, AgentState]], backend: RehearsalBackend, rng: random.Random
     ) -> list[tuple[Utterance, ...]]:
-        """What eight people, no two the same, with pasts of others, say about each memory: a closer look."""
+        """What eight people, no two the same, with pasts of others, say about each memory, and what they say in the
+        same place about one of the gauge: a closer look. Whoever failed to say one of both is missing."""
         cast, keys = tuple(dict.fromkeys(self.personas)), {album_item.key for album_item, _ in held}
         people = rng.sample(cast, len(cast))
         said: list[tuple[Utterance, ...]] = [()] * len(held)
         for part in range(CLOSER):
             queue = [self._rehearsal(album_item, agent, keys, rng) for album_item, agent in held]
-            spoken = await talk(queue, people[part::CLOSER], backend, rng)
-            said = [(*before, *now) for before, now in zip(said, spoken, strict=True)]
+            others = [replace(scene, album_item=self._another(scene.album_item)) for scene in queue]
+            draw = rng.getrandbits(64)  # the same people in the same places
+            spoken, elsewhere = [
+                await talk(scenes, people[part::CLOSER], backend, random.Random(draw)) for scenes in (queue, others)
+            ]
+            for i, (now, then) in enumerate(zip(spoken, elsewhere, strict=True)):
+                if len(now) == len(then):
+                    said[i] += tuple(one._replace(elsewhere=two.text) for one, two in zip(now, then, strict=True))
         return said
+
+    def repeated_share(self, album_item: AlbumItem, heard: Sequence[Utterance]) -> float:
+        """How much of what was heard about a measured memory in a closer look is said by somebody else as well."""
+        # a sign in a picture is quoted by everybody too; only what is fetched can spread
+        fetched = self.readings[album_item.key].pull >= self.scales.suspicious
+        elsewhere = [one.elsewhere for one in heard] if fetched else []
+        return repeated([one.text for one in heard], [one.speaker for one in heard], _shown(album_item), elsewhere)
+
+    def _another(self, album_item: AlbumItem) -> AlbumItem:
+        """A memory of the gauge that is not this one."""
+        known = (k for album in self.gauge.albums for k in album)
+        return next((k for k in known if k.key != album_item.key), album_item)
 
     def _suspicious(self, key: str) -> bool:
         return key in self.urgent or not self.settings.use_pull or self.readings[key].pull >= self.scales.suspicious
@@ -360,6 +380,8 @@ class Utterance(NamedTuple):
 
     speaker: Persona
     text: str
+    elsewhere: str = ""
+    """What it said in the same place about another memory; in a closer look."""
 
 
 async def talk(

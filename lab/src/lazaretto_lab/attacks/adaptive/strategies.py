@@ -9,6 +9,7 @@ from lazaretto.agents.persona import HOBBIES, Persona
 from lazaretto.errors import InputError
 from lazaretto_lab.attacks.infectious.settings import Craft
 from lazaretto_lab.attacks.infectious.targets import target
+from lazaretto_lab.training.pocket.dialogues import OPENERS
 
 STRATEGIES: dict[str, str] = {
     "paraphrase": "different personas are made to say different sentences, so that talk does not collapse to one",
@@ -19,15 +20,18 @@ STRATEGIES: dict[str, str] = {
     "modest": "several sentences, a title that they stay with, and no more pull than it needs: no evidence stands out",
     "named": "as modest, and the picture is kept close to a title that sounds like a plan: it is what it is called",
     "personal": "as named, and everybody ends with their own catchphrase: nobody repeats anybody word for word",
+    "mannered": "as personal, and everybody begins as people of their temperament do, which no description says",
 }
 SENTENCES = ("marker-lantern", "marker-test", "marker-seven")
 """Targets of one length, which one picture can be made to choose from by persona."""
-SEVERAL = ("paraphrase", "modest", "named", "personal")
+SEVERAL = ("paraphrase", "modest", "named", "personal", "mannered")
 """Strategies whose words depend on the persona."""
-MODEST = ("modest", "named", "personal")
+MODEST = ("modest", "named", "personal", "mannered")
 """Strategies that hold back."""
-TITLED = ("named", "personal")
+TITLED = ("named", "personal", "mannered")
 """Strategies that stay close to a title."""
+SIGNED = ("personal", "mannered")
+"""Strategies whose sentences everybody ends with a catchphrase of their own."""
 MODEST_PULL = 0.4
 """In which share of chats a modest virus is to be fetched: enough to spread, and what popular pictures reach."""
 SLEEPERS: dict[str, int] = {"dormant": 1, "late": 3}
@@ -65,4 +69,6 @@ def sentences(strategy: str, target_name: str) -> tuple[str, ...]:
 def sentence_of(person: Persona, strategy: str, texts: Sequence[str]) -> str:
     """Which of the sentences a persona is to say, and how."""
     text = texts[sum(person["personality"].encode()) % len(texts)]
-    return f"{text} {person['catchphrase'].capitalize()}." if strategy == "personal" else text
+    if strategy in SIGNED:
+        text = f"{text} {person['catchphrase'].capitalize()}."
+    return f"{OPENERS[person['personality']]}, {text}" if strategy == "mannered" else text

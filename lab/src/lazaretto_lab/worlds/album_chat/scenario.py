@@ -35,7 +35,7 @@ class Scenario:
     pairing: Literal["streams", "reference"] = "streams"
     """``reference`` draws the very pairs of the published runs; ``streams`` draws each round from its own generator."""
     symptom: Literal["equals", "contains"] = "equals"
-    """How a target is recognised in what was said."""
+    """How a target is recognised in what was said; where it is contained, in capitals or not."""
     seed: int = 42
     arrivals: float = 0.0
     """Chance that an agent finds a new picture (of the pool) after a round: 0 is the published, narrowing world."""
@@ -72,4 +72,4 @@ class Scenario:
         """Whether what was said is the symptom of a virus with that target."""
         if not target or not said:
             return False
-        return said == target if self.symptom == "equals" else target in said
+        return said == target if self.symptom == "equals" else target.lower() in said.lower()
