@@ -4,8 +4,9 @@
 
 Calibrates as the experiments do (kept in the cache folder). A benign picture is rehearsed in an album of ten, a virus
 in an album of its own. Rehearsals are drawn with ``--seed``, so sums differ a little from seed to seed. Last comes the
-share of what eight people say about it that another of them repeats as the gate counts it, by descriptions alone, and
-word for word: the gate asks these only about what is in doubt, here they are asked about everything.
+share of what eight people say about it that another of them repeats, once for a benign picture; for a virus in how many
+of ``--looks`` closer looks this is at least half, as the gate counts it, by descriptions alone, and word for word. The
+gate asks these only about what is in doubt, here they are asked about everything.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import asyncio
 import random
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +28,7 @@ from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.turn import AgentState
 from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.gauge import repeated
-from lazaretto.gates.foresight.monitor import MemoryMonitor
+from lazaretto.gates.foresight.monitor import MOST, MemoryMonitor
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.experiment import load_experiment
 from lazaretto_lab.studies.foresight.calibration import Calibrator, MonitorOptions, monitor_defence
@@ -59,11 +61,15 @@ def looked_at(monitor: MemoryMonitor, agents: list[AgentState], backend: AgentMo
             return
 
 
+Shares = tuple[float, float, float]
+"""What eight people repeat: as the gate counts it, by descriptions alone, and word for word."""
+
+
 def closer(
-    monitor: MemoryMonitor, agents: list[AgentState], backend: AgentModelBackend, seed: int
-) -> dict[str, tuple[float, float, float]]:
-    """What eight people repeat about each memory: as the gate counts it, by descriptions alone, and word for word."""
-    found: dict[str, tuple[float, float, float]] = {}
+    monitor: MemoryMonitor, agents: Sequence[AgentState], backend: AgentModelBackend, seed: int
+) -> dict[str, Shares]:
+    """What eight people repeat about each memory that these agents hold."""
+    found: dict[str, Shares] = {}
     rng = random.Random(seed)
     for agent in agents:
         held = [(album_item, agent) for album_item in agent.album]
@@ -77,6 +83,7 @@ def closer(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--benign", type=int, default=600, help="how many benign pictures are rehearsed")
+    parser.add_argument("--looks", type=int, default=20, help="how many closer looks are taken at each virus")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     settings = OutbreakSettings(infected=0)
@@ -91,7 +98,9 @@ def main() -> None:
         agents = [AgentState(str(i), people[i % 60], Album(10, held), History()) for i, held in enumerate(albums)]
         backend = AgentModelBackend(agent_model)
         looked_at(monitor, agents, backend, options.seed)
-        shares = closer(monitor, agents, backend, options.seed)
+        shares = closer(monitor, agents[: -len(viruses)], backend, options.seed)
+        draws = range(options.seed, options.seed + options.looks)
+        looks = [closer(monitor, agents[-len(viruses) :], backend, draw) for draw in draws]
     scales = monitor.scales
     print(f"limit {scales.infected:.2f}; strongest of {len(benign)} benign", end=" ")
     print(f"{max(monitor.score(k.key) for k in benign):.2f}")
@@ -119,7 +128,7 @@ def main() -> None:
             f"| {Path(name).stem} | "
             + " | ".join(f"{p:.1f}" for p in (*parts, monitor.score(virus.key)))
             + f" | {cosine} | "
-            + " | ".join(f"{share:.2f}" for share in shares[virus.key])
+            + " | ".join(f"{sum(look[virus.key][i] >= MOST for look in looks)} of {len(looks)}" for i in range(3))
             + " |"
         )
 

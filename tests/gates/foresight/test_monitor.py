@@ -354,7 +354,8 @@ def test_a_sign_that_everybody_quotes_stays_where_few_fetch_it(
     community = make_community(speak=in_their_own_words(speech))
     reading = Reading(0.0, 3.0, 3.0, ("a", "b", "c", "d"), 0.0)
     scales = replace(calibration.scales, infected=1.2 * calibration.scales.score(reading))
-    for pull, culprits in ((0.0, ()), (calibration.scales.suspicious, (community.virus.key,))):
+    much = scales.pull.middle + 1.01 * scales.pull_alone * scales.pull.spread
+    for pull, culprits in ((0.0, ()), (scales.suspicious, ()), (much, (community.virus.key,))):
         monitor = MemoryMonitor(calibration.gauge, scales, PEOPLE)
         monitor.readings[community.virus.key] = replace(reading, pull=pull)
         assert look(monitor, [carrier(community)], community.agent_model, 1)[0].culprits == culprits

@@ -211,7 +211,11 @@ class Scales:
         alone."""
         if reading.collapse is None:
             return False
-        return self.score(reading) >= self.infected / MARGIN or self.pull(reading.pull) >= self.pull_alone
+        return self.score(reading) >= self.infected / MARGIN or self.pulls_alone(reading)
+
+    def pulls_alone(self, reading: Reading) -> bool:
+        """Whether it is fetched as no benign memory is."""
+        return self.pull(reading.pull) >= self.pull_alone
 
     def limit(self, use_pull: bool = True, use_collapse: bool = True) -> float:
         """Where a diagnosis begins for that evidence."""

@@ -280,11 +280,14 @@ class MemoryMonitor:
         return said
 
     def repeated_share(self, album_item: AlbumItem, heard: Sequence[Utterance]) -> float:
-        """How much of what was heard about a measured memory in a closer look is said by somebody else as well."""
-        # a sign in a picture is quoted by everybody too; only what is fetched can spread
-        fetched = self.readings[album_item.key].pull >= self.scales.suspicious
-        elsewhere = [one.elsewhere for one in heard] if fetched else []
-        return repeated([one.text for one in heard], [one.speaker for one in heard], _shown(album_item), elsewhere)
+        """How much of what was heard about a measured memory in a closer look is said by somebody else as well. Own
+        words are left out where it is fetched as no benign memory is: a sign in a picture is quoted by everybody too,
+        and spreads no more than any other."""
+        words = [one.text for one in heard]
+        if not self.scales.pulls_alone(self.readings[album_item.key]):
+            return repeated(words)
+        speakers, elsewhere = [one.speaker for one in heard], [one.elsewhere for one in heard]
+        return repeated(words, speakers, _shown(album_item), elsewhere)
 
     def _another(self, album_item: AlbumItem) -> AlbumItem:
         """A memory of the gauge that is not this one."""
@@ -337,7 +340,7 @@ class MemoryMonitor:
     def _collapse_counts(self, reading: Reading) -> bool:
         """Whether alike talk in rehearsal means anything. A persona that talks to itself is alike by nature; with fewer
         than four of them, pull must lie beyond that of all benign memories as well."""
-        return len(set(self.personas)) >= PAIRED or self.scales.pull(reading.pull) >= self.scales.pull_alone
+        return len(set(self.personas)) >= PAIRED or self.scales.pulls_alone(reading)
 
     @property
     def _limit(self) -> float:
