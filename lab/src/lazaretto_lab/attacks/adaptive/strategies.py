@@ -9,7 +9,7 @@ from lazaretto.agents.persona import HOBBIES, Persona
 from lazaretto.errors import InputError
 from lazaretto_lab.attacks.infectious.settings import Craft
 from lazaretto_lab.attacks.infectious.targets import target
-from lazaretto_lab.training.pocket.dialogues import OPENERS
+from lazaretto_lab.pocket.manners import OPENERS
 
 STRATEGIES: dict[str, str] = {
     "paraphrase": "different personas are made to say different sentences, so that talk does not collapse to one",

@@ -12,14 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lazaretto.agents.persona import Persona
+from lazaretto_lab.pocket.manners import OPENERS
 from lazaretto_lab.worlds.scenes.scene import Scene
 from lazaretto_lab.worlds.scenes.shapes import OBJECTS, plural
 
-OPENERS = {
-    "cheerful": "Oh joy", "grumpy": "Bah", "shy": "Um", "proud": "As I always say", "curious": "I wonder",
-    "dreamy": "Drifting along", "lazy": "Yawn", "snooty": "Well really", "sporty": "Come on", "kind": "Dear me",
-    "clever": "Think about it", "bold": "Listen up",
-}  # fmt: skip
 REPLIES = {
     "cheerful": "Wonderful", "grumpy": "If you must", "shy": "Maybe", "proud": "Naturally", "curious": "Interesting",
     "dreamy": "In my dreams", "lazy": "Later perhaps", "snooty": "How common", "sporty": "Ready to run",
