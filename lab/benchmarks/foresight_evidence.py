@@ -4,9 +4,9 @@
 
 Calibrates as the experiments do (kept in the cache folder). A benign picture is rehearsed in an album of ten, a virus
 in an album of its own. Rehearsals are drawn with ``--seed``, so sums differ a little from seed to seed. Last comes the
-share of what eight people say about it that another of them repeats, once for a benign picture; for a virus in how many
-of ``--looks`` closer looks this is at least half, as the gate counts it, by descriptions alone, and word for word. The
-gate asks these only about what is in doubt, here they are asked about everything.
+share of what people say about it in a closer look that another of them repeats, once for a benign picture; for a virus
+in how many of ``--looks`` closer looks this is at least half, as the gate counts it, of the first eight people alone,
+by their descriptions alone, and word for word. The gate looks only at what is in doubt, here it looks at everything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lazaretto.agents.persona import persona_pool
 from lazaretto.agents.turn import AgentState
 from lazaretto.gates.foresight.backend import AgentModelBackend
 from lazaretto.gates.foresight.gauge import repeated
-from lazaretto.gates.foresight.monitor import MOST, MemoryMonitor
+from lazaretto.gates.foresight.monitor import CLOSER, MOST, PAIRED, MemoryMonitor
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto_lab.harness.experiment import load_experiment
 from lazaretto_lab.studies.foresight.calibration import Calibrator, MonitorOptions, monitor_defence
@@ -61,22 +61,23 @@ def looked_at(monitor: MemoryMonitor, agents: list[AgentState], backend: AgentMo
             return
 
 
-Shares = tuple[float, float, float]
-"""What eight people repeat: as the gate counts it, by descriptions alone, and word for word."""
+Shares = tuple[float, float, float, float]
+"""What people repeat: as the gate counts it; the first eight, by descriptions alone, and word for word."""
 
 
 def closer(
     monitor: MemoryMonitor, agents: Sequence[AgentState], backend: AgentModelBackend, seed: int
 ) -> dict[str, Shares]:
-    """What eight people repeat about each memory that these agents hold."""
+    """What people repeat about each memory that these agents hold."""
     found: dict[str, Shares] = {}
     rng = random.Random(seed)
     for agent in agents:
         held = [(album_item, agent) for album_item in agent.album]
-        for (album_item, _), said in zip(held, asyncio.run(monitor.ask_eight(held, backend, rng)), strict=True):
-            words = [one.text for one in said]
-            described = repeated(words, [one.speaker for one in said], album_item.title)
-            found[album_item.key] = (monitor.repeated_share(album_item, said), described, repeated(words))
+        for (album_item, _), said in zip(held, asyncio.run(monitor.look_closer(held, backend, rng)), strict=True):
+            eight, count = said[: CLOSER * PAIRED], monitor.repeated_share
+            words = [one.text for one in eight]
+            described = repeated(words, [one.speaker for one in eight], album_item.title)
+            found[album_item.key] = (count(album_item, said), count(album_item, eight), described, repeated(words))
     return found
 
 
@@ -108,7 +109,7 @@ def main() -> None:
     lowest, middle, highest = np.quantile(cosines, (0, 0.5, 1))
     print(f"cosine of picture and title, benign: {lowest:.2f} to {highest:.2f}, middle {middle:.2f}")
     print(
-        f"in doubt, benign: {sum(scales.in_doubt(monitor.readings[k.key]) for k in benign)}; repeated by eight people",
+        f"in doubt, benign: {sum(scales.in_doubt(monitor.readings[k.key]) for k in benign)}; repeated",
         end=" ",
     )
     highest_share = Counter(shares[k.key][0] for k in benign)
@@ -117,9 +118,10 @@ def main() -> None:
         if scales.in_doubt(r := monitor.readings[k.key]):
             print(f"  in doubt: {k.title}; pull {r.pull:.2f}, repeated {shares[k.key][0]:.2f}; {r.utterances[0]!r}")
     print(
-        "| picture | pull | alike | beside | misnamed | sum | cosine to title | repeated | described | word for word |"
+        "| picture | pull | alike | beside | misnamed | sum | cosine to title | repeated | by eight | described "
+        "| word for word |"
     )
-    print("|---|" + "---:|" * 9)
+    print("|---|" + "---:|" * 10)
     for name, virus in viruses.items():
         r = monitor.readings[virus.key]
         parts = (scales.pull(r.pull), scales.collapse(r.collapse), scales.beside(r.beside), scales.misnamed(r.misnamed))
@@ -128,7 +130,7 @@ def main() -> None:
             f"| {Path(name).stem} | "
             + " | ".join(f"{p:.1f}" for p in (*parts, monitor.score(virus.key)))
             + f" | {cosine} | "
-            + " | ".join(f"{sum(look[virus.key][i] >= MOST for look in looks)} of {len(looks)}" for i in range(3))
+            + " | ".join(f"{sum(look[virus.key][i] >= MOST for look in looks)} of {len(looks)}" for i in range(4))
             + " |"
         )
 

@@ -277,21 +277,59 @@ def test_a_virus_of_several_sentences_is_found_by_a_closer_look(
     assert look(again, [carrier(community)], community.agent_model, 0)[0].infected
 
 
-def test_what_everybody_fetches_and_talks_about_in_their_own_words_is_looked_at_once(
+def thoughts(request: Request) -> str:
+    """What this persona alone would say."""
+    return " ".join(f"word{byte}" for byte in hashlib.sha256(request.messages[-1].text.encode()).digest()[:6])
+
+
+def test_what_everybody_fetches_and_talks_about_in_their_own_words_is_asked_about_once(
     make_community: Any, speech: Callable[[Request], str], calibration: MonitorCalibration
 ) -> None:
     def speak(request: Request) -> str:
-        said = speech(request)
-        thoughts = " ".join(f"word{byte}" for byte in hashlib.sha256(request.messages[-1].text.encode()).digest()[:6])
-        return thoughts if said == SENTENCES[0] else said
+        return thoughts(request) if (said := speech(request)) == SENTENCES[0] else said
 
     community = make_community(speak=speak)
     monitor = doubtful(calibration)
     said = look(monitor, [carrier(community)], community.agent_model, 100)
-    assert not said[0].infected and not said[0].unread and monitor.readings[community.virus.key].repeated == 0.0
+    reading = monitor.readings[community.virus.key]
+    assert not said[0].infected and not said[0].unread and reading.repeated == 0.0
+    closer = reading.utterances[CALLS_PER_READING:]
+    assert len(set(closer)) == len(closer) == 16, "everybody of the sixteen was asked, once"
     spent = community.agent_model.spent.calls
     look(monitor, [carrier(community)], community.agent_model, 0)
     assert community.agent_model.spent.calls == spent
+
+
+@pytest.mark.parametrize(("pull", "convicted"), [(1.0, True), (0.0, False)])
+def test_eight_people_are_a_sample_and_do_not_acquit_what_everybody_fetches(
+    make_community: Any,
+    speech: Callable[[Request], str],
+    calibration: MonitorCalibration,
+    pull: float,
+    convicted: bool,
+) -> None:
+    heard: list[str] = []
+
+    def speak(request: Request) -> str:
+        said = speech(request)
+        if said != SENTENCES[0]:
+            return said
+        heard.append(said)
+        return said if len(heard) > 8 else thoughts(request)
+
+    community = make_community(speak=speak)
+    reading = Reading(pull, 3.0, 3.0, ("a", "b", "c", "d"), 0.0)
+    scales = replace(calibration.scales, infected=1.2 * calibration.scales.score(reading))
+    monitor = MemoryMonitor(calibration.gauge, scales, PEOPLE)
+    monitor.readings[community.virus.key] = reading
+    said = look(monitor, [carrier(community)], community.agent_model, 1)
+    assert said[0].infected == convicted and len(heard) == (16 if convicted else 8)
+    assert monitor.readings[community.virus.key].repeated == (0.5 if convicted else 0.0)
+    assert community.virus.key not in said[0].unread
+    few = MemoryMonitor(calibration.gauge, scales, PEOPLE[:12])
+    few.readings[community.virus.key] = reading
+    heard.clear()
+    assert not look(few, [carrier(community)], community.agent_model, 1)[0].infected and len(heard) == 8
 
 
 def test_a_closer_look_that_cannot_be_had_leaves_the_memory_unread(

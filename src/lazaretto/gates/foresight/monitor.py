@@ -9,13 +9,14 @@ thing only talks alike about it without any virus. What is accused is rehearsed 
 their minds. What is not convicted but lies beyond every benign memory is looked at more closely before its owner
 speaks: eight more people talk about it, and if most of what they say is said again by another of them, words of their
 own apart, it is a virus that has several sentences. Their own are the words of their descriptions, and those that they
-use about something else as well: about a memory of the gauge, which nobody but the calibration chose.
+use about something else as well: about a memory of the gauge, which nobody but the calibration chose. Eight people are
+a sample: before what is fetched as no benign memory is may stay, eight others are asked, and eight more.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -39,6 +40,8 @@ CLOSER = 2
 """Rehearsals in a closer look, each by four people of whom none is in the other."""
 MOST = 0.5
 """Share of what is said in a closer look that must be said again by somebody else."""
+LOOKS = 3
+"""Closer looks, by people of whom none was asked before, that acquit what is fetched as no benign memory is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ class MemoryMonitor:
         done = await self._rehearse([self._rehearsal(one, agent, accused, rng) for one, agent in queue], backend, rng)
         for key in done & accused:
             del self.heard[key]  # it has been looked into
-        await self._look_closer(kept, self._most(size), backend, rng)
+        await self._resolve_doubts(kept, self._most(size), backend, rng)
         return [self._diagnosis(agent, accused - done) for agent in agents]
 
     async def _measure(self, batch: Sequence[AlbumItem], backend: RehearsalBackend) -> None:
@@ -238,7 +241,7 @@ class MemoryMonitor:
         reading = self.readings.get(key)
         return reading is not None and (reading.repeated or 0.0) >= MOST and self._in_doubt(key)
 
-    async def _look_closer(
+    async def _resolve_doubts(
         self,
         kept: Mapping[str, tuple[AlbumItem, AgentState]],
         most: int,
@@ -253,18 +256,52 @@ class MemoryMonitor:
         ][:most]
         if not doubted:
             return
-        for key, heard in zip(doubted, await self.ask_eight([kept[key] for key in doubted], backend, rng), strict=True):
-            if len(heard) == CLOSER * CALLS_PER_READING:  # what a failing model left unsaid is asked again
+        looks = await self.look_closer([kept[key] for key in doubted], backend, rng)
+        for key, heard in zip(doubted, looks, strict=True):
+            if heard:  # what a failing model left unsaid is asked again
                 reading, words = self.readings[key], [one.text for one in heard]
                 share = self.repeated_share(kept[key][0], heard)
                 self.readings[key] = replace(reading, repeated=share, utterances=(*reading.utterances, *words))
 
-    async def ask_eight(
+    async def look_closer(
         self, held: Sequence[tuple[AlbumItem, AgentState]], backend: RehearsalBackend, rng: random.Random
     ) -> list[tuple[Utterance, ...]]:
+        """What people say in a closer look at measured memories: eight of them, and others where these do not do.
+        Nothing where a failing model left any of it unsaid."""
+        eights = await self._ask_eight(held, backend, rng)
+        return [await self._ask_others(one, eight, backend, rng) for one, eight in zip(held, eights, strict=True)]
+
+    async def _ask_others(
+        self,
+        held: tuple[AlbumItem, AgentState],
+        heard: tuple[Utterance, ...],
+        backend: RehearsalBackend,
+        rng: random.Random,
+    ) -> tuple[Utterance, ...]:
+        """What was heard, and what eight others say, and eight more, as long as that acquits what is fetched as no
+        benign memory is."""
+        album_item, whole = held[0], CLOSER * CALLS_PER_READING
+        looks = LOOKS if self.scales.pulls_alone(self.readings[album_item.key]) else 1
+        looks = min(looks, len(set(self.personas)) // whole)
+        for look in range(1, looks + 1):
+            if len(heard) < look * whole:
+                return ()
+            if look == looks or self.repeated_share(album_item, heard) >= MOST:
+                break
+            heard += (await self._ask_eight([held], backend, rng, {one.speaker for one in heard}))[0]
+        return heard
+
+    async def _ask_eight(
+        self,
+        held: Sequence[tuple[AlbumItem, AgentState]],
+        backend: RehearsalBackend,
+        rng: random.Random,
+        but: Collection[Persona] = (),
+    ) -> list[tuple[Utterance, ...]]:
         """What eight people, no two the same, with pasts of others, say about each memory, and what they say in the
-        same place about one of the gauge: a closer look. Whoever failed to say one of both is missing."""
-        cast, keys = tuple(dict.fromkeys(self.personas)), {album_item.key for album_item, _ in held}
+        same place about one of the gauge: a closer look, by anybody ``but`` these. Whoever failed to say one of both is
+        missing."""
+        cast, keys = [who for who in dict.fromkeys(self.personas) if who not in but], {k.key for k, _ in held}
         people = rng.sample(cast, len(cast))
         said: list[tuple[Utterance, ...]] = [()] * len(held)
         for part in range(CLOSER):
