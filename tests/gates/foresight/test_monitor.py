@@ -326,10 +326,32 @@ def test_eight_people_are_a_sample_and_do_not_acquit_what_everybody_fetches(
     assert said[0].infected == convicted and len(heard) == (16 if convicted else 8)
     assert monitor.readings[community.virus.key].repeated == (0.5 if convicted else 0.0)
     assert community.virus.key not in said[0].unread
+    heard.clear()
     few = MemoryMonitor(calibration.gauge, scales, PEOPLE[:12])
     few.readings[community.virus.key] = reading
-    heard.clear()
     assert not look(few, [carrier(community)], community.agent_model, 1)[0].infected and len(heard) == 8
+
+
+def test_a_model_that_fails_between_two_looks_acquits_nobody(
+    make_community: Any, speech: Callable[[Request], str], calibration: MonitorCalibration
+) -> None:
+    heard: list[str] = []
+
+    def speak(request: Request) -> str | Completion:
+        said = speech(request)
+        if said != SENTENCES[0]:
+            return said
+        heard.append(said)
+        return Completion("", fault="no model") if 8 < len(heard) <= 12 else thoughts(request)
+
+    community = make_community(speak=speak)
+    monitor = doubtful(calibration)
+    monitor.readings[community.virus.key] = Reading(1.0, 0.0, 0.0, ("a", "b", "c", "d"), 0.0)
+    (said,) = look(monitor, [carrier(community)], community.agent_model, 1)
+    assert community.virus.key in said.unread and monitor.readings[community.virus.key].repeated is None
+    heard[:] = heard + ["the model answers again"] * 4
+    (said,) = look(monitor, [carrier(community)], community.agent_model, 1)
+    assert community.virus.key not in said.unread and monitor.readings[community.virus.key].repeated == 0.0
 
 
 def test_a_closer_look_that_cannot_be_had_leaves_the_memory_unread(
