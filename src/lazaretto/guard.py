@@ -62,6 +62,7 @@ from lazaretto.types import (
     SourceClass,
     WrittenBack,
     new_id,
+    principal_of,
 )
 from lazaretto.watchers import Tracing, Watchers, now
 
@@ -158,18 +159,24 @@ class Guard:
         source: SourceClass | str | None = None,
         parents: Sequence[str] = (),
         once: str | None = None,
+        principal: str | None = None,
     ) -> Decision:
         """Judge something an agent is about to read or say, and record both.
 
         A page, tool result or picture that is allowed counts as read by the agent. ``once`` is a name of your own for
         this call: repeated with it, after an answer that never came, it records nothing new and answers the same.
+        ``principal`` is who proved to be behind the call, for example ``key:scout``; without it, your own process
+        vouches for the agent's name (``process:<agent>``).
         """
 
         def read(observation: Observation, decision: Decision) -> list[Draft]:
             reads = decision.allowed and is_reading(observation)
             return [Draft(EventKind.RETRIEVED, observation.id, observation.agent)] if reads else []
 
-        raw = RawInput(agent, channel or _channel_for(text, image), text, image, None, parents, source, once=once)
+        raw = RawInput(
+            agent, channel or _channel_for(text, image), text, image, None, parents, source, once=once,
+            principal=principal,
+        )  # fmt: skip
         return await self._judge_and_record(raw, read)
 
     async def remember(
@@ -185,19 +192,21 @@ class Guard:
         once: str | None = None,
         ref: Ref | Sequence[str] | None = None,
         value: Any = None,
+        principal: str | None = None,
     ) -> Decision:
         """Judge and keep a memory. What the agent read lately counts as influence beside the ``parents`` it names.
 
         ``parents=[...]`` says that nothing else was used; that is believed of sources the policy trusts enough
         (``influence.believe_from``). ``key`` is the name under which a store of your own keeps it; the policy says who
-        may write protected ones. ``once``: as in ``check``.
+        may write protected ones. ``once``, ``principal``: as in ``check``.
 
         ``ref`` says where that store keeps it: (system, namespace, key). Write it there when it is allowed; repairs
         follow it there (``join``). ``value`` is what is kept there, as JSON data, and takes the place of ``text``.
         """
         raw = RawInput(
-            agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once, ref=ref, value=value
-        )
+            agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once, ref=ref, value=value,
+            principal=principal,
+        )  # fmt: skip
         return await self._judge_and_record(raw, stored_when_allowed, writes=True, stated=parents is not None)
 
     async def recall(
@@ -239,17 +248,20 @@ class Guard:
         source: SourceClass | str | None = None,
         parents: Sequence[str] | None = None,
         once: str | None = None,
+        principal: str | None = None,
     ) -> Decision:
         """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed.
 
-        What the sender read lately counts as influence, as in ``remember``. ``once``: as in ``check``.
+        What the sender read lately counts as influence, as in ``remember``. ``once``, ``principal``: as in ``check``.
         """
         to = check_name(receiver, "receiver", printable=True)
 
         def sent(observation: Observation, decision: Decision) -> list[Draft]:
             return [Draft(EventKind.SENT, observation.id, sender, {"to": to})] if decision.allowed else []
 
-        raw = RawInput(sender, _channel_for(text, image), text, image, None, parents or (), source, once=once)
+        raw = RawInput(
+            sender, _channel_for(text, image), text, image, None, parents or (), source, once=once, principal=principal
+        )
         return await self._judge_and_record(raw, sent, writes=True, stated=parents is not None)
 
     async def screen(
@@ -262,11 +274,12 @@ class Guard:
         fields: MemoryFields | Mapping[str, Any] | None = None,
         source: SourceClass | str | None = None,
         key: str | None = None,
+        principal: str | None = None,
     ) -> Decision:
         """What the gates say of something. Nothing is recorded: it can neither be recalled nor traced nor disputed."""
         self._require_open()
         began = now()
-        raw = RawInput(agent, channel, text, image, fields, (), source, key=key)
+        raw = RawInput(agent, channel, text, image, fields, (), source, key=key, principal=principal)
         observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
         if not self._lessons.current:
             await self._in_store_thread(self._lessons.catch_up)
@@ -379,7 +392,9 @@ class Guard:
         by, gone = check_name(agent, "agent", printable=True), check_ref(ref)
         await self._in_store_thread(self._outbox.note_deleted, gone, by)
 
-    async def import_records(self, records: Iterable[ForeignRecord], *, agent: str) -> Imported:
+    async def import_records(
+        self, records: Iterable[ForeignRecord], *, agent: str, principal: str | None = None
+    ) -> Imported:
         """Judge and record what a store of your own holds, with what is known of where it came from.
 
         ``agent`` counts as the writer of records that name none. Records that are known as they are cost nothing; what
@@ -390,7 +405,7 @@ class Guard:
         async def judge(record: ForeignRecord, parents: tuple[str, ...]) -> Decision:
             raw = RawInput(
                 record.agent or writer, Channel.MEMORY, parents=parents, source=record.source, time=record.time,
-                ref=record.ref, value=record.value,
+                ref=record.ref, value=record.value, principal=principal,
             )  # fmt: skip
             return await self._judge_and_record(raw, stored_anyway)
 
@@ -467,6 +482,7 @@ class Guard:
                 continue
             old, new = await self._in_store_thread(self.ledger.item, step.item), step.detail["replacement"]
             raw = RawInput(old.agent, old.channel, new["text"], None, new.get("fields", old.fields), (), old.source)
+            raw = replace(raw, principal=principal_of(old))
             observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
             decision = await self._gates.judge(observation)
             if not decision.allowed:

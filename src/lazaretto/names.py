@@ -11,6 +11,10 @@ MAX_NAME = 512
 """Longest id, agent or namespace, in characters."""
 
 
+MAX_KIND = 20
+"""Longest kind of a principal, which stands before its name."""
+
+
 def check_name(value: object, field: str, *, empty: bool = False, printable: bool = False) -> str:
     """``value`` if every store can hold it as a name; else an error that names ``field``.
 
@@ -36,6 +40,16 @@ def check_name(value: object, field: str, *, empty: bool = False, printable: boo
     except UnicodeEncodeError:
         raise InputError(field, "is not valid Unicode (a lone surrogate)", "Decode it with errors='replace'") from None
     return value
+
+
+def check_principal(value: object) -> str:
+    """``check_name`` of who is behind a write; its kind and a colon stand before a name of full length."""
+    kind, colon, name = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if colon and kind.isascii() and kind.isalpha() and len(kind) <= MAX_KIND:
+        check_name(name, "principal", printable=True)
+        return f"{kind}:{name}"
+    fix = "Give its kind and its name, such as 'key:scout' or 'process:scout'"
+    raise InputError("principal", f"is {value!r}, which says no kind", fix)
 
 
 def check_names(values: Sequence[Any], field: str) -> Sequence[str]:

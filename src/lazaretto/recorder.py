@@ -17,7 +17,7 @@ from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint
-from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Verdict
+from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Verdict, principal_of
 
 _TRIES = 10
 """How often the sources of an item may change while it is recorded."""
@@ -76,6 +76,8 @@ class Recorder:
         if self._ledger.unknown([observation.id]):
             return None
         found = self._ledger.item(observation.id)
+        if principal_of(found) != principal_of(observation):
+            raise InputError("once", "this name was used by another writer", "Use a new name for every write")
         for one in ("agent", "channel", "text", "image"):
             if getattr(found, one) != getattr(observation, one):
                 raise InputError("once", f"this name was used for another {one}", "Use a new name for every write")

@@ -158,6 +158,22 @@ class Observation:
     """Where a store of the caller's own keeps the memory, so that repairs reach it there."""
     value: Any = field(default=None, hash=False)
     """What that store keeps there, as JSON data; None where it is the text itself."""
+    principal: str = ""
+    """The proven identity behind the write, for example ``key:scout``; empty in old items: see ``principal_of``."""
+
+
+PROCESS = "process:"
+"""How a principal begins that the operator's own code vouches for: the agent's name follows."""
+
+
+def principal_of(observation: Observation) -> str:
+    """Who proved to be behind a write. Items that record no principal were written by the operator's own process."""
+    return observation.principal or f"{PROCESS}{observation.agent}"
+
+
+def same_voice(one: Observation, other: Observation) -> bool:
+    """Whether two items come from one writer: they share the principal or the agent's name."""
+    return one.agent == other.agent or principal_of(one) == principal_of(other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,13 @@ SOUND = RawInput("ada", Channel.MEMORY, "a note")
         ("parents", {"parents": [None]}),
         ("source", {"source": "oracle"}),
         ("source", {"source": 1}),
+        ("principal", {"principal": ""}),
+        ("principal", {"principal": 7}),
+        ("principal", {"principal": "scout"}),
+        ("principal", {"principal": "key:"}),
+        ("principal", {"principal": "key:a\nb"}),
+        ("principal", {"principal": "key:" + "a" * (MAX_NAME + 1)}),
+        ("principal", {"principal": "a kind:scout"}),
     ],
 )
 def test_every_field_is_refused_by_its_name(field: str, change: dict[str, Any]) -> None:

@@ -49,6 +49,7 @@ def test_an_observation_comes_back_as_it_was(ledger: Ledger) -> None:
         parents=(first.id,),
         source=SourceClass.TOOL_OUTPUT_EXTERNAL,
         time=1_700_000_000.123456,
+        principal="key:harbour master",
     )
     ledger.observe(first)
     ledger.observe(full)

@@ -18,9 +18,9 @@ import orjson
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.foreign.values import check_value, text_of
 from lazaretto.ledger.refs import check_ref
-from lazaretto.names import check_ids, check_name
+from lazaretto.names import check_ids, check_name, check_principal
 from lazaretto.policy import Limits
-from lazaretto.types import Channel, MemoryFields, Observation, Ref, SourceClass, new_id, plain
+from lazaretto.types import PROCESS, Channel, MemoryFields, Observation, Ref, SourceClass, new_id, plain
 
 Word = TypeVar("Word", Channel, SourceClass)
 
@@ -58,6 +58,8 @@ class RawInput:
     """Where that store keeps it: system, namespace and key."""
     value: Any = None
     """What it keeps there; the text is then read out of it."""
+    principal: str | None = None
+    """Who proved to be behind the write; None: the operator's own process, which vouches for the agent's name."""
 
 
 def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observation:
@@ -73,8 +75,9 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
         raise InputError("text", "is empty, and there is neither a picture nor a record", "Give one of them")
     channel = read_word(Channel, raw.channel, "channel")
     ref = None if raw.ref is None else check_ref(raw.ref)
+    agent = check_name(raw.agent, "agent", printable=True)
     return Observation(
-        agent=check_name(raw.agent, "agent", printable=True),
+        agent=agent,
         channel=channel,
         text=text,
         fields=fields,
@@ -86,6 +89,7 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
         id=new_id() if raw.once is None else _id_once(namespace, check_name(raw.once, "once", printable=True)),
         ref=ref,
         value=None if isinstance(value, str) else value,
+        principal=f"{PROCESS}{agent}" if raw.principal is None else check_principal(raw.principal),
     )
 
 

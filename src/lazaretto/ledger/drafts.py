@@ -11,14 +11,14 @@ from typing import Any
 from lazaretto.errors import InputError
 from lazaretto.ledger.encoding import check_times, decode_body, encode_body
 from lazaretto.ledger.refs import check_ref
-from lazaretto.names import check_name, check_names
+from lazaretto.names import check_name, check_names, check_principal
 from lazaretto.types import Channel, Draft, EventKind, MemoryFields, Observation, Ref, Ruling, SourceClass, plain
 
 _CHANNELS = frozenset(c.value for c in Channel)
 _SOURCES = frozenset(s.value for s in SourceClass)
 _PLAIN: dict[str, str] = {word: word.value for word in (*Channel, *SourceClass)}
 _RULINGS = frozenset(r.label for r in Ruling)
-_SEEN_KEYS = frozenset({"channel", "text", "image", "fields", "parents", "source", "key", "ref", "value"})
+_SEEN_KEYS = frozenset({"channel", "text", "image", "fields", "parents", "source", "key", "ref", "value", "principal"})
 _COLUMNS = attrgetter("kind", "subject", "agent", "time")
 _COLUMN_KEYS = ("id", "agent", "time", "namespace")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -97,6 +97,8 @@ def seen_draft(observation: Observation) -> Draft:
         body["ref"] = list(observation.ref)
     if observation.value is not None:
         body["value"] = plain(observation.value)
+    if observation.principal:
+        body["principal"] = observation.principal
     return Draft(EventKind.SEEN, observation.id, observation.agent, body, observation.time)
 
 
@@ -128,6 +130,7 @@ def observation_of(
         key=body.get("key", ""),
         ref=None if ref is None else Ref(*ref),
         value=body.get("value"),
+        principal=body.get("principal", ""),
     )
 
 
@@ -248,6 +251,8 @@ def _seen_body(draft: Draft, namespace: str) -> Mapping[str, Any]:
         raise InputError("fields", f"is {type(fields).__name__}, not a mapping")
     if "key" in body:
         check_name(body["key"], "key", empty=True)
+    if "principal" in body:
+        check_principal(body["principal"])
     if body.get("ref") is not None:
         body = {**body, "ref": list(check_ref(body["ref"]))}
     if ("image" in body and image is None) or ("fields" in body and fields is None) or body.get("ref", ()) is None:

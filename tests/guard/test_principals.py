@@ -1,0 +1,60 @@
+"""Who proved to be behind a write is recorded beside the agent's name, and read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lazaretto import InputError, Policy, SyncGuard
+from lazaretto.ledger import Ledger
+from lazaretto.names import MAX_NAME
+from lazaretto.types import Channel, Observation, principal_of, same_voice
+
+MINIMAL = Policy.minimal()
+
+
+def test_every_call_that_writes_records_its_principal(store_url: str) -> None:
+    with SyncGuard.open(store_url, MINIMAL) as guard:
+        ours = guard.remember("the harbour opens at six", agent="ann").item
+        theirs = guard.remember("the harbour opens at seven", agent="ann", principal="key:scout").item
+        read = guard.check("a page", agent="ann", channel="document", principal="mcp:desk").item
+        told = guard.exchange("see you at noon", sender="ann", receiver="bob", principal="proxy:crew").item
+        found = [guard.ledger.item(item).principal for item in (ours, theirs, read, told)]
+        assert found == ["process:ann", "key:scout", "mcp:desk", "proxy:crew"]
+        assert guard.screen("a page", agent="ann", principal="key:scout").allowed
+        assert guard.ledger.verify().ok
+
+
+def test_old_items_count_as_the_operators_own_process() -> None:
+    old = Observation("ann", Channel.MEMORY, "written before principals were kept")
+    by_key = Observation("p1", Channel.MEMORY, "one", principal="key:scout")
+    same_key = Observation("p2", Channel.MEMORY, "two", principal="key:scout")
+    same_name = Observation("ann", Channel.MEMORY, "three", principal="key:ann")
+    assert principal_of(old) == "process:ann"
+    assert same_voice(by_key, same_key)
+    assert same_voice(old, same_name)
+    assert not same_voice(old, by_key)
+
+
+def test_a_principal_survives_export_and_import(tmp_path: Path) -> None:
+    file = tmp_path / "out.jsonl"
+    with SyncGuard.open(f"sqlite:///{tmp_path}/a.db", MINIMAL) as guard:
+        item = guard.remember("the harbour opens at six", agent="ann", principal="key:scout").item
+        guard.ledger.export(file)
+    with Ledger.import_(file, f"sqlite:///{tmp_path}/b.db") as ledger:
+        assert ledger.item(item).principal == "key:scout"
+
+
+def test_a_name_of_full_length_still_has_its_process(tmp_path: Path) -> None:
+    with SyncGuard.open(f"sqlite:///{tmp_path}/a.db", MINIMAL) as guard:
+        item = guard.remember("the harbour opens at six", agent="a" * MAX_NAME).item
+        assert guard.ledger.item(item).principal == "process:" + "a" * MAX_NAME
+
+
+def test_a_write_repeated_by_another_principal_is_refused(tmp_path: Path) -> None:
+    with SyncGuard.open(f"sqlite:///{tmp_path}/a.db", MINIMAL) as guard:
+        first = guard.remember("the harbour opens at six", agent="ann", once="n1", principal="key:scout")
+        assert guard.remember("the harbour opens at six", agent="ann", once="n1", principal="key:scout") == first
+        with pytest.raises(InputError, match="another writer"):
+            guard.remember("the harbour opens at six", agent="ann", once="n1", principal="key:other")
