@@ -23,6 +23,7 @@ from lazaretto.errors import GuardClosed, InputError, RepairRefused
 from lazaretto.foreign.imports import Importer
 from lazaretto.foreign.outbox import Outbox, stored_anyway, stored_when_allowed
 from lazaretto.foreign.records import DueWrite, Entry, ForeignRecord, ForeignStore, Imported, Reconciled
+from lazaretto.gates.one_at_a_time import OneAtATime
 from lazaretto.gates.policy_gates import GateState, PolicyGates
 from lazaretto.gates.protocol import Gate
 from lazaretto.gates.runner import Worker
@@ -112,7 +113,7 @@ class Guard:
         self._cases = LoopCases(ledger, self.policy, self._gates, dict(gates or {}))
         self._recall = Recall(ledger, self.graph, self.policy, self._gates, self._hold_again)
         self._outbox = Outbox(ledger)
-        self._tends = threading.Lock()
+        self._tends = OneAtATime("tend")
         self.watchers = Watchers(Tracing())
         """Who is told of every decision, recall and repair."""
         self._store_threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lazaretto-store")
@@ -525,15 +526,12 @@ class Guard:
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise InputError(field, f"is {number!r}", "Give 1 or more")
         self._require_open()
-        await self._in_store_thread(self._tends.acquire)
-        try:
+        async with self._tends:
             tended = await self._tending.run(most, news, self._in_store_thread)
             await self._in_store_thread(self._taints.hold_what_came_from, tended.held)
             await self._in_store_thread(self._taints.free_what_came_from, tended.released)
             await self._outbox.write_back()
             return replace(tended, cases=await self._cases.step(self._in_store_thread))
-        finally:
-            self._tends.release()
 
     async def suspects(self, *, limit: int = 10) -> tuple[Suspect, ...]:
         """What stands behind decisions that failed more often than chance lets it, the strongest suspicion first."""

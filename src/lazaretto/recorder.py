@@ -81,8 +81,8 @@ class Recorder:
         for one in ("agent", "channel", "text", "image"):
             if getattr(found, one) != getattr(observation, one):
                 raise InputError("once", f"this name was used for another {one}", "Use a new name for every write")
-        ruled = next(iter(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,), limit=1)))
-        return None if ruled.body is None else recorded_decision(ruled.body)
+        ruled = next(iter(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,), limit=1)), None)
+        return None if ruled is None or ruled.body is None else recorded_decision(ruled.body)
 
     def in_mind(self, observation: Observation, stated: bool) -> InMind:
         """What the writer read lately and did not name; nothing where its word is enough that it names everything."""

@@ -158,6 +158,19 @@ class Line:
         return int(self.sent[0]["status"])
 
 
+async def test_only_a_slow_body_is_called_slow() -> None:
+    """A time limit inside the application used to be told as one of the body's."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise TimeoutError("a model did not answer")
+
+    border = Border(app, Door("default"), Limits(), body_s=5.0)
+    line = Line([b"x"])
+    with pytest.raises(TimeoutError, match="a model"):
+        await line.answer_of(border)
+    assert line.sent == []
+
+
 async def test_bodies_are_cut_off_by_size_time_and_sum() -> None:
     read: list[int] = []
     waiting = asyncio.Event()

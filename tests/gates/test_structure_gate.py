@@ -207,6 +207,33 @@ def test_another_file_behind_the_picture_is_found(kind: str) -> None:
     assert findings(data + b"\1" * 5_000) == {"trailing": Ruling.QUARANTINE}
 
 
+@pytest.mark.parametrize(("kind", "at", "less"), [("WEBP", 4, 8), ("BMP", 2, 0)])
+def test_a_size_that_the_file_claims_for_itself_hides_nothing(kind: str, at: int, less: int) -> None:
+    carried = encoded(kind) + b"PK\x03\x04" + (36).to_bytes(4, "little") + b"z" * 36
+    size = (len(carried) - less).to_bytes(4, "little")
+    assert findings(carried[:at] + size + carried[at + 4 :]) == {"trailing": Ruling.QUARANTINE}
+    endless = b"\xff\xff\xff\xff" if kind == "BMP" else size
+    assert findings(carried[:at] + endless + carried[at + 4 :]) == {"trailing": Ruling.QUARANTINE}
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA"])
+@pytest.mark.parametrize("size", [(1, 1), (3, 5), (33, 7), (640, 3)])
+def test_every_kind_of_bitmap_ends_where_it_ends(mode: str, size: tuple[int, int]) -> None:
+    stream = io.BytesIO()
+    Image.new(mode, size).save(stream, "BMP")
+    assert bytes_after_end(stream.getvalue(), "BMP") == 0
+    assert bytes_after_end(stream.getvalue() + b"more", "BMP") == 4
+
+
+def test_runs_of_a_bitmap_are_followed_to_their_end() -> None:
+    head = b"BM" + (0).to_bytes(8, "little") + (54).to_bytes(4, "little") + (40).to_bytes(4, "little")
+    head += (4).to_bytes(4, "little") + (2).to_bytes(4, "little") + b"\1\0\x08\0" + (1).to_bytes(4, "little")
+    head += b"\0" * (54 - len(head))
+    runs = b"\4\7\0\0" + b"\0\3abc\0" + b"\0\2\1\0" + b"\0\1"
+    assert bytes_after_end(head + runs, "BMP") == 0
+    assert bytes_after_end(head + runs + b"PK\3\4", "BMP") == 4
+
+
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP"])
 def test_animations_are_for_review(kind: str) -> None:
     frames = [Image.new("RGB", (20, 20), colour) for colour in ("red", "blue", "green")]

@@ -109,7 +109,11 @@ class Border:
             body = bytearray()
             deadline = time.monotonic() + self._body_s
             while True:
-                message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
+                try:
+                    message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
+                except TimeoutError:
+                    await _answer(send, 408, "TooSlow", f"the body took longer than {self._body_s:g} s", "body")
+                    return
                 if message["type"] == "http.disconnect":
                     return
                 part = message.get("body", b"")
@@ -125,8 +129,6 @@ class Border:
                 if not message.get("more_body", False):
                     break
             await self._app(scope, _replayed(bytes(body), receive), send)
-        except TimeoutError:
-            await _answer(send, 408, "TooSlow", f"the body took longer than {self._body_s:g} s", "body")
         finally:
             self._held -= taken
 

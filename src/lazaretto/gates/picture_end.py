@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def bytes_after_end(data: bytes, kind: str) -> int:
     """How many bytes stand after the picture's own end; 0 where the format does not say where it ends."""
-    finders = {"PNG": _png_end, "JPEG": _jpeg_end, "GIF": _gif_end, "WEBP": _riff_end, "BMP": _bmp_end}
+    finders = {"PNG": _png_end, "JPEG": _jpeg_end, "GIF": _gif_end, "WEBP": _webp_end, "BMP": _bmp_end}
     finder = finders.get(kind)
     end = finder(data) if finder else len(data)
     return max(0, len(data) - end)
@@ -72,9 +72,62 @@ def _colour_table(flags: int) -> int:
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 
-def _riff_end(data: bytes) -> int:
-    return 8 + int.from_bytes(data[4:8], "little")
+_WEBP_CHUNKS = frozenset((b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF", b"ICCP", b"EXIF", b"XMP "))
+
+
+def _webp_end(data: bytes) -> int:
+    """After the last chunk that a picture can have: the size in the header is a claim of whoever wrote it."""
+    place, stop = 12, min(len(data), 8 + int.from_bytes(data[4:8], "little"))
+    while place + 8 <= stop and data[place : place + 4] in _WEBP_CHUNKS:
+        length = int.from_bytes(data[place + 4 : place + 8], "little")
+        place += 8 + length + length % 2
+    return min(place, len(data))
+
+
+_UNCOMPRESSED = (0, 3, 6)  # plain, and with masks for the colours
+_MOST_RUNS = 1_000_000
 
 
 def _bmp_end(data: bytes) -> int:
-    return int.from_bytes(data[2:6], "little") or len(data)
+    """After the pixels, or the colour profile behind them: the size in the header is a claim of whoever wrote it."""
+    if len(data) < 54 or _number(data, 14) < 40:  # the header of OS/2: it has no compression
+        wide, high, bits = (int.from_bytes(data[at : at + 2], "little") for at in (18, 20, 24))
+        return min(len(data), _number(data, 10) + _rows(wide, high, bits))
+    wide, high = (int.from_bytes(data[at : at + 4], "little", signed=True) for at in (18, 22))
+    bits, packing = int.from_bytes(data[28:30], "little"), _number(data, 30)
+    end = _number(data, 10)
+    if packing in _UNCOMPRESSED:
+        end += _rows(abs(wide), abs(high), bits)
+    elif packing in (1, 2):
+        end = _after_runs(data, end, halves=packing == 2)
+    else:
+        end += _number(data, 34)
+    if _number(data, 14) >= 124 and _number(data, 130):
+        end = max(end, 14 + _number(data, 126) + _number(data, 130))
+    return min(end, len(data))
+
+
+def _number(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")
+
+
+def _rows(wide: int, high: int, bits: int) -> int:
+    """Bytes of the pixels: every row ends on four bytes."""
+    return (wide * bits + 31) // 32 * 4 * high
+
+
+def _after_runs(data: bytes, place: int, *, halves: bool) -> int:
+    """After the mark that ends run-length coded pixels; without one, or past so many runs, where the reading stops."""
+    for _ in range(_MOST_RUNS):
+        if place + 2 > len(data):
+            return len(data)
+        count, what = data[place], data[place + 1]
+        place += 2
+        if count == 0 and what == 1:
+            return place
+        if count == 0 and what == 2:
+            place += 2
+        elif count == 0 and what > 2:
+            literal = (what + 1) // 2 if halves else what
+            place += literal + literal % 2
+    return place

@@ -6,6 +6,7 @@ the way.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from lazaretto.errors import LazarettoError, MissingExtra
-from lazaretto.gates.content.assembly import live_library, make_panel
-from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import hold_debate
+from lazaretto.gates.content.gate import ContentGate
 from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import report_data
 from lazaretto.gates.content.settings import content_settings
@@ -45,6 +45,7 @@ def build(guard: Guard, agent: str = "mcp") -> MCPServer[Any]:
         raise MissingExtra("the MCP server", "mcp") from None
     from importlib.metadata import version
 
+    debates = ContentGate(content_settings(guard.policy.gates.get("content", {})))
     server: MCPServer[Any] = MCPServer(
         "lazaretto", instructions=INSTRUCTIONS, version=version("lazaretto"), log_level="ERROR"
     )
@@ -94,26 +95,28 @@ def build(guard: Guard, agent: str = "mcp") -> MCPServer[Any]:
     async def trace(item: Annotated[str, Field(description="Id of an item.")]) -> dict[str, Any]:
         """Where an item came from and what it reached."""
         graph = guard.graph
-        return {
-            "item": item,
-            "lineage": plain(graph.lineage(item)),
-            "blast_radius": plain(graph.blast_radius(item)),
-            "patient_zero": plain(graph.patient_zero([item])),
-            "trust": plain(graph.trust(item, guard.policy.trust.table())),
-        }
+
+        def traced() -> dict[str, Any]:
+            return {
+                "item": item,
+                "lineage": plain(graph.lineage(item)),
+                "blast_radius": plain(graph.blast_radius(item)),
+                "patient_zero": plain(graph.patient_zero([item])),
+                "trust": plain(graph.trust(item, guard.policy.trust.table())),
+            }
+
+        return await asyncio.to_thread(traced)
 
     @tool
     async def contacts(agent_name: Annotated[str, Field(description="Whose contacts.")]) -> dict[str, Any]:
         """Whom an agent read, and who read it."""
-        return {"agent": agent_name, "contacts": plain(guard.graph.contacts(agent_name))}
+        return {"agent": agent_name, "contacts": plain(await asyncio.to_thread(guard.graph.contacts, agent_name))}
 
     @tool
     async def audit(text: _Text) -> dict[str, Any]:
         """Have a text judged by debate, with reasons and precedents. Nothing is recorded."""
-        settings = content_settings(guard.policy.gates.get("content", {}))
-        library = None if "retrieval" in settings.without else live_library(Casebook(guard.ledger), settings.encoder)
-        panel = make_panel(settings, library, guard.policy.limits)
-        return report_data(await hold_debate(panel, Content("item", text), settings.debate))
+        panel = await asyncio.to_thread(debates.panel_for, guard.ledger, guard.policy.limits)
+        return report_data(await hold_debate(panel, Content("item", text), debates.settings.debate))
 
     @tool
     async def incident(

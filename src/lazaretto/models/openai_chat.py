@@ -72,8 +72,22 @@ class _Failure(Exception):
         self.problem, self.retry, self.wait, self.counts = problem, retry, wait, counts
 
 
+@dataclass(slots=True)
+class _Connections:
+    """The client of one event loop. Its sockets belong to that loop: no other may use them."""
+
+    http: Any
+    client: Any
+    slots: asyncio.Semaphore
+    worked: dict[str, Any] | None = None
+    """Address and headers of a request that was answered."""
+    held: AsyncGenerator[None] | None = None
+
+
 class OpenAIChat:
-    """A chat model behind an OpenAI-compatible endpoint."""
+    """A chat model behind an OpenAI-compatible endpoint. Threads and event loops may share it: each loop has
+    connections, and ``concurrency`` of them, of its own; the circuit breaker is one for all.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -83,55 +97,70 @@ class OpenAIChat:
         self._structured = endpoint.structured
         self._length_key = "max_tokens"
         self._breaker = CircuitBreaker(endpoint.breaker_faults, endpoint.breaker_pause_s)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._connections: AsyncGenerator[None] | None = None
-        self._worked: dict[str, Any] | None = None
-        self._slots = asyncio.Semaphore(endpoint.concurrency)
+        self._open: dict[asyncio.AbstractEventLoop, _Connections] = {}
 
     async def complete(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion per request, in order; failures are faults of their own request."""
-        if self._connections is None or self._loop is not asyncio.get_running_loop():
-            await self._open()
+        place = self._open.get(asyncio.get_running_loop()) or await self._connect()
         if len(requests) == 1:
-            return [await self._one(requests[0])]
-        return list(await asyncio.gather(*(self._one(request) for request in requests)))
+            return [await self._one(requests[0], place)]
+        return list(await asyncio.gather(*(self._one(request, place) for request in requests)))
 
     async def aclose(self) -> None:
-        """Close the connections. The end of ``asyncio.run`` does it too."""
-        if self._connections is not None:
-            await self._connections.aclose()
-            self._connections = None
+        """Close the connections, those of other event loops too. The end of ``asyncio.run`` closes its own."""
+        here = asyncio.get_running_loop()
+        for loop in list(self._open):
+            place = self._open.pop(loop, None)
+            if place is None or place.held is None:
+                continue
+            if loop is here:
+                await place.held.aclose()
+            elif loop.is_running():
+                asyncio.run_coroutine_threadsafe(_end(place.held), loop)
 
-    async def _open(self) -> None:
+    async def _connect(self) -> _Connections:
+        """A client for the event loop that runs here."""
         try:
             import aiohttp
             import openai
         except ImportError:
             raise MissingExtra("the OpenAI-compatible client", "openai") from None
-        place = self.endpoint
-        self._loop, self._worked = asyncio.get_running_loop(), None
-        self._slots = asyncio.Semaphore(place.concurrency)
         # from its third version on the client stands on httpx2, before that on httpx: the names are the same
         self._wire: Any = importlib.import_module("httpx2" if int(openai.__version__.split(".")[0]) >= 3 else "httpx")
-        self._http = openai.DefaultAioHttpClient(timeout=place.timeout_s)
-        key = os.environ.get(place.api_key_env) or "none"
-        self._client = openai.AsyncOpenAI(base_url=place.base_url, api_key=key, max_retries=0, http_client=self._http)
         self._status_error, self._client_error = openai.APIStatusError, openai.APIError
         self._wire_errors = (self._wire.TransportError, aiohttp.ClientError, TimeoutError)
         self._dropped = (aiohttp.ServerDisconnectedError, ConnectionResetError, BrokenPipeError)
-        self._connections = _held(self._client)
-        await anext(self._connections)
+        for ended in [loop for loop in list(self._open) if loop.is_closed()]:
+            self._open.pop(ended, None)
+        loop, at = asyncio.get_running_loop(), self.endpoint
+        http = openai.DefaultAioHttpClient(timeout=at.timeout_s)
+        key = os.environ.get(at.api_key_env) or "none"
+        client = openai.AsyncOpenAI(base_url=at.base_url, api_key=key, max_retries=0, http_client=http)
+        place = self._open[loop] = _Connections(http, client, asyncio.Semaphore(at.concurrency))
+        place.held = self._held(client, loop)
+        await anext(place.held)
+        return place
 
-    async def _one(self, request: Request) -> Completion:
+    async def _held(self, client: Any, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
+        """Keeps a client open for as long as its event loop lives: asyncio ends open generators before it closes a
+        loop.
+        """
+        try:
+            yield
+        finally:
+            self._open.pop(loop, None)
+            await client.close()
+
+    async def _one(self, request: Request, place: _Connections) -> Completion:
         started = time.perf_counter()
         problem = "never asked"
-        async with self._slots:
+        async with place.slots:
             for attempt in range(self.endpoint.retries + 1):
                 if self._breaker.refuses():
                     problem = f"the circuit to {self.endpoint.base_url} is open after repeated failures"
                     break
                 try:
-                    answer = await self._attempt(request, started, attempt == 0)
+                    answer = await self._attempt(request, started, attempt == 0, place)
                     self._breaker.report(True)
                     return answer
                 except _Failure as failure:
@@ -148,12 +177,12 @@ class OpenAIChat:
         ceiling = min(LONGEST_WAIT_S, self.endpoint.backoff_s * 2.0**attempt)
         return ceiling * (0.5 + random.random() / 2.0)
 
-    async def _attempt(self, request: Request, started: float, first: bool) -> Completion:
+    async def _attempt(self, request: Request, started: float, first: bool, place: _Connections) -> Completion:
         body = orjson.dumps(self._body(request))
         try:
             async with asyncio.timeout(self.endpoint.timeout_s):  # the client's own limit is per packet
-                worked = self._worked if first else None
-                response = await (self._ask(body) if worked is None else self._again(worked, body))
+                worked = place.worked if first else None
+                response = await (self._ask(place, body) if worked is None else self._again(place, worked, body))
         except self._wire_errors as error:
             raise self._broken(error, f"{type(error).__name__}: {str(error) or 'no answer in time'}") from None
         text, usage = _read(response.headers.get("content-type", ""), response.content)
@@ -166,10 +195,10 @@ class OpenAIChat:
             (time.perf_counter() - started) * 1000.0,
         )
 
-    async def _ask(self, body: bytes) -> Any:
+    async def _ask(self, place: _Connections, body: bytes) -> Any:
         """A good response, through the whole client."""
         try:
-            response = await self._client.post("/chat/completions", cast_to=self._wire.Response, content=body)
+            response = await place.client.post("/chat/completions", cast_to=self._wire.Response, content=body)
         except self._status_error as error:
             raise self._refused(int(error.status_code), str(error)[:300], error.response.headers) from None
         except self._client_error as error:
@@ -178,12 +207,12 @@ class OpenAIChat:
             request = response.request
             fixed = [p for p in request.headers.raw if not p[0].lower().startswith((b"content-length", b"x-stainless"))]
             headers = self._wire.Headers(fixed)  # without the length, and without what the client tells of itself
-            self._worked = {"url": request.url, "headers": headers}
+            place.worked = {"url": request.url, "headers": headers}
         return response
 
-    async def _again(self, worked: dict[str, Any], body: bytes) -> Any:
+    async def _again(self, place: _Connections, worked: dict[str, Any], body: bytes) -> Any:
         """The same with the headers of a request that worked: the client's share of the cost is writing them."""
-        response = await self._http.send(self._wire.Request("POST", **worked, content=body))
+        response = await place.http.send(self._wire.Request("POST", **worked, content=body))
         if response.status_code >= 300:
             words = f"status {response.status_code}: {response.text[:300]}"
             raise self._refused(response.status_code, words, response.headers)
@@ -291,9 +320,5 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-async def _held(client: Any) -> AsyncGenerator[None]:
-    """Keeps a client open for as long as its event loop lives: asyncio ends open generators before it closes a loop."""
-    try:
-        yield
-    finally:
-        await client.close()
+async def _end(held: AsyncGenerator[None]) -> None:
+    await held.aclose()

@@ -43,7 +43,8 @@ class ContentGate:
         self._given = panel
         self._lock = threading.Lock()
         self._books: dict[tuple[str, str], Casebook] = {}
-        self._panels: dict[tuple[str, str, str, Limits], Panel] = {}
+        self._panels: dict[tuple[str, str, Limits], tuple[str, Panel]] = {}
+        """By tenant and limits, with the version of the library: the newest alone is kept."""
 
     def warm_up(self) -> None:
         """Load the embedded models, so that no item's time is spent on it; what reads pictures waits for the first.
@@ -78,12 +79,10 @@ class ContentGate:
                 book = self._books[key] = Casebook(ledger)
             else:
                 book.refresh()
-            place = (*key, book.live, limits)
-            panel = self._panels.get(place)
-            if panel is None:
-                panel = self._panels[place] = make_panel(
-                    self.settings, live_library(book, self.settings.encoder), limits
-                )
+            version, panel = self._panels.get((*key, limits), ("", None))
+            if panel is None or version != book.live:
+                panel = make_panel(self.settings, live_library(book, self.settings.encoder), limits)
+                self._panels[(*key, limits)] = (book.live, panel)
             return panel
 
 

@@ -5,12 +5,9 @@ Several tasks and processes may ask at once. Within one guard they take turns; o
 
 from __future__ import annotations
 
-import asyncio
 import random
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -23,6 +20,7 @@ from lazaretto.errors import InputError, UnknownItem
 from lazaretto.gates.foresight.adapter import ForesightAgent, backend_for, state_of
 from lazaretto.gates.foresight.community import Cleaning, Mode, Streams
 from lazaretto.gates.foresight.ledger_memory import LedgerMemory, title_of
+from lazaretto.gates.one_at_a_time import OneAtATime
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import TextEmbedder
 from lazaretto.names import check_name
@@ -54,7 +52,7 @@ class Foresight:
         self.streams: Callable[[int], Streams] = _streams
         """Chance, by the number of the round."""
         self._ledger, self._in_store, self._album = ledger, in_store, album
-        self._turns = _OneAtATime()
+        self._turns = OneAtATime("foresight")
 
     async def before_round(
         self,
@@ -174,25 +172,3 @@ def _streams(round_number: int) -> Streams:
 
 def _stream(round_number: int, name: str) -> random.Random:
     return random.Random(f"foresight:{name}:{round_number}")
-
-
-class _OneAtATime:
-    """A lock for tasks of any event loop and thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiters = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lazaretto-foresight")
-
-    async def __aenter__(self) -> None:
-        if self._lock.acquire(blocking=False):
-            return
-        waiting = self._waiters.submit(self._lock.acquire)
-        try:
-            await asyncio.wrap_future(waiting)
-        except asyncio.CancelledError:
-            if not waiting.cancel():  # it will get the lock all the same
-                waiting.add_done_callback(lambda _: self._lock.release())
-            raise
-
-    async def __aexit__(self, *_: object) -> None:
-        self._lock.release()
