@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import time as _time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple
@@ -244,6 +244,18 @@ class GateRun:
     detail: str = ""
 
 
+def reasons_in_order(rule: str, ruling: Ruling, said: Iterable[tuple[str, Ruling, Sequence[str]]]) -> tuple[str, ...]:
+    """The sentences that explain a ruling: of the verdict whose ``gate:rule`` decided first, then the strictest.
+
+    ``said``: for each verdict its ``gate:rule``, its ruling and its sentences. Where something is held, a verdict that
+    allows it explains nothing and is left out.
+    """
+    held = ruling > Ruling.WARN
+    counting = [one for one in said if one[0] == rule or not held or one[1] > Ruling.ALLOW]
+    ordered = sorted(counting, key=lambda one: (one[0] != rule, -one[1]))
+    return tuple(dict.fromkeys(sentence for _, _, sentences in ordered for sentence in sentences))
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The guard's answer about one item: what to do, why, and which gates really ran."""
@@ -281,9 +293,12 @@ class Decision:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The evidence in sentences, strictest verdict first."""
-        ordered = sorted(self.verdicts, key=lambda v: -v.ruling)
-        return tuple(e.summary for v in ordered for e in v.evidence)
+        """Why, in sentences: what the verdict says that decided, then the others. Of what is held: of those that object
+        too; what clears it is no reason."""
+        ruling = self.ruling if self.would is None else self.would
+        counting = self.standing if ruling > Ruling.WARN else self.verdicts
+        said = ((f"{v.gate}:{v.rule}", v.ruling, tuple(e.summary for e in v.evidence)) for v in counting)
+        return reasons_in_order(self.rule, ruling, said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,7 @@ def item_view(guard: Guard, item: str) -> ItemView:
     told = list(ledger.events(subject=item, kinds=_TOLD))
     ruled = _last_by_gates(told)
     verdicts = [one for one in ruled.get("verdicts") or () if isinstance(one, Mapping)]
+    deciding = evidence_of(_in_order(ruled, verdicts))
     evidence = list(evidence_of(verdicts))
     trust = graph.trust(item, guard.policy.trust.table())
     above = graph.sources(item, limit=NEAR)
@@ -159,7 +160,7 @@ def item_view(guard: Guard, item: str) -> ItemView:
         row=Row(seen, state, 0, trust.value),
         trust=trust,
         stories=tuple(map(Story.of, told)),
-        reasons=tuple(_reason(one) for one in evidence if one.get("kind") not in ("precedent", "debate")),
+        reasons=tuple(_reason(one) for one in deciding if one.get("kind") not in ("precedent", "debate")),
         precedents=tuple(_reason(one) for one in evidence if one.get("kind") == "precedent"),
         speeches=tuple(_speech(said) for one in evidence for said in speeches_of(one)),
         not_run=tuple(
@@ -182,6 +183,14 @@ def _last_by_gates(told: Sequence[Event]) -> Mapping[str, Any]:
     by_gates = [body for body in rulings if body.get("verdicts")]
     held = [body for body in by_gates if Ruling.from_label(str(body["ruling"])) > Ruling.WARN]
     return (held or by_gates or rulings or [{}])[-1]
+
+
+def _in_order(ruled: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The verdicts of a ruling, the one that decided first; what held an item is not explained by what allowed it."""
+    rule, held = str(ruled.get("rule", "")), Ruling.from_label(str(ruled.get("ruling", "allow"))) > Ruling.WARN
+    rows = [(f"{v.get('gate')}:{v.get('rule')}", Ruling.from_label(str(v["ruling"])), v) for v in verdicts]
+    rows = [row for row in rows if row[0] == rule or not held or row[1] > Ruling.ALLOW]
+    return [v for _, _, v in sorted(rows, key=lambda row: (row[0] != rule, -row[1]))]
 
 
 def _reason(evidence: Mapping[str, Any]) -> Reason:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lazaretto.ledger import Ledger
-from lazaretto.types import BY_PERSON, Event, EventKind, Ruling
+from lazaretto.types import BY_PERSON, Event, EventKind, Ruling, reasons_in_order
 
 KINDS = (
     EventKind.RULED,
@@ -78,6 +78,8 @@ class FindingLog:
         self.findings: dict[str, Finding] = {}
         """By item, in the order they were found."""
         self.waiting: dict[str, Waiting] = {}
+        self._waited: dict[str, Waiting] = {}
+        """Item -> the ruling on it that waited last: what undoing a repair or a release brings back to the queue."""
         self.judged: dict[str, int] = {}
         """Item -> its last ruling, label or release."""
         self.receipts: dict[str, Event] = {}
@@ -108,6 +110,7 @@ class FindingLog:
         elif event.kind is EventKind.LABELLED and event.body is not None:
             self.judged[item] = event.seq
             self.waiting.pop(item, None)
+            self._waited.pop(item, None)
             if body.get("label") == "harmful":
                 self._found(event, item, f"{BY_PERSON}harmful", 1.0).settled = True
                 self.findings[item].cleared = False
@@ -121,6 +124,7 @@ class FindingLog:
             self._clear(item)
         elif event.kind is EventKind.ERASED:
             self.waiting.pop(item, None)
+            self._waited.pop(item, None)
             if item in self.findings:
                 self.findings[item].settled = True
         elif event.kind is EventKind.REPAIRED and event.body is not None:
@@ -139,10 +143,11 @@ class FindingLog:
         again = rule.startswith(KNOWN) and not rule.endswith(":look")  # the same as something that was found before
         evidence = [one for verdict in body.get("verdicts", ()) for one in verdict.get("evidence", ())]
         if not rule.startswith(BY_PERSON):
-            reasons = tuple(str(one.get("summary", "")) for one in evidence[:REASONS])
             copies = frozenset(str(e["data"]["item"]) for e in evidence if _names_an_item(e)) if again else frozenset()
-            waiting = Waiting(event.time, ruling.label, rule, risk, reasons, copies)
-            self.waiting.setdefault(event.subject, waiting)
+            before = self.waiting.get(event.subject)
+            since, appealed = (before.time, before.appealed) if before else (event.time, False)
+            waiting = Waiting(since, ruling.label, rule, risk, why_ruled(body)[:REASONS], copies, appealed)
+            self.waiting[event.subject] = self._waited[event.subject] = waiting
         if ruling >= Ruling.QUARANTINE and not rule.startswith((BY_FAILURE, BY_TAINT)):
             finding = self._found(event, event.subject, rule, risk)
             finding.cleared = False
@@ -174,11 +179,13 @@ class FindingLog:
     def _undone(self, event: Event, body: Mapping[str, Any]) -> None:
         self.undone.add(event.subject)
         for item, fields in body.get("restored", {}).items():
-            if item in self.findings and not fields.get("hidden"):
-                word = fields.get("ruling")
-                if word is None or Ruling.from_label(word) <= Ruling.WARN:
-                    self._clear(item)
-                    self.findings[item].withdrawn = True
+            before, word = self._waited.get(item), fields.get("ruling")
+            if before is not None and word == before.ruling and not fields.get("hidden"):
+                self.waiting[item] = before
+            mild = word is None or Ruling.from_label(word) <= Ruling.WARN
+            if item in self.findings and not fields.get("hidden") and mild:
+                self._clear(item)
+                self.findings[item].withdrawn = True
 
     def _found(self, event: Event, item: str, rule: str, risk: float | None) -> Finding:
         found = self.findings.get(item)
@@ -190,6 +197,22 @@ class FindingLog:
         if item in self.findings:
             self.findings[item].settled = self.findings[item].cleared = True
             self.findings[item].withdrawn = False
+
+
+def why_ruled(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sentences that explain a recorded ruling, those of the verdict that decided first; never none."""
+    rule, ruling = str(body.get("rule", "")), Ruling.from_label(str(body["ruling"]))
+    settled = body.get("settled") or ()
+    said = [
+        (name, Ruling.from_label(v["ruling"]), [str(one.get("summary", "")) for one in v.get("evidence") or ()])
+        for v in body.get("verdicts") or ()
+        if (name := f"{v['gate']}:{v['rule']}") not in settled
+    ]
+    missing = [run for run in body.get("runs") or () if rule == f"fail:{run['gate']}:{run['status']}"]
+    silent = [f"The gate {run['gate']} did not answer ({run['status']}): {run.get('detail') or '-'}" for run in missing]
+    decided = [summary for name, _, summaries in said if name == rule for summary in summaries]
+    plainly = [] if silent or decided else [f"It was ruled {ruling.label} by {rule}, which gave no reason."]
+    return tuple(dict.fromkeys([*silent, *plainly, *reasons_in_order(rule, ruling, said)]))
 
 
 def _names_an_item(evidence: Mapping[str, Any]) -> bool:

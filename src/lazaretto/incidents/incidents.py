@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.incidents.findings import Finding, FindingLog
+from lazaretto.incidents.findings import Finding, FindingLog, why_ruled
 from lazaretto.incidents.grouping import Group, group
 from lazaretto.incidents.likeness import carries, same_content
 from lazaretto.incidents.records import (
@@ -291,8 +291,8 @@ def _told(event: Event) -> TimelineEntry:
         says = "content erased"
     elif event.kind is EventKind.RULED:
         says = f"{Ruling.from_label(str(body['ruling'])).label} by {body.get('rule', '')}"
-        reasons = [str(e.get("summary", "")) for v in body.get("verdicts", ()) for e in v.get("evidence", ())]
-        says += f": {reasons[0][:200]}" if reasons and body["ruling"] not in ("allow", "warn") else ""
+        told = body.get("verdicts") and body["ruling"] not in ("allow", "warn")
+        says += f": {why_ruled(body)[0][:200]}" if told else ""
     elif event.kind is EventKind.LABELLED:
         says = f"{body.get('label')}, says {body.get('by')}"
     elif event.kind is EventKind.APPEALED:
