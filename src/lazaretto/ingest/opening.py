@@ -1,0 +1,280 @@
+"""How a Python value of any kind is opened: which parts it has, and how it is made anew from changed parts.
+
+An object is read by its attributes. One whose memory holds more than attributes (made in C, a socket, an iterator)
+cannot be read that way, and says so.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import itertools
+import re
+import uuid
+from collections import deque
+from collections.abc import (
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    Set,
+    ValuesView,
+)
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import MemberDescriptorType, SimpleNamespace
+from typing import Any
+
+Step = str | int
+Parts = list[tuple[Step, Any]]
+MOST_PARTS = 200_000
+"""Parts of one value that are read; more cannot be judged in any time."""
+_NUMBERS = (int, float, complex, decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta,
+            datetime.tzinfo, uuid.UUID, range)  # fmt: skip
+_PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM")
+_NAMES = "names of attributes"
+_WORD = 8
+"""Bytes of one reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """It carries no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A class: code of the program, not data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """It may carry text, and cannot be read."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """What stands in it."""
+
+    parts: Parts = dataclasses.field(default_factory=list)
+    build: Callable[[Parts], Any] | None = None
+    """The same kind of value from changed parts; None where it cannot be made anew."""
+    text: str | None = None
+    picture: bytes | None = None
+    keyed: bool = False
+    """Whether the steps are keys that somebody chose, and so texts themselves."""
+
+
+Opened = Silent | Code | Unreadable | Parted
+
+
+def opened(value: Any) -> Opened:
+    """What is to be read in a value. Code of the value itself may run and fail: then it cannot be read."""
+    try:
+        return _opened(value)
+    except Exception as error:
+        return Unreadable(f"cannot be read ({type(error).__name__})")
+
+
+def _opened(value: Any) -> Opened:
+    if value is None or isinstance(value, bool) or value is Ellipsis or value is NotImplemented:
+        return Silent()
+    if isinstance(value, enum.Enum):
+        return Parted([("value", value.value)])
+    if isinstance(value, str):
+        return Parted(_attributes(value), text=str.__str__(value))
+    if isinstance(value, type):
+        return Code()
+    if isinstance(value, _NUMBERS):
+        return Parted(parts) if (parts := _attributes(value)) else Silent()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _bytes(bytes(value))
+    if isinstance(value, (PurePath, re.Pattern)):
+        return Parted(text=str(value) if isinstance(value, PurePath) else _pattern(value))
+    if isinstance(value, BaseException):
+        return Parted(_of_exception(value))
+    return _container(value) or _library(value) or _object(value)
+
+
+def _bytes(data: bytes) -> Opened:
+    if data.startswith(_PICTURES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP"):
+        return Parted(picture=data)
+    for encoding in ("utf-16", "utf-8") if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8",):
+        try:
+            return Parted(text=data.decode(encoding))
+        except UnicodeDecodeError:
+            continue
+    return Unreadable("holds bytes that are neither text nor a picture")
+
+
+def _pattern(value: re.Pattern[Any]) -> str:
+    pattern = value.pattern
+    return pattern if isinstance(pattern, str) else bytes(pattern).decode("utf-8", "replace")
+
+
+def _of_exception(error: BaseException) -> Parts:
+    said = str(error)
+    parts: Parts = [("str", said), ("args", [one for one in error.args if one != said])]
+    parts.append(("notes", list(getattr(error, "__notes__", ()))))
+    parts += [(name, one) for name, one in (("cause", error.__cause__), ("context", error.__context__)) if one]
+    if isinstance(error, BaseExceptionGroup):
+        parts.append(("exceptions", list(error.exceptions)))
+    return [*parts, *_attributes(error)]
+
+
+def _container(value: Any) -> Opened | None:
+    if isinstance(value, Mapping):
+        return _mapping(value)
+    if isinstance(value, (KeysView, ValuesView, ItemsView)):
+        return Parted(_numbered(value), build=lambda parts: [part for _, part in parts])
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        named: Parts = list(zip(value._fields, value, strict=True))
+        return Parted(named, build=lambda parts: type(value)(*(part for _, part in parts)))
+    if isinstance(value, (Iterator, Awaitable, AsyncIterable)):
+        return Unreadable("can be read only once, so it is not read here")
+    if isinstance(value, (Sequence, Set, deque)):
+        return Parted([*_numbered(value), *_attributes(value)], build=lambda parts: _again(value, parts))
+    return None
+
+
+def _numbered(value: Iterable[Any]) -> Parts:
+    return list(enumerate(itertools.islice(value, MOST_PARTS + 1)))
+
+
+def _mapping(value: Mapping[Any, Any]) -> Opened:
+    """Keys that are texts are steps; any other key is a part of its own."""
+    keys, parts = list(itertools.islice(value, MOST_PARTS + 1)), []
+    if all(type(key) is str for key in keys):
+        parts = [(key, value[key]) for key in keys]
+        more = _attributes(value)
+        return Parted([*parts, *more], build=lambda new: _mapping_again(value, new[: len(keys)]), keyed=True)
+    pairs: Parts = [(number, (key, value[key])) for number, key in enumerate(keys)]
+    return Parted(pairs, build=lambda new: _mapping_again(value, [pair for _, pair in new]))
+
+
+def _mapping_again(value: Mapping[Any, Any], pairs: list[Any]) -> Any:
+    made: dict[Any, Any] = {}
+    for key, part in pairs:
+        name, more = key, 2
+        while name in made:  # two keys gave way to the same notice
+            name, more = f"{key} {more}", more + 1
+        made[name] = part
+    if type(value) is dict:
+        return made
+    try:
+        same: Any = copy.copy(value)
+        same.clear()
+        same.update(made)
+    except Exception:
+        return made
+    return same
+
+
+def _again(value: Any, parts: Parts) -> Any:
+    inner = [part for step, part in parts if isinstance(step, int)]
+    try:
+        return deque(inner, value.maxlen) if isinstance(value, deque) else type(value)(inner)
+    except Exception:
+        return inner
+
+
+def _library(value: Any) -> Opened | None:
+    """Values of libraries that keep their data in C, known by what they offer."""
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    if kind is not None and callable(getattr(value, "tolist", None)) and not hasattr(value, "to_dict"):
+        return Silent() if kind in "biufcmM" else Parted([("values", value.tolist())])
+    module = type(value).__module__.partition(".")[0]
+    if module == "torch" and hasattr(value, "dtype"):
+        return Silent()
+    if module in ("pandas", "polars") and callable(getattr(value, "to_dict", None)):
+        inner = value.to_dict("split") if module == "pandas" and hasattr(value, "columns") else value.to_dict()
+        return Parted([("values", inner), ("name", getattr(value, "name", None))])
+    if module == "pydantic" and hasattr(value, "get_secret_value"):
+        return Silent()  # shown to no model, and not to be recorded in clear
+    return None
+
+
+def _object(value: Any) -> Opened:
+    if hasattr(type(value), "__pydantic_fields__") or hasattr(type(value), "model_fields"):
+        return _model(value)
+    if callable(value) and not dataclasses.is_dataclass(value) and not _plain(type(value)):
+        return Unreadable(f"is a {type(value).__name__}, which says nothing until it is called")
+    if not _plain(type(value)):
+        return Unreadable(f"is a {type(value).__name__}, whose content cannot be seen")
+    if isinstance(value, Iterable) and not _attributes(value):
+        return Unreadable(f"is a {type(value).__name__}, which can be read only by running it")
+    return Parted(_attributes(value), build=lambda parts: _changed(value, parts))
+
+
+def _model(value: Any) -> Opened:
+    """A pydantic model: its fields, what it was given besides, and what it keeps for itself."""
+    spaces = [value.__dict__, getattr(value, "__pydantic_extra__", None), getattr(value, "__pydantic_private__", None)]
+    parts: Parts = [(name, part) for space in spaces if space for name, part in space.items()]
+    extra = set(spaces[1] or ())
+
+    def build(new: Parts) -> Any:
+        same = value.model_copy()
+        inner = [same.__dict__, same.__pydantic_extra__ or {}, same.__pydantic_private__ or {}]
+        for name, part in new:
+            next(space for space in inner if name in space)[name] = part
+        return same
+
+    if extra:  # names that somebody else chose are texts
+        names = sorted(extra)
+        parts.append((_NAMES, names))
+        return Parted(parts, build=lambda new: build(new[:-1]) if new[-1][1] == names else None)
+    return Parted(parts, build=build)
+
+
+def _attributes(value: Any) -> Parts:
+    """What an object keeps in its attributes and slots, and names of attributes that are no names in code."""
+    parts: Parts = [(str(name), part) for name, part in getattr(value, "__dict__", {}).items()]
+    anyhow = isinstance(value, SimpleNamespace)
+    if odd := [name for name, _ in parts if anyhow or not str(name).isidentifier()]:
+        parts.append((_NAMES, odd))
+    for name, slot in _slots(type(value)):
+        try:
+            parts.append((name, slot.__get__(value)))
+        except AttributeError:
+            continue
+    return parts
+
+
+def _slots(kind: type) -> list[tuple[str, Any]]:
+    """The slots that classes written in Python declare."""
+    declared = (one for one in kind.__mro__ if "__slots__" in vars(one))
+    members = (pair for one in declared for pair in vars(one).items())
+    return [(name, slot) for name, slot in members if isinstance(slot, MemberDescriptorType)]
+
+
+def _plain(kind: type) -> bool:
+    """Whether objects of a class hold attributes and nothing else."""
+    words = len(_slots(kind)) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    return kind.__itemsize__ == 0 and kind.__basicsize__ <= object.__basicsize__ + words * _WORD
+
+
+def _changed(value: Any, parts: Parts) -> Any:
+    try:
+        same = copy.copy(value)
+        if same is value:
+            return None
+        before = dict(_attributes(value))
+        for name, part in parts:
+            if name == _NAMES and part != before[_NAMES]:
+                return None
+            if part is not before[name]:
+                object.__setattr__(same, str(name), part)
+    except Exception:
+        return None
+    return same

@@ -1,0 +1,237 @@
+"""Every string of a value, wherever it stands: one reading for the proxy, the MCP gateway and the adapters.
+
+The reading is closed. What carries no text is named here (numbers, dates, classes) or in a table of fields
+(``left_out.py``); everything else is read, dict keys too, and what cannot be read is reported, so that the caller
+refuses it. ``replaced`` puts other words in the place of strings and keeps the rest of the value as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from lazaretto.ingest.opening import MOST_PARTS, Code, Opened, Silent, Step, Unreadable, opened
+
+Path = tuple[Step, ...]
+LeaveOut = Callable[[Path, Any], bool]
+"""Whether a field cannot carry text, by its path and what stands there."""
+MOST_DEPTH = 64
+_SHORT = 2
+"""Strings of so many characters, several in a row, are letters of one text."""
+_FEWEST_LETTERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One string of a value."""
+
+    path: Path
+    text: str
+    is_key: bool = False
+    """Whether it is the key of a mapping, not a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A part that cannot be read; whoever passes it on passes on what nobody judged."""
+
+    path: Path
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Bytes that are a picture: they are judged as one."""
+
+    path: Path
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What stands in a value."""
+
+    texts: tuple[Found, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether every part was read."""
+        return not self.unread
+
+    @property
+    def text(self) -> str:
+        """All strings as one text, in their order: an order that is cut in pieces is whole again."""
+        return joined(self.texts)
+
+
+def read_strings(value: Any, leave_out: LeaveOut | None = None) -> Reading:
+    """Every string of a value of any shape with its path. Nothing is consumed, and a value may hold itself."""
+    walk = _Walk(leave_out)
+    walk.read(value, ())
+    return Reading(tuple(walk.texts), tuple(walk.pictures), tuple(walk.unread))
+
+
+def replaced(value: Any, words: Mapping[tuple[Path, bool], str]) -> Any:
+    """The value with other words at some places: ``(path, is_key)`` -> words.
+
+    What cannot be made anew (an exception, an object that cannot be copied) gives way to the words as a whole.
+    """
+    return _put(value, (), words) if words else value
+
+
+def joined(texts: tuple[Found, ...]) -> str:
+    """Some strings as one text: keys before their values, letters in a row put together, else one line each."""
+    lines: list[str] = []
+    key: Found | None = None
+    for group in _groups(texts):
+        if len(group) > 1:
+            lines.append("".join(one.text for one in group))
+            key = None
+            continue
+        (one,) = group
+        if one.is_key:
+            lines.append(one.text)
+            key = one
+        elif key is not None and one.path == key.path:
+            lines[-1] = f"{key.text}: {one.text}"
+            key = None
+        else:
+            lines.append(one.text)
+            key = None
+    return "\n".join(line for line in lines if line.strip())
+
+
+def _groups(texts: tuple[Found, ...]) -> Iterator[tuple[Found, ...]]:
+    """Runs of letters that stand side by side, and every other string by itself."""
+    run: list[Found] = []
+    for one in (*texts, None):
+        letters = one is not None and len(one.text) <= _SHORT
+        if letters and one is not None and (not run or run[-1].path[:-1] == one.path[:-1]):
+            run.append(one)
+            continue
+        sides = [tuple(each for each in run if each.is_key is keys) for keys in (True, False)]
+        if max(map(len, sides)) >= _FEWEST_LETTERS:
+            yield from (side for side in sides if side)
+        else:
+            yield from ((each,) for each in run)
+        run = []
+        if one is not None and letters:
+            run = [one]
+        elif one is not None:
+            yield (one,)
+
+
+@dataclass(slots=True)
+class _Walk:
+    leave_out: LeaveOut | None
+    texts: list[Found] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    _inside: set[int] = field(default_factory=set)
+    _seen: int = 0
+
+    def read(self, value: Any, path: Path) -> None:
+        if self._seen > MOST_PARTS:
+            return
+        self._seen += 1
+        if self._seen > MOST_PARTS:
+            self.unread.append(Unread(path, f"holds more than {MOST_PARTS:,} parts"))
+            return
+        if path and self.leave_out is not None and self.leave_out(path, value):
+            return
+        if type(value) is str:
+            self._found(value, path)
+            return
+        try:
+            self._open(opened(value), value, path)
+        except RecursionError:
+            self.unread.append(Unread(path, "is nested too deep"))
+
+    def _open(self, found: Opened, value: Any, path: Path) -> None:
+        if isinstance(found, (Silent, Code)):
+            return
+        if isinstance(found, Unreadable):
+            self.unread.append(Unread(path, found.why))
+            return
+        if found.text is not None:
+            self._found(found.text, path)
+        if found.picture is not None:
+            self.pictures.append(Picture(path, found.picture))
+        if not found.parts or id(value) in self._inside:
+            return
+        if len(path) >= MOST_DEPTH:
+            self.unread.append(Unread(path, f"is nested deeper than {MOST_DEPTH}"))
+            return
+        self._inside.add(id(value))
+        for step, part in found.parts:
+            here = (*path, step)
+            if found.keyed and isinstance(step, str) and not self._left_out_key(here):
+                self._found(step, here, is_key=True)
+            self.read(part, here)
+        self._inside.discard(id(value))
+
+    def _left_out_key(self, path: Path) -> bool:
+        return self.leave_out is not None and self.leave_out((*path, KEY), path[-1])
+
+    def _found(self, text: str, path: Path, is_key: bool = False) -> None:
+        text = readable(text)
+        if not text.strip() and len(text) not in range(1, _SHORT + 1):  # a space may stand between letters
+            return
+        self.texts.append(Found(path, text, is_key))
+        for inner in _inside_json(text):
+            self.texts.append(Found(path, inner, is_key))
+
+
+KEY = "\0key"
+"""The last step of the path by which ``leave_out`` is asked about the key of a mapping instead of its value."""
+
+
+def readable(text: str) -> str:
+    """The text with a sign in place of halves of characters, which no store can keep."""
+    if text.isascii():
+        return str(text)
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+_ESCAPED = re.compile(r"\\[u\"/bfnrt\\]")
+_MOST_JSON = 1_000_000
+
+
+def _inside_json(text: str) -> Iterator[str]:
+    """What a text that is JSON says once its escapes are read; nothing where it has none."""
+    start = text.lstrip()[:1]
+    if start not in ("{", "[", '"') or len(text) > _MOST_JSON or not _ESCAPED.search(text):
+        return
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return
+    inner = read_strings(value)
+    said = inner.text
+    if said and said != text:
+        yield said
+
+
+def _put(value: Any, path: Path, words: Mapping[tuple[Path, bool], str]) -> Any:
+    if not any(place[: len(path)] == path for place, _ in words):
+        return value
+    if (path, False) in words:
+        return words[path, False]
+    found = opened(value)
+    if isinstance(found, (Silent, Code, Unreadable)) or not found.parts:
+        return value
+    done: list[tuple[Step, Any]] = []
+    for step, part in found.parts:
+        here = (*path, step)
+        name = words.get((here, True), step) if found.keyed else step
+        done.append((name, _put(part, here, words)))
+    made = None if found.build is None else found.build(done)
+    if made is None:  # it cannot be made anew: the first notice stands for all of it
+        return next(said for (place, _), said in words.items() if place[: len(path)] == path)
+    return made
