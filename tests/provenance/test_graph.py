@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger.edges import EdgeColumns, edges_of
 from lazaretto.ledger.item_state import ItemState
-from lazaretto.provenance import adjacency, index
+from lazaretto.provenance import adjacency, grounds, index
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import Contact
 from lazaretto.types import (
@@ -274,6 +274,27 @@ def test_array_steps_and_merges_change_no_answer(
 REPAIRS = st.lists(
     st.tuples(st.sampled_from(["hide", "show", "release", "supersede"]), st.sampled_from(ITEMS), TIMES), max_size=8
 )
+
+
+@pytest.mark.parametrize("most", [0, 1 << 28])
+@given(parents=PARENTS, extra=EVENTS, asked=st.lists(st.sampled_from(ITEMS), min_size=1, unique=True))
+@settings(max_examples=80, deadline=None)
+def test_what_items_stand_on_is_the_same_asked_together_or_one_by_one(
+    most: int, parents: list[list[int]], extra: list[tuple[str, str, str, float]], asked: list[str]
+) -> None:
+    """With cycles and late edges too; past the limit of one pass they are walked one by one."""
+    graph = ProvenanceGraph(history(parents, extra))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grounds, "_MOST_BITS", most)
+        found = graph.grounds(asked, TRUST)
+    assert {name: (one.trust, one.roots) for name, one in found.items()} == {
+        name: (graph.trust(name, TRUST).value, frozenset(graph.lineage(name).roots)) for name in asked
+    }
+    whole = graph.ground(asked, TRUST)
+    assert whole.trust == min(one.trust for one in found.values())
+    assert whole.roots == frozenset().union(*(one.roots for one in found.values()))
+    above = {name for one in asked for name in (one, *ids(graph.lineage(one).items))}
+    assert set(graph.ancestors(asked)) == above and len(graph.ancestors(asked)) == len(above)
 
 
 @given(PARENTS, EVENTS, REPAIRS)

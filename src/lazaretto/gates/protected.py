@@ -77,10 +77,8 @@ class ProtectedGate:
         allowed = self.settings.may_write
         if observation.source not in allowed:
             return observation.source
-        made_from = dict.fromkeys(observation.parents)
-        for parent in observation.parents:
-            made_from.update(dict.fromkeys(step.id for step in context.graph.lineage(parent).items))
-        sources = (item.source for item in context.ledger.items(ids=tuple(made_from), hidden=True, limit=None))
+        made_from = context.graph.ancestors(observation.parents)
+        sources = (item.source for item in context.ledger.items(ids=made_from, hidden=True, limit=None))
         return next((source for source in sources if source not in allowed), None) if made_from else None
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.policy import DEFAULT_TRUST
+from lazaretto.provenance import grounds
 from lazaretto.provenance.adjacency import Floats, Ints
 from lazaretto.provenance.drawing.subgraph import Subgraph, subgraph_around
 from lazaretto.provenance.index import DERIVED_TAG, GraphIndex, LedgerReader
@@ -27,7 +28,7 @@ from lazaretto.provenance.lazy_rows import LazyRows
 from lazaretto.provenance.origin import covering_origin
 from lazaretto.provenance.outbreak import reproduction_windows
 from lazaretto.provenance.overview import Overview, overview
-from lazaretto.provenance.traces import BlastRadius, Contact, Lineage, PatientZero, TraceStep, Trust, Window
+from lazaretto.provenance.traces import BlastRadius, Contact, Ground, Lineage, PatientZero, TraceStep, Trust, Window
 from lazaretto.types import SourceClass
 
 _FAR = np.iinfo(np.int64).max
@@ -150,6 +151,24 @@ class ProvenanceGraph:
                 roots=tuple(sorted(index.items.names[n] for n in everyone if not index.parents.neighbours(n))),
                 writers=tuple(sorted(writers)),
             )
+
+    def ground(self, items: Sequence[str], source_trust: Mapping[SourceClass, float]) -> Ground:
+        """The least trust and the roots of several items taken together: one walk back, however much they share."""
+        with self._fresh() as index:
+            return grounds.together(index, [index.item_number(item) for item in items], source_trust)
+
+    def grounds(self, items: Sequence[str], source_trust: Mapping[SourceClass, float]) -> dict[str, Ground]:
+        """The least trust and the roots of each item. Every ancestor is visited once, though many items share it."""
+        with self._fresh() as index:
+            found = grounds.each(index, [index.item_number(item) for item in items], source_trust)
+            return dict(zip(items, found, strict=True))
+
+    def ancestors(self, items: Sequence[str]) -> list[str]:
+        """The items with all they were made from, nearest first, each once: one walk back for all of them."""
+        with self._fresh() as index:
+            starts = list(dict.fromkeys(index.item_number(item) for item in items))
+            nodes = [*starts, *index.reachable(starts, back=True)[0].tolist()]
+            return [index.items.names[n] for n in nodes]
 
     def sources(self, item: str, *, limit: int | None = None) -> Sequence[TraceStep]:
         """What the item was made from, nearest first; with ``limit`` only so many."""

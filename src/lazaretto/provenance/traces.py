@@ -57,6 +57,16 @@ class PatientZero:
     """How much of what was given that is, in (0, 1]."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What several items stand on, taken together."""
+
+    trust: float
+    """Of the least trusted of them and of all they were made from."""
+    roots: frozenset[str]
+    """Those that were made from nothing the ledger knows."""
+
+
 class Contact(NamedTuple):
     """One exposure between two agents through one item. A named tuple for the same reason as ``TraceStep``."""
 

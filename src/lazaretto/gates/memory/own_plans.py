@@ -92,11 +92,11 @@ def _known(
     trust: Mapping[SourceClass, float], least: float,
 ) -> Iterator[tuple[str, Claim]]:  # fmt: skip
     """Claims of trusted memories: those the text was made from, and those near to it."""
-    above = dict.fromkeys(observation.parents)
-    for parent in observation.parents:
-        above.update(dict.fromkeys(step.id for step in graph.lineage(parent).items))
-    for one in ledger.items(ids=list(above)[:_MOST_ANCESTORS], limit=None):  # held and replaced ones say nothing
-        if graph.trust(one.id, trust).value >= least:
+    above = dict.fromkeys(graph.ancestors(observation.parents))
+    usable = ledger.items(ids=list(above)[:_MOST_ANCESTORS], limit=None)  # held and replaced ones say nothing
+    grounds = graph.grounds([one.id for one in usable], trust) if usable else {}
+    for one in usable:
+        if grounds[one.id].trust >= least:
             yield from ((one.id, claim) for claim in claims_of(one.text))
     judge.reader.catch_up(ledger)
     read = judge.reader.read([observation.text])[0]

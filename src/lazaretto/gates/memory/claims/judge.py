@@ -236,7 +236,7 @@ class ClaimJudge:
         at = self.model.calibration
         opposed = _one_per_item([f for f in found if self._is_conflict(f)])
         agreeing = _one_per_item([f for f in found if f.related.agrees >= at.agree_at])
-        seen = {f.item.id: update_rule.witness(f.item, graph, trust) for f in (*opposed, *agreeing)}
+        seen = update_rule.witnesses((f.item for f in (*opposed, *agreeing)), graph, trust)
         if opposed:
             known = [*_ancestors(observation, ledger, graph, trust), *((f.old, seen[f.item.id]) for f in agreeing)]
             opposed = [f for f in opposed if not self._said_already(f, seen[f.item.id], known)]
@@ -352,19 +352,18 @@ class ClaimJudge:
             for f in self._related(self._near(read, ledger, without=new.item, hidden=True), hidden=True)
             if f.related.agrees >= self.model.calibration.agree_at
         ]
-        more = [update_rule.witness(f.item, graph, trust) for f in _one_per_item(said)]
-        return update_rule.voices([*support, *more], new)
+        more = update_rule.witnesses((f.item for f in said), graph, trust)
+        return update_rule.voices([*support, *more.values()], new)
 
 
 def _ancestors(
     observation: Observation, ledger: Ledger, graph: ProvenanceGraph, trust: Mapping[SourceClass, float]
 ) -> list[tuple[Claim, Witness]]:
     """The claims of the usable memories that an item was made from, however far back."""
-    above = dict.fromkeys(observation.parents)
-    for parent in observation.parents:
-        above.update(dict.fromkeys(step.id for step in graph.lineage(parent).items))
-    usable = ledger.items(ids=list(above)[:_MOST_ANCESTORS], limit=None)
-    return [(claim, update_rule.witness(one, graph, trust)) for one in usable for claim in claims_of(one.text)]
+    above = graph.ancestors(observation.parents)
+    usable = ledger.items(ids=above[:_MOST_ANCESTORS], limit=None)
+    seen = update_rule.witnesses(usable, graph, trust)
+    return [(claim, seen[one.id]) for one in usable for claim in claims_of(one.text)]
 
 
 def _surest(found: Sequence[Found]) -> list[Found]:

@@ -45,19 +45,21 @@ class Witness:
     roots: frozenset[str]
 
 
-def witness(item: Observation, graph: ProvenanceGraph, trust: Mapping[SourceClass, float]) -> Witness:
-    """What provenance says of a known item."""
-    lineage = graph.lineage(item.id)
-    return Witness(item.id, item.agent, graph.trust(item.id, trust).value, frozenset(lineage.roots))
+def witnesses(
+    items: Iterable[Observation], graph: ProvenanceGraph, trust: Mapping[SourceClass, float]
+) -> dict[str, Witness]:
+    """What provenance says of known items, by id: one pass over all they were made from."""
+    known = {item.id: item for item in items}
+    grounds = graph.grounds(list(known), trust) if known else {}
+    return {name: Witness(name, known[name].agent, ground.trust, ground.roots) for name, ground in grounds.items()}
 
 
 def newcomer(item: Observation, graph: ProvenanceGraph, trust: Mapping[SourceClass, float]) -> Witness:
     """The same for an item that the ledger does not have yet."""
-    values, roots = [trust[item.source]], set[str]()
-    for parent in item.parents:
-        values.append(graph.trust(parent, trust).value)
-        roots.update(graph.lineage(parent).roots)
-    return Witness(item.id, item.agent, min(values), frozenset(roots or {item.id}))
+    if not item.parents:
+        return Witness(item.id, item.agent, trust[item.source], frozenset({item.id}))
+    ground = graph.ground(item.parents, trust)
+    return Witness(item.id, item.agent, min(trust[item.source], ground.trust), ground.roots)
 
 
 def voices(witnesses: Iterable[Witness], without: Witness | None = None) -> list[Witness]:
