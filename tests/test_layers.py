@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "files": set(),
     "installed": set(),
     "names": {"errors"},
+    "identity": {"types", "errors"},
     "presets": set(),
     "policy": {"types", "errors", "presets"},
     "plugins": {"types", "errors", "policy"},

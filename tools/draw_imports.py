@@ -25,6 +25,7 @@ GROUND = (
     "installed",
     "files",
     "names",
+    "identity",
     "presets",
     "policy",
     "plugins",

@@ -5,12 +5,14 @@
     │   ├── PolicyError          a policy file or value is wrong
     │   ├── UnknownItem          an id that this namespace does not know
     │   ├── TooLarge             past a limit, most of them the policy's
+    │   ├── NotYours             a caller would clear an item that it wrote itself
     │   └── UnreadablePicture    bytes that are no picture, damaged, or past a limit; ``rule`` says which
     ├── StoreError               the ledger's store cannot serve
     │   ├── StoreUnavailable     away for now; the same call may succeed later
     │   │   └── StoreMissing     nothing there yet, and the call does not create it
     │   ├── StoreDamaged         the file or schema is not what it should be
     │   └── ChainBroken          an event was altered, removed, inserted or reordered
+    ├── Forbidden                the caller may not do this, or not say this of itself
     ├── GuardClosed              a call on a guard after it was closed
     ├── PictureWorkerFailed      the process that opens pictures could say nothing of one; not the picture's fault
     ├── StaleState               an item is no longer as the caller saw it; nothing was recorded
@@ -64,6 +66,14 @@ class TooLarge(InputError):
         super().__init__(field, f"{size:,} is past the limit of {limit:,}", fix)
 
 
+class NotYours(InputError):
+    """A caller would clear an item that it wrote itself."""
+
+    def __init__(self, item: str, who: str) -> None:
+        self.item, self.who = item, who
+        super().__init__("item", f"{who!r} wrote {item} and cannot clear it", "Let another person look at it")
+
+
 class UnreadablePicture(InputError):
     """The bytes are not a picture that may be decoded."""
 
@@ -99,6 +109,10 @@ class ChainBroken(StoreError):
     def __init__(self, namespace: str, seq: int, reason: str) -> None:
         self.namespace, self.seq, self.reason = namespace, seq, reason
         super().__init__(f"namespace {namespace!r}, event {seq}: {reason}")
+
+
+class Forbidden(LazarettoError):
+    """The caller may not do this, or not say this of itself."""
 
 
 class GuardClosed(LazarettoError):

@@ -27,6 +27,7 @@ from lazaretto.gates.one_at_a_time import OneAtATime
 from lazaretto.gates.policy_gates import GateState, PolicyGates
 from lazaretto.gates.protocol import Gate
 from lazaretto.gates.runner import Worker
+from lazaretto.identity import Identity, require_not_own
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.incidents.records import Held, Incident, State
 from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
@@ -360,19 +361,25 @@ class Guard:
 
     # what people do
 
-    async def label(self, item: str, label: Literal["harmful", "benign"], *, by: str) -> Event:
-        """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released."""
+    async def label(
+        self, item: str, label: Literal["harmful", "benign"], *, by: str, caller: Identity | None = None
+    ) -> Event:
+        """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released.
+
+        ``NotYours`` where ``by``, or the ``caller`` of a server, would clear what it wrote itself.
+        """
         person = check_name(by, "by", printable=True)
-        event = await self._in_store_thread(self._labels.label, item, label, person)
+        event = await self._in_store_thread(self._labels.label, item, label, person, caller)
         await self._outbox.write_back()
         return event
 
-    async def settle(self, keep: str, *, over: str, by: str) -> None:
+    async def settle(self, keep: str, *, over: str, by: str, caller: Identity | None = None) -> None:
         """Decide between two items that contradict each other: ``keep`` holds, ``over`` is replaced by it.
 
         Called the other way round, it takes the decision back.
         """
-        await self._in_store_thread(self._labels.settle, keep, over, check_name(by, "by", printable=True))
+        person = check_name(by, "by", printable=True)
+        await self._in_store_thread(self._labels.settle, keep, over, person, caller)
 
     async def appeal(self, item: str, reason: str, *, by: str) -> Event:
         """Record that somebody disputes the ruling on an item; it holds until a person labels or releases the item."""
@@ -393,9 +400,7 @@ class Guard:
         by, gone = check_name(agent, "agent", printable=True), check_ref(ref)
         await self._in_store_thread(self._outbox.note_deleted, gone, by)
 
-    async def import_records(
-        self, records: Iterable[ForeignRecord], *, agent: str, principal: str | None = None
-    ) -> Imported:
+    async def import_records(self, records: Iterable[ForeignRecord], *, agent: str) -> Imported:
         """Judge and record what a store of your own holds, with what is known of where it came from.
 
         ``agent`` counts as the writer of records that name none. Records that are known as they are cost nothing; what
@@ -406,7 +411,7 @@ class Guard:
         async def judge(record: ForeignRecord, parents: tuple[str, ...]) -> Decision:
             raw = RawInput(
                 record.agent or writer, Channel.MEMORY, parents=parents, source=record.source, time=record.time,
-                ref=record.ref, value=record.value, principal=principal,
+                ref=record.ref, value=record.value, principal=record.principal,
             )  # fmt: skip
             return await self._judge_and_record(raw, stored_anyway)
 
@@ -458,8 +463,11 @@ class Guard:
         """Every item the plan touches, as it is and as it would be; nothing is changed."""
         return await self._in_store_thread(engine.preview, plan, self.ledger)
 
-    async def apply(self, plan: RepairPlan) -> Receipt:
-        """Do what a plan says, as a whole, if nothing it rests on has changed. New texts pass the gates."""
+    async def apply(self, plan: RepairPlan, *, caller: Identity | None = None) -> Receipt:
+        """Do what a plan says, as a whole, if nothing it rests on has changed. New texts pass the gates.
+
+        ``NotYours`` where the ``caller`` of a server would clear what it wrote itself.
+        """
         began = now()
         await self._judge_replacements(plan)
 
@@ -467,6 +475,7 @@ class Guard:
             shown = [step.item for step in plan.steps if step.action == "show"]
             touched = {step.item for step in plan.steps}
             freed = [draft for draft in self._taints.freeing(shown) if draft.subject not in touched]
+            self._ask_before_clearing(caller, [*engine.cleared_by(plan), *(draft.subject for draft in freed)])
             receipt = engine.apply(plan, self.ledger, self.policy.repair, freed)
             self._lessons.catch_up()
             return receipt
@@ -491,20 +500,34 @@ class Guard:
                     f"the new text for {step.item} is itself ruled {decision.ruling.label} ({decision.rule})"
                 )
 
-    async def undo(self, receipt_id: str) -> Receipt:
-        """Put everything back as it was before a repair."""
+    def _ask_before_clearing(self, caller: Identity | None, items: Sequence[str]) -> None:
+        """``NotYours`` where the caller wrote something of what would be shown again."""
+        if caller is not None and items:
+            require_not_own(caller, "", self.ledger.items(ids=items, hidden=True, limit=None))
+
+    async def undo(self, receipt_id: str, *, caller: Identity | None = None) -> Receipt:
+        """Put everything back as it was before a repair. ``caller``: as in ``apply``."""
+
+        def freeing(items: Sequence[str]) -> list[Draft]:
+            drafts = self._taints.freeing(items)
+            held = [item for item, state in self.ledger.states(items).items() if not state.visible]
+            self._ask_before_clearing(caller, [*held, *(draft.subject for draft in drafts)])
+            return drafts
 
         def work() -> Receipt:
             name = check_name(receipt_id, "receipt", printable=True)
-            receipt = engine.undo(name, self.ledger, self._taints.freeing)
+            receipt = engine.undo(name, self.ledger, freeing)
             self._lessons.catch_up()
             return receipt
 
         return await self._written_back(await self._in_store_thread(work))
 
-    async def release(self, item: str, *, reason: str = "", descendants: bool = False) -> Receipt:
-        """Bring a held item back: plan and apply in one call."""
-        return await self.apply(await self.plan(item, "release", reason=reason, descendants=descendants))
+    async def release(
+        self, item: str, *, reason: str = "", descendants: bool = False, caller: Identity | None = None
+    ) -> Receipt:
+        """Bring a held item back: plan and apply in one call. ``caller``: as in ``apply``."""
+        plan = await self.plan(item, "release", reason=reason, descendants=descendants)
+        return await self.apply(plan, caller=caller)
 
     async def receipts(self) -> tuple[Receipt, ...]:
         """Every repair of this namespace, oldest first."""

@@ -13,9 +13,11 @@ MAX_NAME = 512
 
 MAX_KIND = 20
 """Longest kind of a principal, which stands before its name."""
+MAX_PRINCIPAL = 2 * MAX_NAME + 1
+"""Longest name of a principal: that of a key, a slash and that of an agent."""
 
 
-def check_name(value: object, field: str, *, empty: bool = False, printable: bool = False) -> str:
+def check_name(value: object, field: str, *, empty: bool = False, printable: bool = False, most: int = MAX_NAME) -> str:
     """``value`` if every store can hold it as a name; else an error that names ``field``.
 
     ``printable`` is for what callers hand in: no blank names, and nothing that a terminal would hide or obey. The
@@ -29,8 +31,8 @@ def check_name(value: object, field: str, *, empty: bool = False, printable: boo
         return value
     if not value or (printable and not value.strip()):
         raise InputError(field, "is empty", "Give a name")
-    if len(value) > MAX_NAME:
-        raise TooLarge(field, len(value), MAX_NAME, "Use a shorter name")
+    if len(value) > most:
+        raise TooLarge(field, len(value), most, "Use a shorter name")
     if printable and not value.isprintable():
         raise InputError(field, f"{value!r} holds characters that cannot be printed", "Use ordinary letters and digits")
     if "\0" in value:
@@ -43,10 +45,10 @@ def check_name(value: object, field: str, *, empty: bool = False, printable: boo
 
 
 def check_principal(value: object) -> str:
-    """``check_name`` of who is behind a write; its kind and a colon stand before a name of full length."""
+    """``check_name`` of who is behind a write: its kind, a colon, and its name."""
     kind, colon, name = value.partition(":") if isinstance(value, str) else ("", "", "")
     if colon and kind.isascii() and kind.isalpha() and len(kind) <= MAX_KIND:
-        check_name(name, "principal", printable=True)
+        check_name(name, "principal", printable=True, most=MAX_PRINCIPAL)
         return f"{kind}:{name}"
     fix = "Give its kind and its name, such as 'key:scout' or 'process:scout'"
     raise InputError("principal", f"is {value!r}, which says no kind", fix)

@@ -171,8 +171,13 @@ def principal_of(observation: Observation) -> str:
     return observation.principal or f"{PROCESS}{observation.agent}"
 
 
+def same_author(one: Observation, other: Observation) -> bool:
+    """Whether two items surely come from one writer: agent's name and principal agree."""
+    return one.agent == other.agent and principal_of(one) == principal_of(other)
+
+
 def same_voice(one: Observation, other: Observation) -> bool:
-    """Whether two items come from one writer: they share the principal or the agent's name."""
+    """Whether two items count as one voice: they share the principal or the agent's name."""
     return one.agent == other.agent or principal_of(one) == principal_of(other)
 
 

@@ -302,7 +302,7 @@ def test_agents_namespaces_and_keys_come_from_headers(
     guard: Guard, stub: Any, upstream: Upstream, tmp_path: Any
 ) -> None:
     file = KeyFile(tmp_path / "keys.json")
-    key = file.add("crew", Role.AGENT)
+    key = file.add("crew", Role.AGENT, any_agent=True)
     body = {"model": "m", "messages": [{"role": "user", "content": "a word of ada's"}]}
     with Guard.open(f"sqlite:///{tmp_path}/two.db", POLICY, "two", gates={"scripted": ScriptedGate(script)}) as two:
         app = create_proxy({"default": guard, "two": two}, ProxySettings(stub[1]), keys=file.keys())

@@ -55,7 +55,11 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
     "learn cases": (lambda c: (), lambda c: f"* {c.live}", 0),
     "learn rollback": (lambda c: (), lambda c: "live: starter", 0),
     "learn thresholds": (lambda c: (), lambda c: "people's labels ask for no change in force: version 0", 0),
-    "keys add": (lambda c: ("ada", "--file", "keys.json"), lambda c: "Kept as a hash in keys.json", 0),
+    "keys add": (
+        lambda c: ("ada", "--agent", "ada", "--file", "keys.json"),
+        lambda c: "Kept as a hash in keys.json",
+        0,
+    ),
     "keys list": (lambda c: ("--file", "keys.json"), lambda c: "namespace", 0),
 }
 """How a command is called, words of its answer, and its exit code."""
@@ -117,7 +121,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "screen": ((), 2, "screen: needs either a text or --batch"),
     "scan": (("absent",), 2, "path: 'absent' does not exist"),
     "foresight calibrate": (("absent", "--model", "x", "--embedder", "absent:x"), 2, "embedder: 'absent:x' cannot"),
-    "keys add": (("ada", "--file", "plan.json"), 2, "keys: plan.json"),
+    "keys add": (("ada", "--agent", "ada", "--file", "plan.json"), 2, "keys: plan.json"),
     "keys list": (("--file", "."), 2, "keys: . cannot be read"),
     "keys revoke": (("ada", "--file", "absent.json"), 2, "name: no key is named 'ada'"),
     "mcp serve": (("--http", "--host", "0.0.0.0"), 2, "token: is missing, and 0.0.0.0 can be reached by others"),

@@ -64,7 +64,10 @@ def person(crew: Any) -> Iterator[Person]:
 def keys(tmp_path: Path) -> dict[str, str]:
     """A secret for each role, and where they are kept."""
     file = KeyFile(tmp_path / "keys.json")
-    return {"file": str(file.path), **{role.value: file.add(f"some-{role.value}", role) for role in Role}}
+    return {
+        "file": str(file.path),
+        **{role.value: file.add(f"some-{role.value}", role, any_agent=True) for role in Role},
+    }
 
 
 def signed_in(guard: Guard, keys: dict[str, str], role: str) -> Person:
@@ -186,8 +189,12 @@ def test_nobody_clears_what_their_own_agents_wrote(crew: Any, tmp_path: Path) ->
     secret = file.add("rosa", Role.REVIEWER, agents=["gatehouse"])
     rosa = signed_in(crew.guard, {"file": str(file.path), "reviewer": secret}, "reviewer")
     refused = rosa.post(f"/decide/{crew.named['gray']}", 403, label="benign")
-    assert "speaks for gatehouse" in refused.text
-    rosa.post("/plan", 403, item=crew.named["gray"], repair="release")
+    assert "cannot clear" in refused.text
+    page = rosa.post("/plan", item=crew.named["gray"], repair="release").text
+    plan = re.search(r"/console/apply/(pl_[0-9a-f]+)", page)
+    assert plan
+    refused = rosa.post(f"/apply/{plan.group(1)}", 403)
+    assert "cannot clear" in refused.text and crew.guard.ledger.state(crew.named["gray"]).held
 
 
 def test_the_map_tells_who_met_what_and_its_places_stay(person: Person, crew: Any) -> None:

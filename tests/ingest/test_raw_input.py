@@ -59,7 +59,7 @@ SOUND = RawInput("ada", Channel.MEMORY, "a note")
         ("principal", {"principal": "scout"}),
         ("principal", {"principal": "key:"}),
         ("principal", {"principal": "key:a\nb"}),
-        ("principal", {"principal": "key:" + "a" * (MAX_NAME + 1)}),
+        ("principal", {"principal": "key:" + "a" * (2 * MAX_NAME + 2)}),
         ("principal", {"principal": "a kind:scout"}),
     ],
 )

@@ -1,14 +1,16 @@
 """Who may call what: keys with roles, kept as hashes in a file of their own.
 
-An agent may have things judged, kept and recalled, and report how its work went. It may not claim to be the user or
-the system, release or label anything, or repair. A reviewer may also label, trace and repair. An admin may do
-everything. Without a key file and a token the server is open, and then listens on this machine alone.
+An agent may have things judged, kept and recalled, and report how its work went. It may not release or label anything,
+or repair, and claims no source that was not granted to it (``identity``). A reviewer may also label, trace and repair.
+An admin is the operator and may do everything. Without a key file and a token the server is open, and then listens on
+this machine alone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +20,14 @@ from pathlib import Path
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from lazaretto.errors import InputError, LazarettoError
+from lazaretto.errors import Forbidden, InputError
 from lazaretto.files import replacing
+from lazaretto.identity import OWN_WORDS, Identity, Kind
 from lazaretto.names import check_name
 from lazaretto.policy import CLOSED
 from lazaretto.types import SourceClass, plain
 
-NOT_FOR_AGENTS = frozenset({SourceClass.SYSTEM, SourceClass.DIRECT_USER})
-"""Source classes that an agent's key may not claim: their orders are tasks."""
+log = logging.getLogger("lazaretto")
 
 
 class Role(StrEnum):
@@ -41,10 +43,6 @@ class Role(StrEnum):
         return roles.index(self) >= roles.index(other)
 
 
-class Forbidden(LazarettoError):
-    """The caller's key does not allow this."""
-
-
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who sent a request."""
@@ -53,25 +51,24 @@ class Caller:
     role: Role
     agents: tuple[str, ...] = ()
     """The agents it may speak for; none named: any."""
+    grants: tuple[SourceClass, ...] = ()
+    """Sources that it may claim beside an agent's own."""
+    shared: bool = False
+    """Whether everybody may be this caller: the holder of the one token, or of none."""
+
+    @property
+    def identity(self) -> Identity:
+        """Who the caller proved to be: an admin is the operator, everybody else the holder of a key."""
+        kind = Kind.OPERATOR if self.role is Role.ADMIN else Kind.KEY
+        return Identity(kind, self.name, self.agents, (*OWN_WORDS, *self.grants), self.shared)
 
     def require(self, role: Role) -> None:
         """``Forbidden`` unless the caller has at least this role."""
         if not self.role.covers(role):
             raise Forbidden(f"key {self.name!r} has the role {self.role.value}; this call needs {role.value}")
 
-    def speak_as(self, agent: str, source: SourceClass | None = None) -> None:
-        """``Forbidden`` when the caller may not act for this agent, or claim this source."""
-        if self.agents and agent not in self.agents:
-            raise Forbidden(f"key {self.name!r} speaks for {', '.join(self.agents)}, not for {agent!r}")
-        if self.role is Role.AGENT and source in NOT_FOR_AGENTS:
-            raise Forbidden(f"key {self.name!r} is an agent's; it may not claim the source {source}")
 
-    def may_clear(self, writer: str) -> bool:
-        """Whether the caller may release what this agent wrote: nobody clears their own."""
-        return writer != self.name and (writer not in self.agents)
-
-
-ANYBODY = Caller("anybody", Role.ADMIN)
+ANYBODY = Caller("anybody", Role.ADMIN, shared=True)
 """Who calls a server that has neither keys nor a token."""
 
 
@@ -86,6 +83,14 @@ class Key:
     namespace: str = ""
     """The tenant it is for; empty: any."""
     agents: tuple[str, ...] = ()
+    """The agents it may speak for; none: any, and it is one writer whatever names it uses."""
+    grants: tuple[SourceClass, ...] = ()
+    """Sources that it may claim beside an agent's own."""
+
+    @property
+    def unbound(self) -> bool:
+        """Whether it may write under any name, and is no admin's."""
+        return not self.agents and self.role is not Role.ADMIN
 
 
 _KEYS = TypeAdapter(tuple[Key, ...])
@@ -110,13 +115,31 @@ class KeyFile:
                 "keys", f"{self.path}: {error.errors()[0]['msg']}", "Make it with 'lazaretto keys'"
             ) from None
 
-    def add(self, name: str, role: Role, *, namespace: str = "", agents: Sequence[str] = ()) -> str:
-        """A new key; returns its secret, which is shown once and kept nowhere."""
+    def add(
+        self,
+        name: str,
+        role: Role,
+        *,
+        namespace: str = "",
+        agents: Sequence[str] = (),
+        any_agent: bool = False,
+        grants: Sequence[SourceClass] = (),
+    ) -> str:
+        """A new key; returns its secret, which is shown once and kept nowhere.
+
+        An agent's key names its agents. With ``any_agent`` it writes under any name, and is one writer all the same.
+        """
+        if role is Role.AGENT and not agents and not any_agent:
+            fix = "Name them with --agent; --any-agent makes a key that is one writer under any name"
+            raise InputError("agent", "an agent's key is for one agent or several, and none is named", fix)
+        if agents and any_agent:
+            raise InputError("any_agent", "is asked for beside agents that are named", "Give one of the two")
+        spoken = tuple(check_name(agent, "agent", printable=True) for agent in agents)
         known = self.keys()
         if any(key.name == name for key in known):
             raise InputError("name", f"{name!r} has a key already", "Revoke it first, or choose another name")
         secret = f"lz_{secrets.token_urlsafe(32)}"
-        made = Key(check_name(name, "name", printable=True), role, _digest(secret), namespace, tuple(agents))
+        made = Key(check_name(name, "name", printable=True), role, _digest(secret), namespace, spoken, tuple(grants))
         self._write((*known, made))
         return secret
 
@@ -128,6 +151,14 @@ class KeyFile:
             raise InputError("name", f"no key is named {name!r}", "See 'lazaretto keys list'")
         self._write(left)
 
+    def revision(self) -> tuple[int, int, int]:
+        """What changes when the file does; zeros where there is none."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return 0, 0, 0
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
     def _write(self, keys: Sequence[Key]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path, durable=True, mode=0o600) as file:
@@ -135,17 +166,39 @@ class KeyFile:
 
 
 class Door:
-    """Who is let in: by a key of the file, or by the one token, which is an admin's."""
+    """Who is let in: by a key of the file, or by the one token, which is an admin's.
 
-    def __init__(self, namespace: str, token: str | None = None, keys: Sequence[Key] = ()) -> None:
+    A key file is read again when it changes, so that a new key opens and a revoked one opens nothing, at once. A file
+    that is gone or cannot be read lets nobody in; a door that had keys never becomes open.
+    """
+
+    def __init__(self, namespace: str, token: str | None = None, keys: Sequence[Key] | KeyFile = ()) -> None:
         if token is not None and not token.strip():
             raise InputError("token", "is blank", "Leave it out, or use one such as 'openssl rand -hex 32' makes")
-        self._callers = {
-            key.sha256: Caller(key.name, key.role, key.agents) for key in keys if key.namespace in ("", namespace)
-        }
-        if token is not None:
-            self._callers[_digest(token.strip())] = Caller("token", Role.ADMIN)
-        self.open = token is None and not keys
+        self._namespace, self._file = namespace, keys if isinstance(keys, KeyFile) else None
+        self._revision = (0, 0, 0) if self._file is None else self._file.revision()
+        self._token = {} if token is None else {_digest(token.strip()): Caller("token", Role.ADMIN, shared=True)}
+        known = keys.keys() if isinstance(keys, KeyFile) else keys
+        self._callers = self._of(known)
+        self.open = token is None and not known and self._file is None
+
+    def _of(self, keys: Sequence[Key]) -> dict[str, Caller]:
+        ours = (key for key in keys if key.namespace in ("", self._namespace))
+        return {key.sha256: Caller(key.name, key.role, key.agents, key.grants) for key in ours}
+
+    def _current(self) -> dict[str, Caller]:
+        """Digest of each secret that opens, and whose it is."""
+        if self._file is not None and (revision := self._file.revision()) != self._revision:
+            try:
+                self._callers, self._revision = self._of(self._file.keys()), revision
+            except InputError as error:
+                log.error("nobody is let in by a key: %s", error)
+                self._callers, self._revision = {}, revision
+        return {**self._callers, **self._token}
+
+    def admits(self, name: str, role: str) -> bool:
+        """Whether a caller of this name and role would still be let in."""
+        return self.open or any((one.name, one.role) == (name, role) for one in self._current().values())
 
     def caller(self, authorization: str) -> Caller | None:
         """Who sent this header; None: nobody we know."""
@@ -153,7 +206,7 @@ class Door:
             return ANYBODY
         sent = _digest(authorization.removeprefix("Bearer ").strip())
         found = None
-        for digest, caller in self._callers.items():  # every one is compared, so that the time says nothing
+        for digest, caller in self._current().items():  # every one is compared, so that the time says nothing
             if hmac.compare_digest(digest, sent):
                 found = caller
         return found

@@ -363,6 +363,7 @@ class Whoami(BaseModel):
     name: str
     role: Literal["agent", "reviewer", "admin"]
     agents: list[str]
+    sources: list[SourceClass] = Field(description="The sources that the caller may claim.")
     namespace: str
     open: bool = Field(description="Whether this server asks nobody for a key.")
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from lazaretto.api.access import Door, Forbidden, Key
+from lazaretto.api.access import Door, Key, KeyFile
 from lazaretto.api.access_log import AccessLog
 from lazaretto.api.answers import ERRORS, answer, fault
 from lazaretto.api.background import work_forever
@@ -24,11 +24,13 @@ from lazaretto.api.routes import agents, compatible, items, records, repairs, se
 from lazaretto.api.webhooks import Webhooks
 from lazaretto.console.app import console
 from lazaretto.errors import (
+    Forbidden,
     GuardClosed,
     InputError,
     LazarettoError,
     MissingExtra,
     ModelError,
+    NotYours,
     PictureWorkerFailed,
     RepairRefused,
     StaleState,
@@ -42,11 +44,13 @@ try:
     from fastapi import FastAPI, Request, Response
     from fastapi.exceptions import RequestValidationError
     from starlette.exceptions import HTTPException
+    from starlette.responses import RedirectResponse
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
 _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
     (Forbidden, 403),
+    (NotYours, 403),
     (Unreachable, 422),
     (UnknownItem, 404),
     (TooLarge, 413),
@@ -91,12 +95,12 @@ DEFAULTS = ServerSettings()
 
 
 def create_app(
-    guard: Guard, token: str | None = None, *, keys: Sequence[Key] = (), settings: ServerSettings = DEFAULTS
+    guard: Guard, token: str | None = None, *, keys: Sequence[Key] | KeyFile = (), settings: ServerSettings = DEFAULTS
 ) -> FastAPI:
     """The application over a guard; the caller closes the guard.
 
-    ``token`` is an admin's key; ``keys`` have roles. Further routers and pages may be added to what is returned: they
-    find the guard at ``app.state.guard``, and ``callers`` has who calls.
+    ``token`` is an admin's key; ``keys`` have roles, and are followed where they are a file. Further routers and pages
+    may be added to what is returned: they find the guard at ``app.state.guard``, and ``callers`` has who calls.
     """
     metrics = Metrics()
     guard.watchers.add(metrics)
@@ -123,6 +127,12 @@ def create_app(
         app.include_router(router)
     app.mount(CONSOLE, console(guard, app.state.door))
     add_docs(app)
+
+    @app.get("/", include_in_schema=False)
+    async def front() -> Response:
+        """People who open the address in a browser are led to the console."""
+        return RedirectResponse(f"{CONSOLE}/", 307)
+
     return app
 
 

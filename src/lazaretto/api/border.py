@@ -23,7 +23,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = ("/healthz", "/openapi.json", "/docs")
+OPEN_PATHS = ("/", "/healthz", "/openapi.json", "/docs")
 """What needs no key: a load balancer and a browser have none."""
 CONSOLE = "/console"
 """Where the console stands; it asks for a key itself, on a page."""

@@ -7,6 +7,9 @@ from typing import Annotated
 from lazaretto.api.access import Caller, Role
 from lazaretto.errors import MissingExtra
 from lazaretto.guard import Guard
+from lazaretto.identity import Claim
+from lazaretto.ingest.raw_input import USUAL_SOURCE
+from lazaretto.types import Channel, SourceClass
 
 try:
     from fastapi import Depends, Header, Request
@@ -35,6 +38,13 @@ async def _admin(request: Request) -> Caller:
     caller = await _caller(request)
     caller.require(Role.ADMIN)
     return caller
+
+
+def claimed(
+    caller: Caller, guard: Guard, agent: str, source: SourceClass | None = None, channel: Channel = Channel.MESSAGE
+) -> Claim:
+    """What the caller says of itself in a write, if it may say it; else ``Forbidden``."""
+    return caller.identity.claim(agent, source, USUAL_SOURCE[channel], guard.policy.trust.table())
 
 
 def signature(caller: Caller, by: str) -> str:

@@ -36,13 +36,17 @@ class Judged:
     """What to pass on instead; None where nothing may be."""
 
 
-async def judge(guard: Guard, passage: Passage, *, agent: str, conversation: str = "") -> Judged:
+async def judge(
+    guard: Guard, passage: Passage, *, agent: str, conversation: str = "", principal: str | None = None
+) -> Judged:
     """Judge and record a passage, or find how it stands where it was judged before in the same conversation."""
     content = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass") + b"\0" + (passage.image or b""))
-    once = f"passage:{agent}:{conversation}:{passage.channel.value}:{passage.source or ''}:{content.hexdigest()[:40]}"
+    who = "" if principal is None else f"{principal}:"
+    kind = f"{passage.channel.value}:{passage.source or ''}"
+    once = f"passage:{who}{agent}:{conversation}:{kind}:{content.hexdigest()[:40]}"
     decision = await guard.check(
         passage.text, agent=agent, channel=passage.channel, image=passage.image, source=passage.source,
-        once=hashlib.sha256(once.encode("utf-8", "surrogatepass")).hexdigest(),
+        principal=principal, once=hashlib.sha256(once.encode("utf-8", "surrogatepass")).hexdigest(),
     )  # fmt: skip
     reason = decision.reasons[0] if decision.reasons else decision.rule
     if decision.allowed:

@@ -61,7 +61,7 @@ def app() -> FastAPI:
     if settings.access_log:
         log_access()
     guard = Guard.open(settings.store, settings.policy, settings.namespace)
-    keys = KeyFile(Path(settings.keys)).keys() if settings.keys else ()
+    keys = KeyFile(Path(settings.keys)) if settings.keys else ()
     made = create_app(guard, os.environ.get("LAZARETTO_TOKEN"), keys=keys, settings=settings.server)
     inner = made.router.lifespan_context
 

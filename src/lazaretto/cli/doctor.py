@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import typer
 from rich.text import Text
 
 from lazaretto import plugins
+from lazaretto.api.access import Role
 from lazaretto.cli.common import EXIT_FLAGGED, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
+from lazaretto.cli.keys import key_file
 from lazaretto.errors import LazarettoError, MissingExtra, StoreMissing
 from lazaretto.installed import Finding, packages
 from lazaretto.types import Channel
@@ -55,10 +60,27 @@ def _policy(context: CommandContext) -> list[Finding]:
     return findings
 
 
+def _keys() -> list[Finding]:
+    """Which keys are there; those of agents that are bound to no name are one writer each, and are listed."""
+    path = os.environ.get("LAZARETTO_KEYS", "").strip()
+    file = key_file(Path(path) if path else None)
+    try:
+        keys = file.keys()
+    except LazarettoError as error:
+        return [Finding("keys", False, str(error), "Make the file with 'lazaretto keys add'", required=True)]
+    if not keys:
+        return []
+    unbound = [key.name for key in keys if key.role is Role.AGENT and key.unbound]
+    if not unbound:
+        return [Finding("keys", True, f"{len(keys)} in {file.path}")]
+    words = f"{len(keys)} in {file.path}; one writer under any name: {', '.join(unbound)}"
+    return [Finding("keys", False, words, "Revoke them, and add them again with --agent")]
+
+
 def examine(context: CommandContext) -> list[Finding]:
     """Everything the doctor looks at, in order."""
     product, python, *extras = packages()
-    return [product, python, *_policy(context), *_store(context), *extras]
+    return [product, python, *_policy(context), *_store(context), *_keys(), *extras]
 
 
 @with_context()

@@ -10,6 +10,7 @@ import typer
 
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.cli.common import JsonFlag, console, emit, new_table, plain_errors, print_table
+from lazaretto.types import SourceClass
 
 FileOption = Annotated[
     Path | None, typer.Option("--file", envvar="LAZARETTO_KEYS", help="Key file. Default: in the user's data folder.")
@@ -26,12 +27,21 @@ def add(
     name: Annotated[str, typer.Argument(help="Who will hold it.")],
     role: Annotated[Role, typer.Option(help="What it is for.")] = Role.AGENT,
     tenant: Annotated[str, typer.Option(help="The namespace it opens. Default: any.")] = "",
-    agent: Annotated[list[str] | None, typer.Option(help="Agent it may speak for; repeat it. Default: any.")] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="Agent it may speak for; repeat it. An agent's key needs one.")
+    ] = None,
+    any_agent: Annotated[
+        bool, typer.Option("--any-agent", help="It may write under any name; all of these count as one writer.")
+    ] = False,
+    grant: Annotated[
+        list[SourceClass] | None,
+        typer.Option(help="Source that it may claim, with all that are trusted no more; repeat it."),
+    ] = None,
     file: FileOption = None,
 ) -> None:
     """Make a key and print its secret, once."""
     keys = key_file(file)
-    secret = keys.add(name, role, namespace=tenant, agents=agent or ())
+    secret = keys.add(name, role, namespace=tenant, agents=agent or (), any_agent=any_agent, grants=grant or ())
     console.print(secret, markup=False, highlight=False)
     console.print(f"Kept as a hash in {keys.path}; serve with --keys {keys.path}", markup=False)
 
@@ -40,14 +50,18 @@ def add(
 def show(file: FileOption = None, json: JsonFlag = False) -> None:
     """List the keys; secrets are not among what is kept."""
     keys = key_file(file).keys()
-    rows = [{"name": k.name, "role": k.role.value, "namespace": k.namespace, "agents": list(k.agents)} for k in keys]
+    rows = [
+        {"name": k.name, "role": k.role.value, "namespace": k.namespace, "agents": list(k.agents),
+         "any_agent": k.unbound, "grants": [one.value for one in k.grants]}
+        for k in keys
+    ]  # fmt: skip
 
     def table() -> None:
-        drawn = new_table("name", "role", "namespace", "agents")
-        for row in rows:
-            drawn.add_row(
-                str(row["name"]), str(row["role"]), str(row["namespace"]) or "any", ", ".join(row["agents"]) or "any"
-            )
+        drawn = new_table("name", "role", "namespace", "agents", "grants")
+        for key in keys:
+            spoken = ", ".join(key.agents) or ("any name, one writer" if key.unbound else "any")
+            granted = "every source" if key.role is Role.ADMIN else ", ".join(one.value for one in key.grants) or "none"
+            drawn.add_row(key.name, key.role.value, key.namespace or "any", spoken, granted)
         print_table(drawn)
 
     emit(rows, json, table)
@@ -55,7 +69,7 @@ def show(file: FileOption = None, json: JsonFlag = False) -> None:
 
 @plain_errors
 def revoke(name: Annotated[str, typer.Argument(help="Whose key.")], file: FileOption = None) -> None:
-    """Make a key open nothing any more; running servers learn of it when they start again."""
+    """Make a key open nothing any more, in running servers too."""
     key_file(file).revoke(name)
     console.print(f"revoked {name}", markup=False)
 

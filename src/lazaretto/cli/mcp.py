@@ -14,7 +14,7 @@ import typer
 
 from lazaretto.cli.common import errors, read_file
 from lazaretto.cli.context import CommandContext, with_context
-from lazaretto.cli.serve import listening, this_machine_only
+from lazaretto.cli.serve import listening, refuse_blank_secrets, this_machine_only
 from lazaretto.errors import InputError, MissingExtra
 
 family = typer.Typer(help="The guard over the Model Context Protocol.", no_args_is_help=True)
@@ -101,6 +101,10 @@ class _NoPlace:
 
 
 def _refuse_strangers(http: bool, host: str, token: str | None) -> None:
+    if http:
+        refuse_blank_secrets(token, Path())
+        if token is not None and not token.strip():
+            raise InputError("token", "is blank", "Leave it out, or use one such as 'openssl rand -hex 32' makes")
     if http and token is None and not this_machine_only(host):
         raise InputError("token", f"is missing, and {host} can be reached by others", "Set LAZARETTO_TOKEN")
 

@@ -10,7 +10,7 @@ import typer
 
 from lazaretto.cli.common import console
 from lazaretto.cli.context import CommandContext, with_context
-from lazaretto.cli.serve import UVICORN, listening, this_machine_only
+from lazaretto.cli.serve import UVICORN, keys_of, listening, refuse_blank_secrets, this_machine_only
 from lazaretto.errors import InputError, MissingExtra
 
 
@@ -34,12 +34,13 @@ def proxy(
     Tool results are screened before the model reads them, answers audited before the agent acts; streams are held back
     until they are judged. Speaks OpenAI's chat completions and responses, and Anthropic's messages.
     """
-    from lazaretto.api.access import Door, KeyFile
+    from lazaretto.api.access import Door
     from lazaretto.api.border import LOCAL_HOSTS
     from lazaretto.api.outgoing import check_url
 
     check_url(upstream, "upstream")
-    known = KeyFile(keys).keys() if keys else ()
+    refuse_blank_secrets("", keys)
+    known = keys_of(keys) if keys else ()
     door = Door(context.namespace, None, known)
     if door.open and not this_machine_only(host):
         raise InputError("keys", f"are missing, and {host} can be reached by others", "Set --keys")

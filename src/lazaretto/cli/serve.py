@@ -16,6 +16,7 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
+    from lazaretto.api.access import KeyFile
     from lazaretto.api.worker import WorkerSettings
 
 MOST_CONNECTIONS = 512
@@ -28,6 +29,24 @@ def this_machine_only(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def keys_of(path: Path) -> KeyFile:
+    """The key file that was named; one that is missing or empty must not leave a server open."""
+    from lazaretto.api.access import KeyFile
+
+    file = KeyFile(path)
+    if not file.keys():
+        missing = "does not exist" if not path.exists() else "holds no key"
+        raise InputError("keys", f"{path} {missing}", f"Make a key with 'lazaretto keys add NAME --file {path}'")
+    return file
+
+
+def refuse_blank_secrets(token: str | None, keys: Path | None = None) -> None:
+    """``InputError`` for a variable that was meant to close the server and is blank: it would be open."""
+    for field, given, variable in (("token", token, "LAZARETTO_TOKEN"), ("keys", keys, "LAZARETTO_KEYS")):
+        if given is None and variable in os.environ and not os.environ[variable].strip():
+            raise InputError(field, f"{variable} is set and blank", "Give it a value, or unset it")
 
 
 @with_context(json=False)
@@ -61,12 +80,11 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the guard over HTTP; the calls are described at /docs."""
-    from lazaretto.api.access import Door, KeyFile
+    from lazaretto.api.access import Door
     from lazaretto.api.border import LOCAL_HOSTS
 
-    known = KeyFile(keys).keys() if keys else ()
-    if keys and not known:
-        raise InputError("keys", f"{keys} holds no key", "Make one with 'lazaretto keys add'")
+    refuse_blank_secrets(token, keys)
+    known = keys_of(keys) if keys else ()
     door = Door(context.namespace, token, known)  # says what is wrong with a token before anything listens
     if door.open and not this_machine_only(host):
         raise InputError("token", f"is missing, and {host} can be reached by others", "Set LAZARETTO_TOKEN or --keys")

@@ -8,17 +8,19 @@ from importlib import resources
 
 from lazaretto.console.pages import health, incidents, laboratory, learning, map, memories, now, queue
 from lazaretto.console.sessions import COOKIE, Entrance, Session
-from lazaretto.console.web import HEADERS, ROOT, Desk, Handler, NotYours, Visit, html, read_form, texts
+from lazaretto.console.web import HEADERS, ROOT, Desk, Handler, Visit, html, read_form, texts
 from lazaretto.errors import (
     GuardClosed,
     InputError,
     LazarettoError,
     MissingExtra,
+    NotYours,
     RepairRefused,
     StoreError,
     UnknownItem,
 )
 from lazaretto.guard import Guard
+from lazaretto.identity import Identity, Kind
 
 try:
     from starlette.applications import Starlette
@@ -33,6 +35,8 @@ except ImportError:
 log = logging.getLogger("lazaretto")
 OPERATOR = "operator"
 """How whoever uses a server without keys signs."""
+NOBODY_IN_PARTICULAR = Identity(Kind.OPERATOR, OPERATOR, shared=True)
+"""Who they are: the operator, as far as the server knows."""
 _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
     (UnknownItem, 404),
     (NotYours, 403),
@@ -165,7 +169,7 @@ def _session(desk: Desk, request: Request, *, begin: bool = True) -> tuple[Sessi
     """The session of a request; a server without keys begins one by itself. With it the secret of a new cookie."""
     found = desk.sessions.find(request.cookies.get(COOKIE, ""))
     if found is None and begin and desk.entrance.open:
-        secret, found = desk.sessions.begin(OPERATOR, "admin")
+        secret, found = desk.sessions.begin(OPERATOR, "admin", NOBODY_IN_PARTICULAR)
         return found, secret
     return found, ""
 
@@ -188,7 +192,7 @@ def _login(desk: Desk) -> Endpoint:
             return html("login.html", 401, message=texts()["login"]["unknown"])
         if caller.role == "agent":
             return html("login.html", 403, message=texts()["login"]["agent"].format(name=caller.name))
-        secret, _ = desk.sessions.begin(OPERATOR if desk.entrance.open else caller.name, caller.role, caller.agents)
+        secret, _ = desk.sessions.begin(OPERATOR if desk.entrance.open else caller.name, caller.role, caller.identity)
         answer = RedirectResponse(f"{ROOT}/", 303, HEADERS)
         _set_cookie(answer, request, secret)
         return answer

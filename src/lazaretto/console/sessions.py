@@ -9,6 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from lazaretto.identity import Identity
 from lazaretto.types import RepairPlan
 
 COOKIE = "lz_console"
@@ -35,8 +36,8 @@ class Visitor(Protocol):
         ...
 
     @property
-    def agents(self) -> tuple[str, ...]:
-        """The agents it may speak for; none named: any."""
+    def identity(self) -> Identity:
+        """Who the visitor proved to be: what they wrote, they may not clear."""
         ...
 
 
@@ -50,6 +51,10 @@ class Entrance(Protocol):
         """Whose key this is; None: nobody's."""
         ...
 
+    def admits(self, name: str, role: str) -> bool:
+        """Whether a visitor of this name and role would still be let in."""
+        ...
+
 
 @dataclass(slots=True)
 class Session:
@@ -57,8 +62,8 @@ class Session:
 
     name: str
     role: str
-    agents: tuple[str, ...]
-    """Agents whose words the person may not clear: they are the person's own."""
+    identity: Identity
+    """Who the person proved to be: what they wrote, they may not clear."""
     began: float
     seen: float
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -83,15 +88,16 @@ class Session:
 
 
 class Sessions:
-    """Open sessions by the secret of their cookie. They end with the server, so a revoked key opens nothing then."""
+    """Open sessions by the secret of their cookie. They end with the server, and with the key that opened them."""
 
-    def __init__(self) -> None:
+    def __init__(self, entrance: Entrance) -> None:
+        self._entrance = entrance
         self._open: OrderedDict[str, Session] = OrderedDict()
 
-    def begin(self, name: str, role: str, agents: tuple[str, ...] = ()) -> tuple[str, Session]:
+    def begin(self, name: str, role: str, identity: Identity) -> tuple[str, Session]:
         """A new session and the secret for its cookie."""
         now = time.monotonic()
-        secret, session = secrets.token_urlsafe(32), Session(name, role, agents, now, now)
+        secret, session = secrets.token_urlsafe(32), Session(name, role, identity, now, now)
         self._open[secret] = session
         while len(self._open) > MOST_SESSIONS:
             self._open.popitem(last=False)
@@ -102,7 +108,8 @@ class Sessions:
         session, now = self._open.get(secret), time.monotonic()
         if session is None:
             return None
-        if now - session.began > LASTS_S or now - session.seen > IDLE_S:
+        known = self._entrance.admits(session.identity.name, session.role)
+        if not known or now - session.began > LASTS_S or now - session.seen > IDLE_S:
             del self._open[secret]
             return None
         session.seen = now

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import functools
 import time
@@ -20,7 +19,7 @@ from lazaretto.console.activity import Activity
 from lazaretto.console.laboratory import Shelf, is_installed
 from lazaretto.console.map_data import Maps
 from lazaretto.console.sessions import Entrance, Session, Sessions
-from lazaretto.errors import InputError, LazarettoError, MissingExtra
+from lazaretto.errors import InputError, MissingExtra
 from lazaretto.guard import Guard
 from lazaretto.types import plain
 
@@ -101,7 +100,7 @@ class Desk:
 
     guard: Guard
     entrance: Entrance
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: Sessions = field(init=False)
     activity: Activity = field(init=False)
     maps: Maps = field(init=False)
     laboratory: bool = field(default_factory=is_installed)
@@ -109,12 +108,9 @@ class Desk:
     """The laboratory's, once somebody has asked for it."""
 
     def __post_init__(self) -> None:
+        self.sessions = Sessions(self.entrance)
         self.activity = Activity(self.guard.ledger)
         self.maps = Maps(self.guard)
-
-
-class NotYours(LazarettoError):
-    """Somebody would clear what their own agents wrote."""
 
 
 @dataclass(slots=True)
@@ -158,13 +154,6 @@ class Visit:
             "closed": not self.desk.entrance.open,
         }
         return html(template, status, **shared, **data)
-
-    async def require_not_own(self, item: str) -> None:
-        """``NotYours`` for an item of an agent that the person speaks for: nobody clears their own."""
-        seen = await asyncio.to_thread(self.guard.ledger.item, item)
-        if seen.agent in (*self.session.agents, self.session.name):
-            own = ", ".join(self.session.agents) or self.session.name
-            raise NotYours(texts()["error"]["own"].format(name=self.session.name, agents=own))
 
     def to(self, place: str, notice: str = "") -> Response:
         """Go to another page of the console, which says ``notice`` once."""

@@ -50,6 +50,8 @@ class ForeignRecord:
     parents: tuple[Ref | str, ...] = ()
     """What it was made from: refs, or ids of items."""
     time: float | None = None
+    principal: str | None = None
+    """Who proved to be behind it; None: your own process."""
 
 
 @dataclass(frozen=True, slots=True)

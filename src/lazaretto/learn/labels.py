@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.claims.conflicts import settling
+from lazaretto.identity import Identity, require_not_own
 from lazaretto.learn.lessons import LABELS, Lessons
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_name
@@ -22,13 +23,14 @@ class Labels:
         """``tell`` tells the gates that learn what became of an item."""
         self._ledger, self._taints, self._lessons, self._tell = ledger, taints, lessons, tell
 
-    def label(self, item: str, label: str, by: str) -> Event:
+    def label(self, item: str, label: str, by: str, caller: Identity | None = None) -> Event:
         """Record what an item truly is, as a person says: harmful is held with what came from it, benign released."""
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
         ruling, state = LABELS[label], self._ledger.state(check_name(item, "item", printable=True))
-        if ruling is Ruling.ALLOW and by == self._ledger.item(item).agent:
-            raise InputError("by", f"{by!r} wrote {item} and cannot clear it", "Let somebody else look at it")
+        freed = self._taints.freeing([item]) if ruling is Ruling.ALLOW else []
+        if ruling is Ruling.ALLOW:
+            require_not_own(caller, by, self._items([item, *(draft.subject for draft in freed)]))
         drafts = [Draft(EventKind.LABELLED, item, body={"label": label, "by": by})]
         tainted: list[Draft] = []
         if ruling is Ruling.BLOCK:
@@ -37,7 +39,7 @@ class Labels:
             tainted = self._taints.holding([item])
         elif not (state.visible or state.erased or state.superseded_by):
             drafts.append(Draft(EventKind.RELEASED, item, body={"by": by}))
-            drafts += self._taints.freeing([item])
+            drafts += freed
         event = self._ledger.append([*drafts, *tainted])[0]
         self._lessons.catch_up()
         self._taints.tell(tainted)
@@ -50,10 +52,12 @@ class Labels:
         self._tell(self._ledger.item(item), Ruling.REVIEW)
         return event
 
-    def settle(self, keep: str, over: str, by: str) -> None:
-        """Record that ``keep`` holds and ``over`` is replaced by it."""
+    def settle(self, keep: str, over: str, by: str, caller: Identity | None = None) -> None:
+        """Record that ``keep`` holds and ``over`` is replaced by it; whoever wrote one of the two does not decide."""
         ours, theirs = self._ledger.item(keep), self._ledger.item(over)
-        if by in (ours.agent, theirs.agent):
-            raise InputError("by", f"{by!r} wrote one of the two", "Let somebody else decide")
+        require_not_own(caller, by, (ours, theirs))
         self._ledger.append(settling(self._ledger, ours, theirs, by))
         self._lessons.catch_up()
+
+    def _items(self, ids: Sequence[str]) -> list[Observation]:
+        return self._ledger.items(ids=ids, hidden=True, limit=None)

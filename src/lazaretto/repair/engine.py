@@ -118,6 +118,15 @@ def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits, also: Sequence
     return receipt
 
 
+def cleared_by(plan: RepairPlan) -> list[str]:
+    """Items that a plan brings back: shown, freed, or held now and replaced by a new text."""
+    return [
+        step.item
+        for step in plan.steps
+        if step.action == "show" or _frees(step) or (step.action == "replace" and _state_before(step).held)
+    ]
+
+
 def states_before(plan: RepairPlan) -> dict[str, ItemState]:
     """The states that a plan was made for."""
     return {step.item: _state_before(step) for step in plan.steps}

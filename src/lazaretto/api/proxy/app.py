@@ -15,13 +15,14 @@ from typing import Any
 
 import orjson
 
-from lazaretto.api.access import Caller, Door, Forbidden, Key
+from lazaretto.api.access import Caller, Door, Key, KeyFile
 from lazaretto.api.border import Border
 from lazaretto.api.conversations import Judged, Passage, judge
 from lazaretto.api.proxy.dialects import DIALECTS, Dialect
 from lazaretto.api.proxy.passages import Json, Slot
-from lazaretto.errors import InputError, LazarettoError, MissingExtra
+from lazaretto.errors import Forbidden, InputError, LazarettoError, MissingExtra
 from lazaretto.guard import Guard
+from lazaretto.identity import Identity, Kind
 from lazaretto.types import Channel, SourceClass
 
 try:
@@ -36,6 +37,8 @@ except ImportError:
 log = logging.getLogger("lazaretto")
 AGENT, NAMESPACE = "x-lazaretto-agent", "x-lazaretto-namespace"
 CONVERSATION, KEY = "x-lazaretto-conversation", "x-lazaretto-key"
+OPEN = "open"
+"""How the principal of a proxy without keys is called."""
 PASSED = ("/v1/models", "/v1/embeddings", "/v1/messages/count_tokens")
 """What is passed through as it is: it gives an agent nothing to act on."""
 MOST_ANSWER_BYTES = 32_000_000
@@ -69,13 +72,13 @@ class Proxy:
         self,
         guards: Mapping[str, Guard],
         settings: ProxySettings,
-        keys: Sequence[Key] = (),
+        keys: Sequence[Key] | KeyFile = (),
         client: httpx.AsyncClient | None = None,
     ) -> None:
         """The first guard's namespace is meant where no header names one."""
         self._guards, self._settings = dict(guards), settings
         self._doors = {name: Door(name, None, keys) for name in self._guards}
-        self.open = not keys
+        self.open = all(door.open for door in self._doors.values())
         waits = httpx.Timeout(settings.timeout_s, connect=settings.connect_s)
         self.client = client or httpx.AsyncClient(
             base_url=settings.upstream.rstrip("/"), timeout=waits, follow_redirects=False, trust_env=False
@@ -106,7 +109,7 @@ class Proxy:
 
     async def _guarded(self, request: Request, dialect: Dialect) -> Response:
         agent = request.headers.get(AGENT) or self._settings.agent
-        guard = self._guard(request, agent)
+        guard, principal = self._guard(request, agent)
         conversation = request.headers.get(CONVERSATION, "")
         try:
             body = orjson.loads(await request.body())
@@ -116,7 +119,7 @@ class Proxy:
             raise InputError("body", "is not a JSON object", "Send what the endpoint expects")
 
         async def look(slots: Sequence[Slot]) -> list[Judged | None]:
-            return await _judged(guard, slots, agent, conversation)
+            return await _judged(guard, slots, agent, conversation, principal)
 
         slots = list(dialect.asked(body))
         verdicts = await look(slots)
@@ -134,16 +137,17 @@ class Proxy:
             return await self._stream(request, dialect, body, look, headers)
         return await self._whole(request, dialect, body, look, headers)
 
-    def _guard(self, request: Request, agent: str) -> Guard:
-        """The guard of the namespace that is named, if the key is for it and for the agent."""
+    def _guard(self, request: Request, agent: str) -> tuple[Guard, str]:
+        """The guard of the namespace that is named, if the key is for it and for the agent; and the principal."""
         named = request.headers.get(NAMESPACE, next(iter(self._guards)))
         if named not in self._guards:
             raise InputError(NAMESPACE, f"{named!r} is not served here", "Start the proxy with --also-namespace")
         caller = self._doors[named].caller(request.headers.get(KEY, ""))
         if caller is None:
             raise Forbidden(f"the key is not for the namespace {named!r}")
-        caller.speak_as(agent)
-        return self._guards[named]
+        who = Identity(Kind.PROXY, OPEN if self.open else caller.name, caller.agents)
+        who.speak_as(agent)
+        return self._guards[named], who.principal(agent)
 
     async def _whole(
         self, request: Request, dialect: Dialect, body: Json, look: Look, headers: dict[str, str]
@@ -237,13 +241,15 @@ class _Away(Exception):
         self.code = "upstream_timeout" if status == 504 else "upstream_unavailable"
 
 
-async def _judged(guard: Guard, slots: Sequence[Slot], agent: str, conversation: str) -> list[Judged | None]:
+async def _judged(
+    guard: Guard, slots: Sequence[Slot], agent: str, conversation: str, principal: str
+) -> list[Judged | None]:
     """What becomes of each passage; None for what cannot be judged."""
 
     async def one(slot: Slot) -> Judged | None:
         if slot.passage is None:
             return None
-        return await judge(guard, slot.passage, agent=agent, conversation=conversation)
+        return await judge(guard, slot.passage, agent=agent, conversation=conversation, principal=principal)
 
     return list(await asyncio.gather(*map(one, slots)))
 
@@ -331,7 +337,7 @@ def create_proxy(
     guards: Mapping[str, Guard],
     settings: ProxySettings,
     *,
-    keys: Sequence[Key] = (),
+    keys: Sequence[Key] | KeyFile = (),
     hosts: Sequence[str] = (),
     client: httpx.AsyncClient | None = None,
 ) -> Starlette:

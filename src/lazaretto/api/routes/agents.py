@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from lazaretto.api.access import Caller, Forbidden, Role
+from lazaretto.api.access import Caller, Role
 from lazaretto.api.answers import (
     AuditAnswer,
     AuditResults,
@@ -20,7 +20,7 @@ from lazaretto.api.answers import (
     fault,
     ruled,
 )
-from lazaretto.api.callers import Anyone, Once, TheGuard
+from lazaretto.api.callers import Anyone, Once, TheGuard, claimed
 from lazaretto.api.requests import (
     AuditBatch,
     AuditBody,
@@ -37,14 +37,14 @@ from lazaretto.api.requests import (
     ScreenBody,
     decoded,
 )
-from lazaretto.errors import InputError, LazarettoError, MissingExtra
+from lazaretto.errors import Forbidden, InputError, LazarettoError, MissingExtra
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import ContentGate, make
 from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import report_data
 from lazaretto.guard import Guard
 from lazaretto.ledger.refs import check_ref
-from lazaretto.types import Decision, Ref, decision_data, plain
+from lazaretto.types import Channel, Decision, Ref, decision_data, plain
 
 try:
     from fastapi import APIRouter, Request, Response
@@ -61,9 +61,9 @@ NOBODY = "unknown"
 @router.post("/check", response_model=DecisionAnswer)
 async def check(body: CheckBody, guard: TheGuard, caller: Anyone, once: Once = None) -> Response:
     """Judge something an agent is about to read or say, and record both."""
-    caller.speak_as(body.agent, body.source)
-    asked = {"agent": body.agent, "channel": body.channel, "source": body.source, "parents": body.parents}
-    return ruled(await guard.check(body.text, image=body.picture(), once=_own(once, caller), **asked))  # type: ignore[arg-type]
+    channel = body.channel or (Channel.IMAGE if body.image is not None and not body.text else Channel.MESSAGE)
+    asked = {**plain(claimed(caller, guard, body.agent, body.source, channel)), "parents": body.parents}
+    return ruled(await guard.check(body.text, image=body.picture(), channel=channel, once=_own(once, caller), **asked))
 
 
 @router.post("/remember", response_model=DecisionAnswer)
@@ -90,7 +90,7 @@ async def remember_batch(body: RememberBatch, guard: TheGuard, caller: Anyone) -
 @router.post("/recall", response_model=list[RecalledAnswer])
 async def recall(body: RecallBody, guard: TheGuard, caller: Anyone) -> Response:
     """Memories an agent may use; the reading is recorded."""
-    caller.speak_as(body.agent)
+    caller.identity.speak_as(body.agent)
     asked = {"agent": body.agent, "items": body.items, "limit": body.limit, "min_trust": body.min_trust}
     return answer(await guard.recall(body.query, **asked))  # type: ignore[arg-type]
 
@@ -98,7 +98,7 @@ async def recall(body: RecallBody, guard: TheGuard, caller: Anyone) -> Response:
 @router.post("/recall/refs", response_model=RecalledRefs)
 async def recall_refs(body: RecallRefsBody, guard: TheGuard, caller: Anyone) -> Response:
     """Of records in your own store, those that an agent may use; the reading is recorded."""
-    caller.speak_as(body.agent)
+    caller.identity.speak_as(body.agent)
     refs = [check_ref(one, f"refs[{number}]") for number, one in enumerate(body.refs)]
     found = await guard.recall(agent=body.agent, items=refs, min_trust=body.min_trust)
     return answer({"memories": found, "unknown": found.unknown})
@@ -107,7 +107,7 @@ async def recall_refs(body: RecallRefsBody, guard: TheGuard, caller: Anyone) -> 
 @router.post("/forget", response_model=Forgotten)
 async def forget(body: ForgetBody, guard: TheGuard, caller: Anyone) -> Response:
     """Say that an agent deleted a record in your own store: it is not recalled any more."""
-    caller.speak_as(body.agent)
+    caller.identity.speak_as(body.agent)
     ref = check_ref(body.ref)
     if caller.role is Role.AGENT:
         await asyncio.to_thread(_require_written_by, body.agent, ref, guard)
@@ -118,15 +118,16 @@ async def forget(body: ForgetBody, guard: TheGuard, caller: Anyone) -> Response:
 @router.post("/exchange", response_model=DecisionAnswer)
 async def exchange(body: ExchangeBody, guard: TheGuard, caller: Anyone, once: Once = None) -> Response:
     """Judge a message or picture from one agent to another."""
-    caller.speak_as(body.sender, body.source)
-    sent = {"sender": body.sender, "receiver": body.receiver, "source": body.source, "parents": body.parents}
-    return ruled(await guard.exchange(body.text, image=body.picture(), once=_own(once, caller), **sent))  # type: ignore[arg-type]
+    said = claimed(caller, guard, body.sender, body.source)
+    sent = {"sender": said.agent, "receiver": body.receiver, "source": said.source, "parents": body.parents}
+    sent |= {"principal": said.principal, "once": _own(once, caller)}
+    return ruled(await guard.exchange(body.text, image=body.picture(), **sent))  # type: ignore[arg-type]
 
 
 @router.post("/report", response_model=ReportAnswer)
 async def report(body: ReportBody, guard: TheGuard, caller: Anyone) -> Response:
     """Record a decision of an agent and how it went."""
-    caller.speak_as(body.agent)
+    caller.identity.speak_as(body.agent)
     told = {"agent": body.agent, "success": body.success, "rests_on": body.rests_on}
     return answer({"decision": await guard.report(body.what, **told)})  # type: ignore[arg-type]
 
@@ -137,7 +138,7 @@ async def before_turn(body: BeforeTurnBody, guard: TheGuard, caller: Anyone) -> 
 
     The policy's `[gates.foresight]` must name a calibration and a model.
     """
-    caller.speak_as(body.agent)
+    caller.identity.speak_as(body.agent)
     done = await guard.before_turn(body.agent, others=body.others)
     return answer({**plain(done), "clear": done.clear})
 
@@ -171,11 +172,11 @@ async def audit_batch(body: AuditBatch, request: Request, guard: TheGuard, _: An
 
 
 async def _remembered(body: RememberBody, guard: Guard, caller: Caller, once: str | None) -> Decision:
-    caller.speak_as(body.agent, body.source)
+    said = claimed(caller, guard, body.agent, body.source, Channel.MEMORY)
     fields = None if body.fields is None else body.fields.model_dump()
-    asked = {"agent": body.agent, "source": body.source, "parents": body.parents, "key": body.key, "fields": fields}
+    asked = {**plain(said), "parents": body.parents, "key": body.key, "fields": fields}
     asked |= {"ref": body.ref, "value": body.value}
-    return await guard.remember(body.text, image=body.picture(), once=_own(once, caller), **asked)  # type: ignore[arg-type]
+    return await guard.remember(body.text, image=body.picture(), once=_own(once, caller), **asked)
 
 
 def _require_written_by(agent: str, ref: Ref, guard: Guard) -> None:
@@ -192,10 +193,10 @@ def _own(once: str | None, caller: Caller) -> str | None:
 
 async def _screened(body: ScreenBody, guard: Guard, caller: Caller) -> Decision:
     agent = caller.agents[0] if caller.agents else NOBODY
-    caller.speak_as(agent, body.source)
+    said = claimed(caller, guard, agent, body.source, body.channel)
     fields = None if body.fields is None else body.fields.model_dump()
-    asked = {"channel": body.channel, "source": body.source, "fields": fields, "key": body.key}
-    return await guard.screen(body.text, agent=agent, image=decoded(body.image), **asked)  # type: ignore[arg-type]
+    asked = {**plain(said), "channel": body.channel, "fields": fields, "key": body.key}
+    return await guard.screen(body.text, image=decoded(body.image), **asked)
 
 
 async def _audited(body: AuditBody, request: Request, guard: Guard) -> dict[str, Any]:

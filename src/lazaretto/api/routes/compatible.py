@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from lazaretto.api import outgoing
 from lazaretto.api.access import Caller
 from lazaretto.api.answers import answer
-from lazaretto.api.callers import Anyone, TheGuard
+from lazaretto.api.callers import Anyone, TheGuard, claimed
 from lazaretto.api.conversations import Judged, Passage, judge
 from lazaretto.api.requests import MOST_AT_ONCE
 from lazaretto.errors import InputError, MissingExtra, TooLarge
 from lazaretto.guard import Guard
-from lazaretto.types import Channel, Decision, new_id
+from lazaretto.types import Channel, Decision, new_id, plain
 
 try:
     from fastapi import APIRouter, Request, Response
@@ -98,7 +98,7 @@ async def moderations(body: ModerationBody, request: Request, guard: TheGuard, c
 async def _screened(guard: Guard, caller: Caller, text: str, image: bytes | None) -> Decision:
     agent = caller.agents[0] if caller.agents else "unknown"
     channel = Channel.MESSAGE if image is None else Channel.IMAGE
-    return await guard.screen(text, agent=agent, channel=channel, image=image)
+    return await guard.screen(text, channel=channel, image=image, **plain(claimed(caller, guard, agent, None, channel)))
 
 
 async def _together(parts: Sequence[Part], request: Request, guard: Guard, caller: Caller) -> dict[str, Any]:
@@ -195,7 +195,7 @@ async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGua
     The agent is ``agent`` of ``additional_provider_specific_params``, else the alias of LiteLLM's key.
     """
     agent = _agent(body, caller)
-    caller.speak_as(agent)
+    who = claimed(caller, guard, agent).principal
     texts = body.texts or []
     from_tools = _tool_texts(body.structured_messages or [])
     passages = [Passage(text, channel=Channel.TOOL if text in from_tools else Channel.MESSAGE) for text in texts]
@@ -207,7 +207,9 @@ async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGua
         passages.append(Passage(image=picture, channel=Channel.IMAGE))
     conversation = body.litellm_trace_id or ""
     work = (
-        judge(guard, one, agent=agent, conversation=conversation) for one in passages if one.text.strip() or one.image
+        judge(guard, one, agent=agent, conversation=conversation, principal=who)
+        for one in passages
+        if one.text.strip() or one.image
     )
     judged = await asyncio.gather(*work)
     refused = [one for one in judged if not one.allowed and one.replacement is None]

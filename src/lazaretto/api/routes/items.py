@@ -99,7 +99,7 @@ async def held(guard: TheGuard, _: Reviewer, limit: int = Limit) -> Response:
 async def label(item: str, body: LabelBody, guard: TheGuard, caller: Reviewer) -> Response:
     """A person's word on an item: harmful or benign. Whoever has a key of their own signs with its name."""
     word: Literal["harmful", "benign"] = body.label  # type: ignore[assignment]  # any other word is an InputError
-    return answer(await guard.label(item, word, by=signature(caller, body.by)))
+    return answer(await guard.label(item, word, by=signature(caller, body.by), caller=caller.identity))
 
 
 @router.post("/items/{item}/appeal", response_model=Event)
@@ -111,9 +111,8 @@ async def appeal(item: str, body: AppealBody, guard: TheGuard, caller: Anyone) -
 @router.post("/items/{item}/release", response_model=ReceiptAnswer)
 async def release(item: str, body: ReleaseBody, guard: TheGuard, caller: Reviewer) -> Response:
     """Bring a held item back."""
-    if not caller.may_clear(await _writer(item, guard)):
-        raise InputError("item", f"{caller.name!r} wrote {item} and cannot clear it", "Let somebody else look at it")
-    return answer(await guard.release(item, reason=body.reason, descendants=body.descendants))
+    options = {"reason": body.reason, "descendants": body.descendants}
+    return answer(await guard.release(item, caller=caller.identity, **options))  # type: ignore[arg-type]
 
 
 @router.get("/conflicts", response_model=list[Conflict])
@@ -125,12 +124,8 @@ async def conflicts(guard: TheGuard, _: Reviewer, limit: int = Limit) -> Respons
 @router.post("/conflicts/settle", response_model=Settled)
 async def settle(body: SettleBody, guard: TheGuard, caller: Reviewer) -> Response:
     """Decide between two items that contradict each other; the other way round it takes the decision back."""
-    await guard.settle(body.keep, over=body.over, by=signature(caller, body.by))
+    await guard.settle(body.keep, over=body.over, by=signature(caller, body.by), caller=caller.identity)
     return answer({"kept": body.keep, "ended": body.over})
-
-
-async def _writer(item: str, guard: Guard) -> str:
-    return (await asyncio.to_thread(guard.ledger.item, item)).agent
 
 
 def _row(item: Observation, state: ItemState) -> dict[str, Any]:

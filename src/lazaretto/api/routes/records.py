@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from lazaretto.api.answers import DueWriteAnswer, ImportedAnswer, NotedWrites, ReconciledAnswer, answer
-from lazaretto.api.callers import Reviewer, TheGuard
+from lazaretto.api.callers import Reviewer, TheGuard, claimed
 from lazaretto.api.requests import MOST_AT_ONCE, ImportBody, ReconcileBody, WrittenBody
 from lazaretto.errors import MissingExtra
 from lazaretto.foreign.records import ForeignRecord
 from lazaretto.ledger.refs import check_ref
-from lazaretto.types import Ref
+from lazaretto.types import Channel, Ref
 
 try:
     from fastapi import APIRouter, Query, Response
@@ -25,10 +25,10 @@ async def import_records(body: ImportBody, guard: TheGuard, caller: Reviewer) ->
     """Judge and record what your store holds already; what is known as it is costs nothing."""
     records = []
     for number, one in enumerate(body.records):
-        caller.speak_as(one.agent or body.agent, one.source)
+        said = claimed(caller, guard, one.agent or body.agent, one.source, Channel.MEMORY)
         parents = tuple(parent if isinstance(parent, str) else Ref(*parent) for parent in one.parents)
         ref = check_ref(one.ref, f"records[{number}].ref")
-        records.append(ForeignRecord(ref, one.value, one.agent, one.source, parents, one.time))
+        records.append(ForeignRecord(ref, one.value, one.agent, said.source, parents, one.time, said.principal))
     done = await guard.import_records(records, agent=body.agent)
     refused = [{"ref": ref, "reason": reason} for ref, reason in done.refused]
     items = [{"ref": ref, "item": item} for ref, item in done.items]

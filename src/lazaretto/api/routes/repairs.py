@@ -42,16 +42,16 @@ async def dry_run(body: RepairPlan, guard: TheGuard, _: Reviewer) -> Response:
 
 
 @router.post("/apply", response_model=ReceiptAnswer)
-async def apply(body: RepairPlan, guard: TheGuard, _: Reviewer) -> Response:
+async def apply(body: RepairPlan, guard: TheGuard, caller: Reviewer) -> Response:
     """Do what a plan says, as a whole; it must be one that this server made, unaltered."""
     await asyncio.to_thread(_require_own, body, guard)
-    return answer(await guard.apply(body))
+    return answer(await guard.apply(body, caller=caller.identity))
 
 
 @router.post("/{receipt}/undo", response_model=ReceiptAnswer)
-async def undo(receipt: str, guard: TheGuard, _: Reviewer) -> Response:
+async def undo(receipt: str, guard: TheGuard, caller: Reviewer) -> Response:
     """Put everything back as it was before a repair."""
-    return answer(await guard.undo(receipt))
+    return answer(await guard.undo(receipt, caller=caller.identity))
 
 
 @router.get("", response_model=list[ReceiptAnswer])

@@ -15,7 +15,7 @@ from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.records import Case
 from lazaretto.gates.thresholds import Thresholds
 from lazaretto.ledger.verify import Verification
-from lazaretto.types import Head, plain
+from lazaretto.types import Head, SourceClass, plain
 
 try:
     from fastapi import APIRouter, Query, Request, Response
@@ -44,7 +44,9 @@ async def metrics(request: Request, _: Reviewer) -> Response:
 @router.get("/v1/whoami", response_model=Whoami)
 async def whoami(request: Request, guard: TheGuard, caller: Anyone) -> Response:
     """Who the server takes the caller for."""
-    told = {"name": caller.name, "role": caller.role, "agents": caller.agents}
+    who, trust = caller.identity, guard.policy.trust.table()
+    sources = [source for source in SourceClass if who.may_claim(source, trust)]
+    told = {"name": caller.name, "role": caller.role, "agents": caller.agents, "sources": sources}
     return answer({**told, "namespace": guard.ledger.namespace, "open": request.app.state.door.open})
 
 

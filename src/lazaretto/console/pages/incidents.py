@@ -50,8 +50,6 @@ async def plan(visit: Visit) -> Response:
     item, repair = visit.field("item"), visit.field("repair")
     if repair not in REPAIRS:
         raise InputError("repair", f"is {repair!r}", f"Use {', '.join(REPAIRS)}")
-    if repair == "release":
-        await visit.require_not_own(item)
     options = {"descendants": True} if repair in _WITH_TREE and visit.form.get("tree") else {}
     reason = visit.form.get("reason", "").strip()[:1_000]
     said = f"{reason} ({visit.session.name})" if reason else visit.session.name
@@ -87,7 +85,7 @@ async def apply(visit: Visit) -> Response:
     if kept is None:
         raise RepairRefused(texts()["plan"]["forgotten"])
     made, back = kept
-    receipt = await visit.guard.apply(made)
+    receipt = await visit.guard.apply(made, caller=visit.session.identity)
     return visit.to(back, texts()["plan"]["applied"].format(repair=made.repair, receipt=receipt.id))
 
 
@@ -102,7 +100,7 @@ async def receipt(visit: Visit) -> Response:
 
 async def undo(visit: Visit) -> Response:
     """Put everything back as it was before a repair."""
-    done = await visit.guard.undo(visit.path("receipt"))
+    done = await visit.guard.undo(visit.path("receipt"), caller=visit.session.identity)
     return visit.to(f"/receipts/{done.id}", texts()["receipt"]["undone"])
 
 

@@ -1,0 +1,107 @@
+"""Who a caller proved to be, and what it may say of itself: the one place that every border asks.
+
+An HTTP key, an MCP connection, the proxy and the operator's own code each make an ``Identity``. It says under which
+names the caller writes, which source it may claim, who is recorded behind a write (the principal), and what the caller
+may clear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lazaretto.errors import Forbidden, NotYours
+from lazaretto.types import Observation, SourceClass, principal_of
+
+OWN_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
+"""What every agent may claim: its words are its own."""
+ORDERS = frozenset({SourceClass.SYSTEM, SourceClass.DIRECT_USER})
+"""Sources whose orders are tasks. They are granted by name, whatever trust the policy gives them."""
+
+
+class Kind(StrEnum):
+    """How a caller proved who it is."""
+
+    KEY = "key"
+    MCP = "mcp"
+    PROXY = "proxy"
+    OPERATOR = "operator"  # an admin's key or token, or a server without keys: it vouches for the names it uses
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is recorded of a write about its writer, after it was checked."""
+
+    agent: str
+    source: SourceClass
+    principal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One caller."""
+
+    kind: Kind
+    name: str
+    agents: tuple[str, ...] = ()
+    """The names it may write under; none: any. It is one principal whatever names it uses."""
+    grants: tuple[SourceClass, ...] = OWN_WORDS
+    """Sources that the operator granted; whatever is trusted no more than these may be claimed too."""
+    shared: bool = False
+    """Whether everybody may be this caller (one token for all, a server without keys): then it proves no authorship."""
+
+    def principal(self, agent: str) -> str:
+        """Who is recorded behind a write as ``agent``."""
+        own = f"{self.kind.value}:{self.name}"
+        return f"{own}/{agent}" if self.kind is Kind.OPERATOR else own
+
+    def speak_as(self, agent: str) -> None:
+        """``Forbidden`` for a name that the caller may not use."""
+        if self.agents and agent not in self.agents:
+            raise Forbidden(f"{self.kind.value} {self.name!r} speaks for {', '.join(self.agents)}, not for {agent!r}")
+
+    def claim(
+        self, agent: str, source: SourceClass | None, usual: SourceClass, trust: Mapping[SourceClass, float]
+    ) -> Claim:
+        """What the caller says of itself, if it may: ``Forbidden`` names the grant that it lacks.
+
+        ``usual`` is the source where it says none; ``trust`` is the policy's table. To claim less trust is free.
+        """
+        self.speak_as(agent)
+        if source is None:
+            highest = max(self.grants, key=lambda one: trust[one], default=SourceClass.UNTRUSTED_DOCUMENT)
+            source = usual if self.may_claim(usual, trust) else highest
+        elif not self.may_claim(source, trust):
+            words = ", ".join(one.value for one in self.grants) or "nothing"
+            raise Forbidden(
+                f"source: {self.kind.value} {self.name!r} may not claim {source.value!r}; it was granted {words}. "
+                "Claim what is trusted no more, or let the operator grant it"
+            )
+        return Claim(agent, source, self.principal(agent))
+
+    def may_claim(self, source: SourceClass, trust: Mapping[SourceClass, float]) -> bool:
+        """Whether the caller was granted a source, or another that is trusted as much."""
+        if self.kind is Kind.OPERATOR or source in self.grants:
+            return True
+        granted = [one for one in self.grants if source not in ORDERS or one in ORDERS]
+        return any(trust[source] <= trust[one] for one in granted)
+
+    def wrote(self, item: Observation) -> bool:
+        """Whether an item is the caller's own: written with its key or connection, or under one of its names."""
+        if self.shared:
+            return False
+        own = f"{self.kind.value}:{self.name}"
+        behind = principal_of(item)
+        return item.agent in (self.name, *self.agents) or behind == own or behind.startswith(f"{own}/")
+
+
+def require_not_own(caller: Identity | None, by: str, cleared: Iterable[Observation]) -> None:
+    """The question before anything is cleared, whichever way: ``NotYours`` for an item that the caller wrote.
+
+    ``cleared`` is everything that would be shown again, also what is held only because of the rest. ``by`` is the name
+    that the decision is signed with, empty without one. ``caller`` is None in the operator's own code.
+    """
+    for item in cleared:
+        if item.agent == by or (caller is not None and caller.wrote(item)):
+            raise NotYours(item.id, by or (caller.name if caller else ""))
