@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lazaretto.gates.memory.claims.comparison import (
@@ -14,10 +16,16 @@ from lazaretto.gates.memory.claims.comparison import (
     restates,
 )
 from lazaretto.gates.memory.claims.extraction import MAX_CLAIMS, claims_of, read_claim, says_one_thing
+from lazaretto.gates.memory.claims.settings import ClaimSettings
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness, credibility, may_change, risk, voices
 from lazaretto.gates.memory.claims.values import values_in
 
-RULE = ChangeRule(voices=2, voice_trust=0.4, sensitive_trust=0.8, sensitive_voices=3, sensitive_voice_trust=0.6)
+RULE = ClaimSettings().rule()
+
+
+def voice(item: str, agent: str, trust: float, roots: str = "", *, principal: str = "", held: bool = False) -> Witness:
+    """A witness; without more, a writer of the operator's own process that rests on nothing else."""
+    return Witness(item, agent, trust, frozenset(roots or item), principal or f"process:{agent}", held)
 
 
 @pytest.mark.parametrize(
@@ -141,13 +149,15 @@ def test_a_negation_opposes_only_where_the_words_are_the_same() -> None:
 
 def test_one_writer_and_one_root_are_one_voice_and_nobody_testifies_for_himself() -> None:
     said = [
-        Witness("a", "ann", 0.9, frozenset("a")),
-        Witness("b", "ann", 0.9, frozenset("b")),
-        Witness("c", "bob", 0.8, frozenset("a")),
-        Witness("d", "cy", 0.5, frozenset("d")),
+        voice("a", "ann", 0.9),
+        voice("b", "ann", 0.9, principal="key:other"),
+        voice("c", "bob", 0.8, "a"),
+        voice("d", "cy", 0.5),
+        voice("e", "dan", 0.5, principal="process:cy"),
     ]
     assert [one.item for one in voices(said)] == ["a", "d"]
-    assert [one.item for one in voices(said, Witness("n", "cy", 0.5, frozenset("n")))] == ["a"]
+    assert [one.item for one in voices(said, voice("n", "cy", 0.5))] == ["a"]
+    assert [one.item for one in voices(said, voice("n", "new name", 0.5, principal="process:cy"))] == ["a"]
 
 
 def test_who_may_change_a_claim() -> None:
@@ -159,10 +169,14 @@ def test_who_may_change_a_claim() -> None:
         own: bool = True,
         support: int = 0,
         heard: float = 0.4,
+        held: bool = False,
+        known: float = 0.5,
+        principal: str = "",
+        rule: ChangeRule = RULE,
     ) -> str:
-        new, old = Witness("n", agent, trust, frozenset("n")), Witness("o", "ann", 0.5, frozenset("o"))
-        several = [Witness(f"s{i}", f"w{i}", heard, frozenset((f"s{i}",))) for i in range(support)]
-        return may_change(new, old, several, [old], sensitive=sensitive, own=own, rule=RULE)
+        new, old = voice("n", agent, trust, principal=principal), voice("o", "ann", known)
+        several = [voice(f"{i}", f"w{i}", heard, held=held) for i in range(support)]
+        return may_change(new, old, several, [old], sensitive=sensitive, own=own, rule=rule)
 
     assert ask(0.2) == "" and ask(0.2, support=1) == ""
     assert ask(0.5, "ann", sensitive=True) == "maker"
@@ -170,8 +184,18 @@ def test_who_may_change_a_claim() -> None:
     assert ask(0.5) == "trust" and ask(0.5, sensitive=True) == "" and ask(0.8, sensitive=True) == "trust"
     assert ask(0.4, support=1) == "voices" and ask(0.4, support=1, sensitive=True) == ""
     assert ask(0.4, support=9, sensitive=True) == "", "strangers, however many, change nothing that moves money"
-    assert ask(0.4, support=3, sensitive=True, heard=0.6) == "voices"
+    assert ask(0.4, support=9, sensitive=True, heard=0.6) == "", "a person decides"
+    assert ask(0.4, support=3, sensitive=True, heard=0.6, rule=replace(RULE, sensitive_voices=3)) == "voices"
     assert ask(0.2, "ann", sensitive=True) == "", "a name is no proof when the source is worth less"
+    assert ask(0.5, "new", sensitive=True, principal="process:ann") == "maker", "the principal is whoever said it"
+    assert ask(0.6, sensitive=True) == "", "an agent's inference is not worth more than another agent's word"
+    assert ask(0.8, known=0.8, sensitive=True) == "" and ask(0.9, known=0.9, sensitive=True) == "trust"
+    assert ask(0.5, known=0.2, sensitive=True) == "trust", "a page gives way to the crew"
+    assert (
+        ask(0.4, known=0.4, support=1, held=True) == "trust" and ask(0.6, known=0.9, support=1, heard=0.9) == "voices"
+    )
+    assert ask(0.6, known=0.9, support=9, heard=0.6, held=True) == "", "what is held is no voice against the user"
+    assert ask(0.5, known=0.6, support=1, heard=0.6, held=True) == "voices"
 
 
 def test_risk_falls_with_credibility_and_rises_with_conflict() -> None:

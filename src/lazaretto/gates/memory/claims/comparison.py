@@ -105,6 +105,18 @@ def differing_values(old: Claim, new: Claim) -> tuple[WrongValue, ...]:
     return tuple(valued or found)
 
 
+def other_names(old: Claim, new: Claim) -> bool:
+    """Whether each names somebody or something that the other does not."""
+    ours, theirs = (_tokens(_by_kind(claim).get("name", set())) for claim in (old, new))
+    return bool(ours - theirs) and bool(theirs - ours)
+
+
+def opposed_in_words(old: Claim, new: Claim) -> bool:
+    """Whether one turns round what the other says: its polarity, its permission, or a word for its opposite."""
+    permissions = frozenset((old.permission, new.permission))
+    return old.negated != new.negated or permissions in _OPPOSED or _opposites(old.words, new.words)
+
+
 def _shown(claim: Claim, norms: set[str]) -> str:
     return ", ".join(claim.text[v.start : v.end] for v in claim.values if v.norm in norms)[:120]
 
@@ -262,13 +274,16 @@ _EXACT = STRONG | {"money", "percent", "time"}
 
 
 def differs_in_a_value_alone(old: Claim, new: Claim) -> bool:
-    """Whether two claims say the same words of the same names, with another value of a kind that names one thing.
+    """Whether two claims say the same words of the same names, with another value of a kind that names one thing, or
+    the same words and values with the name of somebody else who decides.
 
     A model takes such texts for the same; numbers are left out, because they may tell subjects apart (line 3, line 5).
     """
     a, b = _by_kind(old), _by_kind(new)
-    if not old.words or len(old.words & new.words) < 0.8 * len(old.words | new.words) or a.get("name") != b.get("name"):
+    if not old.words or len(old.words & new.words) < 0.8 * len(old.words | new.words):
         return False
+    if a.pop("name", None) != b.pop("name", None):
+        return a == b and old.decides and new.decides and other_names(old, new)
     exact = [kind for kind in a if kind.split(" ")[0] in _EXACT and kind in b]
     others = [k for k in {*a, *b} if k.split(" ")[0] in ("number", "quantity", "year") and a.get(k) != b.get(k)]
     return not others and any(not _equal(kind, a[kind], b[kind]) for kind in exact)

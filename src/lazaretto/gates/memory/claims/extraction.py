@@ -65,6 +65,11 @@ _MONEY_ACCESS = re.compile(
     r"access|password|passwords|credentials?|tokens?|keys?|secrets?|log ?in|sign-on|sign ?in|authentication|two-factor|"
     r"multi-factor|mfa|2fa|vpn|firewall|admin\w*|database|server|backup\w*|host|endpoint|dose|dosage|mg|drug|"
     r"medication|medicine|allerg\w+|limit|threshold|verif\w+|records?|customer data|export\w*)\b", re.I)  # fmt: skip
+_DECIDES = re.compile(
+    r"\bapprov(?:ers?|es?|als?)\b|\b(?:is|are|be|being|gets?) (?:\w+ )?approved by\b|\bauthori[sz](?:es?|ed by)\b|"
+    r"\bsign(?:s|ed)?[- ]?offs?\b|\bsignator(?:y|ies)\b|\bcountersigns?\b|\bgrant(?:s|ed by)\b|\breleased by\b|"
+    r"\badministrators?\b|\bcustodians?\b|\b(?:emergency|escalation|security|privacy) (?:contacts?|officers?)\b|"
+    r"\bdata protection officer\b|\bpower of attorney\b|\bmay (?:order|decide|sign|buy|pay)\b", re.I)  # fmt: skip
 _ENDINGS = (
     "ations", "ation", "ments", "ment", "ings", "ing", "ies", "ied", "ers", "als", "al", "ed", "es", "er", "s", "e",
     "y",
@@ -101,6 +106,8 @@ class Claim:
     """Whether it says so plainly: the account is now, no longer needs, has moved to."""
     sensitive: bool
     """Whether it is about what moves money, access, safety or permissions."""
+    decides: bool
+    """Whether it says who decides: who approves, signs off, grants."""
     words: frozenset[str]
     """What it is about: its content words without values, in a crude stem."""
 
@@ -178,8 +185,14 @@ def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
         announces=bool(_CHANGE.search(text)),
         declares=bool(_DECLARED.search(text)),
         sensitive=_sensitive(text, permission, values),
+        decides=bool(_DECIDES.search(text)),
         words=words,
     )  # fmt: skip
+
+
+def moves_money_or_access(text: str) -> bool:
+    """Whether a text has a word of money, access, safety or permissions."""
+    return bool(_MONEY_ACCESS.search(text))
 
 
 def _sensitive(text: str, permission: str, values: tuple[Value, ...]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,13 @@ from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_clai
 from lazaretto.gates.memory.claims.gray_pairs import GrayPairs, Pair
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
+from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
+from lazaretto.gates.protocol import FOR_ITS_SOURCE
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow, Neighbour
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Channel, Evidence, Observation, SourceClass
+from lazaretto.types import Channel, EventKind, Evidence, Observation, SourceClass
 
 NEAREST = 6
 """Known claims that each new one is compared with, at most."""
@@ -68,6 +70,11 @@ class NearPair:
     def may_conflict(self) -> bool:
         """Whether the two could contradict each other at all; where not, a model may only find that they agree."""
         return self.meeting not in (Meeting.SAME, Meeting.TWO_THINGS)
+
+    @property
+    def at_stake(self) -> bool:
+        """Whether changing the old one to the new one is weighty: see ``stakes``."""
+        return at_stake(self.old, self.new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +157,7 @@ class ClaimJudge:
             new = update_rule.newcomer(observation, graph, trust)
         else:  # nobody asks for its ancestors
             found = _surest([*found, *self._corroborating(found, rest)])
-            new = Witness(observation.id, observation.agent, trust[observation.source], frozenset((observation.id,)))
+            new = update_rule.alone(observation, trust)
         judged = self._decide(observation, read, found, new, (ledger, graph, trust))
         ms = (time.perf_counter() - started) * 1000
         return ClaimJudgement(*judged, whole, ms)
@@ -171,7 +178,7 @@ class ClaimJudge:
     def judge_alone(self, observation: Observation, trust: Mapping[SourceClass, float]) -> ClaimJudgement:
         """The judgement where nothing at all is known: only what a text announces by itself counts."""
         read = ReadText(claims_of(observation.text), np.zeros((0, 0), np.float32))
-        new = Witness(observation.id, observation.agent, trust[observation.source], frozenset((observation.id,)))
+        new = update_rule.alone(observation, trust)
         return ClaimJudgement(*self._decide_unopposed(read, (), (), new), whole=True)
 
     def _near(self, read: ReadText, ledger: Ledger, *, without: str, hidden: bool = False) -> list[NearPair]:
@@ -244,13 +251,13 @@ class ClaimJudge:
         against = update_rule.voices((seen[f.item.id] for f in opposed), new)
         if not opposed:
             return self._decide_unopposed(read, found, agreeing, new)
-        sensitive = any(f.new.sensitive or f.old.sensitive for f in opposed)
+        sensitive = any(f.at_stake for f in opposed)
         if new.trust >= self._rule.voice_trust:
             support = self._all_support(read, ledger, new, where, support)
         why = {
             f.item.id: update_rule.may_change(
-                new, seen[f.item.id], support, against, sensitive=f.new.sensitive or f.old.sensitive,
-                own=not observation.parents, rule=self._rule,
+                new, seen[f.item.id], support, against, sensitive=f.at_stake,
+                own=update_rule.own_word(observation), rule=self._rule,
             )
             for f in opposed
         }  # fmt: skip
@@ -304,8 +311,7 @@ class ClaimJudge:
 
     def _said_already(self, found: Found, old: Witness, known: Sequence[tuple[Claim, Witness]]) -> bool:
         """Whether a usable memory that may change the old claim says what the new one says: then it changes nothing."""
-        sensitive = found.new.sensitive or found.old.sensitive
-        least = max(old.trust, self._rule.sensitive_trust if sensitive else 0.0)
+        least = max(old.trust, self._rule.sensitive_trust if found.at_stake else 0.0)
         return any(
             who.item != old.item and who.trust >= least and restates(claim, found.new, found.old)
             for claim, who in known
@@ -347,13 +353,27 @@ class ClaimJudge:
     ) -> list[Witness]:  # fmt: skip
         """Voices for the new claim, those included that were held because they stood alone."""
         _, graph, trust = known
+        near = self._near(read, ledger, without=new.item, hidden=True)
+        waiting = _waiting({pair.item.id for pair in near}, ledger)
         said = [
             f
-            for f in self._related(self._near(read, ledger, without=new.item, hidden=True), hidden=True)
+            for f in self._related([pair for pair in near if pair.item.id in waiting], hidden=True)
             if f.related.agrees >= self.model.calibration.agree_at
         ]
-        more = update_rule.witnesses((f.item for f in said), graph, trust)
+        more = update_rule.witnesses((f.item for f in said), graph, trust, held=True)
         return update_rule.voices([*support, *more.values()], new)
+
+
+def _waiting(items: Collection[str], ledger: Ledger) -> set[str]:
+    """Those of some items that are held for their source alone: nobody called them harmful, nothing replaced them."""
+    states = ledger.states(items) if items else {}
+    held = [item for item, state in states.items() if state.held and not (state.hidden or state.superseded_by)]
+    rules = {item: list(ledger.events(subject=item, kinds=(EventKind.RULED,)))[-1:] for item in held}
+    return {item for item, last in rules.items() if last and _only_for_its_source(last[0].body or {})}
+
+
+def _only_for_its_source(ruling: Mapping[str, Any]) -> bool:
+    return str(ruling.get("rule", "")).rpartition(":")[2] in FOR_ITS_SOURCE
 
 
 def _ancestors(

@@ -35,13 +35,22 @@ class ClaimSettings:
         0.5
     )
     voices: Annotated[
-        int, Field(ge=1, description="So many independent writers and roots may change a claim together.")
+        int, Field(ge=1, description="So many independent principals and roots may change a claim together.")
     ] = 2
     voice_trust: Annotated[Share, Field(description="Least trust of a voice that counts for a change.")] = 0.4
     sensitive_trust: Annotated[
         Share, Field(description="Least trust for changing what moves money, access, safety or permissions.")
     ] = 0.8
-    sensitive_voices: Annotated[int, Field(ge=1, description="The same as `voices`, for such claims.")] = 3
+    sensitive_equals: Annotated[
+        Share,
+        Field(
+            description="From this trust on, sources trusted alike may change such claims of each other; below it, "
+            "only the writer of the claim or a source trusted more may."
+        ),
+    ] = 0.9
+    sensitive_voices: Annotated[
+        int, Field(ge=0, description="The same as `voices`, for such claims; 0: no number of voices changes them.")
+    ] = 0
     sensitive_voice_trust: Annotated[
         Share, Field(description="The same as `voice_trust`, for such claims: strangers do not change them together.")
     ] = 0.6
@@ -59,8 +68,9 @@ class ClaimSettings:
     def rule(self) -> ChangeRule:
         """As the judge takes it."""
         return ChangeRule(
-            self.voices, self.voice_trust, self.sensitive_trust, self.sensitive_voices, self.sensitive_voice_trust
-        )
+            self.voices, self.voice_trust, self.sensitive_trust, self.sensitive_equals, self.little_trust,
+            self.sensitive_voices, self.sensitive_voice_trust,
+        )  # fmt: skip
 
 
 DEFAULT_CLAIMS = ClaimSettings()

@@ -1,6 +1,7 @@
 """Poison or update? Only provenance can tell: who may change a claim, and how far a new one is to be believed.
 
-One writer is one voice, one root is one voice, and nobody testifies for himself.
+A voice is a principal: whoever shares the principal or the agent's name is one voice, one root is one voice, and nobody
+testifies for himself.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Observation, SourceClass
+from lazaretto.types import Observation, SourceClass, principal_of
 
 HISTORY, LINEAGE, PEACE = 0.2, 0.4, 0.4
 """Weights of the writer's history, of the least trusted ancestor, and of what others say in the credibility."""
@@ -29,7 +30,12 @@ class ChangeRule:
     """A voice less trusted than this is not heard for a change."""
     sensitive_trust: float
     """Least trust for changing what moves money, access, safety or permissions, unless it is one's own claim."""
+    sensitive_equals: float
+    """From this trust on, sources trusted alike may change such claims of each other: the crew's own people."""
+    little_trust: float
+    """Such a claim from a source trusted less than this gives way to any source trusted at least this much."""
     sensitive_voices: int
+    """So many independent voices may change such a claim; 0: none do, a person decides."""
     sensitive_voice_trust: float
     """Like ``voice_trust``, for such claims: strangers do not change them, however many there are."""
 
@@ -43,36 +49,57 @@ class Witness:
     trust: float
     """Of the least trusted thing it was made from."""
     roots: frozenset[str]
+    principal: str
+    """Who proved to be behind it."""
+    held: bool = False
+    """Whether it may not be used as it stands."""
+
+    def same_voice(self, other: Witness) -> bool:
+        """Whether both come from one writer."""
+        return self.agent == other.agent or self.principal == other.principal
 
 
 def witnesses(
-    items: Iterable[Observation], graph: ProvenanceGraph, trust: Mapping[SourceClass, float]
+    items: Iterable[Observation],
+    graph: ProvenanceGraph,
+    trust: Mapping[SourceClass, float],
+    *,
+    held: bool = False,
 ) -> dict[str, Witness]:
     """What provenance says of known items, by id: one pass over all they were made from."""
     known = {item.id: item for item in items}
     grounds = graph.grounds(list(known), trust) if known else {}
-    return {name: Witness(name, known[name].agent, ground.trust, ground.roots) for name, ground in grounds.items()}
+    return {
+        name: Witness(name, known[name].agent, ground.trust, ground.roots, principal_of(known[name]), held)
+        for name, ground in grounds.items()
+    }
 
 
 def newcomer(item: Observation, graph: ProvenanceGraph, trust: Mapping[SourceClass, float]) -> Witness:
     """The same for an item that the ledger does not have yet."""
     if not item.parents:
-        return Witness(item.id, item.agent, trust[item.source], frozenset({item.id}))
+        return alone(item, trust)
     ground = graph.ground(item.parents, trust)
-    return Witness(item.id, item.agent, min(trust[item.source], ground.trust), ground.roots)
+    return Witness(item.id, item.agent, min(trust[item.source], ground.trust), ground.roots, principal_of(item))
+
+
+def alone(item: Observation, trust: Mapping[SourceClass, float]) -> Witness:
+    """The same where nobody asks what it was made from."""
+    return Witness(item.id, item.agent, trust[item.source], frozenset((item.id,)), principal_of(item))
+
+
+def own_word(item: Observation) -> bool:
+    """Whether an item is its writer's own word: not made from others, and not a page that it read."""
+    return not item.parents and item.source is not SourceClass.UNTRUSTED_DOCUMENT
 
 
 def voices(witnesses: Iterable[Witness], without: Witness | None = None) -> list[Witness]:
     """The independent ones, most trusted first: each writer and each root speaks once, ``without`` never."""
-    agents = {without.agent} if without else set()
-    roots = set(without.roots) if without else set()
-    heard = []
-    for one in sorted(witnesses, key=lambda w: (-w.trust, w.item)):
-        if one.agent not in agents and not one.roots & roots:
-            heard.append(one)
-            agents.add(one.agent)
-            roots |= one.roots
-    return heard
+    spoken = [without] if without else []
+    for one in sorted(witnesses, key=lambda w: (-w.trust, w.held, w.item)):
+        if not any(one.same_voice(other) or one.roots & other.roots for other in spoken):
+            spoken.append(one)
+    return spoken[1:] if without else spoken
 
 
 def may_change(
@@ -87,17 +114,28 @@ def may_change(
 ) -> str:
     """Why the new claim may replace the old one: ``maker``, ``trust`` or ``voices``; empty when it may not.
 
-    ``own``: it is the writer's own word, not something it read; ``support`` and ``opposition`` are independent voices.
+    ``own``: it is the writer's own word (``own_word``); ``support`` and ``opposition`` are independent voices. What is
+    held is no voice against something that is trusted more.
     """  # fmt: skip
-    if own and new.agent == old.agent and new.trust >= old.trust:
+    if own and new.same_voice(old) and new.trust >= old.trust:
         return "maker"
-    if new.trust >= old.trust and (not sensitive or new.trust >= rule.sensitive_trust):
+    if _is_trusted(new, old, rule) if sensitive else new.trust >= old.trust:
         return "trust"
+    if sensitive and not rule.sensitive_voices:
+        return ""
     least = max(rule.voice_trust, rule.sensitive_voice_trust) if sensitive else rule.voice_trust
-    heard = [one for one in support if one.trust >= least]
+    heard = [one for one in support if one.trust >= least and not (one.held and one.trust < old.trust)]
     itself = new.trust >= least
     needed = max(rule.sensitive_voices if sensitive else rule.voices, len(opposition) + 1)
     return "voices" if len(heard) + itself >= needed else ""
+
+
+def _is_trusted(new: Witness, old: Witness, rule: ChangeRule) -> bool:
+    """Whether a source alone may change what moves money, access, safety or permissions: it is trusted more, and not
+    merely a little more than another agent's word."""
+    if new.trust <= old.trust:
+        return new.trust == old.trust >= rule.sensitive_equals
+    return new.trust >= rule.sensitive_trust or old.trust < rule.little_trust <= new.trust
 
 
 def history(ledger: Ledger, agent: str) -> float:

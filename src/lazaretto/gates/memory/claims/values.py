@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 MAX_VALUES = 40
 """Of one claim; a table of numbers is not compared cell by cell."""
-STRONG = frozenset({"account", "mail", "host", "path", "phone", "version"})
+STRONG = frozenset({"account", "mail", "host", "path", "phone", "version", "package"})
 """Kinds that name one thing exactly: two different ones are never two ways of saying the same."""
 
 
@@ -21,8 +21,8 @@ class Value:
     """One value as it stands in the text."""
 
     kind: str
-    """account | mail | host | path | phone | version | money | percent | date | year | time | quantity | number |
-    reference | name."""
+    """account | mail | host | path | phone | package | version | money | percent | date | year | time | quantity |
+    number | reference | name."""
     norm: str
     """What is compared: two spellings of the same value are equal here."""
     start: int
@@ -123,6 +123,8 @@ def _quantity(m: re.Match[str]) -> str:
 
 _LABELLED = "job|task|ticket|issue|case|run|batch|shift|order|invoice|build|request"
 """What is numbered to be told apart: the number says which one is meant, and is no fact about it."""
+_INSIDE = frozenset({"account", "phone", "package"})
+"""Kinds whose value stands behind a word that says what it is."""
 _Norm = Callable[[re.Match[str]], str]
 _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
     ("host", re.compile(r"\b(?:https?|ftp|ssh|wss?|postgres(?:ql)?|mysql|redis)://[^\s<>\"')\]]+", re.I),
@@ -136,6 +138,15 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
      re.compile(r"\b(?:account|acct|a/c|konto|routing|iban)\b(?:\s+(?:number|no\.?|nr\.?|is|now|:))*[\s:#]*"
                 r"(?P<n>\d[\d -]{4,}\d)\b", re.I), lambda m: _plain(m["n"])),
     ("phone", re.compile(r"\+\d[\d ()/-]{5,}\d"), lambda m: _digits(m[0])),
+    ("phone",
+     re.compile(r"\b(?:phone|call|calls|dial|ring|hotline|helpline|tel|telephone|fax)\b\W{1,3}(?:[a-z]+ ){0,3}"
+                r"(?P<n>\d[\d ()/-]{4,}\d)\b", re.I), lambda m: _digits(m["n"])),
+    ("package",
+     re.compile(r"\b(?:pip3?|npm|yarn|pnpm|cargo|gem|brew|apt|apt-get|conda|uv|poetry|composer) (?:install|add|get|i|"
+                r"require) (?:-\S+ )*(?P<n>[@a-z0-9][\w@./-]*\w)", re.I), lambda m: m["n"].casefold()),
+    ("package",
+     re.compile(r"\b(?:package|dependency|library|module|crate|gem|plug-?in|extension)s? (?:is |called |named |now )*"
+                r"(?P<n>[@a-z0-9]+(?:[-_/.][a-z0-9]+)+)\b", re.I), lambda m: m["n"].casefold()),
     ("host", re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b"), lambda m: m[0]),
     ("host", re.compile(rf"\b(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:{_DOMAINS})\b(?::\d+)?(?:/[\w./%-]*\w)?", re.I),
      lambda m: m[0].casefold()),
@@ -190,7 +201,7 @@ def values_in(text: str) -> tuple[Value, ...]:
     found: list[Value] = []
     for kind, pattern, norm in _PATTERNS:
         for match in pattern.finditer(text):
-            start, end = match.span("n") if kind == "account" and "n" in match.groupdict() else match.span()
+            start, end = match.span("n") if kind in _INSIDE and "n" in match.groupdict() else match.span()
             if not any(taken[start:end]):
                 taken[start:end] = b"\1" * (end - start)
                 found.append(Value(kind, norm(match), start, end))
