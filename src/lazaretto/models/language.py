@@ -1,7 +1,15 @@
-"""Which language a text is in, for models that know English alone: what they cannot read they must not judge."""
+"""Which language a text is in, for models that know some languages alone: what they cannot read they must not judge.
+
+A text may speak several languages, so it is told apart sentence by sentence: one sentence in a language that a model
+does not know says nothing about the sentences around it.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -11,6 +19,58 @@ _READ = 4_000
 """Characters looked at: a language shows in its first page."""
 _SURE = 0.7
 _NO_LANGUAGE = ("en", "zxx", "und")
+_NEAR_ENGLISH = ("pcm",)
+"""Short English is taken for Nigerian Pidgin."""
+_LAST_LATIN = "\u024f"
+
+MOST_PIECES = 2_000
+"""Sentences told apart of one text: more than any model here reads of it."""
+_PIECE_WORDS = 16
+"""A longer sentence is told apart in parts: it may change its language half-way."""
+_LEAST_LETTERS, _LEAST_WORDS = 20, 4
+"""Of a piece in Latin letters; a shorter one goes with its neighbour."""
+_LEAST_SIGNS = 8
+"""Letters of one run that are a sentence in scripts without spaces: names and places are shorter."""
+_LEAST_OTHER = (3, 9)
+"""Words and letters of one run that are a sentence in other scripts."""
+_MOST_NAMED = 50
+"""Stretches in other scripts whose language is named."""
+_MANY_OTHER = 60
+"""Letters beyond Latin ones that are a text, however they are cut up."""
+_OWN_SHARE = 0.1
+_OWN_SHARE_OF_SHORT = 0.02
+"""A piece is in another language when all that a model knows are less likely together than this."""
+_FEW_WORDS, _OWN_WORDS = 6, 0.6
+"""So many words within a piece are surely in a known language when these are together more likely than this."""
+_SHORT = 40
+"""Letters of a piece that tells little of its language."""
+
+_LATIN_EXTRA = "\u1e00-\u1eff\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a"
+_RUN = re.compile(rf"[^\W\d_A-Za-z\u00aa-\u024f{_LATIN_EXTRA}]+")
+"""Letters beyond Latin ones, without a break."""
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_BETWEEN_RUNS = re.compile(r"[\s\d\W_]*\Z")
+_WORD = re.compile(r"\S+")
+_ENDS = re.compile(r"[.!?;:…]+[\"'”’)\]]*\Z")
+_CODE = re.compile(r"^-|[{}<>=|\\$#*_/@\[\]]|\d|\w\(|\.\w|[a-z][A-Z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a text in a language that a model does not know."""
+
+    start: int
+    end: int
+    language: str
+    """Its code; ``und`` where it cannot be told."""
+    latin: bool
+    """Whether it is written in Latin letters."""
+    sure: bool = True
+    """False for names, titles and other fragments: too little to be told apart from a sentence."""
+    inner: tuple[tuple[int, int], ...] = ()
+    """Where a few of its words are surely in a known language: a sentence may change its language half-way."""
 
 
 def language_of(text: str) -> str:
@@ -20,9 +80,135 @@ def language_of(text: str) -> str:
     if not letters:
         return "en"
     language, confidence = _identifier().classify(start)
-    if sum(c > "\u024f" for c in letters) > len(letters) / 2:  # mostly past the Latin letters: never English
+    if sum(c > _LAST_LATIN for c in letters) > len(letters) / 2:  # mostly past the Latin letters: never English
         return str(language) if language not in _NO_LANGUAGE else "und"
     return str(language) if confidence >= _SURE and language not in _NO_LANGUAGE else "en"
+
+
+def unknown_stretches(text: str, known: Collection[str]) -> tuple[Stretch, ...]:
+    """The parts of a text that are in none of the known languages, which are written in Latin letters.
+
+    Names, addresses, code, tables and titles are in no language.
+    """
+    other = () if text.isascii() else _other_scripts(text)
+    rest = without(text, other)
+    latin: list[Stretch] = []
+    for one in (s for start, end in _pieces(rest) if (s := _in_another(rest, start, end, known))):
+        if latin and latin[-1].language == one.language and not rest[latin[-1].end : one.start].strip():
+            latin[-1] = replace(latin[-1], end=one.end, inner=(*latin[-1].inner, *one.inner))
+        else:
+            latin.append(one)
+    found = tuple(sorted((*other, *latin), key=lambda one: one.start))
+    if not found and (language := language_of(text)) not in known and _prose(text[:_READ]):
+        return (Stretch(0, len(text), language, True, sure=False),)
+    return found
+
+
+def without(text: str, stretches: Sequence[Stretch]) -> str:
+    """The text with spaces where these stretches stand; offsets stay as they are."""
+    parts, at = [], 0
+    for one in sorted(stretches, key=lambda one: one.start):
+        start = max(one.start, at)
+        parts += [text[at:start], " " * (one.end - start)]
+        at = max(at, one.end)
+    return "".join((*parts, text[at:]))
+
+
+def _other_scripts(text: str) -> tuple[Stretch, ...]:
+    """Stretches in other scripts: runs of their letters with nothing but marks and spaces between them."""
+    groups: list[list[tuple[int, int]]] = []
+    for found in _RUN.finditer(text):
+        start, end = found.span()
+        before = groups[-1][-1] if groups else (0, 0)
+        near = 0 < start - before[1] < 12 and _BETWEEN_RUNS.match(text, before[1], start)
+        if groups and near and _script(text[start]) == _script(text[before[0]]):
+            groups[-1].append((start, end))
+        else:
+            groups.append([(start, end)])
+    letters = [sum(end - start for start, end in group) for group in groups]
+    many = sum(letters) >= _MANY_OTHER
+    return tuple(
+        _other(text, group, count, many, named=n < _MOST_NAMED)
+        for n, (group, count) in enumerate(zip(groups, letters, strict=True))
+    )
+
+
+def _script(letter: str) -> str:
+    if _UNSPACED.match(letter):
+        return "unspaced"
+    return unicodedata.name(letter, "none").partition(" ")[0]
+
+
+def _other(text: str, runs: list[tuple[int, int]], letters: int, many: bool, *, named: bool) -> Stretch:
+    start, end = runs[0][0], runs[-1][1]
+    words = [text[a:b] for a, b in runs]
+    unspaced = any(len(word) >= _LEAST_SIGNS and _UNSPACED.search(word) for word in words)
+    names = all(word.istitle() for word in words)
+    sentence = len(words) >= _LEAST_OTHER[0] and letters >= _LEAST_OTHER[1] and not names
+    language = str(_identifier().classify(text[start : min(end, start + _READ)])[0]) if named else "und"
+    return Stretch(start, end, language if language not in _NO_LANGUAGE else "und", False, many or unspaced or sentence)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Sentences in Latin letters, long ones in parts, short ones together with what follows."""
+    made, piece, told, words = 0, -1, 0, 0
+    last = 0
+    for found in _WORD.finditer(text):
+        if piece >= 0 and "\n" in text[last : found.start()] and told >= _LEAST_LETTERS and words >= _LEAST_WORDS:
+            yield piece, last
+            made, piece = made + 1, -1
+        if made >= MOST_PIECES:
+            return
+        if piece < 0:
+            piece, told, words = found.start(), 0, 0
+        letters = sum(c.isalpha() and c <= "\u1eff" for c in found[0])
+        told, words, last = told + letters, words + (letters > 0), found.end()
+        ended = words >= _PIECE_WORDS or _ENDS.search(found[0]) is not None
+        if ended and told >= _LEAST_LETTERS and words >= _LEAST_WORDS:
+            yield piece, last
+            made, piece = made + 1, -1
+    if piece >= 0 and told >= _LEAST_LETTERS and words >= _LEAST_WORDS:
+        yield piece, last
+
+
+def _in_another(text: str, start: int, end: int, known: Collection[str]) -> Stretch | None:
+    piece = text[start:end]
+    words = _words(piece)
+    if len(words) < _LEAST_WORDS or not _prose(piece):
+        return None
+    said = " ".join(words)
+    ranked = _identifier().rank(said)
+    own = _own(ranked, known)
+    least = _OWN_SHARE if sum(map(str.isalpha, said)) >= _SHORT else _OWN_SHARE_OF_SHORT
+    if own >= least or ranked[0][0] in (*known, *_NEAR_ENGLISH):
+        return None
+    return Stretch(start, end, str(ranked[0][0]), True, inner=tuple(_known_words(text, start, end, known)))
+
+
+def _known_words(text: str, start: int, end: int, known: Collection[str]) -> Iterator[tuple[int, int]]:
+    places = [found.span() for found in _WORD.finditer(text, start, end)]
+    for n in range(0, max(1, len(places) - _FEW_WORDS + 1), _FEW_WORDS // 2):
+        first, last = places[n][0], places[min(n + _FEW_WORDS, len(places)) - 1][1]
+        if _own(_identifier().rank(text[first:last]), known) >= _OWN_WORDS:
+            yield first, last
+
+
+def _own(ranked: Sequence[tuple[str, float]], known: Collection[str]) -> float:
+    """How likely the known languages are together."""
+    return sum(share for language, share in ranked if language in known or language in _NEAR_ENGLISH)
+
+
+def _words(piece: str) -> list[str]:
+    """Words of a language: no numbers, paths, commands or signs."""
+    return [word for word in piece.split() if not _CODE.search(word) and any(map(str.isalpha, word))]
+
+
+def _prose(piece: str) -> bool:
+    """Whether it is made of sentences, not of names, an address, code or a table."""
+    words, total = _words(piece), len(piece.split())
+    plain = [word for word in words if not word[:1].isupper() or word.isupper()]
+    titled = len(words) >= 2 * _LEAST_WORDS and piece.count(",") * 5 < len(words)
+    return len(words) * 2 >= total and (len(plain) * 5 >= total * 3 or len(plain) * 5 >= len(words) * 3 or titled)
 
 
 @cache

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lazaretto.gates.instructions import instruction_faults
-from lazaretto.gates.memory.text_screener import Screening, shared_screener
+from lazaretto.gates.memory.text_screener import Screening, Unread, shared_screener
 from lazaretto.gates.secrets import find_secrets
 from lazaretto.gates.structure import StructureSettings, text_findings
 from lazaretto.scan.claims import ClaimMark, marks_of
@@ -78,22 +78,27 @@ def _secrets(text: str) -> list[Hit]:
 def _orders(text: str, one: Screening, rules: bool, settings: ScanSettings) -> list[Hit]:
     if rules:
         return _in_rules(text)
-    if not one.known_language:
-        words = f"Is in {one.language!r}, which the screener was not made for: it was not judged for orders."
-        return [Hit(NOT_JUDGED, "unknown_language", Level.NOTE, words, risk=0.5)]
+    found = [_unread(one.unread)] if one.unread else []
     if not one.whole:
-        return [Hit(NOT_JUDGED, "too_long_to_read_whole", Level.NOTE, "Only parts of it were read.", risk=0.5)]
+        found.append(Hit(NOT_JUDGED, "too_long_to_read_whole", Level.NOTE, "Only parts of it were read.", risk=0.5))
     at = shared_screener().calibration.threshold
-    if one.logit <= at(settings.review_rate):
-        return []
     sure = one.logit > at(settings.false_positive_rate)
+    sure |= (one.mixed_logit or 0.0) > at(settings.false_positive_rate / 10)
+    if not sure and one.logit <= at(settings.review_rate):
+        return found
     span = one.spans[0] if one.spans else None
     quoted = f": “{span.text[:QUOTED]}”" if span else ""
     disguise = f" (once its disguise is off: {span.view})" if span and span.view != "plain" else ""
     words = f"{'Reads' if sure else 'May read'} like an order to an agent{disguise}{quoted}"
     start, end = (span.start, span.end) if span and span.view == "plain" else (0, 0)
     rule, level = ("foreign_order", Level.ERROR) if sure else ("possible_order", Level.NOTE)
-    return [Hit(POISONED, rule, level, words, start, end, round(one.risk, 4))]
+    return [Hit(POISONED, rule, level, words, start, end, round(one.risk, 4)), *found]
+
+
+def _unread(parts: Sequence[Unread]) -> Hit:
+    languages = ", ".join(repr(one) for one in dict.fromkeys(part.language for part in parts))
+    words = f"A part is in {languages}, which the screener was not made for: it was not judged for orders."
+    return Hit(NOT_JUDGED, "unknown_language", Level.NOTE, words, parts[0].start, parts[0].end, 0.5)
 
 
 def _in_rules(text: str) -> list[Hit]:

@@ -26,8 +26,15 @@ from lazaretto.gates.memory.record_model import RecordModel, shared_model
 from lazaretto.gates.memory.record_review import Look
 from lazaretto.gates.memory.record_screener import RecordJudgement
 from lazaretto.gates.memory.record_watch import RecordWatch, notes
-from lazaretto.gates.memory.text_screener import GRAY, Screening, TextScreener, shared_screener
-from lazaretto.gates.picture_readings import FEWEST_WORDS, can_read_lettering, file_readings, lettering
+from lazaretto.gates.memory.text_screener import GRAY, Screening, TextScreener, Unread, shared_screener
+from lazaretto.gates.picture_readings import (
+    FEWEST_WORDS,
+    LETTERING,
+    TURNED,
+    can_read_lettering,
+    file_readings,
+    lettering,
+)
 from lazaretto.gates.protocol import GateContext, SecondLook
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
@@ -35,12 +42,14 @@ from lazaretto.models.openai_chat import OpenAIChat
 from lazaretto.models.protocol import ChatModel
 from lazaretto.pictures import open_picture
 from lazaretto.plugins import require
-from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
+from lazaretto.policy import CLOSED, DEFAULT_TRUST, RulingWord, Share, TrustPolicy, read_settings
 from lazaretto.provenance.text_edits import without_spans
 from lazaretto.types import Channel, Correction, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
 
 MEMORY_POISONING = "ASI06"
 INTER_AGENT = "ASI07"
+_MOST_QUOTED = 3
+"""Sentences that the evidence quotes of what nobody here can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,15 @@ class MemorySettings:
     unknown_language: Annotated[
         RulingWord, Field(description="Ruling for text in a language the screener was not made for.")
     ] = Ruling.REVIEW
+    unknown_language_untrusted: Annotated[
+        RulingWord,
+        Field(
+            description="The same for sources trusted less than `readable_trust`: what nobody here can read may order."
+        ),
+    ] = Ruling.REVIEW
+    readable_trust: Annotated[
+        Share, Field(description="Least trust of a source whose text may be in a language that nobody here can read.")
+    ] = 0.5
     may_order: Annotated[
         tuple[SourceClass, ...], Field(description="Source classes whose orders are tasks, not poison.")
     ] = (SourceClass.DIRECT_USER, SourceClass.SYSTEM)
@@ -110,7 +128,8 @@ class MemoryGate:
 
     @cached_property
     def _outright_at(self) -> float:
-        """The logit above which a text is an order whoever plans with it: ten times rarer among honest texts."""
+        """The logit above which a text is an order whoever plans with it, and in whatever language: ten times rarer
+        among honest texts."""
         return self._screener.calibration.threshold(self.settings.false_positive_rate / 10)
 
     def warm_up(self) -> None:
@@ -133,7 +152,8 @@ class MemoryGate:
     def _examine_text(self, observation: Observation, context: GateContext) -> Verdict:
         started = time.perf_counter()
         screening = self._screener.screen([observation.text])[0]
-        verdict = self.judge(observation, screening, (time.perf_counter() - started) * 1000)
+        ms = (time.perf_counter() - started) * 1000
+        verdict = self.judge(observation, screening, ms, trust=context.trust)
         if self._may_be_plan(observation, verdict, screening):
             verdict = self._as_plan(verdict, observation, context)
         if observation.text and self.settings.claims.compare:
@@ -156,7 +176,7 @@ class MemoryGate:
         screenings = await asyncio.to_thread(self._screener.screen, [one.text for one in readings]) if readings else []
         ms = (time.perf_counter() - started) * 1000
         verdicts = [
-            self.judge(observation, screening, ms, within=one.view)
+            self.judge(observation, screening, ms, within=one.view, trust=context.trust)
             for one, screening in zip(readings, screenings, strict=True)
         ]
         verdicts = verdicts or [Verdict(self.name, observation.id, Ruling.ALLOW, 0.0, (0.0, 1.0), "no_words")]
@@ -171,10 +191,11 @@ class MemoryGate:
         """Structured memories on today's evidence; a text says today what it said then, so ``examine`` reads it."""
         records = [o.id for o in observations if o.fields is not None]
         looks = iter(self._watch_of(context).again(records, context.ledger) if records else ())
-        return [self._second_look(o, next(looks)) if o.fields is not None else None for o in observations]
+        trust = context.trust
+        return [self._second_look(o, next(looks), trust) if o.fields is not None else None for o in observations]
 
     def _second_look(
-        self, observation: Observation, found: tuple[RecordJudgement, Look, int] | None
+        self, observation: Observation, found: tuple[RecordJudgement, Look, int] | None, trust: TrustPolicy
     ) -> SecondLook | None:
         if found is None:
             return None
@@ -182,7 +203,7 @@ class MemoryGate:
         verdict = record_verdict(observation, judged, self.settings.ruling)
         if observation.text:
             screening = self._screener.screen([observation.text])[0]
-            verdict = _stricter(verdict, self.judge(observation, screening))
+            verdict = _stricter(verdict, self.judge(observation, screening, trust=trust))
         model = self._watch_model()
         risk = model.fusion.calibrated(float(look.terms.fused[row]))[0]
         likeness = float(look.evidence.pairs[row, :, 4].max())
@@ -252,9 +273,17 @@ class MemoryGate:
         self._model = self._model or shared_model()
         return self._model
 
-    def judge(self, observation: Observation, screening: Screening, ms: float = 0.0, *, within: str = "") -> Verdict:
+    def judge(
+        self,
+        observation: Observation,
+        screening: Screening,
+        ms: float = 0.0,
+        *,
+        within: str = "",
+        trust: TrustPolicy = DEFAULT_TRUST,
+    ) -> Verdict:
         """The verdict that a screening means for an item of this source; ``within``: where in its picture it reads."""
-        ruling, rule = self._rule(observation, screening)
+        ruling, rule = self._rule(observation, screening, within, trust)
         risk, interval = screening.risk, screening.interval
         if rule == "trusted_order":  # an order, but not a foreign one
             risk, interval = min(risk, 0.1), (0.0, max(interval[1], 0.1))
@@ -285,17 +314,29 @@ class MemoryGate:
             return ""
         return rest
 
-    def _rule(self, observation: Observation, screening: Screening) -> tuple[Ruling, str]:
-        if not screening.known_language:
-            return self.settings.unknown_language, "unknown_language"
-        order = screening.logit > self._ask_at
-        if order and observation.source in self.settings.may_order:
-            return Ruling.ALLOW, "trusted_order"
-        if screening.logit > self._hold_at:
-            return self.settings.ruling, "foreign_order"
-        if order:
-            return Ruling.REVIEW, "possible_order"
-        return (Ruling.ALLOW, "clean") if screening.whole else (Ruling.REVIEW, "too_long_to_read_whole")
+    def _rule(
+        self, observation: Observation, screening: Screening, within: str, trust: TrustPolicy
+    ) -> tuple[Ruling, str]:
+        sure = screening.logit > self._hold_at or (screening.mixed_logit or 0.0) > self._outright_at
+        order = sure or screening.logit > self._ask_at
+        mine = observation.source in self.settings.may_order
+        found = [(Ruling.ALLOW, "trusted_order" if order and mine else "clean")]
+        if not screening.whole:
+            found.insert(0, (Ruling.REVIEW, "too_long_to_read_whole"))
+        if screening.unread:
+            found.insert(0, (self._of_unread(observation, screening, within, trust), "unknown_language"))
+        if order and not mine:
+            found.insert(0, (self.settings.ruling, "foreign_order") if sure else (Ruling.REVIEW, "possible_order"))
+        return max(found, key=lambda one: one[0])  # the first of the strictest
+
+    def _of_unread(self, observation: Observation, screening: Screening, within: str, trust: TrustPolicy) -> Ruling:
+        """The ruling for what nobody here can read. Letters read off a picture are often wrong: those of the Latin
+        alphabet, or upside down, do not tell a language."""
+        told = [one for one in screening.unread if one.sure]
+        if within in (LETTERING, TURNED):
+            told = [one for one in told if within == LETTERING and not one.latin]
+        little = trust.table()[observation.source] < self.settings.readable_trust
+        return self.settings.unknown_language_untrusted if told and little else self.settings.unknown_language
 
 
 def _stricter(of_record: Verdict, of_text: Verdict) -> Verdict:
@@ -327,9 +368,7 @@ def _taxonomy(channel: Channel) -> tuple[str, ...]:
 
 def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "") -> tuple[Evidence, ...]:
     if rule == "unknown_language":
-        words = f"The text is in {screening.language!r}, which the screener was not made for: it does not guess."
-        facts = {"language": screening.language, "logit": round(screening.logit, 2)}
-        return (Evidence("measure", words, facts | ({"view": within} if within else {})),)
+        return tuple(_not_read(one, within) for one in screening.unread[:_MOST_QUOTED])
     if rule in ("clean", "too_long_to_read_whole"):
         words = "Nothing in it reads like an order to an agent." if rule == "clean" else "Only parts of it were read."
         if rule == "clean" and screening.risk >= GRAY:
@@ -352,6 +391,13 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
         )
         for span in spans
     )
+
+
+def _not_read(one: Unread, within: str) -> Evidence:
+    shown = f"{one.text[:120]}…" if len(one.text) > 120 else one.text
+    words = f"In {one.language!r}, which the screener was not made for; nobody has read it: “{shown}”"
+    facts = {"language": one.language, "sentence": one.text[:400]}
+    return Evidence("measure", words, facts | ({"view": within} if within else {}))
 
 
 def _where(view: str, within: str) -> str:

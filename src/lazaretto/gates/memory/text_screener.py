@@ -1,8 +1,8 @@
 """Screens text memories: marks the stretches that order an agent about, and says how sure it is.
 
 One pass of all-MiniLM-L6-v2 with a small adapter marks every token; the risk of a text comes from its most suspicious
-stretch, so a short order in a long document is not averaged away. What the model was not made for (a language that its
-calibration does not name) gets a wide interval and goes to a person: it does not guess.
+stretch, so a short order in a long document is not averaged away. A sentence in a language that its calibration does
+not name is left out and named: the model does not guess what it says, and goes on reading the sentences around it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lazaretto.gates.memory.text_views import View, views
 from lazaretto.gates.memory.text_windows import chosen_windows
-from lazaretto.models.language import language_of
+from lazaretto.models.language import Stretch, language_of, unknown_stretches, without
 from lazaretto.models.minilm import Encoder, Tokens, split_heads
 from lazaretto.models.weight_files import Arrays, read_weights
 
@@ -32,8 +32,8 @@ read first, and what was not read is said."""
 GRAY = 0.3
 """The risk from which on a text may be an order: nobody says of it that nothing in it reads like one."""
 _SPAN_LOGIT = 0.0
-_AS_TELLING = 1.0
-"""Readings whose logits differ by less than this say the same."""
+_AS_SEEN = ("entities", "unmasked", "plain")
+"""Readings of the whole text as a reader sees it, the plainest first: what is in no known language is told of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,20 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """A part of the text in a language that the model was not made for."""
+
+    start: int
+    end: int
+    text: str
+    language: str
+    latin: bool
+    """Whether it is written in Latin letters."""
+    sure: bool
+    """False for a fragment: a name or a title, too short to say what language it is in."""
+
+
+@dataclass(frozen=True, slots=True)
 class Screening:
     """What the screener makes of one text."""
 
@@ -60,10 +74,15 @@ class Screening:
     language: str
     """Code of the text's language; ``en`` for code, tables and fragments."""
     known_language: bool
-    """Whether the model was made for this text's language."""
+    """Whether the model was made for all languages of this text."""
     spans: tuple[Span, ...]
     whole: bool
     """False when the text was too long to read completely."""
+    unread: tuple[Unread, ...] = ()
+    """What is in another language, sentence by sentence."""
+    mixed_logit: float | None = None
+    """The logit of all that is in Latin letters, other languages included; None where there are none. The model was
+    not made for it, so only a high one means something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,30 +131,70 @@ class TextScreener:
 
     def _screen(self, text: str, most_seconds: float) -> Screening:
         readings = views(text)
-        windows, whole = chosen_windows(readings)
+        seen = next(n for name in _AS_SEEN for n, view in enumerate(readings) if view.name == name)
+        apart = [unknown_stretches(view.text, self.calibration.languages) for view in readings]
+        if not apart[seen]:  # it is foreign in its disguise alone
+            apart = [() if view.name in _AS_SEEN else u for view, u in zip(readings, apart, strict=True)]
+        told = _unread(readings[seen].text, apart[seen])
+        told = told and (_unread(readings[0].text, apart[0]) or told)  # in the text's own words
+        # scripts that the model does not know are taken out, languages in Latin letters are read apart
+        read = [
+            replace(v, text=without(v.text, [s for s in u if not s.latin]))
+            for v, u in zip(readings, apart, strict=True)
+        ]
+        known = {view: _known(view, [s for s in u if s.latin]) for view, u in zip(read, apart, strict=True)}
+        left = [view for view, u in zip(read, apart, strict=True) if not u or any(map(str.isalpha, view.text))]
+        marked, whole = self._marked(left, most_seconds)
+        several = [(known[view], window, marks) for view, many in marked.items() for window, marks in many]
+        logit = max((_pooled(window, marks, mask) for mask, window, marks in several), default=-math.inf)
+        mixed = max((_pooled(window, marks) for mask, window, marks in several if mask is not None), default=None)
+        spans = tuple(s for view, many in marked.items() for s in _spans(view, many))[:8]
+        lowest = self.calibration.logits[0]
+        if told and math.isinf(logit):  # nothing in a known language is left: no opinion
+            return Screening(0.5, (0.0, 1.0), lowest, told[0].language, False, spans, whole, told, mixed)
+        risk, low, high = self.calibration.at(max(logit, lowest))
+        interval = (low, high if whole and not told else 1.0)
+        language = language_of(without(readings[seen].text, apart[seen]))
+        return Screening(risk, interval, max(logit, lowest), language, not told, spans, whole, told, mixed)
+
+    def _marked(self, readings: Sequence[View], most_seconds: float) -> tuple[dict[View, list[_Marked]], bool]:
+        """Every window that there was time for, and whether these are all."""
+        windows, whole = chosen_windows(readings) if readings else ([], True)
         until = time.monotonic() + most_seconds
         marked: dict[View, list[_Marked]] = {}
         for view, window in windows:
             marks = self._encoder.token_states([window.ids])[0] @ self._head + self._bias
             marked.setdefault(view, []).append((window, marks))
             if time.monotonic() > until and window is not windows[-1][1]:
-                whole = False
-                break
-        pooled = {view: max(_pooled(marks) for _, marks in several) for view, several in marked.items()}
-        logit = max(pooled.values())
-        # what a disguise hid speaks a language of its own
-        telling = [view for view in readings if pooled.get(view, logit) > logit - _AS_TELLING]
-        spoken = [language_of(view.text) for view in telling]
-        language = next((one for one in spoken if one in self.calibration.languages), spoken[0])
-        if language not in self.calibration.languages:
-            return Screening(0.5, (0.0, 1.0), logit, language, False, (), whole)  # no opinion
-        risk, low, high = self.calibration.at(logit)
-        spans = tuple(s for view, several in marked.items() for s in _spans(view, several))
-        return Screening(risk, (low, high if whole else 1.0), logit, language, True, spans[:8], whole)
+                return marked, False
+        return marked, whole
 
 
-def _pooled(marks: NDArray[np.float32]) -> float:
+def _known(view: View, unknown: Sequence[Stretch]) -> NDArray[np.bool_] | None:
+    """For each character, whether it is in a language that the model knows; None where all are."""
+    if not unknown:
+        return None
+    mask = np.ones(len(view.text), dtype=np.bool_)
+    for one in unknown:
+        mask[one.start : one.end] = False
+        for start, end in one.inner:
+            mask[start:end] = True
+    return mask
+
+
+def _unread(text: str, unknown: Sequence[Stretch]) -> tuple[Unread, ...]:
+    """What a person has to read; fragments count only where there is nothing else."""
+    sure = [one for one in unknown if one.sure]
+    named = sure or ([] if any(map(str.isalpha, without(text, unknown))) else unknown)
+    return tuple(
+        Unread(one.start, one.end, text[one.start : one.end], one.language, one.latin, one.sure) for one in named
+    )
+
+
+def _pooled(window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_] | None = None) -> float:
     inner = marks[1:]
+    if known is not None:
+        inner = inner[[end > start and bool(known[start]) for start, end in window.offsets[1:]]]
     if len(inner) == 0:
         return -math.inf
     top = np.partition(inner, -min(TOP_TOKENS, len(inner)))[-TOP_TOKENS:]
