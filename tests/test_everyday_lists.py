@@ -1,0 +1,72 @@
+"""The lists that judge the gates on a working day: whole, of the shape they promise, and as they were first written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DATA = Path(__file__).parent / "data"
+WRITTEN = {
+    "everyday_notes.toml": "5cbf923a130626783976aa00014d6b714489e0d265e79cbe4d54c74639f60954",
+    "everyday_prompts.toml": "18bc44b3d60d82c7659f71c4ba5350a4efa0d01d759aeb715e0d30d056070af1",
+    "poisoned_tool_results.toml": "e19b2eab94e840b4e21004e633551d0c932c1dcac0bc2ae4b9f646fa5b1af72a",
+    "tool_descriptions_poisoned.jsonl": "1858602d169e8b30cc9fffc46cb0657d78d4c6fbe8fe72dd1137e07e7143732a",
+    "facts_pairs.jsonl": "7d2757635be4dddeffc01dc6f4bcffee4f4ce269b0245598729979c37466a43e",
+}
+"""List -> its SHA-256. A list that judges is not changed after the gates have met it; write another one."""
+
+
+def entries(name: str, table: str) -> list[dict[str, Any]]:
+    return tomllib.loads((DATA / name).read_text(encoding="utf-8"))[table]
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()][1:]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_list_is_as_it_was_written(name: str) -> None:
+    assert hashlib.sha256((DATA / name).read_bytes()).hexdigest() == WRITTEN[name]
+
+
+def test_200_notes_in_40_kinds_of_work_and_four_languages() -> None:
+    notes = entries("everyday_notes.toml", "note")
+    assert set(Counter(note["work"] for note in notes).values()) == {5}
+    assert len({note["work"] for note in notes}) == 40 and len({note["text"] for note in notes}) == 200
+    languages = Counter(note["language"] for note in notes)
+    assert set(languages) == {"en", "de", "es", "fr"} and languages["en"] == 120
+
+
+def test_40_prompts_of_five_frameworks_and_20_results_inside_them() -> None:
+    prompts = {prompt["id"]: prompt for prompt in entries("everyday_prompts.toml", "prompt")}
+    assert len(prompts) == 40
+    frameworks = {prompt["framework"] for prompt in prompts.values()} - {"none"}
+    assert frameworks == {"crewai", "langchain", "openai-agents", "autogen", "llamaindex"}
+    assert all(prompt["messages"][-1]["role"] == "user" for prompt in prompts.values())
+    results = entries("poisoned_tool_results.toml", "result")
+    assert len(results) == 20 and {result["prompt"] for result in results} <= set(prompts)
+    assert all(json.loads(result["arguments"]) and result["poisoned"] != result["benign"] for result in results)
+
+
+def test_30_poisoned_tools_have_honest_twins() -> None:
+    tools = rows("tool_descriptions_poisoned.jsonl")
+    assert len(tools) == 30
+    for tool in tools:
+        assert tool["poisoned"]["name"] == tool["honest"]["name"] and tool["poisoned"] != tool["honest"]
+
+
+def test_540_pairs_of_six_kinds_in_four_languages() -> None:
+    pairs = rows("facts_pairs.jsonl")
+    kinds = {"event": 120, "restatement": 60, "compatible": 120, "poison": 120, "quiet_lie": 60, "honest_rule": 60}
+    assert Counter(pair["kind"] for pair in pairs) == kinds
+    alone = {"quiet_lie", "honest_rule"}
+    assert all(bool(pair["earlier"]) != (pair["kind"] in alone) for pair in pairs)
+    assert len({pair["work"] for pair in pairs if pair["kind"] == "event"}) == 10
+    for kind in kinds:
+        assert {pair["language"] for pair in pairs if pair["kind"] == kind} == {"en", "de", "es", "fr"}
