@@ -440,6 +440,9 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "append": lambda own, item, _, __: _refused(lambda: own.append([Draft(EventKind.RETRIEVED, item, "spy")])),
     "observe": lambda own, item, _, __: _refused(lambda: own.observe(memory(parents=(item,), namespace=own.namespace))),
     "events": lambda own, item, _, __: list(own.events(kinds=[EventKind.SEEN])) + list(own.events(subject=item)),
+    "events_about": lambda own, item, _, __: own.events_about([item], list(EventKind)),
+    "last_about": lambda own, item, _, __: own.last_about([item], list(EventKind)),
+    "held_items": lambda own, _, __, ___: own.held_items(),
     "edge_columns": lambda own, item, _, __: [
         page for page in own.edge_columns(after=0, until=1 << 40) if item in (*page.sources, *page.targets)
     ],

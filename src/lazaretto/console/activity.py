@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.tail import Tail
 from lazaretto.types import Event, EventKind, Ruling, RunStatus
 
 _FOLLOWED = (
@@ -23,6 +24,8 @@ _FOLLOWED = (
     EventKind.RELEASED,
     EventKind.UNDONE,
 )
+HORIZON = 100_000
+"""How many events a newly opened console looks back; what agents did before that is not counted."""
 BUCKET_S = 60.0
 BUCKETS = 48
 """Points of a timeline."""
@@ -98,9 +101,8 @@ class Activity:
     """Follows one ledger. Safe to share between threads."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+        self._ledger, self._tail = ledger, Tail(ledger, _FOLLOWED, back=HORIZON)
         self._lock = threading.Lock()
-        self._seq = 0
         self._agents: dict[str, AgentSeen] = {}
         self._writer: dict[str, str] = {}
         self._counts = _Counts()
@@ -110,9 +112,8 @@ class Activity:
     def snapshot(self) -> Snapshot:
         """Everything, up to the ledger's last event."""
         with self._lock:
-            for event in self._ledger.events(after=self._seq, kinds=_FOLLOWED):
+            for event in self._tail.new():
                 self._take(event)
-                self._seq = event.seq
             now = time.time()
             since = _bucket(now - _DAY)
             for counts in (self._counts.seen, self._counts.held, *(counts for _, counts in self._not_run.values())):

@@ -14,8 +14,11 @@ from lazaretto.console.layout import Points, place
 from lazaretto.guard import Guard
 from lazaretto.incidents.records import Incident
 from lazaretto.ledger import ItemState, Ledger
+from lazaretto.ledger.history import changes_so_far
 from lazaretto.ledger.item_state import CHANGING, changes_of, with_change
+from lazaretto.ledger.tail import Tail
 from lazaretto.provenance.overview import Overview
+from lazaretto.types import Event
 
 MOST_ITEMS = 9_500
 MOST_EDGES = 50_000
@@ -47,20 +50,29 @@ class HoldLog:
     """When items were held and let go, read from the ledger's tail."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._seq = ledger, 0
+        self._ledger, self._tail, self._opened = ledger, Tail(ledger, CHANGING), False
         self._states: dict[str, ItemState] = {}
         self.turns: dict[str, list[float]] = {}
 
     def follow(self) -> None:
         """Take in what was recorded since."""
-        for event in self._ledger.events(after=self._seq, kinds=CHANGING):
-            self._seq = event.seq
-            for item, field, value in changes_of(event.kind, event.subject, event.body):
-                before = self._states.get(item, ItemState())
-                after = with_change(before, field, value)
+        if not self._opened:
+            head = self._ledger.head().seq
+            for event in changes_so_far(self._ledger, CHANGING, head):
+                self._take(event)
+            self._tail.skip_to(head)
+            self._opened = True
+        for event in self._tail.new():
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        for item, field, value in changes_of(event.kind, event.subject, event.body):
+            before = self._states.get(item, ItemState())
+            after = with_change(before, field, value)
+            if before.visible != after.visible:
+                self.turns.setdefault(item, []).append(event.time)
+            if item in self.turns:  # what was never held stands as every item does
                 self._states[item] = after
-                if before.visible != after.visible:
-                    self.turns.setdefault(item, []).append(event.time)
 
 
 class Maps:

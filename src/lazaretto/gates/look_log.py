@@ -16,6 +16,7 @@ import numpy as np
 
 from lazaretto.gates.second_looks import BLAMED, SecondLooks
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
+from lazaretto.ledger.tail import Tail
 from lazaretto.types import BY_PERSON, MACHINE, Channel, Event, EventKind
 
 TENDED = "tend"
@@ -40,7 +41,7 @@ class LookLog:
         self._states: list[ItemState] = []
         self._shared = {ItemState(): ItemState()}
         """Few states are ever different: memories share them."""
-        self._seq: int | None = None
+        self._tail = Tail(ledger, _KINDS, back=HORIZON)
         self._until: int | None = None
         """Last event of the pass under way; None between passes."""
         self._looked: set[int] = set()
@@ -51,14 +52,11 @@ class LookLog:
         self._lock = threading.RLock()
 
     def follow(self) -> int:
-        """Take in what was recorded since the last time, by anybody; the number of the last event that mattered."""
+        """Take in what was recorded since the last time, by anybody; the number of the last event that was read."""
         with self._lock:
-            if self._seq is None:
-                self._seq = max(0, self._ledger.head().seq - HORIZON)
-            for event in self._ledger.events(after=self._seq, kinds=_KINDS):
-                self._seq = event.seq
+            for event in self._tail.new():
                 self._take(event)
-            return self._seq
+            return self._tail.seq
 
     @property
     def news(self) -> int:
@@ -94,8 +92,8 @@ class LookLog:
             until = self._until
             if until is None:
                 if len(self._news) < news:
-                    return [], self._seq or 0, 0
-                until = self._seq or 0
+                    return [], self._tail.seq, 0
+                until = self._tail.seq
             count = bisect_right(self._seqs, until)
             ids = np.arange(self._looks.oldest, count)
             chosen = {int(n) for n in ids[self._looks.due(ids)]} if len(ids) else set()

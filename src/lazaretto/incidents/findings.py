@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lazaretto.ledger import Ledger
+from lazaretto.ledger import Ledger, changes_of
+from lazaretto.ledger.history import changes_so_far
+from lazaretto.ledger.tail import Tail
 from lazaretto.types import BY_PERSON, Event, EventKind, Ruling, reasons_in_order
 
 KINDS = (
@@ -18,6 +20,7 @@ KINDS = (
     EventKind.REPAIRED,
     EventKind.UNDONE,
     EventKind.ERASED,
+    EventKind.SUPERSEDED,
 )
 BY_FAILURE, BY_TAINT = "fail:", "taint:"
 KNOWN = "blocklist:"
@@ -72,24 +75,38 @@ class FindingLog:
     """Follows one ledger. Safe to share between threads; callers hold ``lock`` while they read."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+        self._ledger, self._tail, self._opened = ledger, Tail(ledger, KINDS), False
         self.lock = threading.RLock()
-        self.seq = 0
+        self.version = 0
+        """Grows whenever a finding is new or stands differently."""
+        self.watched: Container[str] = ()
+        """Items about which the reader wants to be told."""
+        self.touched: set[str] = set()
+        """Those of them that events were about since the reader last emptied this."""
+        self.erased: set[str] = set()
+        """The same for those that were erased."""
         self.findings: dict[str, Finding] = {}
         """By item, in the order they were found."""
         self.waiting: dict[str, Waiting] = {}
         self._waited: dict[str, Waiting] = {}
         """Item -> the ruling on it that waited last: what undoing a repair or a release brings back to the queue."""
-        self.judged: dict[str, int] = {}
-        """Item -> its last ruling, label or release."""
+        self._copies: dict[str, set[str]] = {}
+        """Item -> those held as the same: what becomes of it decides whether they wait for a person."""
         self.receipts: dict[str, Event] = {}
+        self.repaired: dict[str, list[str]] = {}
+        """Item -> the receipts of repairs that name it, oldest first."""
         self.undone: set[str] = set()
         self.cut: dict[str, int] = {}
         """Item -> the event that cut it loose from what it was made from."""
 
     def for_a_person(self) -> dict[str, Waiting]:
         """What waits for a decision; a copy of what somebody condemned or a repair took out waits for none."""
-        return {item: one for item, one in self.waiting.items() if not any(map(self._condemned, one.copies))}
+        return {item: one for item, one in self.waiting.items() if self.waits_for_a_person(item)}
+
+    def waits_for_a_person(self, item: str) -> bool:
+        """The same of one item."""
+        one = self.waiting.get(item)
+        return one is not None and not any(map(self._condemned, one.copies))
 
     def _condemned(self, item: str) -> bool:
         known = self.findings.get(item)
@@ -97,18 +114,33 @@ class FindingLog:
 
     def follow(self) -> None:
         """Take in what was recorded since the last time."""
-        for event in self._ledger.events(after=self.seq, kinds=KINDS):
-            self._take(event)
-            self.seq = event.seq
+        if not self._opened:
+            head = self._ledger.head().seq
+            for event in changes_so_far(self._ledger, KINDS, head):
+                self._follow(event)
+            self._tail.skip_to(head)
+            self._opened = True
+        for event in self._tail.new():
+            self._follow(event)
+
+    def _follow(self, event: Event) -> None:
+        self._take(event)
+        named = {event.subject, *(item for item, _, _ in changes_of(event.kind, event.subject, event.body))}
+        if event.kind is EventKind.REPAIRED:
+            named.update(str(step["item"]) for step in ((event.body or {}).get("plan") or {}).get("steps") or ())
+        named.update(item for one in tuple(named) for item in self._copies.get(one, ()))
+        self.touched.update(item for item in named if item in self.watched)
+        if event.kind is EventKind.ERASED:
+            self.erased.add(event.subject)
+        if event.kind is EventKind.ERASED or not self.findings.keys().isdisjoint(named):
+            self.version += 1
 
     def _take(self, event: Event) -> None:
         body = event.body or {}
         item = event.subject
         if event.kind is EventKind.RULED and event.body is not None:
-            self.judged[item] = event.seq
             self._ruled(event, body)
         elif event.kind is EventKind.LABELLED and event.body is not None:
-            self.judged[item] = event.seq
             self.waiting.pop(item, None)
             self._waited.pop(item, None)
             if body.get("label") == "harmful":
@@ -119,7 +151,6 @@ class FindingLog:
         elif event.kind is EventKind.APPEALED and item in self.waiting:
             self.waiting[item].appealed = True
         elif event.kind is EventKind.RELEASED:
-            self.judged[item] = event.seq
             self.waiting.pop(item, None)
             self._clear(item)
         elif event.kind is EventKind.ERASED:
@@ -148,6 +179,8 @@ class FindingLog:
             since, appealed = (before.time, before.appealed) if before else (event.time, False)
             waiting = Waiting(since, ruling.label, rule, risk, why_ruled(body)[:REASONS], copies, appealed)
             self.waiting[event.subject] = self._waited[event.subject] = waiting
+            for one in copies:
+                self._copies.setdefault(one, set()).add(event.subject)
         if ruling >= Ruling.QUARANTINE and not rule.startswith((BY_FAILURE, BY_TAINT)):
             finding = self._found(event, event.subject, rule, risk)
             finding.cleared = False
@@ -161,6 +194,7 @@ class FindingLog:
         repair, origin = str(plan.get("repair", "")), str(plan.get("origin", ""))
         taken = {str(s["item"]): s["action"] for s in plan.get("steps") or () if s["action"] in ("hide", "remove")}
         for step in plan.get("steps") or ():
+            self.repaired.setdefault(str(step["item"]), []).append(event.subject)
             if step["action"] == "cut":
                 self.cut[str(step["item"])] = event.seq
         if not taken or repair in UNDIRECTED:

@@ -12,7 +12,9 @@ named, was not made from what its bearer happened to have read inside.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from lazaretto.incidents.findings import Finding
@@ -64,58 +66,120 @@ class _Sets:
         return bool(against[first] & members[second] or against[second] & members[first])
 
 
-def group(findings: Mapping[str, Finding], ledger: Ledger, graph: ProvenanceGraph) -> list[Group]:
-    """Every incident's findings, the one that was found first first."""
-    sets = _Sets(findings)
-    known = {one.id: one for one in ledger.items(ids=list(findings), hidden=True, limit=None)}
-    by_content: dict[str, str] = {}
-    for item, finding in findings.items():
-        for other in finding.like:
-            if other in findings:
-                sets.join(item, other)
-        content = same_content(known[item]) if item in known else ""
-        if content:
-            sets.join(item, by_content.setdefault(content, item))
-    carriers: dict[str, list[str]] = {item: [] for item in findings}
-    lineage = {item: [one.id for one in graph.sources(item, limit=MOST_PARENTS)] for item in findings if item in known}
-    met = list(dict.fromkeys(one for above in lineage.values() for one in above))
-    texts = {one.id: one for one in ledger.items(ids=met, hidden=True, limit=None)} if met else {}
-    for item in findings:
-        if item in known:
-            above = lineage[item]
-            if known[item].source in OUTSIDE and not known[item].parents:
-                above = [one for one in above if one in texts and texts[one].source in OUTSIDE]
-            carried = _most_alike_first([texts[one] for one in above if one in texts], known[item])
-            unfound = [o for o in carried if o not in findings and o not in findings[item].against]
-            carriers[item] = [o for o in unfound if carries(texts[o], known[item], ORIGIN)]
-            for cause in carried or _causes(known[item], [one for one in above if one in findings], known):
-                alike = cause in findings and findings[cause].innocent == findings[item].innocent
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """What is known of one finding by itself, whatever else was found: it is looked up once."""
+
+    content: bytes
+    """The same for the same content; empty for none."""
+    above: tuple[str, ...]
+    """What it may come from, nearest first."""
+    carried: tuple[str, ...]
+    """Those of them whose words or picture it carries, most alike first."""
+    origins: frozenset[str]
+    """Those of these that it may have begun with, though nobody found them."""
+    parents: frozenset[str]
+
+
+class Grouper:
+    """Sorts the findings of one ledger into incidents. Only what is new is looked up and compared."""
+
+    def __init__(self, ledger: Ledger, graph: ProvenanceGraph) -> None:
+        self._ledger, self._graph = ledger, graph
+        self._traced: dict[str, _Traced] = {}
+        self._shared: dict[tuple[str, str], float] = {}
+        """Finding, and one that it may come from -> the share of their words that both have."""
+        self._began: dict[tuple[str, ...], str] = {}
+
+    def forget(self, items: AbstractSet[str]) -> bool:
+        """Some items were erased, or are known to come from more: what was read of them is looked up again.
+
+        Whether anything was known of them.
+        """
+        kept = {name: one for name, one in self._traced.items() if name not in items and items.isdisjoint(one.above)}
+        if len(kept) == len(self._traced):
+            return False
+        self._traced = kept
+        self._shared = {pair: share for pair, share in self._shared.items() if items.isdisjoint(pair)}
+        self._began.clear()
+        return True
+
+    def groups(self, findings: Mapping[str, Finding]) -> list[Group]:
+        """Every incident's findings, the one that was found first first."""
+        self._trace([item for item in findings if item not in self._traced])
+        sets = _Sets(findings)
+        by_content: dict[bytes, str] = {}
+        for item, finding in findings.items():
+            for other in finding.like:
+                if other in findings:
+                    sets.join(item, other)
+            content = self._traced[item].content if item in self._traced else b""
+            if content:
+                sets.join(item, by_content.setdefault(content, item))
+        carriers: dict[str, list[str]] = {item: [] for item in findings}
+        for item, finding in findings.items():
+            traced = self._traced.get(item)
+            if traced is None:
+                continue
+            carriers[item] = [
+                one
+                for one in traced.carried
+                if one not in findings and one not in finding.against and one in traced.origins
+            ]
+            for cause in traced.carried or self._causes(item, traced, findings):
+                alike = cause in findings and findings[cause].innocent == finding.innocent
                 if alike and not sets.contradict(item, cause):
                     sets.join(item, cause)
-    groups: dict[str, list[str]] = {}
-    for item in findings:
-        groups.setdefault(sets.top(item), []).append(item)
-    return [_made([findings[item] for item in members], carriers, graph) for members in groups.values()]
+        groups: dict[str, list[str]] = {}
+        for item in findings:
+            groups.setdefault(sets.top(item), []).append(item)
+        began, self._began = self._began, {}
+        return [self._made([findings[item] for item in members], carriers, began) for members in groups.values()]
+
+    def _trace(self, fresh: Sequence[str]) -> None:
+        known = {one.id: one for one in self._ledger.items(ids=fresh, hidden=True, limit=None)} if fresh else {}
+        lineage = {item: [one.id for one in self._graph.sources(item, limit=MOST_PARENTS)] for item in known}
+        met = list(dict.fromkeys(one for above in lineage.values() for one in above))
+        texts = {one.id: one for one in self._ledger.items(ids=met, hidden=True, limit=None)} if met else {}
+        for item, seen in known.items():
+            above = [one for one in lineage[item] if one in texts]
+            if seen.source in OUTSIDE and not seen.parents:
+                above = [one for one in above if texts[one].source in OUTSIDE]
+            carried = _most_alike_first([texts[one] for one in above], seen)
+            origins = frozenset(one for one in carried if carries(texts[one], seen, ORIGIN))
+            content = same_content(seen)
+            digest = hashlib.sha256(content.encode()).digest() if content else b""
+            self._traced[item] = _Traced(
+                digest, tuple(above), tuple(carried), origins, frozenset(seen.parents) & frozenset(above)
+            )
+
+    def _causes(self, item: str, traced: _Traced, findings: Mapping[str, Finding]) -> Iterable[str]:
+        """The findings that an item comes from though it carries nothing of them."""
+        ready = [one for one in traced.above if one in findings]
+        named = [one for one in ready if one in traced.parents]
+        if named or len(ready) < 2:
+            return named or ready
+        unread = [one for one in ready if (item, one) not in self._shared]
+        if unread:
+            texts = {one.id: one.text for one in self._ledger.items(ids=[item, *unread], hidden=True, limit=None)}
+            self._shared |= {(item, one): common_words(texts.get(one, ""), texts.get(item, "")) for one in unread}
+        return sorted(ready, key=lambda one: -self._shared[item, one])[:1]
+
+    def _made(
+        self, members: Sequence[Finding], carriers: Mapping[str, list[str]], began: Mapping[tuple[str, ...], str]
+    ) -> Group:
+        ids = [finding.item for finding in members]
+        beside = tuple(dict.fromkeys(one for item in ids for one in carriers[item]))
+        guilty = [finding.item for finding in members if not finding.innocent] or ids
+        infected = (*guilty, *beside)
+        zero = self._began[infected] = began.get(infected) or _origin(infected, self._graph)
+        return Group(tuple(ids), beside, zero)
 
 
 def _most_alike_first(above: Sequence[Observation], item: Observation) -> list[str]:
     """Those that carry an item's words or picture; what has more of its words in common is the likelier cause."""
     carried = [one for one in above if carries(one, item)]
     return [one.id for one in sorted(carried, key=lambda one: -overlap(one.text, item.text))]
-
-
-def _causes(item: Observation, above: Sequence[str], known: Mapping[str, Observation]) -> Iterable[str]:
-    """The findings that an item comes from though it carries nothing of them; ``above`` has the nearest first."""
-    ready = [one for one in above if one in known]
-    named = [one for one in ready if one in item.parents]
-    return named or sorted(ready, key=lambda one: -common_words(known[one].text, item.text))[:1]
-
-
-def _made(members: Sequence[Finding], carriers: Mapping[str, list[str]], graph: ProvenanceGraph) -> Group:
-    ids = [finding.item for finding in members]
-    beside = tuple(dict.fromkeys(one for item in ids for one in carriers[item]))
-    guilty = [finding.item for finding in members if not finding.innocent] or ids
-    return Group(tuple(ids), beside, _origin([*guilty, *beside], graph))
 
 
 def _origin(infected: Sequence[str], graph: ProvenanceGraph) -> str:

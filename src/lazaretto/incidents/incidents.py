@@ -8,7 +8,7 @@ from typing import Any
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.incidents.findings import Finding, FindingLog, why_ruled
-from lazaretto.incidents.grouping import Group, group
+from lazaretto.incidents.grouping import Group, Grouper
 from lazaretto.incidents.likeness import carries, same_content
 from lazaretto.incidents.records import (
     STATES,
@@ -25,7 +25,7 @@ from lazaretto.incidents.records import (
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import TraceStep, Window
-from lazaretto.types import Channel, Event, EventKind, Observation, Ruling
+from lazaretto.types import Channel, EdgeKind, Event, EventKind, Observation, Ruling
 
 PREFIX = "in_"
 SHOWN = 400
@@ -34,6 +34,8 @@ WINDOWS = 8
 """Stretches of time that the reproduction number is told for."""
 _MOST_REACHED = 1_000
 _COMPARED = 8
+_JUDGED = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
+_MADE_FROM = (EdgeKind.DERIVED_FROM.value, EdgeKind.INFLUENCED.value)
 _TOLD = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED, EventKind.RELEASED)
 
 
@@ -43,7 +45,16 @@ class Incidents:
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph) -> None:
         self._ledger, self._graph = ledger, graph
         self._log = FindingLog(ledger)
+        self._grouper = Grouper(ledger, graph)
         self._groups: tuple[int, list[Group]] = (-1, [])
+        self._built: dict[Group, Incident] = {}
+        """As they were told last; one that something was recorded about since is not among them."""
+        self._watched: dict[str, set[Group]] = {}
+        """Item -> the incidents above that name it."""
+        self._log.watched = self._watched
+        self._linked = 0
+        self._screened: tuple[int, dict[str, int]] = (0, {})
+        """Last event read, and per agent when somebody last looked at it (see ``Guard.note_screened``)."""
 
     def all(self, state: State | None = None, *, limit: int | None = None) -> tuple[Incident, ...]:
         """Every incident, the one with the newest finding first; ``state`` keeps those that stand so."""
@@ -52,7 +63,7 @@ class Incidents:
         found: list[Incident] = []
         with self._log.lock:
             for one in reversed(self._grouped()):
-                made = self._build(one)
+                made = self._incident(one)
                 if state is None or made.state == state:
                     found.append(made)
                 if limit is not None and len(found) >= limit:
@@ -65,7 +76,7 @@ class Incidents:
             for group in self._grouped():
                 known = {*group.findings, *group.carriers}
                 if name in known or any(name == incident_id(item) for item in group.findings):
-                    return self._build(group)
+                    return self._incident(group)
         raise UnknownItem(name, self._ledger.namespace, "incident")
 
     def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
@@ -86,13 +97,66 @@ class Incidents:
 
     def _grouped(self) -> list[Group]:
         """Groups in the order of their newest finding."""
-        self._log.follow()
-        seq = self._ledger.head().seq
-        if self._groups[0] != seq:
-            made = group(self._log.findings, self._ledger, self._graph)
-            newest = {one.findings[0]: max(self._log.findings[i].seq for i in one.findings) for one in made}
-            self._groups = seq, sorted(made, key=lambda one: newest[one.findings[0]])
+        log = self._log
+        log.follow()
+        self._drop_what_changed()
+        if self._groups[0] != log.version:
+            made = self._grouper.groups(log.findings)
+            newest = {one.findings[0]: max(log.findings[i].seq for i in one.findings) for one in made}
+            self._groups = log.version, sorted(made, key=lambda one: newest[one.findings[0]])
+            for gone in self._built.keys() - set(made):
+                self._drop(gone)
         return self._groups[1]
+
+    def _drop_what_changed(self) -> None:
+        """Forget the incidents that something was recorded about: they are made anew when they are asked for."""
+        log, head = self._log, self._ledger.head().seq
+        touched, log.touched = log.touched, set()
+        later: set[str] = set()
+        if self._linked:  # at first nothing is known that could have changed
+            for page in self._ledger.edge_columns(after=self._linked, until=head):
+                touched.update(
+                    name for names in (page.sources, page.targets) for name in names if name in self._watched
+                )
+                for source, target, word in zip(page.sources, page.targets, page.words, strict=True):
+                    if word in _MADE_FROM:
+                        later.add(source if word == EdgeKind.DERIVED_FROM.value else target)
+        self._linked = head
+        erased, log.erased = log.erased, set()
+        if self._grouper.forget(erased | later):
+            self._groups = (-1, [])
+        self._note_screened()
+        for item in touched:
+            for one in tuple(self._watched.get(item, ())):
+                self._drop(one)
+
+    def _note_screened(self) -> None:
+        seq, screened = self._screened
+        for event in self._ledger.events(after=seq, subject="screened", kinds=(EventKind.NOTED,)):
+            self._screened = event.seq, screened
+            for agent in (event.body or {}).get("agents", ()):
+                screened[agent] = event.seq
+            for one in tuple(self._built):
+                self._drop(one)
+
+    def _drop(self, group: Group) -> None:
+        made = self._built.pop(group, None)
+        if made is None:
+            return
+        for item in _named(made):
+            watching = self._watched.get(item, set())
+            watching.discard(group)
+            if not watching:
+                self._watched.pop(item, None)
+
+    def _incident(self, group: Group) -> Incident:
+        """The incident of a group, made anew only when something was recorded about it since."""
+        found = self._built.get(group)
+        if found is None:
+            found = self._built[group] = self._build(group)
+            for item in _named(found):
+                self._watched.setdefault(item, set()).add(group)
+        return found
 
     def _build(self, group: Group) -> Incident:
         log, infected = self._log, [*group.findings, *group.carriers]
@@ -157,16 +221,19 @@ class Incidents:
         if all(finding.cleared for finding in findings.values()):
             return "cleared"
         fine = {item for item, finding in findings.items() if finding.innocent}
-        if any(one.shown and one.id not in fine and not self._looked_at(one.id, last) for one in items):
+        judged = self._ledger.last_about([one.id for one in (*items, *reached)], _JUDGED)
+        if any(one.shown and one.id not in fine and not self._looked_at(one.id, last, judged) for one in items):
             return "open"
         unsettled = any(not finding.settled for finding in findings.values())
-        waiting = self._log.for_a_person()
-        unread = any(one.id in waiting or (one.shown and not self._looked_at(one.id, last)) for one in reached)
+        unread = any(
+            self._log.waits_for_a_person(one.id) or (one.shown and not self._looked_at(one.id, last, judged))
+            for one in reached
+        )
         return "contained" if unsettled or unread else "cleared"
 
-    def _looked_at(self, item: str, since: int) -> bool:
+    def _looked_at(self, item: str, since: int, judged: Mapping[str, int]) -> bool:
         """Whether an item was judged again, or cut loose, after the last finding."""
-        return max(self._log.judged.get(item, 0), self._log.cut.get(item, 0)) > since
+        return max(judged.get(item, 0), self._log.cut.get(item, 0)) > since
 
     def _agents(
         self, reach: _Reach, items: Sequence[IncidentItem], zero: IncidentItem, last: int
@@ -177,25 +244,16 @@ class Incidents:
                 _meet(met, item.agent, item.time, 0 if item.id == zero.id else 1)
         for step in reach.agents:
             _meet(met, step.id, step.time, step.hops)
-        screened = self._screened()
+        screened = self._screened[1]
         rows = [AgentReached(name, time, hops, screened.get(name, 0) <= last) for name, (time, hops) in met.items()]
         return tuple(sorted(rows, key=lambda one: (one.time, one.hops, one.agent)))
 
-    def _screened(self) -> dict[str, int]:
-        """Agent -> when somebody last looked at it (see ``Guard.note_screened``)."""
-        found: dict[str, int] = {}
-        for event in self._ledger.events(subject="screened", kinds=(EventKind.NOTED,)):
-            for agent in (event.body or {}).get("agents", ()):
-                found[agent] = event.seq
-        return found
-
     def _decisions(self, ids: Iterable[str]) -> tuple[DecisionTouched, ...]:
         found = []
-        for decision in ids:
-            for event in self._ledger.events(subject=decision, kinds=(EventKind.REPORTED,)):
-                body = event.body or {}
-                what = str(body.get("what", ""))[:SHOWN]
-                found.append(DecisionTouched(decision, event.agent, event.time, what, body.get("success")))
+        for event in self._ledger.events_about(ids, (EventKind.REPORTED,)):
+            body = event.body or {}
+            what = str(body.get("what", ""))[:SHOWN]
+            found.append(DecisionTouched(event.subject, event.agent, event.time, what, body.get("success")))
         return tuple(sorted(found, key=lambda one: (one.time, one.id)))
 
     def _reproduction(self, agents: Sequence[AgentReached]) -> tuple[Window, ...]:
@@ -205,7 +263,7 @@ class Incidents:
 
     def _repairs(self, items: set[str]) -> tuple[RepairDone, ...]:
         found = []
-        for receipt, event in self._log.receipts.items():
+        for receipt, event in self._repairs_of(items):
             plan = (event.body or {}).get("plan") or {}
             touched = _changed(plan, items)
             if touched:
@@ -213,10 +271,16 @@ class Incidents:
                 found.append(RepairDone(receipt, str(plan.get("repair")), event.time, touched, undone, why))
         return tuple(found)
 
+    def _repairs_of(self, items: Iterable[str]) -> list[tuple[str, Event]]:
+        """The receipts that name any of the items, oldest first."""
+        log = self._log
+        names = {receipt for item in items for receipt in log.repaired.get(item, ())}
+        return sorted(((name, log.receipts[name]) for name in names), key=lambda one: one[1].seq)
+
     def _timeline(self, items: Sequence[str]) -> tuple[TimelineEntry, ...]:
-        told = [_told(event) for item in items for event in self._ledger.events(subject=item, kinds=_TOLD)]
+        told = [_told(event) for event in self._ledger.events_about(items, _TOLD)]
         inside = set(items)
-        for receipt, event in self._log.receipts.items():
+        for receipt, event in self._repairs_of(inside):
             plan = (event.body or {}).get("plan") or {}
             touched = _changed(plan, inside)
             if touched:
@@ -245,6 +309,11 @@ class _Reach:
 def incident_id(item: str) -> str:
     """The id of the incident that was first found at an item."""
     return PREFIX + item.removeprefix("it_")
+
+
+def _named(incident: Incident) -> set[str]:
+    """Every item and decision that an incident tells of."""
+    return {one.id for one in (*incident.items, *incident.reached)} | {one.id for one in incident.decisions}
 
 
 def _changed(plan: Mapping[str, Any], items: set[str]) -> int:

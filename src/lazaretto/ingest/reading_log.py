@@ -15,6 +15,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lazaretto.ledger.tail import Tail
 from lazaretto.types import Channel, Event, EventKind, Observation, SourceClass
 
 if TYPE_CHECKING:
@@ -65,10 +66,9 @@ class ReadingLog:
     """Per agent, the items it may have had in mind. Safe to share between threads."""
 
     def __init__(self, ledger: Ledger, *, messages: bool, window_s: float) -> None:
-        self._ledger = ledger
         self._messages = messages
         self._window_s = window_s
-        self._seq: int | None = None
+        self._tail = Tail(ledger, _KINDS, back=WINDOW)
         self._lock = threading.Lock()
         self._read: defaultdict[str, Readings] = defaultdict(dict)
         self._since_decision: defaultdict[str, Readings] = defaultdict(dict)
@@ -96,11 +96,8 @@ class ReadingLog:
             return tuple(self._since_decision[agent])[-limit:] if limit else ()
 
     def _follow(self) -> None:
-        if self._seq is None:
-            self._seq = max(0, self._ledger.head().seq - WINDOW)
-        for event in self._ledger.events(after=self._seq, kinds=_KINDS):
+        for event in self._tail.new():
             self._follow_event(event)
-            self._seq = event.seq
 
     def _follow_event(self, event: Event) -> None:
         if event.kind is EventKind.RETRIEVED:

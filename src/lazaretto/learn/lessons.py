@@ -13,6 +13,7 @@ from typing import Any
 
 from lazaretto.gates.protocol import REPAIR, UNDONE
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.tail import Tail
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Event, EventKind, Observation, Ruling, Verdict
 
@@ -133,18 +134,15 @@ class ContactQueue:
 
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph) -> None:
         self._ledger, self._graph = ledger, graph
-        self._seq: int | None = None
+        self._tail = Tail(ledger, (*_KINDS, EventKind.NOTED), back=CONTACT_WINDOW)
         self._due: dict[str, tuple[bool, int]] = {}
         self._lock = threading.Lock()
 
     def due(self) -> tuple[str, ...]:
         """Whom to look at first."""
         with self._lock:
-            if self._seq is None:
-                self._seq = max(0, self._ledger.head().seq - CONTACT_WINDOW)
-            for event in self._ledger.events(after=self._seq, kinds=(*_KINDS, EventKind.NOTED)):
+            for event in self._tail.new():
                 self._follow(event)
-                self._seq = event.seq
             return tuple(sorted(self._due, key=lambda one: (not self._due[one][0], -self._due[one][1], one)))
 
     def _follow(self, event: Event) -> None:

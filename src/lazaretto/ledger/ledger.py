@@ -300,6 +300,21 @@ class Ledger:
         """Events in the order they were recorded, those past ``after`` only."""
         return queries.read_events(self._store, self.namespace, after=after, kinds=kinds, subject=subject, limit=limit)
 
+    def events_about(self, subjects: Iterable[str], kinds: Sequence[EventKind]) -> list[Event]:
+        """Events of some kinds about any of many items, found by their ids; in no order."""
+        with self._store.reading() as connection:
+            return queries.events_about(connection, self.namespace, subjects, kinds)
+
+    def last_about(self, subjects: Iterable[str], kinds: Sequence[EventKind]) -> dict[str, int]:
+        """The number of the last event of some kinds about each of many items; without those that have none."""
+        with self._store.reading() as connection:
+            return queries.last_about(connection, self.namespace, subjects, kinds)
+
+    def held_items(self) -> list[str]:
+        """Ids of what a ruling holds now, oldest first; the time does not grow with what is not held."""
+        with self._store.reading() as connection:
+            return queries.held_items(connection, self.namespace)
+
     def edges(self, *, after: int = 0) -> Iterator[tuple[int, Edge]]:
         """Every edge with the number of the event that made it: faster than replaying ``events``."""
         return queries.read_edges(self._store, self.namespace, after=after)

@@ -132,6 +132,18 @@ def _refs(connection: sa.Connection) -> None:
     )
 
 
+def _kinds(connection: sa.Connection) -> None:
+    _run_all(
+        connection,
+        (
+            # whoever follows some kinds of events visits no others
+            "CREATE INDEX lz_events_kind ON lz_events (tenant, kind, seq)",
+            # what a gate or a person holds, however much is not
+            "CREATE INDEX lz_items_held ON lz_items (tenant, seq) WHERE ruling > 1",
+        ),
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "the chain, items, edges and blobs", _chain),
     Migration(2, "fingerprints of known items", _known),
@@ -140,6 +152,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(5, "claims of memories and their vectors", _claims),
     Migration(6, "signatures and the tree over the events", _proofs),
     Migration(7, "refs to records in the caller's stores", _refs),
+    Migration(8, "events by kind, and what is held", _kinds),
 )
 
 

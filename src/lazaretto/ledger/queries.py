@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,7 +15,7 @@ from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import observation_of
 from lazaretto.ledger.edges import EdgeColumns
 from lazaretto.ledger.event_rows import EventRow, event_from
-from lazaretto.ledger.item_state import ItemState, visible_sql
+from lazaretto.ledger.item_state import STRICTEST_SHOWN, ItemState, visible_sql
 from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
 from lazaretto.ledger.store import COMMITTED, Store
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling
@@ -48,6 +48,16 @@ _BY_SUBJECT = (
     .bindparams(sa.bindparam("kinds", expanding=True))
     .columns(*events.c)
 )
+_ABOUT, _LAST_ABOUT = (
+    sa.text(
+        f"SELECT {what} FROM lz_events WHERE tenant = :tenant AND subject IN :subjects AND kind IN :kinds {rest}"
+    ).bindparams(sa.bindparam("subjects", expanding=True), sa.bindparam("kinds", expanding=True))
+    for what, rest in (
+        (", ".join(column.name for column in events.c), ""),
+        ("subject, MAX(seq)", "AND body IS NOT NULL GROUP BY subject"),
+    )
+)
+_HELD = sa.text(f"SELECT id FROM lz_items WHERE tenant = :tenant AND ruling > {int(STRICTEST_SHOWN)} ORDER BY seq")
 
 
 def tenant_of(connection: sa.Connection, namespace: str) -> int | None:
@@ -73,6 +83,20 @@ def _events_query(of_kinds: bool, about_one: bool) -> sa.Select[Any]:
     return query.order_by(events.c.seq).limit(sa.bindparam("size"))
 
 
+@lru_cache(maxsize=256)
+def _by_kind(kinds: tuple[str, ...], dialect: str) -> sa.TextualSelect:
+    """Events of some kinds past one, in order: each kind by its own index, merged.
+
+    Events of other kinds are never visited. ``kind IN (...)`` would walk the whole chain past ``after``, or sort.
+    """
+    names = ", ".join(column.name for column in events.c)
+    table = "lz_events INDEXED BY lz_events_kind" if dialect == "sqlite" else "lz_events"
+    each = (
+        f"SELECT {names} FROM {table} WHERE tenant = :tenant AND kind = '{kind}' AND seq > :after" for kind in kinds
+    )
+    return sa.text(f"{' UNION ALL '.join(each)} ORDER BY seq LIMIT :size").columns(*events.c)
+
+
 def read_events(
     store: Store,
     namespace: str,
@@ -93,8 +117,11 @@ def read_events(
                 known = {"tenant": tenant, "after": after, "subject": subject, "size": size}
                 chosen = [kind.value for kind in EventKind] if words is None else words
                 page = connection.execute(_BY_SUBJECT, {**known, "kinds": chosen}).all()
-            else:
+            elif subject is None and words:
                 given: dict[str, Any] = {"tenant": tenant, "after": after, "size": size}
+                page = connection.execute(_by_kind(tuple(dict.fromkeys(words)), store.dialect), given).all()
+            else:
+                given = {"tenant": tenant, "after": after, "size": size}
                 given |= {} if words is None else {"kinds": words}
                 given |= {} if subject is None else {"about": subject}
                 page = connection.execute(_events_query(words is not None, subject is not None), given).all()
@@ -103,6 +130,36 @@ def read_events(
             return
         after = page[-1][1]
         left = None if left is None else left - len(page)
+
+
+def events_about(
+    connection: sa.Connection, namespace: str, subjects: Iterable[str], kinds: Sequence[EventKind]
+) -> list[Event]:
+    """Events of some kinds about any of many subjects, found by these."""
+    tenant, words = tenant_of(connection, namespace), [kind.value for kind in kinds]
+    found: list[Event] = []
+    for chunk in chunks(dict.fromkeys(subjects)):
+        given = {"tenant": tenant, "subjects": chunk, "kinds": words}
+        found += [event_from(namespace, row) for row in connection.execute(_ABOUT, given)]
+    return found
+
+
+def last_about(
+    connection: sa.Connection, namespace: str, subjects: Iterable[str], kinds: Sequence[EventKind]
+) -> dict[str, int]:
+    """The number of the last event of some kinds about each of many subjects; erased ones do not count."""
+    tenant, words = tenant_of(connection, namespace), [kind.value for kind in kinds]
+    found: dict[str, int] = {}
+    for chunk in chunks(dict.fromkeys(subjects)):
+        rows = connection.execute(_LAST_ABOUT, {"tenant": tenant, "subjects": chunk, "kinds": words})
+        found.update((subject, int(seq)) for subject, seq in rows)
+    return found
+
+
+def held_items(connection: sa.Connection, namespace: str) -> list[str]:
+    """Ids of what a ruling holds, oldest first: by an index of these alone."""
+    rows = connection.execute(_HELD, {"tenant": tenant_of(connection, namespace)})
+    return [row[0] for row in rows]
 
 
 def _edge_pages(store: Store, namespace: str, after: int, until: int) -> Iterator[Sequence[Any]]:

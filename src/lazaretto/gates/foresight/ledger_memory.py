@@ -20,6 +20,7 @@ from lazaretto.gates.foresight.community import Mode, MonitorMode
 from lazaretto.gates.foresight.flp_mode import FlpMode
 from lazaretto.gates.foresight.gauge import Reading
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.tail import Tail
 from lazaretto.types import Channel, Draft, Event, EventKind, Observation
 
 WINDOW = 10_000
@@ -42,8 +43,9 @@ class LedgerMemory:
         self._ledger, self._mode, self._fingerprint = ledger, mode, fingerprint
         self.rounds = 0
         """How often somebody was looked at."""
-        self._seq: int | None = None
-        self._decided_seq = 0
+        self._tail = Tail(ledger, _TALK, back=WINDOW)
+        self._decided = Tail(ledger, _DECIDED)
+        self._opening = True
         self._kept: dict[str, list[Any]] = {}
         self._state: dict[str, Any] = {}
         self._heard_from: dict[str, int] = {}
@@ -57,17 +59,13 @@ class LedgerMemory:
 
     def follow(self) -> None:
         """Take in everything recorded since the last time, by this process or another."""
-        opening = self._seq is None
-        if self._seq is None:
-            self._seq = max(0, self._ledger.head().seq - WINDOW)
-        for event in self._ledger.events(after=self._decided_seq, kinds=_DECIDED):
-            self._take_note(event, opening) if event.kind is EventKind.NOTED else self._follow_people(event)
-            self._decided_seq = event.seq
+        for event in self._decided.new():
+            self._take_note(event, self._opening) if event.kind is EventKind.NOTED else self._follow_people(event)
+        self._opening = False
         said: dict[str, Said] = {}
         meetings: list[tuple[str, str]] = []
-        for event in self._ledger.events(after=self._seq, kinds=_TALK):
+        for event in self._tail.new():
             self._follow_event(event, said, meetings)
-            self._seq = event.seq
         self._mode.listen(self._talk(said), meetings)
 
     def forget(self, agent: str, chats: Sequence[Exchange]) -> None:
@@ -106,7 +104,7 @@ class LedgerMemory:
                 if key in items and self._kept.get(key) != row:
                     self._kept[key] = row
                     if key not in monitor.heard:
-                        self._heard_from[key] = self._seq or 0
+                        self._heard_from[key] = self._tail.seq
                     drafts.append(self._note(items[key], key=key, reading=row, heard_from=self._heard_from.get(key, 0)))
             drafts += [self._note(items[k.key], key=k.key, removed=True) for k in removed if k.key in items]
             # by item: the key of a short text would tell what it was, after it is erased

@@ -22,6 +22,7 @@ from lazaretto.gates.memory.record_model import RecordModel
 from lazaretto.gates.memory.record_review import Look, RecordReview, Records, joined
 from lazaretto.gates.memory.record_screener import RecordJudgement, judgement, vector_of
 from lazaretto.ledger import ItemState, Ledger, changes_of, observation_of, with_change
+from lazaretto.ledger.tail import Tail
 from lazaretto.types import Channel, Event, EventKind, Evidence, Observation
 
 GATE = "memory"
@@ -57,7 +58,7 @@ class RecordWatch:
         self._writers: dict[str, int] = {}
         self._kept: dict[int, _Kept] = {}
         self._next = 0
-        self._seq: int | None = None
+        self._tail: Tail | None = None
         self._lock = threading.Lock()
 
     def screen(self, observation: Observation, ledger: Ledger) -> RecordJudgement:
@@ -91,10 +92,9 @@ class RecordWatch:
 
     def _follow(self, ledger: Ledger) -> None:
         """Take in what was recorded since the last time, by anybody."""
-        if self._seq is None:
-            self._seq = max(0, ledger.head().seq - HORIZON)
-        for event in ledger.events(after=self._seq, kinds=_KINDS):
-            self._seq = event.seq
+        if self._tail is None:
+            self._tail = Tail(ledger, _KINDS, back=HORIZON)
+        for event in self._tail.new():
             self._take(event)
         self._settle_fresh()
 

@@ -1,0 +1,27 @@
+"""What changed items so far, without the rulings that let them pass: as much as was ever found, not as was written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lazaretto.ledger.item_state import changes_of
+from lazaretto.ledger.ledger import Ledger
+from lazaretto.types import Event, EventKind
+
+
+def changes_so_far(ledger: Ledger, kinds: Collection[EventKind], until: int) -> list[Event]:
+    """The events of ``kinds`` up to ``until``, in order; of rulings only those on items that were ever held.
+
+    Nearly every item is ruled on once, and allowed: a reader of what was found need not pass over all of these. What
+    is held now is found by an index; what was held once and is not any more, some other event of these kinds names.
+    """
+    others = list(ledger.events(kinds=[kind for kind in kinds if kind is not EventKind.RULED]))
+    if EventKind.RULED not in kinds:
+        return [event for event in others if event.seq <= until]
+    named = {item for event in others for item in _items_of(event)}
+    ruled = ledger.events_about({*ledger.held_items(), *named}, (EventKind.RULED,))
+    return sorted((event for event in (*others, *ruled) if event.seq <= until), key=lambda event: event.seq)
+
+
+def _items_of(event: Event) -> set[str]:
+    return {event.subject, *(item for item, _, _ in changes_of(event.kind, event.subject, event.body))}
