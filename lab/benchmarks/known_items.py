@@ -29,7 +29,8 @@ from performance_page import write_section
 from PIL import Image
 
 from lazaretto import Guard, Policy
-from lazaretto.gates.blocklist import (
+from lazaretto.gates.blocklist import BlocklistGate, make
+from lazaretto.gates.blocklist_entries import (
     EXACT,
     FILE,
     FOLDED,
@@ -38,9 +39,7 @@ from lazaretto.gates.blocklist import (
     LOOK,
     PIXELS,
     SLICES,
-    BlocklistGate,
     look_keys,
-    make,
     text_keys,
 )
 from lazaretto.gates.picture_hash import PerceptualHash

@@ -172,8 +172,8 @@ class Tending:
         for one in known:
             looks = {name: look for name, said in asked.items() if said and (look := said.get(one.id))}
             verdicts = tuple(look.verdict for look in looks.values())
-            if any(v.ruling > Ruling.WARN for v in verdicts):
-                decision = decide(one.id, Examination(verdicts, ()), self._policy.channels[one.channel], 0.0)
+            decision = decide(one.id, Examination(verdicts, ()), self._policy.channels[one.channel], 0.0)
+            if any(v.ruling > Ruling.WARN for v in decision.standing):
                 looked.append(_Looked(one, decision, looks))
         if looked:
             self.log.follow()

@@ -2,7 +2,10 @@
 
 An item is known by up to five fingerprints, each one indexed look-up in the ledger, so the price does not grow with
 the list. It is fed by the guard's rulings, by repairs and by people's labels; a benign label, a release or an undone
-repair takes an item off.
+repair takes an item off. Each entry says for whom it holds (``blocklist_entries``), and only what carried the harm is
+listed: an order in a picture's file is a text, its pixels are not to blame.
+
+What a person called benign is known here too: the same from as trusted a source is vouched for (``decision.excused``).
 
 Whole texts are compared, never parts of them: a context from which the poison was removed is another text, and passes.
 """
@@ -11,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,27 +22,50 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
+from lazaretto.gates import blocklist_entries as entries
+from lazaretto.gates.blocklist_entries import (
+    EXACT,
+    FILE,
+    FOLDED,
+    KEPT,
+    KIND,
+    LOOK,
+    NEAR,
+    PIXELS,
+    SEEN,
+    SLICES,
+    VOUCHING,
+    Entry,
+    Key,
+    look_keys,
+    seen_key,
+    text_keys,
+)
+from lazaretto.gates.memory.claims.consequences import contradicted_by
 from lazaretto.gates.normalization import fold
 from lazaretto.gates.picture_hash import PerceptualHash
-from lazaretto.gates.protocol import FOR_ITS_SOURCE, REPAIR, UNDONE, GateContext, SecondLook
-from lazaretto.ledger import Fingerprint
+from lazaretto.gates.picture_readings import IN_PIXELS
+from lazaretto.gates.protocol import (
+    CALLED_BENIGN,
+    CARRIED_BY,
+    FOR_ITS_SOURCE,
+    NEARLY_BENIGN,
+    OVER,
+    REPAIR,
+    UNDONE,
+    GateContext,
+    SecondLook,
+)
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import open_picture, opened
 from lazaretto.policy import CLOSED, RulingWord, read_settings
-from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
+from lazaretto.types import Channel, Cost, EventKind, Evidence, Observation, Ruling, SourceClass, Verdict
 
-KIND = "blocklist"
-"""What the ledger files our fingerprints under; a key is ``rule:fingerprint``, so that one look-up serves several."""
-EXACT, FOLDED, FILE, PIXELS, LOOK = "text", "text_folded", "file", "pixels", "look"
-CLEARED = Ruling.ALLOW.label
-"""Mark of what a person released: it stops the search, so that a mere likeness does not flag it again."""
 OWN_WORD = (SourceClass.DIRECT_USER, SourceClass.SYSTEM)
 SWEEP = "sweep"
 """The repair that takes a picture out wherever it stands."""
-SLICES = 6
-KEPT = 2
-Key = tuple[str, str]
-"""Rule and fingerprint."""
+IN_FILE = "text_in_file"
+"""The rule for a picture whose file carries a text that is listed."""
 MAX_DISTANCE = SLICES - KEPT
 """Two hashes that differ in at most this many bits agree in two of six slices at least: pigeonhole."""
 
@@ -76,6 +101,13 @@ class BlocklistSettings:
         tuple[str, ...],
         Field(description="Gates that judge form: what only they condemned is listed by its exact bytes alone."),
     ] = ("structure",)
+    for_all: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Gates whose findings hold whoever says it; what others found holds for sources trusted as "
+            "little as the one it came from, or less."
+        ),
+    ] = ("secrets",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +143,11 @@ class BlocklistGate:
 
     def _verdict(self, observation: Observation, context: GateContext, again: bool = False) -> Verdict:
         started = time.perf_counter()
-        match = None if again and observation.source in OWN_WORD else self._match(observation, context, again)
+        found = self._look_up(observation, context, again)
+        word, match = _word(found), _match(found, self.settings)
         cost = Cost(ms=(time.perf_counter() - started) * 1000)
+        if word is not None:
+            return self._vouched(observation, word, context, cost)
         if match is None or match.ruling is Ruling.ALLOW:
             rule = "cleared" if match else "unknown"
             return Verdict(self.name, observation.id, Ruling.ALLOW, 0.05, (0.0, 1.0), rule, cost=cost)
@@ -130,6 +165,15 @@ class BlocklistGate:
             cost=cost,
         )
 
+    def _vouched(self, observation: Observation, word: tuple[str, Entry], context: GateContext, cost: Cost) -> Verdict:
+        """What a person's word says for an item; ``over``: what it was known to contradict when the word was given."""
+        rule, entry = word
+        over = sorted(contradicted_by(context.ledger, entry.item))
+        summary = f"{_SAYINGS[rule]} {entry.item}, which a person called benign"
+        told = Evidence("precedent", summary, {"item": entry.item, "label": "benign", OVER: over})
+        name = NEARLY_BENIGN if rule in VOUCHING else CALLED_BENIGN
+        return Verdict(self.name, observation.id, Ruling.ALLOW, 0.02, (0.0, 1.0), name, (told,), cost=cost)
+
     def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
         """List what was quarantined, blocked or repaired; clear what a person released or called benign."""
         repair = next((v for v in context.earlier if v.gate == REPAIR), None)
@@ -139,7 +183,7 @@ class BlocklistGate:
         news = bool(context.earlier)  # a ruling on a fresh item, not a person's word about an old one
         if ruling <= Ruling.WARN:
             if not news:
-                self._mark(self._keys(observation, context), observation.id, Ruling.ALLOW, context)
+                self._clear(observation, context)
             return
         condemning = {v.gate for v in context.earlier if v.ruling >= Ruling.QUARANTINE and v.rule not in FOR_ITS_SOURCE}
         if news and not condemning:
@@ -147,10 +191,11 @@ class BlocklistGate:
         # A look-alike of a known item brings no news: listing it would let the list drift, one likeness at a time.
         if ruling < Ruling.QUARANTINE or condemning == {self.name}:
             return
-        keys = self._keys(observation, context)
+        keys = self._harmful_keys(observation, context)
         if condemning and condemning <= {*self.settings.form_gates, self.name}:
             keys = [key for key in keys if key[0] in (EXACT, FILE)]
-        self._mark(keys, observation.id, ruling, context)
+        for_all = not news or bool(condemning & set(self.settings.for_all))
+        self._list(keys, observation, ruling, None if for_all else observation.source, context, by_gates=news)
 
     def _learn_repair(self, observation: Observation, repair: Verdict, context: GateContext) -> None:
         """List what a repair took out, for the ruling it carries; forget it when the repair was undone."""
@@ -160,79 +205,95 @@ class BlocklistGate:
         made = repair.ruling < Ruling.QUARANTINE
         if made and observation.image is None and len(fold(observation.text)) < self.settings.min_made:
             return
-        keys = self._keys(observation, context)
-        if repair.rule == SWEEP and observation.image and observation.text:
-            keys += self._keys(
-                replace(observation, text=""), context
-            )  # it takes the picture, whatever stands beside it
-        self._mark(keys, observation.id, repair.ruling, context)
+        virus = repair.rule == SWEEP and observation.image is not None
+        if virus:  # it takes the picture, whatever stands beside it
+            keys = [*self._keys(observation, context), *self._keys(replace(observation, text=""), context)]
+        else:
+            keys = self._harmful_keys(observation, context)
+        picture = observation.image is not None and not observation.text
+        whom = None if virus or (picture and not made) else observation.source
+        self._list(list(dict.fromkeys(keys)), observation, repair.ruling, whom, context)
 
     def _keys(self, observation: Observation, context: GateContext) -> list[Key]:
-        """What an item is listed under: text and picture of one item as a pair, for either may be harmless."""
+        """What an item is known by: text and picture of one item as a pair, for either may be harmless."""
         if observation.image is None or observation.text:
             return text_keys(observation.text, self.settings.min_folded, observation.image or "")
-        keys = [(FILE, observation.image)]
         try:
-            picture = self._opened(observation, context)
-        except PictureWorkerFailed:  # listed by its file alone
+            picture = self._picture(observation, context)
+        except PictureWorkerFailed:
             picture = None
-        return keys if picture is None else [*keys, (PIXELS, picture.digest), (LOOK, PerceptualHash.of(picture).hex())]
+        if picture is None:  # known by its file alone
+            return [(FILE, observation.image)]
+        shown = [*seen_key(picture), (PIXELS, picture.digest), (LOOK, PerceptualHash.of(picture).hex())]
+        return [(FILE, observation.image), *shown]
+
+    def _harmful_keys(self, observation: Observation, context: GateContext) -> list[Key]:
+        """What carried the harm: of a picture whose file carries it, the file and that text, not what it shows."""
+        keys = self._keys(observation, context)
+        places = _carriers(observation, context) if observation.image and not observation.text else set()
+        if not places or places & IN_PIXELS:
+            return keys
+        picture = self._picture(observation, context) if len(keys) > 1 else None
+        told = [words for where, words in picture.texts if where in places] if picture else []
+        texts = [key for words in told for key in text_keys(words, self.settings.min_folded)]
+        return [key for key in keys if key[0] == FILE] + texts
+
+    def _clear(self, observation: Observation, context: GateContext) -> None:
+        """A person's word: whatever equals this item and was condemned for such sources is forgotten."""
+        ledger, trust = context.ledger, context.trust.table()
+        keys = [f"{rule}:{key}" for rule, key in self._keys(observation, context) if rule != LOOK]
+        for known in (entries.read(one, ledger) for one in ledger.find_known(KIND, keys)):
+            if not known.cleared and (known.whom is None or trust[known.whom] >= trust[observation.source]):
+                ledger.forget_known(known.item)
+        ledger.forget_known(observation.id)
+        label = entries.written(Ruling.ALLOW, observation.source)
+        ledger.mark_known([(KIND, key) for key in keys], observation.id, label)
 
     @staticmethod
-    def _mark(keys: list[Key], item: str, ruling: Ruling, context: GateContext) -> None:
-        """Newest word wins: whatever equals this item and is marked the other way is forgotten."""
-        ledger, cleared = context.ledger, ruling <= Ruling.WARN
+    def _list(
+        keys: list[Key],
+        observation: Observation,
+        ruling: Ruling,
+        whom: SourceClass | None,
+        context: GateContext,
+        by_gates: bool = False,
+    ) -> None:
+        """List an item. Gates do not overturn a person's word; a person and a repair do, where it says the opposite."""
+        ledger, trust = context.ledger, context.trust.table()
         equal = [f"{rule}:{key}" for rule, key in keys if rule != LOOK]
-        for known in ledger.find_known(KIND, equal):
-            if (known.label == CLEARED) != cleared:
+        for known in [] if by_gates else [entries.read(one, ledger) for one in ledger.find_known(KIND, equal)]:
+            opposite = whom is None or known.whom is None or trust[whom] >= trust[known.whom]
+            if known.cleared and opposite:
                 ledger.forget_known(known.item)
-        ledger.forget_known(item)
-        ledger.mark_known([(KIND, key) for key in equal], item, CLEARED if cleared else ruling.label)
-        for look in (key for rule, key in keys if rule == LOOK and not cleared):
+        ledger.forget_known(observation.id)
+        listed = [(KIND, f"{rule}:{key}") for rule, key in keys if rule not in (LOOK, *VOUCHING)]
+        ledger.mark_known(listed, observation.id, entries.written(ruling, whom))
+        for look in (key for rule, key in keys if rule == LOOK):
             bands = [(KIND, band) for band in look_keys(PerceptualHash.from_hex(look).hash)]
-            ledger.mark_known(bands, item, f"{ruling.label} {look}")
+            ledger.mark_known(bands, observation.id, entries.written(ruling, whom, look))
 
-    def _match(self, observation: Observation, context: GateContext, again: bool = False) -> Match | None:
-        """What the text, the picture, or both together are known as; the strictest of these."""
-        own = observation.id if again else ""
+    def _look_up(self, observation: Observation, context: GateContext, again: bool) -> _Found:
+        """Everything on the list that equals the item or looks like it, and holds for its source."""
         text, image = observation.text, observation.image
         alone = text_keys(text, self.settings.min_folded)
         pair = text_keys(text, self.settings.min_folded, image) if image and text else []
         file = [(FILE, image)] if image else []
-        found = self._look_up([*alone, *pair, *file], context, own)
-        shown = _nearest(found, file)
-        if image and shown is None:
-            shown = self._seen_before(observation, context, own)
-        matches = [match for match in (_nearest(found, alone), _nearest(found, pair), shown) if match]
-        return max(matches, key=lambda match: match.ruling, default=None)
-
-    def _seen_before(self, observation: Observation, context: GateContext, own: str) -> Match | None:
-        """A picture whose file is unknown: the same pixels, or a likeness."""
-        picture = self._opened(observation, context)
+        asked = _Asked(observation, context, again)
+        known = asked.known([f"{rule}:{key}" for rule, key in (*alone, *pair, *file)])
+        if not image or any(one.key == f"{FILE}:{image}" for one in known):
+            return _Found(tuple(known), alone, pair, file)
+        picture = self._picture(observation, context)
         if picture is None:
-            return None
-        look, pixels = PerceptualHash.of(picture), (PIXELS, picture.digest)
-        found = self._look_up([pixels, *(("", key) for key in look_keys(look.hash))], context, own)
-        return _nearest(found, [pixels]) or next(self._alike(look, found), None)
+            return _Found(tuple(known), alone, pair, file)
+        look = PerceptualHash.of(picture)
+        shown = [*file, *seen_key(picture), (PIXELS, picture.digest)]
+        carried = [key for _, words in picture.texts for key in text_keys(words, self.settings.min_folded)]
+        wanted = [f"{rule}:{key}" for rule, key in (*shown[1:], *carried)]
+        known += asked.known([*wanted, *look_keys(look.hash)])
+        return _Found(tuple(known), alone, pair, shown, carried, look)
 
     @staticmethod
-    def _look_up(keys: Sequence[Key], context: GateContext, own: str) -> list[Fingerprint]:
-        wanted = [f"{rule}:{key}" if rule else key for rule, key in keys]
-        return [known for known in context.ledger.find_known(KIND, wanted) if known.item != own] if wanted else []
-
-    def _alike(self, look: PerceptualHash, found: Sequence[Fingerprint]) -> Iterator[Match]:
-        for known in found:
-            label, _, stored = known.label.partition(" ")
-            if not stored:
-                continue
-            other = PerceptualHash.from_hex(stored)
-            bits, gap = look.distance(other), look.colour_gap(other)
-            if bits <= self.settings.distance and gap <= self.settings.colour_gap:
-                detail = {"known_as": label, "bits": bits, "colour_gap": gap}
-                yield Match(LOOK, known.item, self.settings.near_picture, detail)
-
-    @staticmethod
-    def _opened(observation: Observation, context: GateContext) -> Opened | None:
+    def _picture(observation: Observation, context: GateContext) -> Opened | None:
         """The picture, or None where it cannot be decoded: that is the structural gate's finding, not ours."""
         try:
             return opened(context.ledger.blob(str(observation.image)), context.limits)
@@ -240,43 +301,131 @@ class BlocklistGate:
             return None
 
 
-_SAYINGS = {
-    EXACT: "the same text as",
-    FOLDED: "the same text, trivially edited, as",
-    FILE: "the same picture file as",
-    PIXELS: "the same picture, encoded anew, as",
-    LOOK: "a picture that looks like",
-}
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Who asks: entries that say nothing about its source are left out."""
+
+    observation: Observation
+    context: GateContext
+    again: bool
+    """Asked about an item that is recorded: it is no witness against itself, and what a user or the system said is not
+    condemned afterwards because somebody repeated it."""
+
+    def known(self, keys: Sequence[str]) -> list[Entry]:
+        """What the list has under these keys, for this source."""
+        if not keys:
+            return []
+        one, trust = self.observation, self.context.trust.table()
+        own = one.id if self.again else ""
+        found = (entries.read(known, self.context.ledger) for known in self.context.ledger.find_known(KIND, keys))
+        spared = self.again and one.source in OWN_WORD
+        return [
+            entry
+            for entry in found
+            if entry.item != own and entry.holds_for(one.source, trust) and not (spared and not entry.cleared)
+        ]
 
 
-def _nearest(found: Sequence[Fingerprint], keys: Sequence[Key]) -> Match | None:
-    """The most exact of the matches for these keys; among equals the strictest."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the list knows of an item, and the keys it was asked for, the most exact first."""
+
+    known: tuple[Entry, ...]
+    alone: Sequence[Key]
+    pair: Sequence[Key] = ()
+    shown: Sequence[Key] = ()
+    carried: Sequence[Key] = ()
+    look: PerceptualHash | None = None
+
+    def under(self, key: Key) -> list[Entry]:
+        """The entries under one key."""
+        return [one for one in self.known if one.key == f"{key[0]}:{key[1]}"]
+
+
+def _word(found: _Found) -> tuple[str, Entry] | None:
+    """A person's word that the whole item is fine, and by which fingerprint it was found."""
+    keys = found.pair or found.alone or found.shown
     for rule, key in keys:
-        labels = [(Ruling.from_label(known.label), known.item) for known in found if known.key == f"{rule}:{key}"]
-        if labels:
-            ruling, item = max(labels)
-            return Match(rule, item, ruling, {"known_as": ruling.label})
+        if rule in (EXACT, NEAR, FILE, SEEN):
+            for entry in found.under((rule, key)):
+                if entry.cleared:
+                    return rule, entry
     return None
 
 
-def text_keys(text: str, min_folded: int, beside: str = "") -> list[Key]:
-    """The fingerprints of a text (with the picture beside it), the exact one first; a very short text has no other."""
-    if not text:
-        return []
-    keys = [(EXACT, _digest(text, beside))]
-    folded = fold(text)
-    return [*keys, (FOLDED, _digest(folded, beside))] if len(folded) >= min_folded else keys
+def _match(found: _Found, settings: BlocklistSettings) -> Match | None:
+    """What the text, the picture, what its file carries, or text and picture together are known as; the strictest."""
+    carried = _nearest(found, found.carried)
+    if carried is not None:
+        carried = None if carried.ruling is Ruling.ALLOW else replace(carried, rule=IN_FILE)
+    shown = _nearest(found, found.shown) or next(_alike(found, settings), None)
+    matches = [match for match in (_nearest(found, found.alone), _nearest(found, found.pair), shown, carried) if match]
+    return max(matches, key=lambda match: match.ruling, default=None)
 
 
-def _digest(text: str, beside: str) -> str:
-    return hashlib.sha256(f"{text}\0{beside}".encode() if beside else text.encode()).hexdigest()
+def _nearest(found: _Found, keys: Sequence[Key]) -> Match | None:
+    """The most exact of the matches for these keys; among equals a person's word, else the strictest."""
+    for rule, key in keys:
+        there = found.under((rule, key))
+        if there:
+            one = min(there, key=lambda entry: (not entry.cleared, -entry.ruling, entry.item))
+            return Match(rule, one.item, one.ruling, {"known_as": one.ruling.label})
+    return None
 
 
-def look_keys(hashed: int) -> Sequence[str]:
-    """Index keys of a perceptual hash: every choice of two of its six slices, so that near hashes share one."""
-    bounds = [round(64 * i / SLICES) for i in range(SLICES + 1)]
-    slices = [(hashed >> low) & ((1 << (high - low)) - 1) for low, high in itertools.pairwise(bounds)]
-    return [".".join(f"{i}:{slices[i]:x}" for i in chosen) for chosen in itertools.combinations(range(SLICES), KEPT)]
+def _alike(found: _Found, settings: BlocklistSettings) -> Iterator[Match]:
+    for known in found.known:
+        if not known.look or found.look is None:
+            continue
+        other = PerceptualHash.from_hex(known.look)
+        bits, gap = found.look.distance(other), found.look.colour_gap(other)
+        if bits <= settings.distance and gap <= settings.colour_gap:
+            detail = {"known_as": known.ruling.label, "bits": bits, "colour_gap": gap}
+            yield Match(LOOK, known.item, settings.near_picture, detail)
+
+
+def _carriers(observation: Observation, context: GateContext) -> set[str]:
+    """Where in a picture the gates found what they condemned it for; where a person or a repair spoke, as the ledger
+    has it."""
+    said = [one.data for v in context.earlier for one in v.evidence if v.ruling >= Ruling.QUARANTINE]
+    if not context.earlier or any(v.gate == REPAIR for v in context.earlier):
+        ruled = context.ledger.events(subject=observation.id, kinds=(EventKind.RULED,))
+        verdicts = (v for event in ruled for v in (event.body or {}).get("verdicts", ()))
+        said += [one.get("data") or {} for v in verdicts for one in v.get("evidence", ())]
+    return {str(data[CARRIED_BY]) for data in said if CARRIED_BY in data}
+
+
+def person_said(text: str, image: bytes | None, context: GateContext) -> tuple[str, Entry] | None:
+    """What people said of a content that is not recorded, whoever wrote it: the fingerprint and the entry, or None.
+
+    Only a person's word that it is fine, or what holds for everybody.
+    """
+    least = read_settings(BlocklistSettings, context.settings, key="gates.blocklist").min_folded
+    digest = hashlib.sha256(image).hexdigest() if image is not None else ""
+    keys = text_keys(text, least, digest)
+    if image is not None and not text:
+        keys = [(FILE, digest)]
+        with contextlib.suppress(UnreadablePicture):
+            keys += seen_key(opened(image, context.limits))
+    wanted = [f"{rule}:{key}" for rule, key in keys]
+    found = [entries.read(one, context.ledger) for one in context.ledger.find_known(KIND, wanted)] if wanted else []
+    for rule, key in keys:
+        there = [one for one in found if one.key == f"{rule}:{key}" and (one.cleared or one.whom is None)]
+        if there and not (there[0].cleared and rule == FOLDED):
+            return rule, min(there, key=lambda one: not one.cleared)
+    return None
+
+
+_SAYINGS = {
+    EXACT: "the same text as",
+    NEAR: "the same text, typed otherwise, as",
+    FOLDED: "the same text, trivially edited, as",
+    FILE: "the same picture file as",
+    SEEN: "the same picture, encoded anew, as",
+    PIXELS: "the same picture, encoded anew, as",
+    LOOK: "a picture that looks like",
+    IN_FILE: "a picture whose file carries the text of",
+}
 
 
 def make(settings: Mapping[str, Any]) -> BlocklistGate:

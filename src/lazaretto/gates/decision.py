@@ -1,16 +1,17 @@
 """From what the gates said to what to do: the strictest ruling wins, and a gate that did not answer counts.
 
 What a cheap gate left gray, a later one that was asked about it may clear; the decision says which rule cleared it.
+What a person called benign is not held again for the same reasons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lazaretto.gates.cascade import ANSWERED, cleared
-from lazaretto.gates.protocol import FOR_ITS_SOURCE
+from lazaretto.gates.protocol import BLOCKLIST, CALLED_BENIGN, FOR_ITS_SOURCE, NEARLY_BENIGN, OVER
 from lazaretto.gates.runner import Examination
 from lazaretto.policy import ChannelPolicy
 from lazaretto.types import Cost, Decision, Evidence, GateRun, Ruling, RunStatus, Verdict, plain
@@ -48,11 +49,14 @@ def recorded(decision: Decision) -> dict[str, Any]:
 def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -> Decision:
     """The decision about one item. The time is what passed on the clock, because gates run side by side."""
     runs = examined.runs
-    settled = cleared(examined.verdicts, runs, examined.settling, policy)
+    word, excused = person_says(examined.verdicts)
+    settled = (*cleared(examined.verdicts, runs, examined.settling, policy), *excused)
     verdicts = tuple(v for v in examined.verdicts if v not in settled)
     unanswered = [run for run in runs if run.status not in ANSWERED]
     strictest = max(verdicts, key=lambda v: (v.ruling, v.gate in examined.settling, v.risk), default=None)
     ruling = strictest.ruling if strictest else Ruling.ALLOW
+    if word is not None and excused and ruling <= Ruling.WARN:
+        strictest = word
     rule = f"{strictest.gate}:{strictest.rule}" if strictest else "policy:no_gates"
     low = max((v.interval[0] for v in verdicts), default=0.0)
     high = max((v.interval[1] for v in verdicts), default=1.0)
@@ -72,8 +76,37 @@ def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -
         runs=runs,
         cost=Cost(ms, sum(v.cost.tokens for v in examined.verdicts), sum(v.cost.calls for v in examined.verdicts)),
         replacement=next((v.replacement for v in verdicts if v.ruling is ruling and v.replacement is not None), None),
-        settled=tuple(f"{v.gate}:{v.rule}" for v in settled),
+        settled=tuple(dict.fromkeys(f"{v.gate}:{v.rule}" for v in settled)),
     )
+
+
+FORM = "structure"
+"""The gate that judges form: a text that only nearly is what a person read may hide something in its form."""
+
+
+def person_says(verdicts: Sequence[Verdict]) -> tuple[Verdict | None, tuple[Verdict, ...]]:
+    """The word of a person who called the same benign, and the verdicts that it overrules.
+
+    Nearly the same is not excused from a block, nor for its form. A word about what an item says is none about who may
+    write where, nor about contradictions that came up since.
+    """
+    words = (v for v in verdicts if v.gate == BLOCKLIST and v.rule in (CALLED_BENIGN, NEARLY_BENIGN))
+    word = next(words, None)
+    if word is None:
+        return None, ()
+    known = {str(item) for one in word.evidence for item in one.data.get(OVER) or ()}
+    return word, tuple(v for v in verdicts if v.ruling > Ruling.WARN and _excused(v, word, known))
+
+
+def _excused(verdict: Verdict, word: Verdict, known: set[str]) -> bool:
+    if word.rule == NEARLY_BENIGN and (verdict.ruling is Ruling.BLOCK or verdict.gate == FORM):
+        return False
+    claims = [one.data for one in verdict.evidence if one.kind == "claim" and one.data.get("with")]
+    disputed = {str(i) for data in claims if data.get("relation") in _DISPUTES for i in data["with"]}
+    return disputed <= known and (verdict.rule not in FOR_ITS_SOURCE or bool(disputed))
+
+
+_DISPUTES = ("contradicts", "updates")
 
 
 def recorded_decision(body: Mapping[str, Any]) -> Decision:

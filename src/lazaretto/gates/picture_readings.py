@@ -22,6 +22,8 @@ from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges
 
 LETTERING, TURNED, CODE = "lettering", "lettering upside down", "QR code"
+IN_PIXELS = frozenset({LETTERING, TURNED, CODE})
+"""Readings of what the picture shows; the others are texts that its file carries."""
 FEWEST_WORDS = 3
 """Fewer words than this in a file are a camera's name or a licence's, not a message."""
 _CONFIDENCE = 0.5

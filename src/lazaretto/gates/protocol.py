@@ -95,8 +95,14 @@ class Reviewer(Protocol):
         ...
 
 
-FOR_ITS_SOURCE = frozenset({"changes_known_claim"})
+FOR_ITS_SOURCE = frozenset({"changes_known_claim", "protected_key"})
 """Rules that hold an item for who says it: the same words from somebody else may be true, and are not block-listed."""
+BLOCKLIST, CALLED_BENIGN, NEARLY_BENIGN = "blocklist", "called_benign", "called_benign_nearly"
+"""The gate that knows people's words, and its rules where a person called the same benign, or nearly the same."""
+OVER = "over"
+"""In the evidence of these: items that the benign one was known to contradict when a person spoke."""
+CARRIED_BY = "carried_by"
+"""In evidence about a picture: the reading of it in which something was found."""
 REPAIR = "repair"
 """The gate's name in the one verdict a learner gets when a repair, not a gate, found an item; its rule names which."""
 UNDONE = "undone"

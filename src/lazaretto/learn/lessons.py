@@ -15,7 +15,7 @@ from lazaretto.gates.protocol import REPAIR, UNDONE
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.tail import Tail
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Channel, Event, EventKind, Observation, Ruling, Verdict
+from lazaretto.types import MACHINE, Channel, Event, EventKind, Evidence, Observation, Ruling, Verdict
 
 LABELS = {"harmful": Ruling.BLOCK, "benign": Ruling.ALLOW}
 """What a person's label means as a ruling."""
@@ -78,12 +78,16 @@ class Lessons:
             for item, _, _ in repair_lessons(event.body or {}):
                 observation = self._ledger.item(item)
                 self._tell(observation, Ruling.ALLOW, (repair_verdict(item, Ruling.ALLOW, UNDONE),))
-                self._restore(observation)
+                self._restore(observation, receipt)
 
-    def _restore(self, observation: Observation) -> None:
+    def _restore(self, observation: Observation, receipt: str) -> None:
+        """Teach anew what was said of an item before a repair that was undone."""
         words = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
-        said = [one for one in self._ledger.events(subject=observation.id, kinds=words) if not _condemns(one)]
+        told = self._ledger.events(subject=observation.id, kinds=words)
+        said = [one for one in told if not _condemns(one) and (one.body or {}).get("receipt") != receipt]
         if said and said[-1].kind is not EventKind.RULED:  # it was cleared after it had been ruled on
+            if (said[-1].body or {}).get("by") != MACHINE:
+                self._tell(observation, Ruling.ALLOW, ())
             return
         body = (said[-1].body or {}) if said else {}
         recorded = (recorded_verdict(one) for one in body.get("verdicts", ()))
@@ -126,7 +130,8 @@ def recorded_verdict(body: Mapping[str, Any]) -> Verdict:
     """As much of a recorded verdict as learners look at."""
     low, high = body["interval"]
     ruling = Ruling.from_label(body["ruling"])
-    return Verdict(body["gate"], body["subject"], ruling, body["risk"], (low, high), body["rule"])
+    told = tuple(Evidence(one["kind"], one["summary"], one["data"]) for one in body.get("evidence", ()))
+    return Verdict(body["gate"], body["subject"], ruling, body["risk"], (low, high), body["rule"], told)
 
 
 class ContactQueue:

@@ -11,14 +11,18 @@ from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import MACHINE, Draft, EventKind, Observation, Ruling, plain
+from lazaretto.types import MACHINE, Draft, EventKind, Observation, Ruling, Verdict, plain
 
 
 class TaintRulings:
     """Holds and frees what came from other items, as a policy says. Every call blocks."""
 
     def __init__(
-        self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy, tell: Callable[[Observation, Ruling], None]
+        self,
+        ledger: Ledger,
+        graph: ProvenanceGraph,
+        policy: Policy,
+        tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
     ) -> None:
         """``tell`` tells the gates that learn what became of an item."""
         self._ledger, self._graph, self._policy, self._tell = ledger, graph, policy, tell
@@ -54,4 +58,6 @@ class TaintRulings:
     def tell(self, drafts: Sequence[Draft]) -> None:
         """Tell the gates that learn of rulings that were recorded."""
         for draft in drafts:
-            self._tell(self._ledger.item(draft.subject), self._policy.taint.ruling)
+            ruling = self._policy.taint.ruling
+            found = Verdict(taint.TAINT, draft.subject, ruling, 0.6, (0.0, 1.0), str(draft.body["rule"]))
+            self._tell(self._ledger.item(draft.subject), ruling, (found,))

@@ -35,7 +35,7 @@ from lazaretto.gates.picture_readings import (
     file_readings,
     lettering,
 )
-from lazaretto.gates.protocol import GateContext, SecondLook
+from lazaretto.gates.protocol import CARRIED_BY, GateContext, SecondLook
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.models.openai_chat import OpenAIChat
@@ -375,9 +375,11 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
             words = "It may be an order to an agent; the policy's review_rate lets it pass."
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)
     spans = screening.spans[:3]
+    carried = {CARRIED_BY: within} if within else {}
     if not spans:
         words = f"The {within or 'text'} as a whole reads like an order to an agent."
-        return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)
+        facts = {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2), **carried}
+        return (Evidence("measure", words, facts),)
     return tuple(
         Evidence(
             "span",
@@ -387,6 +389,7 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
                 "end": span.end,
                 "view": f"{within}, {span.view}" if within else span.view,
                 "logit": round(span.logit, 2),
+                **carried,
             },
         )
         for span in spans

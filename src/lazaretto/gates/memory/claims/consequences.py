@@ -74,3 +74,14 @@ def conflicts_of(ledger: Ledger, items: Sequence[str]) -> dict[str, tuple[str, .
         new, old = linked(one.item)
         found[one.key].append(old if one.key == new else new)
     return {item: tuple(dict.fromkeys(others)) for item, others in found.items()}
+
+
+def contradicted_by(ledger: Ledger, item: str) -> set[str]:
+    """What the gates said that an item contradicts or changes, in every ruling on it."""
+    found: set[str] = set()
+    for event in ledger.events(subject=item, kinds=(EventKind.RULED,)):
+        for verdict in (event.body or {}).get("verdicts", ()):
+            for one in verdict.get("evidence", ()):
+                if one.get("kind") == "claim":
+                    found.update(map(str, one.get("data", {}).get("with") or ()))
+    return found
