@@ -26,6 +26,7 @@ GROUND = (
     "files",
     "names",
     "identity",
+    "kept_texts",
     "presets",
     "policy",
     "plugins",

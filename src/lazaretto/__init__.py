@@ -12,7 +12,12 @@ Inside async code the same is ``async with Guard.open(...) as guard`` and ``awai
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+# onnxruntime writes a device id and reports to its vendor unless this is set before it is first imported. Whatever
+# part of Lazaretto a process uses, it comes through here first.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 if TYPE_CHECKING:
     from lazaretto.agents.album import AlbumItem

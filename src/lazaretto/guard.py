@@ -285,9 +285,12 @@ class Guard:
         observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
         if not self._lessons.current:
             await self._in_store_thread(self._lessons.catch_up)
-        if raw.image is not None:  # the gates read it from the store, which forgets what no item names
-            observation = replace(observation, image=await self._in_store_thread(self.ledger.put_blob, raw.image))
-        decision = await self._gates.judge(observation)
+        if raw.image is None:
+            decision = await self._gates.judge(observation)
+        else:  # the gates read it as from the store, which never has it
+            with self.ledger.lent_blob(raw.image) as digest:
+                observation = replace(observation, image=digest)
+                decision = await self._gates.judge(observation)
         self.watchers.tell("decided", observation, decision, began)
         return decision
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
+from lazaretto.kept_texts import also_forget
 from lazaretto.picture_worker import opener
 from lazaretto.picture_worker.opener import FORMATS, FRAMES_SHOWN, SIDE, Budget, Header, Opened, Refused
 from lazaretto.picture_worker.pool import WORKERS, WorkerFailed, shared_pool
@@ -114,6 +115,15 @@ class _State:
         self.lock = threading.Lock()
         self.known: OrderedDict[tuple[bytes, Limits], Future[Opened | Refused]] = OrderedDict()
         self.waiters = ThreadPoolExecutor(max_workers=2 * WORKERS, thread_name_prefix="lazaretto-pictures")
+
+
+def _forget_pictures() -> None:
+    with _state.lock:
+        for key in [key for key, one in _state.known.items() if one.done()]:
+            del _state.known[key]
+
+
+also_forget(_forget_pictures)
 
 
 def _ask(data: bytes, limits: Limits, key: tuple[bytes, Limits], known: Future[Opened | Refused]) -> None:

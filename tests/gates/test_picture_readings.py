@@ -9,6 +9,7 @@ from PIL import Image, PngImagePlugin
 
 from lazaretto.gates import picture_readings
 from lazaretto.gates.picture_readings import CODE, LETTERING, TURNED, Reading, file_readings, lettering
+from lazaretto.kept_texts import KeptTexts
 from lazaretto.picture_worker.opener import MAX_TEXT
 from lazaretto.pictures import opened
 
@@ -88,7 +89,7 @@ def test_lettering_is_turned_where_it_reads_badly(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(picture_readings, "read_lettering", read)
     monkeypatch.setattr(picture_readings, "_codes", lambda frame: [])
-    monkeypatch.setattr(picture_readings, "_seen", picture_readings.OrderedDict())
+    monkeypatch.setattr(picture_readings, "_seen", KeptTexts(1 << 20, len))
     assert lettering(opened(saved(upright))) == (Reading(LETTERING, ORDER),) and looks == [True]
     assert Reading(TURNED, ORDER) in lettering(opened(saved(turned))) and looks == [True, False, True]
     lettering(opened(saved(turned, compress_level=1)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra
+from lazaretto.kept_texts import KeptTexts
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges
 
@@ -29,11 +29,10 @@ FEWEST_WORDS = 3
 _CONFIDENCE = 0.5
 _UPRIGHT = 0.9
 """Letters that stand upright are read with more confidence than this; below it they are turned and read again."""
-_KEPT = 512
-"""Pictures whose lettering is remembered, the oldest forgotten first."""
+_KEPT_BYTES = 4 << 20
+"""Of lettering that was read last."""
 _LOCK = threading.Lock()
 """The OCR engine keeps state between its stages; one picture at a time goes through it."""
-_seen: OrderedDict[bytes, tuple[Reading, ...]] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,11 @@ class Reading:
 
     view: str
     text: str
+
+
+_seen: KeptTexts[tuple[Reading, ...]] = KeptTexts(
+    _KEPT_BYTES, lambda several: sum(200 + 4 * len(o.text) for o in several)
+)
 
 
 def file_readings(found: Opened) -> tuple[Reading, ...]:
@@ -59,12 +63,11 @@ def lettering(found: Opened) -> tuple[Reading, ...]:
     frames = frames_for_judges(found).frames
     key = hashlib.sha256(b"".join(frame.pixels for frame in found.frames)).digest()
     with _LOCK:
-        if key not in _seen:
-            several = [one for frame in frames for one in (*_codes(frame), *_letters(frame))]
-            _seen[key] = tuple(dict.fromkeys(several))
-            while len(_seen) > _KEPT:
-                _seen.popitem(last=False)
-        return _seen[key]
+        known = _seen.get(key)
+        if known is None:
+            known = tuple(dict.fromkeys(one for frame in frames for one in (*_codes(frame), *_letters(frame))))
+            _seen.put(key, known)
+        return known
 
 
 def _letters(frame: Any) -> list[Reading]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from lazaretto.kept_texts import also_forget
 from lazaretto.types import Observation
 
 RUN = 3
@@ -55,6 +56,9 @@ def same_content(item: Observation) -> str:
 def _kept_runs(text: str) -> frozenset[tuple[str, ...]]:
     """The runs of a text that is compared with many others."""
     return _runs(words(text))
+
+
+also_forget(_kept_runs.cache_clear)
 
 
 def _runs(said: list[str]) -> frozenset[tuple[str, ...]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, StaleState, UnknownItem
+from lazaretto.kept_texts import forget
 from lazaretto.ledger import blobs, erasure, fingerprints, merkle, queries, refs, search, transfer, vectors, verify
 from lazaretto.ledger.appending import append_batch, lock_head
 from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, Witness, witness_at
@@ -56,6 +60,8 @@ class Ledger:
         self._head: tuple[tuple[int, int], Head] | None = None
         self._vectors = VectorIndex()
         self._unsure: list[tuple[tuple[object, ...], Sequence[Event]]] = []
+        self._lent: dict[str, tuple[bytes, int]] = {}
+        self._lending = threading.Lock()
 
     @classmethod
     def open(
@@ -431,6 +437,7 @@ class Ledger:
             lambda c: erasure.erase_subjects(c, self._linker, self.namespace, [item], reason),
         )
         self._store.scrub()
+        forget()
         return recorded[0]
 
     def retain(self, before: float) -> int:
@@ -443,6 +450,7 @@ class Ledger:
             )
             if not recorded:
                 self._store.scrub()
+                forget()
                 return count
             count += len(recorded)
 
@@ -473,8 +481,26 @@ class Ledger:
         checked = blobs.check_blob(data)
         return self._repeatable(lambda c: blobs.put(c, self._sure_tenant(c), checked))
 
+    @contextmanager
+    def lent_blob(self, data: bytes) -> Iterator[str]:
+        """The content address of bytes that ``blob`` gives while the block runs, and that are never stored."""
+        checked = blobs.check_blob(data)
+        digest = hashlib.sha256(checked).hexdigest()
+        with self._lending:
+            self._lent[digest] = (checked, self._lent.get(digest, (checked, 0))[1] + 1)
+        try:
+            yield digest
+        finally:
+            with self._lending:
+                users = self._lent.pop(digest)[1] - 1
+                if users:
+                    self._lent[digest] = (checked, users)
+
     def blob(self, digest: str) -> bytes:
         """The bytes at a content address, if this tenant put them."""
+        lent = self._lent.get(digest)
+        if lent is not None:
+            return lent[0]
         with self._store.reading() as connection:
             data = blobs.get(connection, self._tenant(connection), digest)
         if data is None:

@@ -7,13 +7,13 @@ answers those from memory, and from a file when a folder is given, so that a res
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.key_value_store import KeyValueStore
 from lazaretto.models.protocol import ImageTextEmbedder, TextEmbedder, Vectors
 
@@ -28,8 +28,9 @@ class EmbeddingCache:
         self.images_encoded = 0
         """Pictures that went through the network, each once: resumed runs count what earlier runs encoded."""
         self.texts_encoded = 0
-        self._texts_kept = texts_kept
-        self._texts: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._texts: KeptTexts[NDArray[np.float32]] = KeptTexts(
+            texts_kept * (self.dimension * 4 + 16), lambda row: int(row.nbytes)
+        )
         self._images: dict[str, NDArray[np.float32]] = {}
         self._store = KeyValueStore(_file_for(embedder, folder)) if folder is not None else None
         if self._store is not None:
@@ -42,16 +43,13 @@ class EmbeddingCache:
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """One row per text; only unseen texts are encoded."""
-        fresh = [t for t in dict.fromkeys(texts) if t not in self._texts]
-        rows = {t: self._texts[t] for t in texts if t in self._texts}
+        rows = {t: row for t in dict.fromkeys(texts) if (row := self._texts.get(digest(t))) is not None}
+        fresh = [t for t in dict.fromkeys(texts) if t not in rows]
         if fresh:
             self.texts_encoded += len(fresh)
-            rows.update(zip(fresh, self.embedder.embed_texts(fresh), strict=True))
-        for text, row in rows.items():
-            self._texts[text] = row
-            self._texts.move_to_end(text)
-        while len(self._texts) > self._texts_kept:
-            self._texts.popitem(last=False)
+            for text, row in zip(fresh, self.embedder.embed_texts(fresh), strict=True):
+                rows[text] = np.array(row, np.float32)  # its own: a row of a matrix keeps the whole
+                self._texts.put(digest(text), rows[text])
         return self._stack([rows[t] for t in texts])
 
     def embed_images(self, images: Sequence[bytes]) -> Vectors:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError, UnknownItem
+from lazaretto.kept_texts import forget
 from lazaretto.ledger.edges import EdgeColumns, is_decision
 from lazaretto.ledger.item_state import STRICTEST_SHOWN, ItemState
 from lazaretto.provenance.adjacency import Adjacency, Floats, Ints, NewEdges
@@ -128,6 +129,7 @@ class GraphIndex:
             if event.seq > head:
                 break
             if event.kind is EventKind.ERASED:
+                forget()  # perhaps by another process
                 self.sources.pop(self._item(event.subject), None)  # nobody vouches for what was erased
             else:
                 self.influence.apply_event(event, self._item)

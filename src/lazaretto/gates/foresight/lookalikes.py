@@ -7,6 +7,7 @@ from functools import lru_cache
 from lazaretto.agents.album import AlbumItem
 from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
 from lazaretto.gates.picture_hash import PerceptualHash
+from lazaretto.kept_texts import also_forget
 from lazaretto.pictures import opened
 
 NEAR_BITS, NEAR_COLOURS = 6, 32
@@ -35,3 +36,6 @@ def _look(picture: bytes) -> PerceptualHash | None:
         return PerceptualHash.of(opened(picture))
     except UnreadablePicture:
         return None
+
+
+also_forget(_look.cache_clear)

@@ -30,6 +30,7 @@ def open_session(graph: str, arrays: Arrays) -> Any:
         import onnxruntime
     except ImportError:
         raise MissingExtra("the runtime of the embedded models (onnxruntime)", "gates") from None
+    onnxruntime.disable_telemetry_events()  # where the program imported it before us
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = thread_count()
     options.inter_op_num_threads = 1

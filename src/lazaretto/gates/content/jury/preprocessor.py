@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import threading
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -19,16 +18,16 @@ from lazaretto.errors import MissingExtra, UnreadablePicture
 from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
 from lazaretto.gates.picture_readings import file_readings, lettering
+from lazaretto.kept_texts import KeptTexts
 from lazaretto.models.language import language_of
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.types import Evidence
 
-_KEPT = 512
-"""Pictures whose measures are remembered, the oldest forgotten first."""
-_SEEN: dict[tuple[bytes, bool, bool, Limits], tuple[dict[str, Any], str]] = {}
-_SEEN_LOCK = threading.Lock()
+_KEPT_BYTES = 4 << 20
+"""Of pictures' measures and words that were read last."""
+_SEEN: KeptTexts[tuple[dict[str, Any], str]] = KeptTexts(_KEPT_BYTES, lambda one: 1_000 + 4 * len(one[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +79,8 @@ class JuryPreprocessor:
 
     def _looked_at(self, image: bytes, found: Opened) -> tuple[dict[str, Any], str]:
         """What is measured on a picture and the words on it. One that goes from agent to agent is looked at once."""
-        key = (hashlib.sha256(image).digest(), self.read_words, self.detect_explicit, self.limits)
-        with _SEEN_LOCK:
-            known = _SEEN.get(key)
+        key = hashlib.sha256(image).digest() + repr((self.read_words, self.detect_explicit, self.limits)).encode()
+        known = _SEEN.get(key)
         if known is not None:
             return known
         picture = frames_for_judges(found)
@@ -93,10 +91,7 @@ class JuryPreprocessor:
         words = " ".join(dict.fromkeys(one.text for one in said))
         if self.detect_explicit:
             facts["explicit"] = max(map(explicit_probability, picture.frames))
-        with _SEEN_LOCK:
-            _SEEN[key] = facts, words
-            while len(_SEEN) > _KEPT:
-                del _SEEN[next(iter(_SEEN))]
+        _SEEN.put(key, (facts, words))
         return facts, words
 
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,6 +25,7 @@ from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.content.jury.views import View, content_views
 from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
 
 MOST_WINDOWS = 32
@@ -33,7 +33,8 @@ MOST_WINDOWS = 32
 _AVERAGED, _WORST = 4, 2
 """The models were fitted on the mean of at most four windows; of more, the worst two count, lest length hide harm."""
 _CHARACTERS = 400_000
-_KEPT, _LOOKS = 512, 64
+_KEPT_BYTES = 4 << 20
+"""Of contents that were read last, and again of single looks at them."""
 _CLAUSE = re.compile(r"[^.!?;:,\n]+[.!?;:,]*\s*")
 _WORD = re.compile(r"\S+")
 _PHRASE = 5
@@ -115,27 +116,26 @@ class JuryModels:
         except ImportError:
             raise MissingExtra("the embedded jury", "gates") from None
         manifest = json.loads((folder / "jury.json").read_text(encoding="utf-8"))
-        for name, digest in manifest["sha256"].items():
-            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+        for name, expected in manifest["sha256"].items():
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
                 raise ModelUnavailable(f"{name} is not the file that jury.json describes")
         self._seats = {role: _seat(load_file(folder / f"{role.value}.safetensors"), manifest, role) for role in _SEATS}
         self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
         self.version = str(manifest["version"])
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, str, str], JuryScores | None] = OrderedDict()
-        self._looks: OrderedDict[tuple[Role, View], _ViewScore] = OrderedDict()
+        self._known: KeptTexts[tuple[JuryScores | None]] = KeptTexts(_KEPT_BYTES, lambda one: _size(one[0]))
+        self._looks: KeptTexts[_ViewScore] = KeptTexts(_KEPT_BYTES, lambda one: 2_000 + one.scores.nbytes * 4)
 
     def read(self, prepared: PreparedContent) -> JuryScores | None:
         """Both debaters' view of the content; None when it holds nothing to read."""
         key = _key(prepared)
         with self._lock:
-            if key not in self._known:
-                self._known[key] = self._read(content_views(prepared))
-                while len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
-            self._known.move_to_end(key)
-            return self._known[key]
+            known = self._known.get(key)
+            if known is None:
+                known = (self._read(content_views(prepared)),)
+                self._known.put(key, known)
+            return known[0]
 
     def glance(self, prepared: PreparedContent) -> float | None:
         """The risk by one model alone, where that is enough to call the content clearly harmless; else None.
@@ -155,12 +155,12 @@ class JuryModels:
         return odds if odds < settings.quick else 0.0
 
     def _look(self, role: Role, view: View, text: Sequence[int], picture: Sequence[int]) -> _ViewScore:
-        key = (role, view)
-        if key not in self._looks:
-            self._looks[key] = self._seats[role].look(view.kind, text, picture, HEADS.index(view.head))
-            while len(self._looks) > _LOOKS:
-                self._looks.popitem(last=False)
-        return self._looks[key]
+        key = digest(role.value, view.head, view.kind.value, view.text, view.picture, view.part)
+        known = self._looks.get(key)
+        if known is None:
+            known = self._seats[role].look(view.kind, text, picture, HEADS.index(view.head))
+            self._looks.put(key, known)
+        return known
 
     def _tokens(self, whole: View) -> tuple[View, Any, Any]:
         view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
@@ -249,8 +249,14 @@ def _sampled(text: str) -> str:
     return " ".join(text[s : s + size] for s in starts)
 
 
-def _key(prepared: PreparedContent) -> tuple[str, str, str]:
-    return prepared.content.text, prepared.description, prepared.read_text
+def _key(prepared: PreparedContent) -> bytes:
+    return digest(prepared.content.text, prepared.description, prepared.read_text)
+
+
+def _size(scores: JuryScores | None) -> int:
+    """About how many bytes it takes."""
+    several = scores.debaters.values() if scores is not None else ()
+    return 500 + sum(2_000 + 4 * len(span.quote) for one in several for span in one.spans)
 
 
 def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lazaretto.gates.memory.claims.values import Value, values_in
+from lazaretto.kept_texts import also_forget
 
 MAX_SENTENCES = 1_000
 """Of one text that are read at all."""
@@ -166,7 +167,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return cuts
 
 
-@lru_cache(maxsize=4_096)  # about 5 MB
+@lru_cache(maxsize=4_096)  # about 5 MB: a sentence is cut at MAX_CLAIM_CHARS
 def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
     """One sentence or clause, read."""
     values = values_in(text)
@@ -188,6 +189,9 @@ def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
         decides=bool(_DECIDES.search(text)),
         words=words,
     )  # fmt: skip
+
+
+also_forget(read_claim.cache_clear)
 
 
 def moves_money_or_access(text: str) -> bool:

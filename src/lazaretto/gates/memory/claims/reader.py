@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,12 +10,16 @@ from functools import cache
 import numpy as np
 
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow, Floats
 from lazaretto.models.minilm import DIMENSION, claim_minilm
 
-_REMEMBERED = 512
+_MOST_BYTES = 4 << 20
+"""Of texts that were read last."""
 _AT_ONCE = 32
+_CLAIM_BYTES = 1_000
+"""Of a claim besides its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,10 @@ class ReadText:
 
     claims: tuple[Claim, ...]
     vectors: Floats
+
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return self.vectors.nbytes + sum(_CLAIM_BYTES + 4 * len(claim.text) for claim in self.claims)
 
     def rows(self) -> list[ClaimRow]:
         """As the ledger keeps them."""
@@ -36,13 +42,12 @@ class ClaimReader:
     """Reads texts and keeps what it read last, since a text is judged first and kept a moment later."""
 
     def __init__(self) -> None:
-        self._recent: OrderedDict[str, ReadText] = OrderedDict()
+        self._recent: KeptTexts[ReadText] = KeptTexts(_MOST_BYTES, ReadText.size)
         self._caught_up: dict[tuple[str, str], int] = {}
-        self._lock = threading.Lock()
 
     def read(self, texts: Sequence[str]) -> list[ReadText]:
         """The claims of each text, with vectors; one pass of the encoder for all of them."""
-        found = {text: self._recent[text] for text in texts if text in self._recent}
+        found = {text: one for text in dict.fromkeys(texts) if (one := self._recent.get(digest(text))) is not None}
         fresh = {text: claims_of(text) for text in dict.fromkeys(texts) if text not in found}
         said = [claim.text for claims in fresh.values() for claim in claims]
         vectors = claim_minilm().embed_texts(said) if said else np.zeros((0, DIMENSION), np.float32)
@@ -50,12 +55,8 @@ class ClaimReader:
         for text, claims in fresh.items():
             found[text] = ReadText(claims, np.asarray(vectors[place : place + len(claims)], np.float32))
             place += len(claims)
-        with self._lock:
-            for text, one in found.items():
-                self._recent[text] = one
-                self._recent.move_to_end(text)
-            while len(self._recent) > _REMEMBERED:
-                self._recent.popitem(last=False)
+        for text in fresh:
+            self._recent.put(digest(text), found[text])
         return [found[text] for text in texts]
 
     def vector(self, text: str) -> Floats:
@@ -64,7 +65,7 @@ class ClaimReader:
 
     def knows(self, text: str) -> bool:
         """Whether a text was read a moment ago."""
-        return text in self._recent
+        return self._recent.get(digest(text)) is not None
 
     def keep(self, ledger: Ledger, item: str, text: str) -> None:
         """Keep the claims of an item that was just recorded."""

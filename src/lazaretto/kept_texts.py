@@ -1,0 +1,94 @@
+"""What a process remembers of texts and pictures it has read: little, by digest, and nothing once something is erased.
+
+Reading the same content twice costs once, so gates remember what they made of it. Such a memory is bounded in bytes,
+its keys are digests, and ``forget`` empties all of them: the ledger calls it when content is erased, and so does
+whoever follows the ledger, for what another process erased.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Value = TypeVar("Value")
+_kept: weakref.WeakSet[KeptTexts[object]] = weakref.WeakSet()
+_also: list[Callable[[], object]] = []
+_lock = threading.Lock()
+
+
+class KeptTexts(Generic[Value]):
+    """What was made of the contents that were read last. Safe to share between threads."""
+
+    def __init__(self, most_bytes: int, size: Callable[[Value], int]) -> None:
+        """``size``: about how many bytes a value takes."""
+        self._most, self._size = most_bytes, size
+        self._values: OrderedDict[bytes, tuple[Value, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+        with _lock:
+            _kept.add(self)  # type: ignore[arg-type]
+
+    def get(self, key: bytes) -> Value | None:
+        """What was made of this content, if it is remembered."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is None:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
+
+    def put(self, key: bytes, value: Value) -> None:
+        """Remember it, and forget what was used longest ago where there is too much."""
+        size = self._size(value) + len(key)
+        with self._lock:
+            old = self._values.pop(key, None)
+            self._bytes -= old[1] if old else 0
+            if size > self._most:
+                return
+            self._values[key] = (value, size)
+            self._bytes += size
+            while self._bytes > self._most:
+                _, (_, gone) = self._values.popitem(last=False)
+                self._bytes -= gone
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._values.clear()
+            self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def bytes(self) -> int:
+        """About how much is remembered."""
+        return self._bytes
+
+
+def digest(*parts: str) -> bytes:
+    """A key that does not tell what it was made from."""
+    made = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        made.update(len(data).to_bytes(8, "big") + data)
+    return made.digest()
+
+
+def also_forget(clear: Callable[[], object]) -> None:
+    """Call this too when everything is forgotten: ``cache_clear`` of a cached function for example."""
+    _also.append(clear)
+
+
+def forget() -> None:
+    """Forget what was made of any content, in this process."""
+    with _lock:
+        several = list(_kept)
+    for one in several:
+        one.clear()
+    for clear in _also:
+        clear()

