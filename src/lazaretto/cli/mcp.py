@@ -16,11 +16,12 @@ from lazaretto.cli.common import errors, read_file
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.serve import listening, refuse_blank_secrets, this_machine_only
 from lazaretto.errors import InputError, MissingExtra
+from lazaretto.types import SourceClass
 
 family = typer.Typer(help="The guard over the Model Context Protocol.", no_args_is_help=True)
 _MOST_CONFIG = 1_000_000
 
-AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Who asks, where a call names nobody.")]
+AgentOption = Annotated[str, typer.Option("--agent", "-a", help="The agent that asks; it cannot use another name.")]
 HttpOption = Annotated[bool, typer.Option("--http", help="Streamable HTTP at /mcp instead of standard input.")]
 HostOption = Annotated[str, typer.Option(help="Address to listen on, with --http.")]
 PortOption = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on, with --http.")]
@@ -34,6 +35,10 @@ TokenOption = Annotated[
 def serve(
     context: CommandContext,
     agent: AgentOption = "mcp",
+    source: Annotated[
+        SourceClass | None,
+        typer.Option(help="The most trusted source that its calls may claim. Default: an agent's own words."),
+    ] = None,
     http: HttpOption = False,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8788,
@@ -45,7 +50,7 @@ def serve(
     from lazaretto.mcp.server import build
 
     with _place(http, host, port) as listener, context.open_guard() as guard:
-        server = build(guard.guard, agent)
+        server = build(guard.guard, agent, source)
         _run(server.run_stdio_async, server.streamable_http_app, listener, host, token)
 
 

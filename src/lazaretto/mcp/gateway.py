@@ -21,6 +21,7 @@ import orjson
 from lazaretto.errors import InputError, LazarettoError, MissingExtra
 from lazaretto.gates.instructions import instruction_faults
 from lazaretto.gates.structure import StructureSettings, text_findings
+from lazaretto.identity import Identity, Kind
 from lazaretto.types import Channel, Decision, Ruling, SourceClass
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Gateway:
 
     def __init__(self, guard: Guard, agent: str = "mcp") -> None:
         self._guard, self._agent = guard, agent
+        self._principal = Identity(Kind.MCP, agent).principal(agent)
         self._clients: dict[str, Client] = {}
         self._offered: set[str] = set()
         self._first: dict[str, bytes] = {}
@@ -289,8 +291,9 @@ class Gateway:
         if not text.strip():
             return None
         decision = await self._guard.check(
-            text, agent=self._agent, channel=Channel.TOOL, source=SourceClass.TOOL_OUTPUT_EXTERNAL
-        )
+            text, agent=self._agent, channel=Channel.TOOL, source=SourceClass.TOOL_OUTPUT_EXTERNAL,
+            principal=self._principal,
+        )  # fmt: skip
         return _notice(decision, server)
 
     async def _readable(self, text: str, server: str) -> str:
@@ -302,8 +305,9 @@ class Gateway:
         except (binascii.Error, ValueError):
             return f"{NOTICE}: a picture that cannot be read]"
         decision = await self._guard.check(
-            image=picture, agent=self._agent, channel=Channel.IMAGE, source=SourceClass.TOOL_OUTPUT_EXTERNAL
-        )
+            image=picture, agent=self._agent, channel=Channel.IMAGE, source=SourceClass.TOOL_OUTPUT_EXTERNAL,
+            principal=self._principal,
+        )  # fmt: skip
         return _notice(decision, server)
 
 

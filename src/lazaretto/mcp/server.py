@@ -1,7 +1,8 @@
 """The guard's tools over MCP: screen, remember, recall, trace, contacts, audit, incident; and its reports as resources.
 
 An agent calls these tools when it wants to, so they guard nothing by themselves: ``gateway`` does, because it stands in
-the way.
+the way. Who asks and the most trusted source it may claim are set when the server starts: a model that calls a tool can
+lower its trust, and neither raise it nor use another name. What is held is described without its words (``masking``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ from lazaretto.gates.content.gate import ContentGate
 from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import report_data
 from lazaretto.gates.content.settings import content_settings
+from lazaretto.identity import OWN_WORDS, Identity, Kind
 from lazaretto.incidents.report import to_markdown
+from lazaretto.ingest.raw_input import USUAL_SOURCE
+from lazaretto.mcp.masking import masked_held, masked_incident
+from lazaretto.names import check_name
 from lazaretto.types import Channel, SourceClass, decision_data, plain
 
 if TYPE_CHECKING:
@@ -32,12 +37,19 @@ INSTRUCTIONS = (
     "with remember, and use only what recall gives back. A decision with allowed=false must not be used."
 )
 _Text = Annotated[str, Field(description="The text itself.", min_length=1)]
-_Agent = Annotated[str | None, Field(description="Who asks; leave it out for the agent this server was started for.")]
+_Source = Annotated[
+    SourceClass | None,
+    Field(description="Where it comes from; no source that is trusted more than this server was started with."),
+]
 _Limit = Annotated[int, Field(ge=1, le=100)]
 
 
-def build(guard: Guard, agent: str = "mcp") -> MCPServer[Any]:
-    """The server. ``agent`` is who asks where a call names nobody."""
+def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -> MCPServer[Any]:
+    """The server for one agent; ``source`` is the most trusted source that its calls may claim.
+
+    Without ``source`` it is what every agent may claim: its own words.
+    """
+    who = Identity(Kind.MCP, check_name(agent, "agent", printable=True), (agent,), (source,) if source else OWN_WORDS)
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -49,6 +61,10 @@ def build(guard: Guard, agent: str = "mcp") -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer(
         "lazaretto", instructions=INSTRUCTIONS, version=version("lazaretto"), log_level="ERROR"
     )
+
+    def said(source: SourceClass | None, channel: Channel) -> dict[str, Any]:
+        """Who is recorded behind a call, if it may claim this source."""
+        return dict(plain(who.claim(agent, source, USUAL_SOURCE[channel], guard.policy.trust.table())))
 
     def tool(call: Callable[..., Awaitable[dict[str, Any]]]) -> None:
         """Offer a function as a tool; what it says is wrong with a call is told to the caller."""
@@ -63,32 +79,28 @@ def build(guard: Guard, agent: str = "mcp") -> MCPServer[Any]:
         server.add_tool(told)
 
     @tool
-    async def screen(
-        text: _Text, channel: Channel = Channel.DOCUMENT, source: SourceClass | None = None, agent_name: _Agent = None
-    ) -> dict[str, Any]:
+    async def screen(text: _Text, channel: Channel = Channel.DOCUMENT, source: _Source = None) -> dict[str, Any]:
         """Judge a page, tool result or message before it is used; both are recorded."""
-        return decision_data(await guard.check(text, agent=agent_name or agent, channel=channel, source=source))
+        return decision_data(await guard.check(text, channel=channel, **said(source, channel)))
 
     @tool
     async def remember(
         text: _Text,
-        source: SourceClass | None = None,
+        source: _Source = None,
         parents: Annotated[list[str] | None, Field(description="Ids of the items it was made from.")] = None,
         key: Annotated[str | None, Field(description="The name under which your own store keeps it.")] = None,
-        agent_name: _Agent = None,
     ) -> dict[str, Any]:
         """Judge a memory and keep it; what is held stays out of recall."""
-        decision = await guard.remember(text, agent=agent_name or agent, source=source, parents=parents, key=key)
-        return decision_data(decision)
+        told = said(source, Channel.MEMORY)
+        return decision_data(await guard.remember(text, parents=parents, key=key, **told))
 
     @tool
     async def recall(
         query: Annotated[str | None, Field(description="What to look for; without it, the newest memories.")] = None,
         limit: _Limit = 5,
-        agent_name: _Agent = None,
     ) -> dict[str, Any]:
         """Memories that may be used. The reading is recorded."""
-        found = await guard.recall(query, agent=agent_name or agent, limit=limit)
+        found = await guard.recall(query, agent=agent, limit=limit)
         return {"memories": plain(found)}
 
     @tool
@@ -123,10 +135,11 @@ def build(guard: Guard, agent: str = "mcp") -> MCPServer[Any]:
         incident_id: Annotated[str | None, Field(description="Of an incident or an item; without it, all.")] = None,
         limit: _Limit = 20,
     ) -> dict[str, Any]:
-        """What was found: one incident with its items, agents, rulings and repairs, or a list of them."""
+        """What was found: one incident with its items, agents, rulings and repairs, or a list of them. Texts are
+        masked."""
         if incident_id is not None:
-            return {"incident": plain(await guard.incident(incident_id))}
-        return {"incidents": plain(await guard.incidents(limit=limit))}
+            return {"incident": plain(masked_incident(await guard.incident(incident_id)))}
+        return {"incidents": [plain(masked_incident(one)) for one in await guard.incidents(limit=limit)]}
 
     @server.resource("lazaretto://incidents", mime_type="text/markdown")
     async def incidents_report() -> str:
@@ -136,12 +149,16 @@ def build(guard: Guard, agent: str = "mcp") -> MCPServer[Any]:
 
     @server.resource("lazaretto://incidents/{incident_id}", mime_type="text/markdown")
     async def incident_report(incident_id: str) -> str:
-        """The report of one incident."""
-        return to_markdown(await guard.incident(incident_id))
+        """The report of one incident; texts are masked."""
+        return to_markdown(masked_incident(await guard.incident(incident_id)))
 
     @server.resource("lazaretto://held", mime_type="application/json")
     async def held_report() -> list[dict[str, Any]]:
-        """What waits for a person."""
-        return [dict(plain(one)) for one in await guard.held(limit=50)]
+        """What waits for a person: which item and why, without its words."""
+        waiting = await guard.held(limit=50)
+        ids = [one.id for one in waiting]
+        found = await asyncio.to_thread(lambda: guard.ledger.items(ids=ids, hidden=True, limit=None) if ids else [])
+        lengths = {one.id: len(one.text) for one in found}
+        return [masked_held(one, lengths.get(one.id, len(one.text))) for one in waiting]
 
     return server

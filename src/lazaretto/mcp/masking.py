@@ -1,0 +1,69 @@
+"""What was held, as a model may be told of it: which item, why and how long, but none of its words.
+
+A model that asks what is held would otherwise be handed the poison by the guard itself. People read the words in the
+console and on the command line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from lazaretto.incidents.records import Held, Incident, IncidentItem
+
+SHOWN = 60
+"""Characters of a text that are shown, masked."""
+_LONGEST_NAME = 64
+_LETTERS = re.compile(r"(?<=\w)[^\W\d_]")
+_DIGITS = re.compile(r"\d")
+
+
+def masked(text: str, length: int | None = None) -> str:
+    """The first letters of the first words, and how long the text is: enough to recognise it, nothing to obey."""
+    if not text:
+        return ""
+    start = _DIGITS.sub("#", _LETTERS.sub("•", " ".join(text[:SHOWN].split())))
+    return f"{start} ({len(text) if length is None else length} characters, masked)"
+
+
+def _name(agent: str) -> str:
+    """An agent's name; one that reads like a sentence is masked too, because agents choose theirs."""
+    return agent if len(agent) <= _LONGEST_NAME and agent.count(" ") <= 2 else masked(agent)
+
+
+def masked_held(one: Held, length: int) -> dict[str, Any]:
+    """What waits for a person."""
+    return {
+        "id": one.id,
+        "agent": _name(one.agent),
+        "channel": one.channel,
+        "since": one.since,
+        "ruling": one.ruling,
+        "reason": one.rule,
+        "risk": one.risk,
+        "appealed": one.appealed,
+        "length": length,
+        "excerpt": masked(one.text, length),
+    }
+
+
+def masked_incident(incident: Incident) -> Incident:
+    """An incident without the words of its items, of the decisions that rested on them and of whoever disputed it."""
+    return replace(
+        incident,
+        title=masked(incident.title),
+        brought_by=_name(incident.brought_by),
+        items=tuple(map(_item, incident.items)),
+        reached=tuple(map(_item, incident.reached)),
+        agents=tuple(replace(one, agent=_name(one.agent)) for one in incident.agents),
+        decisions=tuple(replace(one, agent=_name(one.agent), what=masked(one.what)) for one in incident.decisions),
+        repairs=tuple(replace(one, reason=masked(one.reason)) for one in incident.repairs),
+        timeline=tuple(
+            replace(one, agent=_name(one.agent), says=one.says.partition(": ")[0]) for one in incident.timeline
+        ),
+    )
+
+
+def _item(one: IncidentItem) -> IncidentItem:
+    return replace(one, agent=_name(one.agent), text=masked(one.text))
