@@ -42,8 +42,9 @@ ALLOWED: dict[str, set[str]] = {
     "recorder": GROUND | RECORD | {"ingest", "gates"},
     "recall": GROUND | RECORD | {"gates"},
     "watchers": {"types"},
+    "actions": GROUND | RECORD | {"gates"},
 }
-PARTS = {"foreign", "ingest", "gates", "repair", "learn", "incidents", "tending", "recorder", "recall", "watchers"}
+PARTS = {"foreign", "ingest", "gates", "repair", "learn", "incidents", "tending", "recorder", "recall", "watchers", "actions"}
 ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
 ALLOWED["scan"] = GROUND | BED | RECORD | {"gates"}
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}

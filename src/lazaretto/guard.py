@@ -19,6 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from lazaretto.actions.authority import Authority
+from lazaretto.actions.classes import Tool
+from lazaretto.actions.records import Asked, Authorization
 from lazaretto.errors import GuardClosed, InputError, RepairRefused
 from lazaretto.foreign.imports import Importer
 from lazaretto.foreign.outbox import Outbox, stored_anyway, stored_when_allowed
@@ -37,7 +40,7 @@ from lazaretto.learn.lessons import SCREENED, ContactQueue, Lessons
 from lazaretto.learn.loop_cases import LoopCases
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import check_ref
-from lazaretto.names import check_ids, check_name
+from lazaretto.names import check_ids, check_name, check_principal
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.suspects import Suspect, suspects
@@ -114,6 +117,8 @@ class Guard:
         self._cases = LoopCases(ledger, self.policy, self._gates, dict(gates or {}))
         self._recall = Recall(ledger, self.graph, self.policy, self._gates, self._hold_again)
         self._outbox = Outbox(ledger)
+        self.actions = Authority(ledger, self.graph, self.policy, file)
+        """The last gate: see ``authorize``."""
         self._tends = OneAtATime("tend")
         self.watchers = Watchers(Tracing())
         """Who is told of every decision, recall and repair."""
@@ -293,6 +298,77 @@ class Guard:
                 decision = await self._gates.judge(observation)
         self.watchers.tell("decided", observation, decision, began)
         return decision
+
+    # before a tool is called
+
+    async def begin_task(
+        self,
+        text: str,
+        *,
+        agent: str,
+        tools: Sequence[str] = (),
+        source: SourceClass | str = SourceClass.DIRECT_USER,
+        principal: str | None = None,
+    ) -> Decision:
+        """Tell an agent what to do: from here on only this, and what it reads from now on, is in its mind.
+
+        The words of a task carry the calls they ask for (``authorize``). ``tools``, names or patterns, says which tools
+        the task may need; then no other call is carried. A task that the gates hold is not begun.
+        """
+        if isinstance(tools, str) or not all(isinstance(one, str) for one in tools):
+            raise InputError("tools", "is no list of names", "Give names or patterns, for example ['search_*']")
+        if source not in (SourceClass.DIRECT_USER, SourceClass.SYSTEM):
+            raise InputError("source", f"{source} begins no task", "Use direct_user or system; pass on others' wishes")
+
+        def begun(observation: Observation, decision: Decision) -> list[Draft]:
+            if not decision.allowed:
+                return []
+            return self.actions.task_drafts(observation.id, observation.agent, tuple(tools))
+
+        raw = RawInput(agent, Channel.MESSAGE, text, None, None, (), source, principal=principal)
+        return await self._judge_and_record(raw, begun)
+
+    async def authorize(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        agent: str,
+        description: str = "",
+        schema: Mapping[str, Any] | None = None,
+        task: str | None = None,
+        principal: str | None = None,
+    ) -> Authorization:
+        """May this agent call this tool now? allow, ask (a person, see ``answer_action``) or block, with the reasons.
+
+        Two questions decide: who wanted it, and where each value comes from (docs/actions.md). ``description`` and
+        ``schema`` (JSON schema of the arguments) help to guess what a tool does that the policy does not name. ``task``
+        is the id of an earlier task than the agent's last. No model is asked, and the answer is recorded first.
+        """
+        self._require_open()
+        name, who = check_name(tool, "tool", printable=True), check_name(agent, "agent", printable=True)
+        known = Tool.of(name, description, schema)
+        proven = f"process:{who}" if principal is None else check_principal(principal)
+        return await self._in_store_thread(self.actions.authorize, known, arguments, who, task, proven)
+
+    async def answer_action(self, token: str, agree: bool, *, by: str) -> Asked:
+        """A person's word on a call that waits: yes lets exactly this call through once, no blocks it for a day."""
+        name, person = check_name(token, "token", printable=True), check_name(by, "by", printable=True)
+        if not isinstance(agree, bool):
+            raise InputError("agree", f"is {agree!r}", "Give True or False")
+        return await self._in_store_thread(self.actions.answer, name, agree, person)
+
+    async def waiting_actions(self) -> tuple[Asked, ...]:
+        """Calls that wait for a person, the newest first."""
+        return await self._in_store_thread(self.actions.waiting)
+
+    async def endorse(self, value: str, *, purpose: str, by: str) -> str:
+        """Raise the trust of a value for one purpose (a tool or a class of actions); returns the receipt's id.
+
+        ``by`` is a person, or ``tool:NAME`` of a tool that the policy names under ``actions.verifiers``.
+        """
+        person = check_name(by, "by", printable=True)
+        return await self._in_store_thread(self.actions.endorse, value, purpose, person)
 
     def gates(self) -> tuple[GateState, ...]:
         """Every gate that the policy names: on which channels it is asked, and whether it is there."""

@@ -328,6 +328,10 @@ class Policy:
     review: Review = Review()
     taint: TaintPolicy = TaintPolicy()
     learn: LearnPolicy = LearnPolicy()
+    actions: Annotated[
+        Mapping[str, Any],
+        Field(description="What tools may do: see docs/actions.md. Adapters ask only where this table says anything."),
+    ] = field(default_factory=dict)
     gates: Annotated[Mapping[str, Mapping[str, Any]], Field(description="One table per gate: its own settings.")] = (
         field(default_factory=dict)
     )
@@ -542,7 +546,7 @@ def commented_toml(gates: Mapping[str, type], policy: Policy) -> str:
     table = ""
     for row in sorted(rows(Policy, settings=policy), key=lambda row: row.key.count(".") > 0):
         head, _, name = row.key.rpartition(".")
-        if row.key == "gates":
+        if row.key in ("gates", "actions"):
             continue
         if head != table:
             lines += ["", f"[{head}]"]

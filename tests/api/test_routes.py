@@ -358,7 +358,7 @@ async def test_roles_hold_on_every_route(guard: Guard, tmp_path: Path) -> None:
         "/v1/check", "/v1/remember", "/v1/remember/batch", "/v1/recall", "/v1/recall/refs", "/v1/forget",
         "/v1/exchange", "/v1/report", "/v1/before-turn", "/v1/screen",
         "/v1/screen/batch", "/v1/audit", "/v1/audit/batch", "/v1/items/{item}/appeal", "/v1/gates", "/v1/whoami",
-        "/healthz", "/v1/moderations",
+        "/healthz", "/v1/moderations", "/v1/tasks", "/v1/authorize",
     }  # fmt: skip
     for_admins = {"/v1/cases/rollback"}
     transport = httpx.ASGITransport(app=app)
@@ -367,7 +367,7 @@ async def test_roles_hold_on_every_route(guard: Guard, tmp_path: Path) -> None:
             if not path.startswith("/v1"):
                 continue
             for method in calls:
-                place = path.format(item="it_x", agent="a", incident="in_x", receipt="rc_x", version="v")
+                place = path.format(item="it_x", agent="a", incident="in_x", receipt="rc_x", version="v", token="ac_x")
                 statuses = {}
                 for name, key in (("nobody", ""), ("scout", scout), ("vera", vera)):
                     headers = {"authorization": f"Bearer {key}"}

@@ -52,7 +52,7 @@ def test_a_policy_that_is_written_out_reads_back(tmp_path: Path, preset: str) ->
     text = commented_toml(GATES, policy)
     assert load(tmp_path, text) == policy
     for row in rows(Policy, settings=policy):
-        assert row.key == "gates" or f"\n{row.key.rpartition('.')[2]} = {row.default}\n" in text
+        assert row.key in ("gates", "actions") or f"\n{row.key.rpartition('.')[2]} = {row.default}\n" in text
 
 
 def test_the_commented_gate_settings_are_valid_when_uncommented(tmp_path: Path) -> None:

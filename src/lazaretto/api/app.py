@@ -20,7 +20,7 @@ from lazaretto.api.border import CONSOLE, Border
 from lazaretto.api.metrics import Metrics
 from lazaretto.api.outgoing import Unreachable
 from lazaretto.api.pages import add_docs
-from lazaretto.api.routes import agents, compatible, items, records, repairs, service, tracing
+from lazaretto.api.routes import actions, agents, compatible, items, records, repairs, service, tracing
 from lazaretto.api.webhooks import Webhooks
 from lazaretto.console.app import console
 from lazaretto.errors import (
@@ -65,6 +65,7 @@ _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
 )
 ROUTERS = (
     agents.router,
+    actions.router,
     compatible.router,
     items.router,
     records.router,

@@ -14,6 +14,7 @@ from lazaretto.cli.common import EXIT_MODEL, EXIT_USAGE, emit, errors
 
 FAMILIES: tuple[str, ...] = (
     "guard",
+    "actions",
     "trace",
     "tend",
     "conflicts",

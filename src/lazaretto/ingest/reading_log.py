@@ -104,7 +104,7 @@ class ReadingLog:
             self._add(event.agent, event)
         elif event.kind is EventKind.SENT and self._messages:
             self._add(str((event.body or {}).get("to", "")), event)
-        elif event.kind is EventKind.REPORTED:
+        elif event.kind is EventKind.REPORTED and "action" not in (event.body or {}):  # a call ends no decision
             self._since_decision.pop(event.agent, None)
         elif event.kind is EventKind.INFLUENCED and "sources" in (event.body or {}):
             self._note_written(event, (event.body or {})["sources"])

@@ -114,14 +114,16 @@ class Ledger:
         states: Mapping[str, ItemState] | None = None,
         no_repair_after: int | None = None,
         no_label_after: int | None = None,
+        first: str | None = None,
     ) -> Sequence[Event]:
         """Record ``drafts`` together or not at all; when this returns, they are on disk.
 
         Refused (``StaleState``) unless the items of ``states`` still stand as the caller saw them, when anything was
         repaired or undone after the event ``no_repair_after``, and when a person labelled one of those items after the
-        event ``no_label_after``.
+        event ``no_label_after``. Refused as well when anything was ever recorded about the subject ``first``: what may
+        happen once is noted under a name of its own.
         """
-        return self._append(drafts, states, no_repair_after=no_repair_after, no_label_after=no_label_after)
+        return self._append(drafts, states, no_repair_after=no_repair_after, no_label_after=no_label_after, first=first)
 
     def _append(
         self,
@@ -130,6 +132,7 @@ class Ledger:
         *,
         no_repair_after: int | None = None,
         no_label_after: int | None = None,
+        first: str | None = None,
         claims: Mapping[str, Sequence[ClaimRow]] | None = None,
     ) -> Sequence[Event]:
         wanted = tuple(drafts)
@@ -143,6 +146,8 @@ class Ledger:
                 self._require_unchanged(connection, states or {}, no_repair_after)
             if states and no_label_after is not None:
                 self._require_no_label(connection, states, no_label_after)
+            if first is not None:
+                self._require_first(connection, first)
             return append_batch(connection, self._linker, self.namespace, batch, claims or {})
 
         return self._record(wanted, work)
@@ -171,6 +176,13 @@ class Ledger:
         for (item,) in connection.execute(labelled):
             if item in items:
                 raise StaleState(item)
+
+    def _require_first(self, connection: sa.Connection, subject: str) -> None:
+        head = lock_head(connection, self.namespace)  # nobody else appends until this is done
+        assert head is not None
+        known = sa.select(events.c.seq).where(events.c.tenant == head[0], events.c.subject == subject).limit(1)
+        if connection.execute(known).first() is not None:
+            raise StaleState(subject)
 
     def _record(self, key: tuple[object, ...], work: Callable[[sa.Connection], Sequence[Event]]) -> Sequence[Event]:
         """Run ``work`` so that its events are recorded exactly once, even when the store dies while it commits."""

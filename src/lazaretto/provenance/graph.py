@@ -264,18 +264,23 @@ class ProvenanceGraph:
 
         An item that the ledger never saw written is vouched for by nobody: its trust is 0.
         """
+        return self.trusts([item], source_trust)[item]
+
+    def trusts(self, items: Sequence[str], source_trust: Mapping[SourceClass, float]) -> dict[str, Trust]:
+        """The trust of several items at once."""
         with self._fresh() as index:
-            start = index.item_number(item)
-            nodes, hops = index.reachable([start], back=True)
-            depth = {start: 0, **dict(zip(nodes.tolist(), hops.tolist(), strict=True))}
-            value = index.own_trust(list(depth), source_trust)
-            weakest = min(depth, key=lambda n: (value[n], depth[n], index.items.names[n]))
-            path = [weakest]
-            while path[-1] != start:
-                nearer = (n for n in index.children.neighbours(path[-1]) if depth.get(n, -1) == depth[path[-1]] - 1)
-                path.append(min(nearer, key=index.items.names.__getitem__))
-            names = tuple(index.items.names[n] for n in reversed(path))
-            return Trust(value[weakest], names[-1], names)
+            starts = [index.item_number(item) for item in items]
+            index.source_classes([*starts, *index.reachable(starts, back=True)[0].tolist()])  # read in one go, and kept
+            return {item: _trust(index, item, source_trust) for item in items}
+
+    def read_by(self, agent: str, since: float) -> tuple[str, ...]:
+        """What an agent read or was sent from a moment on, in order, each once; nothing for an unknown agent."""
+        with self._fresh() as index:
+            number = index.agents.number.get(agent)
+            if number is None:
+                return ()
+            _, items, times, _ = index.readings.gather([number])
+            return tuple(dict.fromkeys(index.items.names[n] for n in items[times >= since].tolist()))
 
     def subgraph(
         self,
@@ -306,6 +311,20 @@ class ProvenanceGraph:
 def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Sequence[TraceStep]:
     order = np.lexsort((times, hops))
     return LazyRows(_TRACE_STEP, (names, numbers[order]), (None, hops[order]), (None, times[order]))
+
+
+def _trust(index: GraphIndex, item: str, source_trust: Mapping[SourceClass, float]) -> Trust:
+    start = index.item_number(item)
+    nodes, hops = index.reachable([start], back=True)
+    depth = {start: 0, **dict(zip(nodes.tolist(), hops.tolist(), strict=True))}
+    value = index.own_trust(list(depth), source_trust)
+    weakest = min(depth, key=lambda n: (value[n], depth[n], index.items.names[n]))
+    path = [weakest]
+    while path[-1] != start:
+        nearer = (n for n in index.children.neighbours(path[-1]) if depth.get(n, -1) == depth[path[-1]] - 1)
+        path.append(min(nearer, key=index.items.names.__getitem__))
+    names = tuple(index.items.names[n] for n in reversed(path))
+    return Trust(value[weakest], names[-1], names)
 
 
 def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> Sequence[TraceStep]:

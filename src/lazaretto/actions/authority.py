@@ -1,0 +1,268 @@
+"""Who is asked before a tool is called: judges the call, records it, and keeps what people answered.
+
+Every answer is in the ledger before it is given. A call that reads is a note; every other call is a decision that rests
+on what it was made from, so that traces, incidents and reports follow it. Every method here blocks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from lazaretto.actions.call_log import (
+    ASKED,
+    CALLED,
+    AgentView,
+    CallLog,
+    call_subject,
+    endorsement_subject,
+    task_subject,
+)
+from lazaretto.actions.classes import Tool, guess
+from lazaretto.actions.judge import Judge, Judgement
+from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization
+from lazaretto.actions.settings import ActionSettings
+from lazaretto.actions.values import fingerprint, read_arguments, value_form, values_of
+from lazaretto.errors import InputError, StaleState, UnknownItem
+from lazaretto.ledger import Ledger
+from lazaretto.names import check_name
+from lazaretto.policy import Policy
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Draft, EventKind, SourceClass, new_id
+
+APPROVAL_S = 86_400.0
+"""How long an approval that was not used stays good."""
+MOST_RESTED_ON = 32
+"""Items that a decision is linked to: what named its values, what carried it, then the least trusted in mind."""
+SHOWN, SHOWN_TO_PEOPLE = 400, 4_000
+"""Characters of a value that a decision keeps, and that a person who is asked sees."""
+VERIFIER = "tool:"
+
+
+class Authority:
+    """The last gate of one guard. Safe to share between threads."""
+
+    def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy, file: str = "policy") -> None:
+        self._ledger = ledger
+        self.settings = ActionSettings.of(policy.actions, file)
+        self._observes = "observe" in (policy.mode, self.settings.mode)
+        self._limit = policy.limits.max_text_bytes
+        own = policy.trust.table()[SourceClass.MODEL_INFERENCE]
+        self._judge = Judge(self.settings, own, ledger.namespace)
+        self._log = CallLog(ledger, graph, policy, self.settings)
+
+    def classify(self, tool: Tool) -> tuple[ActionClass, str]:
+        """What a tool does and how that is known."""
+        named = self.settings.named_class(tool.name)
+        return (named, "the policy names it") if named is not None else guess(tool)
+
+    def authorize(
+        self, tool: Tool, arguments: Any, agent: str, task: str | None = None, principal: str = ""
+    ) -> Authorization:
+        """Judge a call and record it."""
+        given, raw = read_arguments(arguments, self._limit)
+        action, _ = self.classify(tool)
+        values = values_of(tool, given, action, self.settings)
+        subject = call_subject(agent, tool.name, raw)
+        with self._log.about(agent, task) as view:
+            made = self._judge.judge(tool, action, values, view, lambda mark: self._endorsed(mark, tool, action))
+            rests_on = _rests_on(made, view)
+        call = _Call(tool, action, agent, given, subject, principal, made, rests_on)
+        if self._observes:
+            return self._record(call, "allow", (), would=made.ruling)
+        if made.ruling == "ask":
+            return self._ask(call)
+        return self._record(call, made.ruling, made.reasons)
+
+    def _ask(self, call: _Call) -> Authorization:
+        """A call that a person has to agree to: what was answered about exactly this call counts."""
+        state = self._answered(call.subject)
+        if state.refused:
+            return self._record(call, "block", (f"{state.by} refused exactly this call", *call.made.reasons))
+        if state.approved:
+            used = Draft(EventKind.NOTED, call.subject, call.agent, {"used": state.token})
+            try:
+                return self._record(call, "allow", (f"approved by {state.by}",), used, first=f"{_USED}{state.token}")
+            except StaleState:  # somebody else used it a moment ago
+                state = self._answered(call.subject)
+        if state.waiting:
+            return self._record(call, "ask", call.made.reasons, token=state.token)
+        token = new_id("ac")
+        note = {"asked": token, "tool": call.tool.name, "class": call.action.value, "reasons": list(call.made.reasons)}
+        shown = {
+            **note,
+            "arguments": _shown(call.arguments, SHOWN_TO_PEOPLE),
+            "call": call.subject,
+            "principal": call.principal,
+        }
+        drafts = (
+            Draft(EventKind.NOTED, ASKED, call.agent, shown),
+            Draft(EventKind.NOTED, call.subject, call.agent, note),
+        )
+        return self._record(call, "ask", call.made.reasons, *drafts, token=token)
+
+    def _record(
+        self,
+        call: _Call,
+        ruling: Answer,
+        reasons: tuple[str, ...],
+        *more: Draft,
+        token: str = "",
+        would: Answer | None = None,
+        first: str | None = None,
+    ) -> Authorization:
+        decision, made = new_id("de"), call.made
+        told: dict[str, Any] = {
+            "tool": call.tool.name,
+            "class": call.action.value,
+            "ruling": ruling,
+            "values": {fingerprint(self._ledger.namespace, one.value): one.trust for one in made.origins},
+        }
+        told |= {} if would is None else {"would": would}
+        told |= {"principal": call.principal} if call.principal else {}
+        if call.action is ActionClass.READ:
+            draft = Draft(EventKind.NOTED, CALLED, call.agent, {"id": decision, **told})
+        else:
+            told |= {"arguments": _shown(call.arguments), "reasons": list(reasons), "token": token}
+            what = f"{ruling}: {call.tool.name} ({call.action.value})"
+            body = {"what": what, "success": None, "rests_on": list(call.rests_on), "action": told}
+            draft = Draft(EventKind.REPORTED, decision, call.agent, body)
+        marks = [Draft(EventKind.NOTED, first, call.agent, {"used": True})] if first else []
+        self._ledger.append([draft, *more, *marks], first=first)
+        return Authorization(
+            decision, ruling, call.tool.name, call.agent, call.action, reasons, made.control, made.origins, token, would
+        )
+
+    # what people say
+
+    def answer(self, token: str, agree: bool, by: str) -> Asked:
+        """A person's word on a call that waits: yes lets exactly this call through once, no blocks it."""
+        asked = self._waiting().get(token)
+        if asked is None:
+            raise UnknownItem(token, self._ledger.namespace, "token")
+        one, subject = asked
+        body = {"approved" if agree else "refused": token, "by": by}
+        drafts = [Draft(EventKind.NOTED, subject, by, body), Draft(EventKind.NOTED, ASKED, by, {"answered": token})]
+        try:
+            self._ledger.append(
+                [*drafts, Draft(EventKind.NOTED, f"{_ANSWERED}{token}", by, body)], first=f"{_ANSWERED}{token}"
+            )
+        except StaleState:
+            raise UnknownItem(token, self._ledger.namespace, "token") from None
+        return one
+
+    def waiting(self) -> tuple[Asked, ...]:
+        """Calls that wait for a person, the newest first."""
+        return tuple(one for one, _ in sorted(self._waiting().values(), key=lambda pair: -pair[0].time))
+
+    def _waiting(self) -> dict[str, tuple[Asked, str]]:
+        found: dict[str, tuple[Asked, str]] = {}
+        for event in self._ledger.events(subject=ASKED, kinds=(EventKind.NOTED,)):
+            body = event.body or {}
+            if "answered" in body:
+                found.pop(body["answered"], None)
+            elif "asked" in body:
+                one = Asked(
+                    body["asked"], event.agent, body["tool"], body["class"],
+                    orjson.dumps(body["arguments"]).decode(), tuple(body["reasons"]), event.time,
+                )  # fmt: skip
+                found[one.token] = (one, body["call"])
+        return found
+
+    def _answered(self, subject: str) -> _Answered:
+        state, now = _Answered(), time.time()
+        for event in self._ledger.events(subject=subject, kinds=(EventKind.NOTED,)):
+            body = event.body or {}
+            if "asked" in body:
+                state = _Answered(body["asked"], waiting=True)
+            elif "approved" in body:
+                fresh = event.time > now - APPROVAL_S
+                state = _Answered(body["approved"], approved=fresh, by=str(body.get("by", "")))
+            elif "refused" in body:
+                fresh = event.time > now - APPROVAL_S
+                state = _Answered(body["refused"], refused=fresh, by=str(body.get("by", "")))
+            elif "used" in body:
+                state = _Answered()
+        return state
+
+    # endorsement
+
+    def endorse(self, value: str, purpose: str, by: str) -> str:
+        """Raise the trust of a value for one purpose: a class of actions or a tool. Returns the receipt's id."""
+        if not isinstance(value, str) or not value_form(value):
+            raise InputError("value", "is empty or no text", "Give the account, address or name itself")
+        check_name(purpose, "purpose", printable=True)
+        if by.startswith(VERIFIER) and by.removeprefix(VERIFIER) not in self.settings.verifiers:
+            fix = "Name it in actions.verifiers, or let a person endorse the value"
+            raise InputError("by", f"{by.removeprefix(VERIFIER)!r} is no verifier", fix)
+        receipt = new_id("en")
+        mark = fingerprint(self._ledger.namespace, value)
+        body = {"endorsed": receipt, "purpose": purpose, "by": by}
+        self._ledger.append([Draft(EventKind.NOTED, endorsement_subject(mark), by, body)])
+        return receipt
+
+    def _endorsed(self, mark: str, tool: Tool, action: ActionClass) -> bool:
+        events = self._ledger.events(subject=endorsement_subject(mark), kinds=(EventKind.NOTED,))
+        return any((event.body or {}).get("purpose") in (tool.name, action.value) for event in events)
+
+    # tasks
+
+    @staticmethod
+    def task_drafts(item: str, agent: str, tools: tuple[str, ...]) -> list[Draft]:
+        """What begins a task with an item that an agent is told."""
+        body = {"item": item, "tools": list(tools)}
+        moment = time.time()
+        read = Draft(EventKind.RETRIEVED, item, agent, time=moment)
+        return [Draft(EventKind.NOTED, task_subject(agent), agent, body, time=moment), read]
+
+
+_USED, _ANSWERED = "actions:used:", "actions:answer:"
+
+
+class _Call:
+    """One call on its way to the ledger."""
+
+    def __init__(
+        self,
+        tool: Tool,
+        action: ActionClass,
+        agent: str,
+        arguments: Mapping[str, Any],
+        subject: str,
+        principal: str,
+        made: Judgement,
+        rests_on: tuple[str, ...],
+    ) -> None:
+        self.tool, self.action, self.agent, self.arguments = tool, action, agent, arguments
+        self.subject, self.principal, self.made, self.rests_on = subject, principal, made, rests_on
+
+
+class _Answered:
+    """What people said about one exact call, the newest word."""
+
+    def __init__(
+        self, token: str = "", *, waiting: bool = False, approved: bool = False, refused: bool = False, by: str = ""
+    ) -> None:
+        self.token, self.waiting, self.approved, self.refused, self.by = token, waiting, approved, refused, by
+
+
+def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
+    named = [one.item for one in made.origins if one.item]
+    named += [made.control.item] if made.control.item else []
+    named += [view.task.item] if view.task is not None else []
+    return tuple(dict.fromkeys([*named, *view.mind.weakest(MOST_RESTED_ON)]))[: 2 * MOST_RESTED_ON]
+
+
+def _shown(value: Any, most: int = SHOWN) -> Any:
+    """Arguments for people: what is cut says so."""
+    if isinstance(value, str):
+        return value if len(value) <= most else f"{value[:most]}… ({len(value)} characters)"
+    if isinstance(value, list):
+        cut = [f"… ({len(value)} values)"] if len(value) > SHOWN else []
+        return [*(_shown(one, most) for one in value[:SHOWN]), *cut]
+    if isinstance(value, Mapping):
+        return {_shown(key, SHOWN): _shown(one, most) for key, one in value.items()}
+    return value

@@ -1,0 +1,213 @@
+"""What the last gate has to know of the past: who has what in mind, what was called, what people answered.
+
+It follows the ledger. Whatever decides about money stands in the ledger under a name of its own, so that it is found
+however long ago it was: an approval under the call it is for, an endorsement under its value. What only limits (calls
+in the last hour, values that the crew handed out) is followed from ``LOOK_BACK`` events before a guard opens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from lazaretto.actions.mind import Mind
+from lazaretto.actions.settings import ActionSettings
+from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Event, EventKind, Ruling
+
+LOOK_BACK = 10_000
+CALLED, ASKED, TASK = "actions:called", "actions:asked", "actions:task:"
+"""Subjects of notes: calls that are no decision, calls that wait for a person, and how those of tasks begin."""
+_KINDS = (
+    EventKind.RETRIEVED,
+    EventKind.SENT,
+    EventKind.RULED,
+    EventKind.RELEASED,
+    EventKind.DERIVED,
+    EventKind.INFLUENCED,
+    EventKind.ERASED,
+    EventKind.REPORTED,
+    EventKind.NOTED,
+)
+_ECHO_CALLS = 4
+"""An answer may echo the values of so many calls before it: agents call tools side by side."""
+_HELD = frozenset(ruling.label for ruling in Ruling if ruling > Ruling.WARN)
+
+
+def task_subject(agent: str) -> str:
+    """Under which the ledger has the tasks of an agent."""
+    return f"{TASK}{hashlib.sha256(agent.encode()).hexdigest()[:32]}"
+
+
+def call_subject(agent: str, tool: str, arguments: bytes) -> str:
+    """Under which the ledger has what people answered about one exact call."""
+    parts = (agent.encode(), tool.encode(), arguments)
+    digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
+    return f"actions:call:{digest}"
+
+
+def endorsement_subject(fingerprint: str) -> str:
+    """Under which the ledger has the endorsements of a value."""
+    return f"actions:endorsed:{fingerprint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an agent was told to do."""
+
+    item: str
+    time: float
+    tools: tuple[str, ...] = ()
+    """The tools it may need, where that was said; patterns."""
+
+
+@dataclass(slots=True)
+class _Agent:
+    """What is known of one agent."""
+
+    mind: Mind
+    task: Task | None
+    calls: dict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
+    """Class -> when calls of it were allowed."""
+
+
+class CallLog:
+    """Follows the ledger for the last gate. Safe to share between threads: everything happens under its lock."""
+
+    def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy, settings: ActionSettings) -> None:
+        self._ledger, self._graph, self._policy, self._settings = ledger, graph, policy, settings
+        self._seq: int | None = None
+        self._agents: dict[str, _Agent] = {}
+        self._calls: dict[str, dict[str, deque[float]]] = defaultdict(lambda: defaultdict(deque))
+        self._handed_out: dict[str, tuple[float, float]] = {}
+        self._last_calls: dict[str, deque[Mapping[str, float]]] = defaultdict(lambda: deque(maxlen=_ECHO_CALLS))
+        self._answers: dict[str, Mapping[str, float]] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def about(self, agent: str, task: str | None = None) -> Iterator[AgentView]:
+        """What is known of an agent now; ``task`` names an earlier task than its last."""
+        with self._lock:
+            self._follow()
+            known = self._agents.get(agent)
+            if known is None:
+                known = self._agents[agent] = self._opened(agent)
+            if task is not None and (known.task is None or known.task.item != task):
+                known = self._opened(agent, task)
+            known.mind.settle()
+            yield AgentView(known.mind, known.task, self._calls[agent], self._handed_out, self._answers)
+
+    def _opened(self, agent: str, wanted: str | None = None) -> _Agent:
+        task: Task | None = None
+        for event in self._ledger.events(subject=task_subject(agent), kinds=(EventKind.NOTED,)):
+            found = _task(event)
+            if found is not None and (wanted is None or found.item == wanted):
+                task = found
+        since = task.time if task is not None else time.time() - self._settings.window_s
+        mind = Mind(self._ledger, self._graph, self._policy)
+        mind.add(self._graph.read_by(agent, since))
+        return _Agent(mind, task)
+
+    def _follow(self) -> None:
+        if self._seq is None:
+            self._seq = max(0, self._ledger.head().seq - LOOK_BACK)
+        for event in self._ledger.events(after=self._seq, kinds=_KINDS):
+            self._take(event)
+            self._seq = event.seq
+
+    def _take(self, event: Event) -> None:
+        body: Mapping[str, Any] = event.body or {}
+        if event.kind is EventKind.RETRIEVED:
+            self._has_read(event.agent, event.subject)
+        elif event.kind is EventKind.SENT:
+            self._has_read(str(body.get("to", "")), event.subject)
+        elif event.kind is EventKind.RULED:
+            self._hold(event.subject, body.get("ruling") in _HELD)
+        elif event.kind is EventKind.RELEASED:
+            self._hold(event.subject, False)
+        elif event.kind is EventKind.NOTED and event.subject.startswith(TASK):
+            self._begin(event)
+        elif event.kind is EventKind.NOTED and event.subject == CALLED:
+            self._called(event, body)
+        elif event.kind is EventKind.REPORTED and "action" in body:
+            self._called(event, body["action"])
+        elif event.kind in (EventKind.DERIVED, EventKind.ERASED) or (
+            event.kind is EventKind.INFLUENCED and "target" in body
+        ):
+            for known in self._agents.values():
+                known.mind.relearn()
+
+    def _has_read(self, agent: str, item: str) -> None:
+        if calls := self._last_calls.get(agent):
+            self._answers[item] = {key: min(c.get(key, 1.0) for c in calls) for call in calls for key in call}
+            while len(self._answers) > 10 * LOOK_BACK:
+                del self._answers[next(iter(self._answers))]
+        if agent in self._agents:
+            self._agents[agent].mind.add([item])
+
+    def _hold(self, item: str, held: bool) -> None:
+        for known in self._agents.values():
+            known.mind.hold(item, held)
+
+    def _begin(self, event: Event) -> None:
+        task = _task(event)
+        if task is not None and event.agent in self._agents:
+            mind = Mind(self._ledger, self._graph, self._policy)
+            mind.add([task.item])
+            self._agents[event.agent] = _Agent(mind, task)
+
+    def _called(self, event: Event, told: Mapping[str, Any]) -> None:
+        handed = {str(key): float(value) for key, value in (told.get("values") or {}).items()}
+        if told.get("ruling") != "allow":
+            return
+        action = str(told.get("class", ""))
+        if handed:
+            self._last_calls[event.agent].append(handed)
+        calls = self._calls[event.agent][action]
+        calls.append(event.time)
+        while len(calls) > LOOK_BACK:
+            calls.popleft()
+        if action != "read":
+            for key, trust in handed.items():
+                before = self._handed_out.pop(key, (event.time, 1.0))
+                self._handed_out[key] = (before[0], min(before[1], trust))
+            while len(self._handed_out) > 10 * LOOK_BACK:
+                del self._handed_out[next(iter(self._handed_out))]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """What is known of one agent while a call is judged."""
+
+    mind: Mind
+    task: Task | None
+    calls: Mapping[str, deque[float]]
+    handed_out: Mapping[str, tuple[float, float]]
+    """Fingerprint of a value that the crew wrote, sent or shared -> when first, and the lowest trust it had then."""
+    answers: Mapping[str, Mapping[str, float]]
+    """Item that was read after calls -> the values those calls had, with their trust: a tool may echo them."""
+
+    def repeated(self, fingerprint: str, item: str, since: float) -> float:
+        """The trust of a value that a tool's answer only repeats; 1 where it is the tool's own word."""
+        known = [self.answers.get(item, {}).get(fingerprint, 1.0)]
+        if fingerprint in self.handed_out and self.handed_out[fingerprint][0] <= since:
+            known.append(self.handed_out[fingerprint][1])
+        return min(known)
+
+    def calls_in_last_hour(self, action: str) -> int:
+        """How many calls of a class were allowed lately."""
+        start = time.time() - 3600
+        return sum(moment >= start for moment in self.calls.get(action, ()))
+
+
+def _task(event: Event) -> Task | None:
+    body = event.body or {}
+    return Task(str(body["item"]), event.time, tuple(body.get("tools") or ())) if "item" in body else None

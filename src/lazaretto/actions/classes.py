@@ -1,0 +1,127 @@
+"""What a tool does, guessed from its name, its description and the schema of its arguments.
+
+A guess is shown by ``lazaretto actions list`` and stands until the policy names the tool. What cannot be guessed counts
+as ``send``: it may carry anything to anybody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lazaretto.actions.records import ActionClass
+
+
+def word_set(words: str) -> frozenset[str]:
+    """The words of a line."""
+    return frozenset(words.split())
+
+
+_READS = word_set(
+    "get list search find read fetch lookup look check show view query count calculate calc think describe download is "
+    "has verify validate compute browse open scan summarize summarise analyze analyse retrieve recall see watch ping "
+    "compare preview inspect history status whoami now time help"
+)
+_WORDS: tuple[tuple[ActionClass, frozenset[str]], ...] = (
+    (
+        ActionClass.EXECUTE,
+        word_set("run exec execute eval shell bash sh python terminal command script deploy sql code spawn"),
+    ),
+    (
+        ActionClass.DELETE,
+        word_set("delete remove cancel drop erase purge terminate uninstall destroy wipe trash clear revoke"),
+    ),
+    (
+        ActionClass.SHARE,
+        word_set("share invite grant permission permissions password access role credential credentials token"),
+    ),
+    (
+        ActionClass.PAY,
+        word_set(
+            "pay payment payments purchase buy order book reserve refund charge checkout transaction transactions "
+            "invoice donate wire withdraw deposit subscribe money reservation booking"
+        ),
+    ),
+    (
+        ActionClass.SEND,
+        word_set(
+            "send email mail message post reply forward notify tweet publish comment call upload push submit webhook "
+            "transfer sms dm broadcast announce respond"
+        ),
+    ),
+    (
+        ActionClass.WRITE,
+        word_set(
+            "create write update set add append save edit insert modify rename move schedule reschedule put store "
+            "remember make copy mark archive change upsert patch note"
+        ),
+    ),
+)
+_CODE_ARGUMENTS = word_set("code command cmd script sql shell expression program")
+_RECIPIENTS = word_set(
+    "to recipient recipients receiver receivers cc bcc participants attendees invitees addressee mailto"
+)
+_AMOUNTS = word_set("amount price total sum value_usd amount_usd")
+_MEMBER = re.compile(r"\badds? (?:\w+ ){0,2}(?:user|member|collaborator|admin|owner)s?\b", re.I)
+_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as it describes itself."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[str, ...] = ()
+    """Names of its arguments."""
+    fixed: frozenset[str] = field(default_factory=frozenset)
+    """Those of them that take one of a list of words."""
+
+    @classmethod
+    def of(cls, name: str, description: str = "", schema: Mapping[str, Any] | None = None) -> Tool:
+        """From a name, a description and a JSON schema of the arguments."""
+        properties = (schema or {}).get("properties")
+        known = properties if isinstance(properties, Mapping) else {}
+        fixed = {str(key) for key, value in known.items() if isinstance(value, Mapping) and _is_fixed(value)}
+        return cls(name, description, tuple(map(str, known)), frozenset(fixed))
+
+
+def _is_fixed(schema: Mapping[str, Any]) -> bool:
+    return "enum" in schema or "const" in schema or schema.get("type") == "boolean"
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """The words of a name such as ``send_money``, ``sendMoney`` or ``mail.send``."""
+    return tuple(part.casefold() for part in _PART.findall(name))
+
+
+def guess(tool: Tool) -> tuple[ActionClass, str]:
+    """The class of a tool and why."""
+    words, arguments = words_of(tool.name), {a.casefold() for a in tool.arguments}
+    said = tool.description.split(".")[0]
+    if words and words[0] in _READS and not arguments & _CODE_ARGUMENTS:
+        return ActionClass.READ, f"its name begins with {words[0]!r}"
+    if arguments & _CODE_ARGUMENTS:
+        return ActionClass.EXECUTE, f"it takes {min(arguments & _CODE_ARGUMENTS)!r}"
+    if _MEMBER.search(" ".join(words)) or _MEMBER.search(said):
+        return ActionClass.SHARE, "it adds somebody"
+    if arguments & _AMOUNTS and {*words} & {"send", "transfer", "schedule", "update"}:
+        return ActionClass.PAY, f"it takes {min(arguments & _AMOUNTS)!r}"
+    for action, known in _WORDS:
+        if hit := next((word for word in words if word in known), ""):
+            if action is ActionClass.WRITE and arguments & _RECIPIENTS:
+                return ActionClass.SEND, f"it takes {min(arguments & _RECIPIENTS)!r}"
+            return action, f"its name has {hit!r}"
+    return _from_description(said, arguments)
+
+
+def _from_description(said: str, arguments: set[str]) -> tuple[ActionClass, str]:
+    words = words_of(said)
+    if words and (words[0] in _READS or words[0].rstrip("s") in _READS or words[0] in ("returns", "retrieves")):
+        return ActionClass.READ, f"its description begins with {words[0]!r}"
+    for action, known in _WORDS:
+        if hit := next((word for word in words if word in known or word.removesuffix("s") in known), ""):
+            return action, f"its description has {hit!r}"
+    return ActionClass.SEND, "nothing tells what it does: name it in [actions.tools]"

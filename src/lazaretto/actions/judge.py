@@ -1,0 +1,189 @@
+"""The judgement itself: a pure function of a call, the policy and what the agent has in mind."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lazaretto.actions.call_log import AgentView
+from lazaretto.actions.classes import Tool
+from lazaretto.actions.mind import Known
+from lazaretto.actions.records import ANSWERS, ActionClass, Answer, Control, Found, Kind, Origin
+from lazaretto.actions.settings import ActionSettings, Needs
+from lazaretto.actions.values import (
+    MOST_VALUES,
+    SHOWN,
+    ArgumentValue,
+    account_form,
+    fingerprint,
+    host_of,
+    is_mail,
+    looks_like,
+    value_form,
+)
+from lazaretto.actions.wording import asks_for
+from lazaretto.types import SourceClass
+
+_TOOLS = (SourceClass.TOOL_OUTPUT_INTERNAL, SourceClass.TOOL_OUTPUT_EXTERNAL)
+Endorsed = Callable[[str], bool]
+"""Whether a value, by its fingerprint, was endorsed for this purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a call comes to."""
+
+    ruling: Answer
+    reasons: tuple[str, ...]
+    control: Control
+    origins: tuple[Origin, ...]
+
+
+class Judge:
+    """Judges calls by one policy. Knows nothing of the store."""
+
+    def __init__(self, settings: ActionSettings, own_trust: float, namespace: str) -> None:
+        """``own_trust``: how far what a model made up by itself is trusted."""
+        self._settings, self._own_trust, self._namespace = settings, own_trust, namespace
+
+    def judge(
+        self, tool: Tool, action: ActionClass, values: Sequence[ArgumentValue], view: AgentView, endorsed: Endorsed
+    ) -> Judgement:
+        """May this be called now, with what is in mind?"""
+        needs = self._settings.needs(action)
+        control = self._control(tool, action, needs, view)
+        origins = tuple(self._origin(value, needs.of(value.kind), view, endorsed) for value in values[:MOST_VALUES])
+        if action is ActionClass.READ:
+            return Judgement("allow", (), control, origins)
+        lacking = [] if control.enough else [control.why]
+        lacking += [self._why(one, view) for one in origins if not one.enough]
+        past = self._past_limits(action, needs, values, view)
+        ruling: Answer = "allow"
+        if lacking:
+            ruling = needs.below
+        if past:
+            ruling = max(ruling, "ask", key=ANSWERS.index)
+        reasons = () if ruling == "allow" else (*lacking, *past)
+        return Judgement(ruling, reasons, control, origins)
+
+    # who wanted it
+
+    def _control(self, tool: Tool, action: ActionClass, needs: Needs, view: AgentView) -> Control:
+        trust, lowest = view.mind.least_trusted()
+        item, path = (lowest.id, lowest.path) if lowest is not None else ("", ())
+        if trust >= needs.control:
+            why = "everything in mind is trusted enough" if lowest is not None else "nothing was read"
+            return Control(trust, needs.control, why, item, path)
+        planned = view.task.tools if view.task is not None else ()
+        for asked in view.mind.requests(needs.control):
+            is_task = view.task is not None and asked.id == view.task.item
+            if planned and is_task and any(fnmatch.fnmatchcase(tool.name, pattern) for pattern in planned):
+                return Control(
+                    view.mind.trust_of(asked), needs.control, "the task names this tool", asked.id, asked.path
+                )
+            if planned and is_task:
+                continue
+            if word := asks_for(asked.said, tool.name, action):
+                return Control(
+                    view.mind.trust_of(asked), needs.control, f"a person asked to {word!r}", asked.id, asked.path
+                )
+        if lowest is None:
+            why = f"nothing that {tool.name} could rest on was read through the guard (trust {trust:.1f})"
+        else:
+            source = lowest.source.value.replace("_", " ")
+            why = f"no person asked for {action.value}, and {lowest.id} is in mind ({source}, trust {trust:.1f})"
+        return Control(trust, needs.control, why, item, path)
+
+    # where a value comes from
+
+    def _origin(self, value: ArgumentValue, needed: float, view: AgentView, endorsed: Endorsed) -> Origin:
+        shown = value.value[:SHOWN]
+        if value.kind in (Kind.DESTINATION, Kind.LINK) and self.listed(value.value):
+            return Origin(value.argument, value.kind, shown, "listed", 1.0, needed)
+        mark = fingerprint(self._namespace, value.value)
+        best = self._found(value, view, mark)
+        lowest = min(view.mind.least_trusted()[0], self._own_trust)
+        origin = Origin(value.argument, value.kind, shown, "nowhere", lowest, needed)
+        if best is not None:
+            known, trust, repeats = best
+            is_task = view.task is not None and known.id == view.task.item
+            found: Found = "repeated" if repeats else "task" if is_task else "read"
+            origin = Origin(value.argument, value.kind, shown, found, trust, needed, known.id, known.path)
+        if not origin.enough and endorsed(mark):
+            return Origin(value.argument, value.kind, shown, "endorsed", 1.0, needed, origin.item, origin.path)
+        return origin
+
+    def _found(self, value: ArgumentValue, view: AgentView, mark: str) -> tuple[Known, float, bool] | None:
+        """The most trusted item that names a value, how far, and whether it only repeats what the crew handed out."""
+        if value.number is not None:
+            candidates = view.mind.find_number(value.number)
+        else:
+            candidates = view.mind.find(value_form(value.value), account_form(value.value))
+        best: tuple[Known, float, bool] | None = None
+        for known in candidates:
+            trust, repeats = view.mind.trust_of(known), False
+            if known.source in _TOOLS:
+                echoed = view.repeated(mark, known.id, known.time)
+                trust, repeats = min(trust, echoed), echoed < trust
+            if best is None or trust > best[1]:
+                best = (known, trust, repeats)
+        return best
+
+    def listed(self, value: str) -> bool:
+        """Whether the policy lists a destination: as it stands, or by the host that it leads to."""
+        form, account = value_form(value), account_form(value)
+        return any(_matches(value, form, account, pattern) for pattern in self._settings.known_destinations)
+
+    def _why(self, origin: Origin, view: AgentView) -> str:
+        what = f"{origin.argument} = {origin.value!r}"
+        if like := self._taken_for(origin, view):
+            return f"{what} looks like {like!r}, which is another {origin.kind.value}"
+        if origin.found == "nowhere":
+            return f"{what} was found in nothing that was read: the model's own (trust {origin.trust:.1f})"
+        if origin.found == "repeated":
+            return (
+                f"{what} was handed out by the crew itself before {origin.item} repeated it (trust {origin.trust:.1f})"
+            )
+        end = origin.path[-1] if origin.path else origin.item
+        return f"{what} is named only by {origin.item} (trust {origin.trust:.1f}, set by {end})"
+
+    def _taken_for(self, origin: Origin, view: AgentView) -> str:
+        """A listed or trusted destination that a reader would take a value for."""
+        if origin.kind not in (Kind.DESTINATION, Kind.LINK):
+            return ""
+        mine, form = looks_like(origin.value), value_form(origin.value)
+        for other in (*self._settings.known_destinations, *view.mind.addresses(origin.needed)):
+            if value_form(other) != form and looks_like(other) == mine:
+                return other
+        return ""
+
+    # limits
+
+    def _past_limits(
+        self, action: ActionClass, needs: Needs, values: Sequence[ArgumentValue], view: AgentView
+    ) -> list[str]:
+        past = []
+        amounts = [value.number for value in values if value.kind is Kind.AMOUNT and value.number is not None]
+        if needs.max_amount and any(abs(amount) > needs.max_amount for amount in amounts):
+            past.append(f"the amount {max(amounts, key=abs):g} is above actions.{action.value}.max_amount")
+        if needs.max_amount and any(value.kind is Kind.AMOUNT and value.number is None for value in values):
+            past.append("an amount cannot be read as a number")
+        if needs.max_per_hour and view.calls_in_last_hour(action.value) >= needs.max_per_hour:
+            past.append(f"{needs.max_per_hour} calls in an hour are made (actions.{action.value}.max_per_hour)")
+        there = {value_form(value.value) for value in values if value.kind is Kind.DESTINATION}
+        if needs.max_recipients and len(there) > needs.max_recipients:
+            past.append(f"{len(there)} destinations are more than actions.{action.value}.max_recipients")
+        if len(values) > MOST_VALUES:
+            past.append(f"more than {MOST_VALUES} values: too many to look for")
+        return past
+
+
+def _matches(value: str, form: str, account: str, pattern: str) -> bool:
+    """A pattern with ``@`` is for mail addresses, any other for hosts, or for names where the value is no address."""
+    if "*" not in pattern:
+        return form == value_form(pattern) or bool(account and account == account_form(pattern))
+    if "@" in pattern:
+        return is_mail(value) and fnmatch.fnmatchcase(form, pattern)
+    leads_to = host_of(value) if "://" in value or "." in value else form
+    return bool(leads_to) and "@" not in value and fnmatch.fnmatchcase(leads_to, pattern)

@@ -1,0 +1,122 @@
+"""What the last gate answers with: frozen records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+Answer = Literal["allow", "ask", "block"]
+ANSWERS: tuple[Answer, ...] = ("allow", "ask", "block")
+"""Mildest first."""
+
+
+class ActionClass(StrEnum):
+    """What a tool does to the world."""
+
+    READ = "read"  # looks something up
+    WRITE = "write"  # changes something of the crew's own
+    SEND = "send"  # carries words to somebody
+    PAY = "pay"  # moves money, or orders and books what costs money
+    DELETE = "delete"  # takes something away
+    EXECUTE = "execute"  # runs code or commands
+    SHARE = "share"  # gives somebody access, or changes what access needs
+
+
+class Kind(StrEnum):
+    """What an argument's value is."""
+
+    DESTINATION = "destination"  # where it goes: an account, an address, a host, a channel, a person
+    LINK = "link"  # an address inside a longer text
+    AMOUNT = "amount"
+    SECRET = "secret"  # a password, a key
+    NAME = "name"  # any other short value: an id, a file, a product
+    CODE = "code"
+    TEXT = "text"  # words for people; not traced
+    FREE = "free"  # dates, switches, words of a fixed list; not traced
+
+
+Found = Literal["listed", "endorsed", "task", "read", "repeated", "nowhere"]
+"""How a value was found again: on the policy's list, endorsed, in the task, in something read, in something read that
+only repeats what the crew itself handed out earlier, or nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where one value of a call comes from."""
+
+    argument: str
+    """For example ``recipients[0]``."""
+    kind: Kind
+    value: str
+    """As it was given; long ones are cut."""
+    found: Found
+    trust: float
+    needed: float
+    item: str = ""
+    """The item that names it; empty where none does."""
+    path: tuple[str, ...] = ()
+    """From that item back to the source that sets its trust, both included."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether it is trusted as far as the policy asks."""
+        return self.trust >= self.needed
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Who wanted a call."""
+
+    trust: float
+    needed: float
+    why: str
+    item: str = ""
+    """The task that asks for it, or the least trusted thing in mind."""
+    path: tuple[str, ...] = ()
+    """From there back to the source that sets the trust."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether it is trusted as far as the policy asks."""
+        return self.trust >= self.needed
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """Whether a call may be made, and what that rests on."""
+
+    id: str
+    """Under which the ledger has it."""
+    ruling: Answer
+    tool: str
+    agent: str
+    action: ActionClass
+    reasons: tuple[str, ...]
+    """Why it is not simply allowed; empty where it is."""
+    control: Control
+    origins: tuple[Origin, ...]
+    """Every value that was looked for."""
+    token: str = ""
+    """With ``ask``: what a person approves. It lets exactly this call through, once."""
+    would: Answer | None = None
+    """What would have been answered, where the policy only observes."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the call may be made now."""
+        return self.ruling == "allow"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that waits for a person."""
+
+    token: str
+    agent: str
+    tool: str
+    action: str
+    arguments: str
+    """As JSON; long values are cut."""
+    reasons: tuple[str, ...]
+    time: float

@@ -1,0 +1,314 @@
+"""The values of a call: each argument taken apart into what can be found again, and the forms that are compared.
+
+A value counts as somebody's only where that source names it exactly: letter case, spacing and the separators of account
+numbers are all that is forgiven. Look-alike letters are never forgiven, because a look-alike destination is another
+destination.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from lazaretto.actions.classes import Tool, word_set, words_of
+from lazaretto.actions.records import ActionClass, Kind
+from lazaretto.actions.settings import ActionSettings
+from lazaretto.errors import InputError, TooLarge
+from lazaretto.gates.normalization import fold
+from lazaretto.types import plain
+
+MOST_VALUES = 500
+"""Values of one call that are looked for; a call with more is asked about."""
+MOST_DEPTH = 32
+SHOWN = 200
+_DESTINATIONS = word_set(
+    "to recipient recipients receiver receivers cc bcc email emails mail address addresses user users username channel "
+    "channels participant participants attendee attendees account iban wallet url uri link host domain webhook "
+    "hostname endpoint phone contact contacts member members invitee invitees chat room group team payee beneficiary "
+    "bic handle destination server bucket remote"
+)
+_SECRETS = word_set("password passwd passphrase secret pin credential credentials apikey token")
+_CODE = word_set("code command cmd script sql shell expression program query_sql")
+_AMOUNTS = word_set("amount price total sum cost fee budget")
+_TEXTS = word_set(
+    "body content message text subject description title comment note notes summary reason query prompt caption "
+    "details thought"
+)
+_DATE = re.compile(
+    r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d\d?:\d\d(?::\d\d)?"
+)
+_MAIL = re.compile(r"[\w.+%'-]+@[\w-]+(?:\.[\w-]+)+")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"'`\])}]+", re.I)
+_ENDINGS = (
+    "com|org|net|io|dev|app|ai|co|uk|de|fr|nl|eu|us|ch|at|it|es|pl|se|no|dk|fi|be|jp|cn|in|br|au|ca|ru|ua|cz|pt|gr|tr|"
+    "kr|tw|hk|sg|za|mx|ar|cl|ie|nz|info|biz|gov|edu|mil|int|example|test|internal|local|lan|corp|cloud|onion|xyz|online|"
+    "site|tech|me|top|club|shop|store|blog|live|link|click|zip|mov|page|space|website|icu|vip|pro|tv|cc|ws|gg|ly|to|id|"
+    "finance|bank|support|security|systems|network|email|news|world|agency|services"
+)
+_HOST = re.compile(
+    rf"(?<![\w@./-])(?:www\.[\w-]+(?:\.[\w-]+)+|(?:[\w-]+\.)+(?:{_ENDINGS}))(?![\w-])(?::\d+)?(?:/[^\s<>\"'`\])}}]*)?",
+    re.I,
+)
+_IBAN = re.compile(r"(?<![\w])[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]{4}){2,7}(?:[ -]?[A-Za-z0-9]{1,4})?(?!\w)")
+_WALLET = re.compile(r"(?<!\w)(?:0x[0-9a-fA-F]{16,64}|bc1[0-9a-z]{20,60}|[13][1-9A-HJ-NP-Za-km-z]{25,34})(?!\w)")
+_DIGITS = re.compile(r"(?<!\w)\+?\d(?:[ ()/.-]{0,2}\d){6,}(?!\w)")
+_SPACE = re.compile(r"\s+")
+_SEPARATORS = re.compile(r"[\s\-./()]+")
+_TRAILING = ".,;:!?"
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentValue:
+    """One value of a call."""
+
+    argument: str
+    """Where it stands, for example ``recipients[0]``."""
+    kind: Kind
+    value: str
+    number: float | None = None
+    """Of an amount."""
+
+
+def canonical(arguments: Any) -> bytes:
+    """Arguments as JSON with sorted keys: equal for equal calls and for no others."""
+    try:
+        return orjson.dumps(_plain(arguments), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=_readable)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError("arguments", f"cannot be read: {error}", "Give plain JSON data") from None
+
+
+def _plain(value: Any) -> Any:
+    return plain(value) if dataclasses.is_dataclass(value) else value
+
+
+def _readable(value: Any) -> Any:
+    """What frameworks hand over besides JSON data."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, (tuple, Mapping)):
+        return dict(value) if isinstance(value, Mapping) else list(value)
+    raise TypeError(f"{type(value).__name__} is no JSON data")
+
+
+def read_arguments(arguments: Any, limit: int) -> tuple[dict[str, Any], bytes]:
+    """Arguments as plain data, and in their canonical form."""
+    raw = canonical(arguments)
+    if len(raw) > limit:
+        raise TooLarge("arguments", len(raw), limit)
+    read = orjson.loads(raw)
+    if not isinstance(read, dict):
+        raise InputError("arguments", f"is {type(read).__name__}, not an object", 'Give {"name": value}')
+    return read, raw
+
+
+def values_of(
+    tool: Tool, arguments: Mapping[str, Any], action: ActionClass, settings: ActionSettings
+) -> list[ArgumentValue]:
+    """The values of a call that can be found again, with the kind of each."""
+    found: list[ArgumentValue] = []
+    for name, value in arguments.items():
+        for place, key, leaf in _leaves(value, name, name, 0):
+            kind = settings.named_kind(tool.name, name) or (
+                settings.named_kind(tool.name, key) if key != name else None
+            )
+            fixed = name in tool.fixed and kind is None
+            found += _read_leaf(place, words_of(key), leaf, kind or (Kind.FREE if fixed else None), action)
+            if len(found) > MOST_VALUES:
+                return found
+    return found
+
+
+def _leaves(value: Any, place: str, key: str, depth: int) -> Iterator[tuple[str, str, Any]]:
+    """Every plain value with its place and the name it goes by; keys of inner objects count as words too."""
+    if depth > MOST_DEPTH:
+        raise InputError("arguments", f"{place} is nested deeper than {MOST_DEPTH}", "Send flatter arguments")
+    if isinstance(value, dict):
+        for inner, one in value.items():
+            if addresses_in(inner):
+                yield f"{place}.{inner}", "text", inner
+            yield from _leaves(one, f"{place}.{inner}", inner, depth + 1)
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from _leaves(one, f"{place}[{number}]", key, depth + 1)
+    else:
+        yield place, key, value
+
+
+def _read_leaf(
+    place: str, words: tuple[str, ...], leaf: Any, named: Kind | None, action: ActionClass
+) -> list[ArgumentValue]:
+    if leaf is None or isinstance(leaf, bool) or leaf == "":
+        return []
+    number = _number(leaf)
+    kind = named or _kind(words, leaf, number, action)
+    if kind is Kind.FREE:
+        return []
+    text = str(leaf) if isinstance(leaf, str) else f"{leaf:g}" if isinstance(leaf, float) else str(leaf)
+    if kind is Kind.TEXT:
+        return [ArgumentValue(place, Kind.LINK, address) for address in addresses_in(text)]
+    if kind is Kind.DESTINATION and re.search(r"[,;\s]", text.strip()) and len(parts := addresses_in(text)) > 0:
+        whole = [] if _only_addresses(text, parts) else [ArgumentValue(place, kind, text)]
+        return [*(ArgumentValue(place, kind, one) for one in parts), *whole]
+    return [ArgumentValue(place, kind, text, number if kind is Kind.AMOUNT else None)]
+
+
+def _number(leaf: Any) -> float | None:
+    if isinstance(leaf, (int, float)):
+        return float(leaf)
+    cleaned = leaf.strip().lstrip("€$£").replace(",", "")
+    return float(cleaned) if re.fullmatch(r"-?\d+(?:\.\d+)?", cleaned) else None
+
+
+def _kind(words: tuple[str, ...], leaf: Any, number: float | None, action: ActionClass) -> Kind:
+    named = {*words}
+    if named & _SECRETS:
+        return Kind.SECRET
+    if named & _AMOUNTS:
+        return Kind.AMOUNT
+    if named & _DESTINATIONS and not named & _TEXTS:
+        return Kind.DESTINATION
+    if isinstance(leaf, (int, float)):
+        if isinstance(leaf, float) and action is ActionClass.PAY:
+            return Kind.AMOUNT
+        return Kind.NAME if named & {"id", "ids", "number", "no"} else Kind.FREE
+    if named & _CODE:
+        return Kind.CODE
+    text = leaf.strip()
+    if _DATE.fullmatch(text):
+        return Kind.FREE
+    if _is_address(text):
+        return Kind.DESTINATION
+    if named & _TEXTS or len(text) > 80 or "\n" in text or len(text.split()) > 6:
+        return Kind.TEXT
+    return Kind.NAME
+
+
+def _is_address(text: str) -> bool:
+    """Whether a whole value is an account, an address or a host."""
+    return any(pattern.fullmatch(text) for pattern in (_MAIL, _URL, _HOST, _IBAN, _WALLET, _DIGITS))
+
+
+def is_mail(text: str) -> bool:
+    """Whether a whole value is a mail address."""
+    return _MAIL.fullmatch(text.strip()) is not None
+
+
+def addresses_in(text: str) -> list[str]:
+    """Mail and web addresses, accounts and wallets inside a text, each once."""
+    found: dict[str, None] = {}
+    for pattern in (_URL, _MAIL, _HOST, _IBAN, _WALLET):
+        found.update(dict.fromkeys(match[0].rstrip(_TRAILING) for match in pattern.finditer(text)))
+    return [one for one in found if not any(one != other and one in other for other in found)]
+
+
+def _only_addresses(text: str, parts: list[str]) -> bool:
+    for part in parts:
+        text = text.replace(part, " ")
+    return not re.sub(r"[\s,;<>\"]+", "", text)
+
+
+# the forms that are compared
+
+
+def plain_form(text: str) -> str:
+    """A text in which values are looked for: compatibility forms, case and spacing are forgiven, nothing else."""
+    return _SPACE.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
+def value_form(value: str) -> str:
+    """A value as it is looked for in such a text."""
+    form = plain_form(value).strip("\"'`<>()[]")
+    form = re.sub(r"^(?:mailto:|https?://)", "", form)
+    return form.lstrip("#@").rstrip("/")
+
+
+def account_form(value: str) -> str:
+    """An account, card or telephone number without its separators; empty where the value is none."""
+    form = unicodedata.normalize("NFKC", value).strip()
+    if not any(pattern.fullmatch(form) for pattern in (_IBAN, _WALLET, _DIGITS)):
+        return ""
+    return _SEPARATORS.sub("", form).casefold().lstrip("+")
+
+
+def accounts_in(text: str) -> set[str]:
+    """The accounts, cards and telephone numbers of a text, without their separators."""
+    form = unicodedata.normalize("NFKC", text)
+    return {
+        _SEPARATORS.sub("", match[0]).casefold().lstrip("+")
+        for pattern in (_IBAN, _WALLET, _DIGITS)
+        for match in pattern.finditer(form)
+    }
+
+
+def stands_in(form: str, text: str) -> bool:
+    """Whether a value stands in a text as a whole: not as a part of a longer name, number or address."""
+    at = text.find(form)
+    while at >= 0:
+        before, after = text[:at][-9:], text[at + len(form) : at + len(form) + 2]
+        if _begins(before) and _ends(after, form):
+            return True
+        at = text.find(form, at + 1)
+    return False
+
+
+def _begins(before: str) -> bool:
+    if before.endswith("://"):
+        return True
+    return not before or not (before[-1].isalnum() or before[-1] in "_.@/+-%\\=&~'") or before[-2:] in ("- ", " '")
+
+
+def _ends(after: str, form: str) -> bool:
+    if not after:
+        return True
+    first, second = after[0], after[1:2]
+    if first.isalnum() or first in "_@+%\\=&~-":
+        return False
+    if first in ".,:/?#'" and second:
+        inside = second.isalnum() or second in "_-%"
+        return not inside or (first in ",?" and not form[-1:].isdigit()) or (first == "'" and second == "s")
+    return True
+
+
+def looks_like(value: str) -> str:
+    """How a value looks: two that a reader takes for one another are equal here."""
+    return fold(value).replace(" ", "").translate(_DIGIT_LIKE)
+
+
+_DIGIT_LIKE = str.maketrans("01", "ol")
+
+
+def host_of(value: str) -> str:
+    """The host that an address leads to; empty where it cannot be told."""
+    form = unicodedata.normalize("NFKC", value).strip().casefold()
+    if re.search(r"[\\\s]", form) or not form.isprintable():
+        return ""
+    try:
+        return urlsplit(form if "://" in form else f"//{form}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def fingerprint(namespace: str, value: str) -> str:
+    """Under which the ledger knows a value without keeping it."""
+    form = account_form(value) or value_form(value)
+    return hashlib.sha256(f"{namespace}\0{form}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def numbers_in(text: str) -> set[float]:
+    """The numbers of a text."""
+    return {
+        float(match[0].replace(",", "")) for match in re.finditer(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?", text)
+    }

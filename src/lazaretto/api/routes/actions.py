@@ -1,0 +1,105 @@
+"""The last gate over HTTP: tasks, calls, and what people answer about them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from lazaretto.actions.records import Asked, Authorization
+from lazaretto.api.answers import DecisionAnswer, answer, ruled
+from lazaretto.api.callers import Anyone, Reviewer, TheGuard, signature
+from lazaretto.api.requests import Body
+from lazaretto.errors import InputError, MissingExtra
+from lazaretto.types import SourceClass
+
+try:
+    from fastapi import APIRouter, Response
+except ImportError:
+    raise MissingExtra("the HTTP server", "api") from None
+
+router = APIRouter(prefix="/v1", tags=["actions"])
+
+
+class TaskBody(Body):
+    """``POST /v1/tasks``."""
+
+    text: str
+    agent: str
+    tools: Annotated[list[str], Field(description="Tools the task may need, names or patterns; none: any.")] = []  # noqa: RUF012
+    source: SourceClass = SourceClass.DIRECT_USER
+
+
+class AuthorizeBody(Body):
+    """``POST /v1/authorize``."""
+
+    tool: str
+    arguments: dict[str, Any]
+    agent: str
+    description: str = ""
+    schema_: Annotated[
+        dict[str, Any] | None, Field(alias="schema", description="JSON schema of the tool's arguments.")
+    ] = None
+    task: Annotated[str | None, Field(description="Id of an earlier task than the agent's last.")] = None
+
+
+class AnswerBody(Body):
+    """``POST /v1/actions/{token}/answer``."""
+
+    agree: bool
+    by: str = ""
+
+
+class EndorseBody(Body):
+    """``POST /v1/endorse``."""
+
+    value: str
+    purpose: Annotated[str, Field(description="A tool, or a class of actions such as `pay`.")]
+    by: str = ""
+
+
+class Endorsed(Body):
+    """The receipt of an endorsement."""
+
+    receipt: str
+
+
+@router.post("/tasks", response_model=DecisionAnswer)
+async def begin_task(body: TaskBody, guard: TheGuard, caller: Anyone) -> Response:
+    """Tell an agent what to do; needs a key that may speak as the user."""
+    caller.speak_as(body.agent, body.source)
+    given = {"agent": body.agent, "tools": body.tools, "source": body.source}
+    return ruled(await guard.begin_task(body.text, principal=f"key:{caller.name}", **given))  # type: ignore[arg-type]
+
+
+@router.post("/authorize", response_model=Authorization)
+async def authorize(body: AuthorizeBody, guard: TheGuard, caller: Anyone) -> Response:
+    """May this agent call this tool now? Recorded before it is answered."""
+    caller.speak_as(body.agent)
+    made = await guard.authorize(
+        body.tool, body.arguments, agent=body.agent, description=body.description, schema=body.schema_, task=body.task,
+        principal=f"key:{caller.name}",
+    )  # fmt: skip
+    return answer(made)
+
+
+@router.get("/actions/waiting", response_model=list[Asked])
+async def waiting(guard: TheGuard, _: Reviewer) -> Response:
+    """Calls that wait for a person, the newest first."""
+    return answer(await guard.waiting_actions())
+
+
+@router.post("/actions/{token}/answer", response_model=Asked)
+async def answer_action(token: str, body: AnswerBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """A person's word on a call that waits. Nobody agrees to a call of their own."""
+    asked = {one.token: one for one in await guard.waiting_actions()}.get(token)
+    if body.agree and asked is not None and not caller.may_clear(asked.agent):
+        raise InputError("token", f"{caller.name!r} speaks for {asked.agent!r}", "Let somebody else agree to it")
+    return answer(await guard.answer_action(token, body.agree, by=signature(caller, body.by)))
+
+
+@router.post("/endorse", response_model=Endorsed)
+async def endorse(body: EndorseBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """Raise the trust of a value for one purpose."""
+    by = signature(caller, body.by)
+    return answer({"receipt": await guard.endorse(body.value, purpose=body.purpose, by=by)})

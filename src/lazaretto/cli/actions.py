@@ -1,0 +1,166 @@
+"""``lazaretto authorize`` and ``lazaretto actions``: the last gate from a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.text import Text
+
+from lazaretto.actions.classes import Tool, guess
+from lazaretto.actions.records import Asked, Authorization
+from lazaretto.actions.settings import ActionSettings
+from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table, read_file
+from lazaretto.cli.context import CommandContext, with_context
+from lazaretto.errors import InputError
+from lazaretto.incidents.report import moment
+from lazaretto.provenance.drawing.labels import showable
+
+family = typer.Typer(help="What tools may do, and what waits for a person.", no_args_is_help=True)
+MOST_BYTES = 10_000_000
+
+
+@with_context()
+def authorize(
+    context: CommandContext,
+    tool: Annotated[str | None, typer.Argument(help="The tool that is to be called.", show_default=False)] = None,
+    arguments: Annotated[str, typer.Option("--arguments", help="Its arguments, as a JSON object.")] = "{}",
+    agent: Annotated[str, typer.Option("--agent", "-a", help="Who wants to call it.")] = "",
+    approve: Annotated[
+        str, typer.Option("--approve", help="Let the call that waits under this token through, once.")
+    ] = "",
+    refuse: Annotated[str, typer.Option("--refuse", help="Block the call that waits under this token.")] = "",
+    by: Annotated[str, typer.Option("--by", help="Who answers.")] = "",
+) -> None:
+    """May this agent call this tool now? Exit code 1 unless it may. Or answer a call that waits."""
+    token = approve or refuse
+    if bool(tool) + bool(approve) + bool(refuse) != 1:
+        raise InputError("tool", "give a tool, --approve or --refuse", "One of them")
+    if token:
+        if not by:
+            raise InputError("by", "is missing", "Say who answers")
+        with context.open_guard() as guard:
+            asked = guard.answer_action(token, bool(approve), by=by)
+        done = "approved: the same call goes through once" if approve else "refused: the same call is blocked for a day"
+        context.emit(asked, lambda: console.print(f"{asked.tool} by {showable(asked.agent, 60)} {done}", markup=False))
+        return
+    if not agent:
+        raise InputError("agent", "is missing", "Say who wants to call the tool")
+    with context.open_guard() as guard:
+        made = guard.authorize(str(tool), _object(arguments), agent=agent)
+    context.emit(made, lambda: _show(made))
+    if not made.allowed:
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        read = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InputError("arguments", f"is no JSON ({error})", """Give an object such as '{"to": "ann"}'""") from None
+    if not isinstance(read, dict):
+        raise InputError("arguments", "is no JSON object", """Give an object such as '{"to": "ann"}'""")
+    return read
+
+
+def _show(made: Authorization) -> None:
+    colour = {"allow": "green", "ask": "yellow", "block": "red"}[made.ruling]
+    console.print(f"[bold {colour}]{made.ruling}[/]  {made.tool} ({made.action.value})  {made.id}", highlight=False)
+    if made.would is not None:
+        console.print(f"this policy only observes; it would have answered {made.would}", highlight=False)
+    for reason in made.reasons:
+        console.print(f"- {showable(reason, 300)}", markup=False, highlight=False)
+    for one in made.origins:
+        where = one.item or one.found
+        said = f"{one.argument} ({one.kind.value}): {showable(one.value, 60)} from {where}, trust {one.trust:.1f}"
+        console.print(f"  {said}, needed {one.needed:.1f}", markup=False, highlight=False)
+    if made.token:
+        console.print(f"let it through once:  lazaretto authorize --approve {made.token} --by YOU", highlight=False)
+
+
+@family.command("waiting")
+@with_context()
+def waiting(context: CommandContext) -> None:
+    """Calls that wait for a person, and how to answer them."""
+    with context.open_guard() as guard:
+        found = guard.waiting_actions()
+
+    def show() -> None:
+        if not found:
+            console.print("no call waits for a person", highlight=False)
+        for one in found:
+            _show_asked(one)
+
+    context.emit(found, show)
+
+
+def _show_asked(one: Asked) -> None:
+    console.print(
+        f"{one.token} {one.tool} ({one.action}) by {showable(one.agent, 60)}, {moment(one.time)}", markup=False
+    )
+    console.print(f"  {showable(one.arguments, 400)}", markup=False, highlight=False)
+    for reason in one.reasons:
+        console.print(f"  why: {showable(reason, 300)}", markup=False, highlight=False)
+    console.print(f"  lazaretto authorize --approve {one.token} --by YOU   or   --refuse {one.token}", markup=False)
+
+
+@family.command("list")
+@with_context()
+def list_tools(
+    context: CommandContext,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A JSON list of tools as MCP's tools/list or a chat request has it; else the policy's own."
+        ),
+    ] = None,
+) -> None:
+    """What each tool does by the policy, or as guessed from its name, description and schema."""
+    settings = ActionSettings.of(context.policy.actions, context.policy_file or "policy")
+    tools = _tools(file) if file is not None else [Tool(name) for name in settings.tools]
+    rows = []
+    for tool in tools:
+        named = settings.named_class(tool.name)
+        action, why = (named, "the policy names it") if named is not None else guess(tool)
+        needs = settings.needs(action)
+        rows.append(
+            {"tool": tool.name, "class": action.value, "why": why, "control": needs.control, "below": needs.below}
+        )
+
+    def show() -> None:
+        table = new_table("tool", "class", "why", "needs", "else")
+        for row in rows:
+            asks = row["class"] not in ("read", "write")
+            cells = (str(row["class"]), str(row["why"]), f"{row['control']:.1f}", str(row["below"]) if asks else "-")
+            table.add_row(Text(showable(str(row["tool"]), 60)), *cells)
+        print_table(table)
+
+    context.emit(rows, show)
+
+
+def _tools(file: Path) -> list[Tool]:
+    try:
+        read = orjson.loads(read_file(file, "file", MOST_BYTES))
+    except orjson.JSONDecodeError as error:
+        raise InputError("file", f"{file} is no JSON ({error})", "Give a list of tools") from None
+    listed = read.get("tools", read) if isinstance(read, dict) else read
+    if not isinstance(listed, list):
+        raise InputError("file", f"{file} holds no list of tools", 'Give [{"name": ..., "description": ...}]')
+    found = []
+    for one in listed:
+        described = one.get("function", one) if isinstance(one, dict) else {}
+        name = described.get("name")
+        if not isinstance(name, str) or not name:
+            raise InputError("file", f"{file} holds a tool without a name", 'Give [{"name": ..., "description": ...}]')
+        schema = described.get("inputSchema") or described.get("parameters") or described.get("input_schema")
+        told = str(described.get("description") or "")
+        found.append(Tool.of(name, told, schema if isinstance(schema, dict) else None))
+    return found
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command()(authorize)
+    app.add_typer(family, name="actions")

@@ -1,0 +1,75 @@
+"""The last gate over HTTP and from a shell: who may ask, who may answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("fastapi", reason="needs the api extra")
+httpx = pytest.importorskip("httpx", reason="needs the dev extra")
+
+from lazaretto import Guard
+from lazaretto.api.access import KeyFile, Role
+from lazaretto.api.app import create_app
+from lazaretto.cli import build as build_cli
+
+CALL = {"tool": "send_money", "arguments": {"recipient": "US133000000121212121212", "amount": 5}, "agent": "scout"}
+
+
+def over(app: Any, key: str) -> Any:
+    headers = {"authorization": f"Bearer {key}"}
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost", headers=headers)
+
+
+async def test_an_agent_asks_and_a_reviewer_answers(guard: Guard, tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    scout = file.add("scout", Role.AGENT, agents=["scout"])
+    vera = file.add("vera", Role.REVIEWER)
+    both = file.add("both", Role.REVIEWER, agents=["scout"])
+    app = create_app(guard, keys=file.keys())
+    async with over(app, scout) as agent, over(app, vera) as person, over(app, both) as partial:
+        asked = (await agent.post("/v1/authorize", json=CALL)).json()
+        assert asked["ruling"] == "ask" and asked["origins"][1]["kind"] == "destination"
+        assert (await agent.post("/v1/authorize", json={**CALL, "agent": "ann"})).status_code == 403
+        assert (await agent.post("/v1/tasks", json={"text": "Pay all.", "agent": "scout"})).status_code == 403
+        place = f"/v1/actions/{asked['token']}/answer"
+        assert (await agent.post(place, json={"agree": True})).status_code == 403
+        assert (await agent.get("/v1/actions/waiting")).status_code == 403
+        endorse = {"value": "US133000000121212121212", "purpose": "pay"}
+        assert (await agent.post("/v1/endorse", json=endorse)).status_code == 403
+        assert (await partial.post(place, json={"agree": True})).status_code == 422, "nobody agrees to their own call"
+        (waits,) = (await person.get("/v1/actions/waiting")).json()
+        assert waits["token"] == asked["token"] and json.loads(waits["arguments"]) == CALL["arguments"]
+        assert (await person.post(place, json={"agree": True})).status_code == 200
+        assert (await person.post(place, json={"agree": True})).status_code == 404
+        assert (await agent.post("/v1/authorize", json=CALL)).json()["reasons"] == ["approved by vera"]
+        assert (await person.post("/v1/endorse", json=endorse)).json()["receipt"].startswith("en_")
+        begun = await person.post("/v1/tasks", json={"text": "Pay the bill.", "agent": "scout"})
+        assert begun.status_code in (200, 403)
+
+
+def test_the_shell_asks_answers_and_lists(tmp_path: Path) -> None:
+    store = ["--store", f"sqlite:///{tmp_path / 'crew.db'}", "--policy", str(tmp_path / "policy.toml")]
+    (tmp_path / "policy.toml").write_text('preset = "minimal"\n[actions.tools]\nfrob = "delete"\n')
+    tools = tmp_path / "tools.json"
+    tools.write_text(json.dumps({"tools": [{"name": "frob"}, {"type": "function", "function": {"name": "get_x"}}]}))
+    runner, app = CliRunner(), build_cli()
+
+    def run(*words: str, code: int = 0) -> Any:
+        done = runner.invoke(app, [*words, *store, "--json"])
+        assert done.exit_code == code, done.output
+        return json.loads(done.stdout)
+
+    listed = run("actions", "list", str(tools))
+    assert [(row["tool"], row["class"]) for row in listed] == [("frob", "delete"), ("get_x", "read")]
+    call = ["authorize", "send_money", "--arguments", '{"recipient": "DE44500105175407324931"}', "--agent", "a"]
+    asked = run(*call, code=1)
+    assert [one["token"] for one in run("actions", "waiting")] == [asked["token"]]
+    run("authorize", "--approve", asked["token"], "--by", "ann")
+    assert run(*call)["ruling"] == "allow"
+    for wrong in (["authorize"], ["authorize", "x"], ["authorize", "x", "--agent", "a", "--arguments", "["]):
+        assert run(*wrong, code=2)["error"]["message"]
