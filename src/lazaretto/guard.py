@@ -351,12 +351,15 @@ class Guard:
         proven = f"process:{who}" if principal is None else check_principal(principal)
         return await self._in_store_thread(self.actions.authorize, known, arguments, who, task, proven)
 
-    async def answer_action(self, token: str, agree: bool, *, by: str) -> Asked:
-        """A person's word on a call that waits: yes lets exactly this call through once, no blocks it for a day."""
+    async def answer_action(self, token: str, agree: bool, *, by: str, caller: Identity | None = None) -> Asked:
+        """A person's word on a call that waits: yes lets exactly this call through once, no blocks it for a day.
+
+        Nobody agrees to a call of their own: ``NotYours``. ``caller`` is who proved to be behind a request.
+        """
         name, person = check_name(token, "token", printable=True), check_name(by, "by", printable=True)
         if not isinstance(agree, bool):
             raise InputError("agree", f"is {agree!r}", "Give True or False")
-        return await self._in_store_thread(self.actions.answer, name, agree, person)
+        return await self._in_store_thread(self.actions.answer, name, agree, person, caller)
 
     async def waiting_actions(self) -> tuple[Asked, ...]:
         """Calls that wait for a person, the newest first."""

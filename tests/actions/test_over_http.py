@@ -16,6 +16,7 @@ from lazaretto import Guard
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.app import create_app
 from lazaretto.cli import build as build_cli
+from lazaretto.types import SourceClass
 
 CALL = {"tool": "send_money", "arguments": {"recipient": "US133000000121212121212", "amount": 5}, "agent": "scout"}
 
@@ -29,6 +30,7 @@ async def test_an_agent_asks_and_a_reviewer_answers(guard: Guard, tmp_path: Path
     file = KeyFile(tmp_path / "keys.json")
     scout = file.add("scout", Role.AGENT, agents=["scout"])
     vera = file.add("vera", Role.REVIEWER)
+    user = file.add("user", Role.AGENT, agents=["scout"], grants=[SourceClass.DIRECT_USER])
     both = file.add("both", Role.REVIEWER, agents=["scout"])
     app = create_app(guard, keys=file.keys())
     async with over(app, scout) as agent, over(app, vera) as person, over(app, both) as partial:
@@ -41,15 +43,16 @@ async def test_an_agent_asks_and_a_reviewer_answers(guard: Guard, tmp_path: Path
         assert (await agent.get("/v1/actions/waiting")).status_code == 403
         endorse = {"value": "US133000000121212121212", "purpose": "pay"}
         assert (await agent.post("/v1/endorse", json=endorse)).status_code == 403
-        assert (await partial.post(place, json={"agree": True})).status_code == 422, "nobody agrees to their own call"
+        assert (await partial.post(place, json={"agree": True})).status_code == 403, "nobody agrees to their own call"
         (waits,) = (await person.get("/v1/actions/waiting")).json()
         assert waits["token"] == asked["token"] and json.loads(waits["arguments"]) == CALL["arguments"]
         assert (await person.post(place, json={"agree": True})).status_code == 200
         assert (await person.post(place, json={"agree": True})).status_code == 404
         assert (await agent.post("/v1/authorize", json=CALL)).json()["reasons"] == ["approved by vera"]
         assert (await person.post("/v1/endorse", json=endorse)).json()["receipt"].startswith("en_")
-        begun = await person.post("/v1/tasks", json={"text": "Pay the bill.", "agent": "scout"})
-        assert begun.status_code in (200, 403)
+    async with over(app, user) as told:
+        begun = await told.post("/v1/tasks", json={"text": "Pay the bill.", "agent": "scout"})
+        assert begun.status_code == 200 and begun.json()["ruling"] == "allow"
 
 
 def test_the_shell_asks_answers_and_lists(tmp_path: Path) -> None:

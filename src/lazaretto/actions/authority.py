@@ -27,11 +27,12 @@ from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.actions.values import fingerprint, read_arguments, value_form, values_of
 from lazaretto.errors import InputError, StaleState, UnknownItem
+from lazaretto.identity import Identity, require_not_own
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_name
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Draft, EventKind, SourceClass, new_id
+from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass, new_id
 
 APPROVAL_S = 86_400.0
 """How long an approval that was not used stays good."""
@@ -138,12 +139,15 @@ class Authority:
 
     # what people say
 
-    def answer(self, token: str, agree: bool, by: str) -> Asked:
+    def answer(self, token: str, agree: bool, by: str, caller: Identity | None = None) -> Asked:
         """A person's word on a call that waits: yes lets exactly this call through once, no blocks it."""
         asked = self._waiting().get(token)
         if asked is None:
             raise UnknownItem(token, self._ledger.namespace, "token")
         one, subject = asked
+        if agree:
+            call = Observation(agent=one.agent, channel=Channel.MESSAGE, principal=one.principal, id=one.token)
+            require_not_own(caller, by, [call])
         body = {"approved" if agree else "refused": token, "by": by}
         drafts = [Draft(EventKind.NOTED, subject, by, body), Draft(EventKind.NOTED, ASKED, by, {"answered": token})]
         try:
@@ -168,6 +172,7 @@ class Authority:
                 one = Asked(
                     body["asked"], event.agent, body["tool"], body["class"],
                     orjson.dumps(body["arguments"]).decode(), tuple(body["reasons"]), event.time,
+                    str(body.get("principal", "")),
                 )  # fmt: skip
                 found[one.token] = (one, body["call"])
         return found

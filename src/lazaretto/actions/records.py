@@ -120,3 +120,5 @@ class Asked:
     """As JSON; long values are cut."""
     reasons: tuple[str, ...]
     time: float
+    principal: str = ""
+    """Who proved to be behind the call."""

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from lazaretto.actions.records import Asked, Authorization
 from lazaretto.api.answers import DecisionAnswer, answer, ruled
-from lazaretto.api.callers import Anyone, Reviewer, TheGuard, signature
+from lazaretto.api.callers import Anyone, Reviewer, TheGuard, claimed, signature
 from lazaretto.api.requests import Body
-from lazaretto.errors import InputError, MissingExtra
-from lazaretto.types import SourceClass
+from lazaretto.errors import MissingExtra
+from lazaretto.types import Channel, SourceClass, plain
 
 try:
     from fastapi import APIRouter, Response
@@ -67,18 +67,17 @@ class Endorsed(Body):
 @router.post("/tasks", response_model=DecisionAnswer)
 async def begin_task(body: TaskBody, guard: TheGuard, caller: Anyone) -> Response:
     """Tell an agent what to do; needs a key that may speak as the user."""
-    caller.speak_as(body.agent, body.source)
-    given = {"agent": body.agent, "tools": body.tools, "source": body.source}
-    return ruled(await guard.begin_task(body.text, principal=f"key:{caller.name}", **given))  # type: ignore[arg-type]
+    said = claimed(caller, guard, body.agent, body.source, Channel.MESSAGE)
+    return ruled(await guard.begin_task(body.text, tools=body.tools, **plain(said)))
 
 
 @router.post("/authorize", response_model=Authorization)
 async def authorize(body: AuthorizeBody, guard: TheGuard, caller: Anyone) -> Response:
     """May this agent call this tool now? Recorded before it is answered."""
-    caller.speak_as(body.agent)
+    caller.identity.speak_as(body.agent)
     made = await guard.authorize(
         body.tool, body.arguments, agent=body.agent, description=body.description, schema=body.schema_, task=body.task,
-        principal=f"key:{caller.name}",
+        principal=caller.identity.principal(body.agent),
     )  # fmt: skip
     return answer(made)
 
@@ -92,10 +91,8 @@ async def waiting(guard: TheGuard, _: Reviewer) -> Response:
 @router.post("/actions/{token}/answer", response_model=Asked)
 async def answer_action(token: str, body: AnswerBody, guard: TheGuard, caller: Reviewer) -> Response:
     """A person's word on a call that waits. Nobody agrees to a call of their own."""
-    asked = {one.token: one for one in await guard.waiting_actions()}.get(token)
-    if body.agree and asked is not None and not caller.may_clear(asked.agent):
-        raise InputError("token", f"{caller.name!r} speaks for {asked.agent!r}", "Let somebody else agree to it")
-    return answer(await guard.answer_action(token, body.agree, by=signature(caller, body.by)))
+    by = signature(caller, body.by)
+    return answer(await guard.answer_action(token, body.agree, by=by, caller=caller.identity))
 
 
 @router.post("/endorse", response_model=Endorsed)
