@@ -26,9 +26,11 @@ from lazaretto.errors import GuardClosed, InputError, RepairRefused
 from lazaretto.foreign.imports import Importer
 from lazaretto.foreign.outbox import Outbox, stored_anyway, stored_when_allowed
 from lazaretto.foreign.records import DueWrite, Entry, ForeignRecord, ForeignStore, Imported, Reconciled
+from lazaretto.gates.decision import with_verdict
 from lazaretto.gates.one_at_a_time import OneAtATime
 from lazaretto.gates.policy_gates import GateState, PolicyGates
 from lazaretto.gates.protocol import Gate
+from lazaretto.gates.record_owners import RecordOwners
 from lazaretto.gates.runner import Worker
 from lazaretto.identity import Identity, require_not_own
 from lazaretto.incidents.incidents import Incidents
@@ -52,6 +54,7 @@ from lazaretto.repair.options import make_repair
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
 from lazaretto.tending import Tended, Tending
 from lazaretto.types import (
+    PROCESS,
     BeforeRound,
     BeforeTurn,
     Channel,
@@ -119,6 +122,7 @@ class Guard:
         self._outbox = Outbox(ledger)
         self.actions = Authority(ledger, self.graph, self.policy, file)
         """The last gate: see ``authorize``."""
+        self._owners = RecordOwners(ledger, self.graph, self.policy)
         self._tends = OneAtATime("tend")
         self.watchers = Watchers(Tracing())
         """Who is told of every decision, recall and repair."""
@@ -477,10 +481,23 @@ class Guard:
         """
         self._outbox.join(system, store)
 
-    async def forget(self, ref: Ref | Sequence[str], *, agent: str) -> None:
-        """Record that the agent deleted a record in a store of your own: it is not recalled any more."""
+    async def forget(
+        self, ref: Ref | Sequence[str], *, agent: str, principal: str | None = None, by_right: bool = False
+    ) -> None:
+        """Record that the agent deleted a record in a store of your own: it is not recalled any more.
+
+        ``Forbidden`` for a record that belongs to another writer: ask before you delete it there. ``by_right``: whoever
+        decides may delete it, whoever owns it. ``principal``: as in ``check``.
+        """
         by, gone = check_name(agent, "agent", printable=True), check_ref(ref)
-        await self._in_store_thread(self._outbox.note_deleted, gone, by)
+        behind = f"{PROCESS}{by}" if principal is None else check_principal(principal)
+
+        def work() -> None:
+            if not by_right:
+                self._owners.require_owner(gone, by, behind)
+            self._outbox.note_deleted(gone, by)
+
+        await self._in_store_thread(work)
 
     async def import_records(self, records: Iterable[ForeignRecord], *, agent: str) -> Imported:
         """Judge and record what a store of your own holds, with what is known of where it came from.
@@ -495,7 +512,7 @@ class Guard:
                 record.agent or writer, Channel.MEMORY, parents=parents, source=record.source, time=record.time,
                 ref=record.ref, value=record.value, principal=record.principal,
             )  # fmt: skip
-            return await self._judge_and_record(raw, stored_anyway)
+            return await self._judge_and_record(raw, stored_anyway, stands=True)
 
         return await Importer(self.ledger, judge).run(records, self._in_store_thread)
 
@@ -761,11 +778,13 @@ class Guard:
         *,
         writes: bool = False,
         stated: bool = False,
+        stands: bool = False,
     ) -> Decision:
         """The way of every item: read, examine, decide, record, learn.
 
         ``follow_ups`` says which events belong to the item besides its ruling; they are recorded with it or not at all.
-        ``writes``: the agent made it itself, so what it read lately counts; ``stated``: it says what it made it from.
+        ``writes``: the agent made it itself, so what it read lately counts; ``stated``: it says what it made it from;
+        ``stands``: it stands in a store of the caller's own already.
         """
         self._require_open()  # before the gates are troubled
         began = now()
@@ -783,7 +802,8 @@ class Guard:
 
         def work() -> Decision:
             mind = self._recorder.in_mind(observation, stated) if writes else InMind()
-            return self._recorder.record(observation, decided, mind, follow_ups)
+            owned = with_verdict(decided, self._owners.verdict(observation, stands=stands))
+            return self._recorder.record(observation, owned, mind, follow_ups)
 
         decision = await self._in_store_thread(work)
         self.watchers.tell("decided", observation, decision, began)

@@ -50,6 +50,8 @@ class Identity:
     """Sources that the operator granted; whatever is trusted no more than these may be claimed too."""
     shared: bool = False
     """Whether everybody may be this caller (one token for all, a server without keys): then it proves no authorship."""
+    taken: tuple[str, ...] = ()
+    """Names that belong to others: a caller that may write under any name may not use these."""
 
     def principal(self, agent: str) -> str:
         """Who is recorded behind a write as ``agent``."""
@@ -60,6 +62,10 @@ class Identity:
         """``Forbidden`` for a name that the caller may not use."""
         if self.agents and agent not in self.agents:
             raise Forbidden(f"{self.kind.value} {self.name!r} speaks for {', '.join(self.agents)}, not for {agent!r}")
+        if agent in self.taken:
+            raise Forbidden(
+                f"{self.kind.value} {self.name!r} may not write as {agent!r}: another key is bound to that name"
+            )
 
     def claim(
         self, agent: str, source: SourceClass | None, usual: SourceClass, trust: Mapping[SourceClass, float]

@@ -281,6 +281,20 @@ class TaintPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class RefsPolicy:
+    """Records in stores of your own: they belong to whoever wrote them first."""
+
+    __pydantic_config__ = CLOSED
+    others: Annotated[
+        RulingWord,
+        Field(
+            description="Least ruling for a write to another writer's record by a source that may not change it; "
+            "`allow` turns it off."
+        ),
+    ] = Ruling.REVIEW
+
+
+@dataclass(frozen=True, slots=True)
 class LearnPolicy:
     """What the guard learns by itself, and how far people's labels may move what the gates hold (docs/cases.md)."""
 
@@ -327,6 +341,7 @@ class Policy:
     record: Record = Record()
     review: Review = Review()
     taint: TaintPolicy = TaintPolicy()
+    refs: RefsPolicy = RefsPolicy()
     learn: LearnPolicy = LearnPolicy()
     actions: Annotated[
         Mapping[str, Any],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
-from lazaretto.gates.decision import recorded, recorded_decision, with_taint
+from lazaretto.gates.decision import recorded, recorded_decision, with_verdict
 from lazaretto.gates.memory.claims import consequences
 from lazaretto.ingest.reading_log import InMind, ReadingLog
 from lazaretto.ledger import Ledger
@@ -45,7 +45,7 @@ class Recorder:
         for _ in range(_TRIES):
             tainted, seen = taint.on_writing(observation, mind.read, self._ledger, self._policy.taint.ruling)
             states = {item: state for item, state in seen.items() if item in observation.parents or item in mind.links}
-            decision = with_taint(decided, tainted)
+            decision = with_verdict(decided, tainted)
             if self._policy.mode == "observe":
                 decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
             drafts = [Draft(EventKind.RULED, observation.id, body=recorded(decision))]

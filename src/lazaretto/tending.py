@@ -19,9 +19,10 @@ import numpy as np
 
 from lazaretto.errors import RepairRefused, StaleState
 from lazaretto.gates.cascade import ANSWERED
-from lazaretto.gates.decision import decide, recorded, with_taint
+from lazaretto.gates.decision import decide, recorded, with_verdict
 from lazaretto.gates.look_log import TENDED, LookLog
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
+from lazaretto.gates.record_owners import RecordOwners
 from lazaretto.gates.runner import Examination, GateSlot, run_stages
 from lazaretto.ledger import ItemState
 from lazaretto.ledger.fingerprints import forgotten
@@ -140,6 +141,7 @@ class Tending:
         """``view`` is what repairs look at; ``tell`` tells the gates that learn what became of an item."""
         self._view, self._policy, self._tell = view, policy, tell
         self._ledger, self._graph = view.ledger, view.graph
+        self._owners = RecordOwners(view.ledger, view.graph, policy)
         self._slots, self._contexts = gates
         named: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
         self._reviewers = {name: gate for name, gate in named.items() if isinstance(gate, Reviewer)}
@@ -253,9 +255,13 @@ class Tending:
         raise RepairRefused(_BUSY)
 
     def _with_sources(self, one: _Looked) -> _Looked:
-        """The look with what the item's sources say: what is made from something held is not released."""
+        """The look with what the item's sources and the owner of its record say: what is made from something held, or
+        waits to change somebody else's record, is not released."""
         found = taint.today(one.observation, self._ledger, self._graph, self._policy.taint.ruling)
-        return replace(one, decision=with_taint(one.decision, found))
+        state = self.log.state(one.item)
+        waits = one.observation.ref is not None and state is not None and not state.visible
+        owned = self._owners.verdict(one.observation) if waits else None
+        return replace(one, decision=with_verdict(with_verdict(one.decision, found), owned))
 
     def _sorted(self, looked: Sequence[_Looked]) -> tuple[list[_Looked], list[_Looked], list[_Looked]]:
         """What is to be held, what is to be released, and what could not be judged."""

@@ -19,7 +19,7 @@ httpx = pytest.importorskip("httpx", reason="needs the openai extra")
 
 from fastapi.routing import APIRoute
 
-from lazaretto import Guard
+from lazaretto import Guard, Policy
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.answers import DecisionAnswer, ObservationAnswer, StateAnswer, VerdictAnswer
 from lazaretto.api.app import ROUTERS, create_app
@@ -295,6 +295,34 @@ async def test_an_agents_key_forgets_what_that_agent_wrote_alone(guard: Guard, t
         ]
     assert codes == [200, 403]
     assert [one.agent for one in await guard.recall(agent="bob", items=list(map(tuple, refs.values())))] == ["ada"]
+
+
+@pytest.mark.parametrize("bound", [True, False], ids=["bound", "unbound"])
+async def test_a_dummy_does_not_take_a_record_over(store_url: str, tmp_path: Path, bound: bool) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    scout = file.add("scout", Role.AGENT, agents=["scout"] if bound else [], any_agent=not bound)
+    ada, boss = file.add("ada", Role.AGENT, agents=["ada"]), file.add("boss", Role.REVIEWER)
+    ref = ["notes", "", "tea"]
+    with Guard.open(store_url, Policy.minimal()) as guard:
+        transport = httpx.ASGITransport(app=create_app(guard, keys=file.keys()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+            async def post(path: str, key: str, **body: Any) -> int:
+                return (await client.post(path, json=body, headers={"x-api-key": key})).status_code
+
+            def forgets(key: str, agent: str) -> Any:
+                return post("/v1/forget", key, agent=agent, ref=ref)
+
+            assert await post("/v1/remember", ada, agent="ada", ref=ref, text="Tea is at four.") == 200
+            assert await post("/v1/remember", scout, agent="scout", ref=ref, text="A dummy.") == 200
+            assert await forgets(scout, "scout") == 403
+            assert await forgets(scout, "ada") == 403, "a name that a key is bound to is that key's"
+            assert await post("/v1/remember", scout, agent="ada", ref=ref, text="Tea is off.") == 403
+            assert [one.ref for one in await guard.recall(agent="bob", items=[tuple(ref)])] == [tuple(ref)]
+            assert await forgets(ada, "ada") == 200
+            assert not await guard.recall(agent="bob", items=[tuple(ref)])
+            assert await post("/v1/remember", ada, agent="ada", ref=ref, text="Tea is at five.") == 200
+            assert await forgets(boss, "boss") == 200
 
 
 async def test_the_server_says_what_it_goes_by(open_guard: Callable[..., Guard], tmp_path: Path) -> None:

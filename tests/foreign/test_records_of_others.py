@@ -329,6 +329,8 @@ def test_a_store_from_before_refs_is_upgraded_when_it_is_opened(store_url: str) 
 
     def as_the_version_before_left_it(connection: sa.Connection) -> None:
         connection.exec_driver_sql("DROP TABLE lz_refs")
+        connection.exec_driver_sql("DROP INDEX lz_events_kind")
+        connection.exec_driver_sql("DROP INDEX lz_items_held")
         connection.exec_driver_sql("DELETE FROM lz_steps WHERE step >= 7")
         assert migrations.applied_migrations(connection) == (1, 2, 3, 4, 5, 6)
 

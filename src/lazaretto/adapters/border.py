@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from lazaretto.errors import Forbidden
 from lazaretto.foreign.outbox import agrees
 from lazaretto.foreign.records import ForeignRecord
 from lazaretto.foreign.values import text_of
@@ -142,12 +143,21 @@ class Border:
         """Whether a value may be written under a ref. One without any text has nothing to judge."""
         where, who = check_ref(ref), self.agent if agent is None else agent_name(agent)
         if not text_of(value).strip():
-            await self.guard.forget(where, agent=who)
-            return True
+            return await self.forget(where, agent=who)
         decision = await self.guard.remember(agent=who, ref=where, value=value)
         if not decision.allowed:
             log.warning("a memory was not stored: %s %s", tuple(where), notice(decision))
         return decision.allowed
+
+    async def forget(self, ref: Ref | Sequence[str], *, agent: str | None = None) -> bool:
+        """Whether a record may be deleted: it is the agent's own, or nobody's. The guard is told so."""
+        where, who = check_ref(ref), self.agent if agent is None else agent_name(agent)
+        try:
+            await self.guard.forget(where, agent=who)
+        except Forbidden as error:
+            log.warning("a memory was not deleted: %s", error)
+            return False
+        return True
 
     async def readable(self, records: Sequence[tuple[Ref, Any]], *, agent: str | None = None) -> set[Ref]:
         """Those of some records that the agent may read, recorded as read.

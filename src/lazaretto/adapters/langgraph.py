@@ -95,8 +95,7 @@ class GuardedStore(BaseStore):
     async def _may(self, op: PutOp) -> bool:
         ref = Ref(self._system, ".".join(op.namespace), op.key)
         if op.value is None:
-            await self._border.guard.forget(ref, agent=self._border.agent)
-            return True
+            return await self._border.forget(ref)
         return await self._border.keep(ref, op.value)
 
     async def _shown(self, op: Op, found: Result, inner: Callable[[Sequence[Op]], Awaitable[list[Result]]]) -> Result:

@@ -136,11 +136,12 @@ class GuardedVectors(VectorStoreBase):
         return self._shown(found)
 
     def delete(self, vector_id: Any) -> Any:
-        """Delete, and say so to the guard."""
+        """Delete what belongs to this agent, and say so to the guard; a record of another writer stays."""
         found = self._store.get(vector_id)
         if found is not None and found.payload:
             ref = self._ref(vector_id, found.payload)
-            self._border.wait(self._border.guard.forget, ref, agent=self._border.agent)
+            if not self._border.wait(self._border.forget, ref):
+                return None
         return self._store.delete(vector_id)
 
     def create_col(self, *arguments: Any, **named: Any) -> Any:

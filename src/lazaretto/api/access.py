@@ -55,12 +55,14 @@ class Caller:
     """Sources that it may claim beside an agent's own."""
     shared: bool = False
     """Whether everybody may be this caller: the holder of the one token, or of none."""
+    taken: tuple[str, ...] = ()
+    """Names that other keys are bound to: a key for any agent may not use them."""
 
     @property
     def identity(self) -> Identity:
         """Who the caller proved to be: an admin is the operator, everybody else the holder of a key."""
         kind = Kind.OPERATOR if self.role is Role.ADMIN else Kind.KEY
-        return Identity(kind, self.name, self.agents, (*OWN_WORDS, *self.grants), self.shared)
+        return Identity(kind, self.name, self.agents, (*OWN_WORDS, *self.grants), self.shared, self.taken)
 
     def require(self, role: Role) -> None:
         """``Forbidden`` unless the caller has at least this role."""
@@ -183,8 +185,15 @@ class Door:
         self.open = token is None and not known and self._file is None
 
     def _of(self, keys: Sequence[Key]) -> dict[str, Caller]:
-        ours = (key for key in keys if key.namespace in ("", self._namespace))
-        return {key.sha256: Caller(key.name, key.role, key.agents, key.grants) for key in ours}
+        ours = [key for key in keys if key.namespace in ("", self._namespace)]
+        bound = tuple(dict.fromkeys(agent for key in ours for agent in key.agents))
+        return {
+            key.sha256: Caller(
+                key.name, key.role, key.agents, key.grants,
+                taken=bound if key.unbound and key.role is Role.AGENT else (),
+            )
+            for key in ours
+        }  # fmt: skip
 
     def _current(self) -> dict[str, Caller]:
         """Digest of each secret that opens, and whose it is."""

@@ -17,8 +17,9 @@ from lazaretto.policy import ChannelPolicy
 from lazaretto.types import Cost, Decision, Evidence, GateRun, Ruling, RunStatus, Verdict, plain
 
 
-def with_taint(decision: Decision, verdict: Verdict | None) -> Decision:
-    """The decision with what the item's sources say about it: it can only become stricter, and no stage clears it."""
+def with_verdict(decision: Decision, verdict: Verdict | None) -> Decision:
+    """The decision with what the item's sources, or the owner of its record, say about it: it can only become
+    stricter, and no stage clears it."""
     if verdict is None:
         return decision
     verdicts = (*decision.verdicts, verdict)

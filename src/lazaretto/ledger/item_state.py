@@ -75,6 +75,12 @@ def visible_sql(table: str = "lz_items") -> str:
     )
 
 
+def held_sql(table: str = "lz_items") -> str:
+    """``ItemState.held`` as 1 or 0, in the same way."""
+    strictest = int(STRICTEST_SHOWN)
+    return f"(CASE WHEN {table}.hidden <> 0 OR COALESCE({table}.ruling, 0) > {strictest} THEN 1 ELSE 0 END)"
+
+
 def changes_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> Iterator[Change]:
     """The changes that an event makes; an event whose body was erased makes none that need it."""
     if kind is EventKind.RELEASED:

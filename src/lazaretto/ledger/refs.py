@@ -2,7 +2,8 @@
 
 Every row rests on an event: a ``SEEN`` event whose item has a ref, or a ``NOTED`` event about ``ref:ITEM`` that says
 what became of it over there. What should stand under a ref follows from its versions: the newest one that may be shown,
-unless the caller deleted it. What is *due* is wherever that differs from what is believed to be there.
+unless the caller deleted it. A record belongs to whoever wrote it first. What is *due* is wherever what should stand
+there differs from what is believed to.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sqlalchemy as sa
 
 from lazaretto.errors import InputError
 from lazaretto.ledger.chunking import chunks
-from lazaretto.ledger.item_state import visible_sql
+from lazaretto.ledger.item_state import held_sql, visible_sql
 from lazaretto.ledger.schema import refs
 from lazaretto.names import check_name
 from lazaretto.types import Draft, EventKind, Ref
@@ -43,6 +44,11 @@ class RefState:
     """The item that is believed to stand there; empty for nothing."""
     newest: str
     """The item that was recorded last, whatever its state."""
+    owner: str
+    """The first item that was recorded there since the last deletion, one that is not held before others; its writer
+    owns the record. Empty for nobody."""
+    owner_held: bool
+    """Whether that item is held: then nobody wrote there yet who may."""
 
     @property
     def due(self) -> bool:
@@ -108,14 +114,22 @@ shown AS (
 believed AS (
   SELECT ref, item, told, ROW_NUMBER() OVER (PARTITION BY ref ORDER BY seq DESC) AS place
   FROM chosen WHERE told IN ('stored', 'removed', 'deleted')),
+firsts AS (
+  SELECT chosen.ref, chosen.item, {held_sql("lz_items")} AS held,
+    ROW_NUMBER() OVER (PARTITION BY chosen.ref ORDER BY {held_sql("lz_items")}, chosen.seq) AS place
+  FROM chosen JOIN lz_items ON lz_items.tenant = :tenant AND lz_items.id = chosen.item
+  LEFT JOIN gone ON gone.ref = chosen.ref
+  WHERE chosen.told = 'seen' AND chosen.seq > COALESCE(gone.seq, 0)),
 newest AS (
   SELECT ref, item, seq, ROW_NUMBER() OVER (PARTITION BY ref ORDER BY seq DESC) AS place
   FROM chosen WHERE told = 'seen')
 SELECT lz_refs.system, lz_refs.namespace, lz_refs.key, COALESCE(shown.item, ''),
-  CASE WHEN believed.told = 'stored' THEN believed.item ELSE '' END, newest.item
+  CASE WHEN believed.told = 'stored' THEN believed.item ELSE '' END, newest.item, COALESCE(firsts.item, ''),
+  COALESCE(firsts.held, 0)
 FROM newest JOIN lz_refs ON lz_refs.tenant = :tenant AND lz_refs.ref = newest.ref AND lz_refs.seq = newest.seq
 LEFT JOIN shown ON shown.ref = newest.ref AND shown.place = 1
 LEFT JOIN believed ON believed.ref = newest.ref AND believed.place = 1
+LEFT JOIN firsts ON firsts.ref = newest.ref AND firsts.place = 1
 WHERE newest.place = 1 {{only}} ORDER BY newest.seq
 """
 _DUE = "AND COALESCE(shown.item, '') <> CASE WHEN believed.told = 'stored' THEN believed.item ELSE '' END"
@@ -148,5 +162,5 @@ def last_failure(connection: sa.Connection, tenant: int, ref: Ref) -> int | None
 
 
 def _state(row: Any) -> RefState:
-    system, namespace, key, wanted, there, newest = row
-    return RefState(Ref(system, namespace, key), wanted, there, newest)
+    system, namespace, key, wanted, there, newest, owner, held = row
+    return RefState(Ref(system, namespace, key), wanted, there, newest, owner, bool(held))

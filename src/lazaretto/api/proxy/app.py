@@ -145,7 +145,7 @@ class Proxy:
         caller = self._doors[named].caller(request.headers.get(KEY, ""))
         if caller is None:
             raise Forbidden(f"the key is not for the namespace {named!r}")
-        who = Identity(Kind.PROXY, OPEN if self.open else caller.name, caller.agents)
+        who = Identity(Kind.PROXY, OPEN if self.open else caller.name, caller.agents, taken=caller.taken)
         who.speak_as(agent)
         return self._guards[named], who.principal(agent)
 

@@ -37,14 +37,14 @@ from lazaretto.api.requests import (
     ScreenBody,
     decoded,
 )
-from lazaretto.errors import Forbidden, InputError, LazarettoError, MissingExtra
+from lazaretto.errors import InputError, LazarettoError, MissingExtra
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import ContentGate, make
 from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import report_data
 from lazaretto.guard import Guard
 from lazaretto.ledger.refs import check_ref
-from lazaretto.types import Channel, Decision, Ref, decision_data, plain
+from lazaretto.types import Channel, Decision, decision_data, plain
 
 try:
     from fastapi import APIRouter, Request, Response
@@ -106,12 +106,13 @@ async def recall_refs(body: RecallRefsBody, guard: TheGuard, caller: Anyone) -> 
 
 @router.post("/forget", response_model=Forgotten)
 async def forget(body: ForgetBody, guard: TheGuard, caller: Anyone) -> Response:
-    """Say that an agent deleted a record in your own store: it is not recalled any more."""
+    """Say that an agent deleted a record in your own store: it is not recalled any more.
+
+    An agent may forget its own records; a reviewer those of others too.
+    """
     caller.identity.speak_as(body.agent)
-    ref = check_ref(body.ref)
-    if caller.role is Role.AGENT:
-        await asyncio.to_thread(_require_written_by, body.agent, ref, guard)
-    await guard.forget(ref, agent=body.agent)
+    ref, behind = check_ref(body.ref), caller.identity.principal(body.agent)
+    await guard.forget(ref, agent=body.agent, principal=behind, by_right=caller.role is not Role.AGENT)
     return answer({"forgotten": ref})
 
 
@@ -177,13 +178,6 @@ async def _remembered(body: RememberBody, guard: Guard, caller: Caller, once: st
     asked = {**plain(said), "parents": body.parents, "key": body.key, "fields": fields}
     asked |= {"ref": body.ref, "value": body.value}
     return await guard.remember(body.text, image=body.picture(), once=_own(once, caller), **asked)
-
-
-def _require_written_by(agent: str, ref: Ref, guard: Guard) -> None:
-    """``Forbidden`` for a record that somebody else wrote last: an agent's word takes nothing from others."""
-    state = guard.ledger.ref_states([ref]).get(ref)
-    if state is not None and guard.ledger.item(state.newest).agent != agent:
-        raise Forbidden(f"{agent!r} did not write {state.newest}; a reviewer may forget it")
 
 
 def _own(once: str | None, caller: Caller) -> str | None:

@@ -29,7 +29,6 @@ from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_r
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
 from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
-from lazaretto.gates.protocol import FOR_ITS_SOURCE
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow, Neighbour
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -48,6 +47,7 @@ LEAST_APART = 0.6
 to be there (decision 0050)."""
 _ASKED_AGAIN = 1
 """Pairs that are read only to find out whether somebody says the same, where nothing is opposed: the nearest."""
+_REFUSED = "changes_known_claim"
 _NAMED = 4
 _MOST_ANCESTORS = 64
 
@@ -273,7 +273,7 @@ class ClaimJudge:
         roots = update_rule.voices(seen[f.item.id] for f in opposed)
         evidence = _conflict_evidence(relation, opposed, seen, roots, new, refused, why, believed, sensitive)
         if refused:
-            return relation, items, "changes_known_claim", True, False, risk, (), evidence
+            return relation, items, _REFUSED, True, False, risk, (), evidence
         one = says_one_thing(observation.text)
         sure = [f for f in opposed if f.related.conflict >= at.replace_at and replaces(f.old, f.new)]
         replaced = tuple(f.item.id for f in sure if one and says_one_thing(f.item.text))
@@ -365,15 +365,11 @@ class ClaimJudge:
 
 
 def _waiting(items: Collection[str], ledger: Ledger) -> set[str]:
-    """Those of some items that are held for their source alone: nobody called them harmful, nothing replaced them."""
+    """Those of some items that are held for what they claim: nobody called them harmful, nothing replaced them."""
     states = ledger.states(items) if items else {}
     held = [item for item, state in states.items() if state.held and not (state.hidden or state.superseded_by)]
     rules = {item: list(ledger.events(subject=item, kinds=(EventKind.RULED,)))[-1:] for item in held}
-    return {item for item, last in rules.items() if last and _only_for_its_source(last[0].body or {})}
-
-
-def _only_for_its_source(ruling: Mapping[str, Any]) -> bool:
-    return str(ruling.get("rule", "")).rpartition(":")[2] in FOR_ITS_SOURCE
+    return {item for item, last in rules.items() if last and (last[0].body or {}).get("rule") == f"memory:{_REFUSED}"}
 
 
 def _ancestors(

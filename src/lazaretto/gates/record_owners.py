@@ -1,0 +1,140 @@
+"""Records in stores of the caller's own have owners: whoever wrote one first, as long as that was not held.
+
+Another writer's version is judged as a change of what stands there. Ordinary work is open to all that are trusted as
+much. Where money, access, safety or permissions, receivers, sources of code or deciders are concerned, the owner or one
+of the crew's own people changes the record; everything else waits for a person, and never reaches the store until then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from lazaretto.errors import Forbidden
+from lazaretto.gates.memory.claims.comparison import differences, opposed_in_words
+from lazaretto.gates.memory.claims.extraction import MAX_PASSAGE_CHARS, read_claim
+from lazaretto.gates.memory.claims.stakes import at_stake
+from lazaretto.gates.memory.claims.update_rule import Witness, newcomer, witnesses
+from lazaretto.gates.memory.claims.values import values_in
+from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Evidence, Observation, Ref, Ruling, SourceClass, Verdict, principal_of, same_voice
+
+RECORDS = "records"
+"""Stands where a gate's name would, in verdicts and rules."""
+OTHERS_RECORD = "others_record"
+_PEOPLE = frozenset({SourceClass.DIRECT_USER, SourceClass.SYSTEM})
+_RECEIVERS = frozenset({"account", "mail", "phone", "package"})
+_WHEN = frozenset({"date", "year", "time"})
+_MOST_READ = 20_000
+"""Characters of a record in which receivers are looked for."""
+_WEIGHTY_NAME = re.compile(
+    r"\b(?:banks?|iban|accounts?|payees?|payments?|pay|invoices?|wallets?|beneficiar(?:y|ies)|payroll|salar(?:y|ies)|"
+    r"passwords?|secrets?|tokens?|credentials?|(?:api )?keys?|permissions?|privileges?|roles?|access|approv(?:er|al)s?|"
+    r"limits?|polic(?:y|ies)|contacts?|hotlines?|allerg(?:y|ies)|doses?|dosages?|medications?|webhooks?|endpoints?)\b",
+    re.I)  # fmt: skip
+
+
+class RecordOwners:
+    """Says who may change and delete the records of one namespace. Every call blocks."""
+
+    def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy) -> None:
+        self._ledger, self._graph, self._policy = ledger, graph, policy
+
+    def verdict(self, observation: Observation, *, stands: bool = False) -> Verdict | None:
+        """What the owner of a record has to say about another version of it; None where nothing stands against it.
+
+        ``stands``: it stands in the store already, whoever put it there, and its reader is not its writer.
+        """
+        if observation.ref is None or self._policy.refs.others is Ruling.ALLOW:
+            return None
+        state = self._ledger.ref_states([observation.ref]).get(observation.ref)
+        if state is None or not state.owner or state.owner_held:
+            return None
+        known = {one.id: one for one in self._ledger.items(ids=[state.owner, state.wanted or state.owner], hidden=True)}
+        owner, current = known.get(state.owner), known.get(state.wanted or state.owner)
+        if owner is None or current is None or observation.id in known or _same(current, observation):
+            return None
+        weighty = is_weighty(current, observation)
+        if stands and not weighty:
+            return None
+        trust = self._policy.trust.table()
+        new = newcomer(observation, self._graph, trust)
+        old = witnesses([current], self._graph, trust)[current.id]
+        return None if _may(observation, owner, new, old, weighty) else self._held(observation, owner, old, new)
+
+    def require_owner(self, ref: Ref, agent: str, principal: str) -> None:
+        """``Forbidden`` unless a record belongs to this writer, or to nobody."""
+        state = self._ledger.ref_states([ref]).get(ref)
+        if state is None or not state.owner:
+            return
+        owner = self._ledger.item(state.owner)
+        if agent != owner.agent and principal != principal_of(owner):
+            raise Forbidden(
+                f"the record {tuple(ref)} belongs to {owner.agent!r}, not to {agent!r}; a reviewer may delete it"
+            )
+
+    def _held(self, observation: Observation, owner: Observation, old: Witness, new: Witness) -> Verdict:
+        words = (
+            f"Changes the record {tuple(observation.ref or ())}, which belongs to {owner.agent!r}: what stands there "
+            f"({old.item}) has trust {old.trust:.2g}, this {new.trust:.2g}. Its owner or a person may change it."
+        )
+        data = {"owner": owner.id, "item": old.item, "trust": round(new.trust, 2)}
+        return Verdict(
+            RECORDS, observation.id, self._policy.refs.others, 0.6, (0.2, 1.0), OTHERS_RECORD,
+            (Evidence("match", words, data),), ("ASI03", "ASI06"),
+        )  # fmt: skip
+
+
+def _may(observation: Observation, owner: Observation, new: Witness, old: Witness, weighty: bool) -> bool:
+    """Whether a writer may change what stands in a record."""
+    if same_voice(observation, owner):  # the owner, unless somebody who is trusted more wrote there since
+        return new.trust >= old.trust or (not weighty and new.same_voice(old))
+    return new.trust >= old.trust and (not weighty or observation.source in _PEOPLE)
+
+
+def _same(one: Observation, other: Observation) -> bool:
+    return (one.text, one.value, one.image) == (other.text, other.value, other.image)
+
+
+def is_weighty(old: Observation, new: Observation) -> bool:
+    """Whether one version of a record differs from another in something that is at stake."""
+    names = [part for one in (old, new) if one.ref for part in (one.ref.namespace, one.ref.key, *_names(one.value))]
+    if _WEIGHTY_NAME.search(" ".join(_spoken(name) for name in names)):
+        return True
+    ours, theirs = _receivers(old.text), _receivers(new.text)
+    if any(ours[kind] and theirs[kind] - ours[kind] for kind in ours):
+        return True
+    if max(len(old.text), len(new.text)) > MAX_PASSAGE_CHARS:
+        return False
+    before, after = read_claim(old.text), read_claim(new.text)
+    differing = {one.kind for one in differences(before, after)} - _WHEN
+    return bool(differing or opposed_in_words(before, after)) and at_stake(before, after)
+
+
+def _receivers(text: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {kind: set() for kind in (*_RECEIVERS, "host")}
+    for value in values_in(text[:_MOST_READ]):
+        if value.kind in _RECEIVERS:
+            found[value.kind].add(value.norm)
+        elif value.kind == "host":
+            found["host"].add(value.norm.split("/", 1)[0].split(":", 1)[0])
+    return found
+
+
+def _spoken(name: str) -> str:
+    """A name in words: ``vendorBank`` and ``vendor_bank`` are about a bank."""
+    return re.sub(r"[\W_\d]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
+
+
+def _names(value: Any) -> Iterator[str]:
+    """The keys of a value, however deep."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _names(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _names(inner)
