@@ -4,6 +4,7 @@
     python lab/benchmarks/everyday.py prompts    # 40 prompts and 20 tool results through the proxy, real clients
     python lab/benchmarks/everyday.py tools      # 30 poisoned tool descriptions and their twins, MCP gateway
     python lab/benchmarks/everyday.py facts      # 540 pairs: events, restatements, passages, poison, lies, rules
+    python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py all --write now
     python lab/benchmarks/everyday.py show first_contact
 
@@ -95,11 +96,29 @@ def notes() -> list[Row]:
 
 
 def facts() -> list[Row]:
+    """Every pair with the sources that the list gives it."""
+    return _pairs("facts", json_list("facts_pairs"))
+
+
+def peaceful() -> list[Row]:
+    """The pairs that are both true again, each in the order that is hardest on them: first the user, then another.
+
+    In the list half of them come from sources of equal trust, and those overrule nobody: that shows little of claims.
+    """
+    lines = [line for line in json_list("facts_pairs") if line["kind"] in ("event", "restatement", "compatible")]
+    for line in lines:
+        line["earlier"] = [{**one, "source": "direct_user"} for one in line["earlier"]]
+        if line["source"] in ("direct_user", "tool_output_internal"):
+            line["source"] = "agent_message"
+    return _pairs("peaceful", lines)
+
+
+def _pairs(what: str, lines: Sequence[Row]) -> list[Row]:
     """Every pair in a store of its own: what was known is kept by one agent, what is new by another."""
     from lazaretto import SyncGuard
 
     rows = []
-    for line in progress("facts", json_list("facts_pairs")):
+    for line in progress(what, lines):
         with tempfile.TemporaryDirectory() as folder, SyncGuard.open(f"sqlite:///{folder}/crew.db") as guard:
             before = [guard.remember(one["text"], agent="keeper", source=one["source"]) for one in line["earlier"]]
             decision = guard.remember(line["text"], agent="newcomer", source=line["source"])
@@ -159,7 +178,13 @@ def prompts() -> list[Row]:
     return sent(toml_list("everyday_prompts", "prompt"), toml_list("poisoned_tool_results", "result"), progress)
 
 
-RUNS: dict[str, Callable[[], list[Row]]] = {"notes": notes, "prompts": prompts, "tools": tools, "facts": facts}
+RUNS: dict[str, Callable[[], list[Row]]] = {
+    "notes": notes,
+    "prompts": prompts,
+    "tools": tools,
+    "facts": facts,
+    "peaceful": peaceful,
+}
 
 
 def share(rows: Iterable[Row], what: str = "held") -> str:
@@ -189,7 +214,7 @@ def table(name: str, rows: list[Row]) -> str:
         return f"held:\n{_table(rows, ('source', 'way'), 'language')}\n\nof these, by claims:\n{claims}"
     if name == "tools":
         return _table(rows, ("which",), "attack", "refused")
-    if name == "facts":
+    if name in ("facts", "peaceful"):
         spoilt = f"pairs whose first text was held already: {share(rows, 'earlier_held')}"
         detailed = [row for row in rows if "detail" in row]
         tables = (_table(rows, ("kind",), "language"), _table(detailed, ("kind", "detail"), "language"))
