@@ -314,6 +314,28 @@ class LearnPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class ProxySources:
+    """Whose word each part of a request through the proxy is: only user and system may give orders (docs/proxy.md)."""
+
+    __pydantic_config__ = CLOSED
+    system: Annotated[
+        SourceClass, Field(description="Roles system and developer, instructions, definitions of tools.")
+    ] = SourceClass.SYSTEM
+    user: Annotated[SourceClass, Field(description="Role user, where the crew marked nothing.")] = (
+        SourceClass.DIRECT_USER
+    )
+    assistant: Annotated[SourceClass, Field(description="What the model said, now or earlier.")] = (
+        SourceClass.MODEL_INFERENCE
+    )
+    tool: Annotated[SourceClass, Field(description="What tools and functions returned, here or at the endpoint.")] = (
+        SourceClass.TOOL_OUTPUT_EXTERNAL
+    )
+    document: Annotated[SourceClass, Field(description="Documents, files, pictures and fields nobody here knows.")] = (
+        SourceClass.UNTRUSTED_DOCUMENT
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Everything the guard needs to know.
 
@@ -347,6 +369,7 @@ class Policy:
         Mapping[str, Any],
         Field(description="What tools may do: see docs/actions.md. Adapters ask only where this table says anything."),
     ] = field(default_factory=dict)
+    proxy: ProxySources = ProxySources()
     gates: Annotated[Mapping[str, Mapping[str, Any]], Field(description="One table per gate: its own settings.")] = (
         field(default_factory=dict)
     )
@@ -526,6 +549,8 @@ def _allowed(kind: Any) -> str:
         base = get_args(base)[0]
     if base is Ruling:
         return ", ".join(r.label for r in Ruling)
+    if base is SourceClass:
+        return ", ".join(SourceClass)
     if get_origin(base) is Literal:
         return ", ".join(get_args(base))
     if get_origin(base) in (Union, UnionType):

@@ -220,3 +220,17 @@ def test_keys_that_no_protocol_knows_are_read() -> None:
     table = left_out("openai-chat")
     assert read_strings({"messages": [{"role": "user", "content": "hello"}]}, table).text == "hello"
     assert read_strings({"ignore": {"previous": 1}}, table).text == "ignore\nprevious"
+
+
+def test_base64_is_what_it_holds() -> None:
+    import base64
+
+    def encoded(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    picture, said = b"\x89PNG\r\n\x1a\n" + b"\1" * 300, (ORDER * 12).encode()
+    assert read_strings({"url": "data:image/png;base64," + encoded(picture)}).pictures[0].data == picture
+    assert read_strings([encoded(picture)]).pictures[0].path == (0,)
+    assert ORDER in read_strings([encoded(said)]).text
+    assert ORDER in read_strings([f"data:text/plain;base64,{encoded(ORDER.encode())}"]).text
+    assert not read_strings([f"data:application/pdf;base64,{encoded(b'%PDF' + bytes([200] * 90))}"]).whole

@@ -1,17 +1,25 @@
 """What passes between an agent and a model, judged once each: shared by the proxy and by LiteLLM's guardrail call.
 
 A conversation is sent whole with every call. What was judged and recorded before is not judged again; but whether it
-is held *now* is looked up each time, because somebody may have found it harmful meanwhile.
+is held *now* is looked up each time, because somebody may have found it harmful or released it meanwhile. A ruling
+that only stands for a gate that failed is not remembered: the passage is judged again when it is sent again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from dataclasses import dataclass
 
 from lazaretto.guard import Guard
-from lazaretto.types import Channel, Ruling, SourceClass
+from lazaretto.types import Channel, Decision, Ruling, SourceClass
+
+_FAILED = "fail:"
+"""How the rule of a decision begins that only stands for a gate which did not answer."""
+_TRIES = 8
+"""Failures of one passage after each of which it is judged again at once; later ones wait for a pause."""
+_PAUSE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +48,32 @@ async def judge(
     guard: Guard, passage: Passage, *, agent: str, conversation: str = "", principal: str | None = None
 ) -> Judged:
     """Judge and record a passage, or find how it stands where it was judged before in the same conversation."""
-    content = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass") + b"\0" + (passage.image or b""))
-    who = "" if principal is None else f"{principal}:"
-    kind = f"{passage.channel.value}:{passage.source or ''}"
-    once = f"passage:{who}{agent}:{conversation}:{kind}:{content.hexdigest()[:40]}"
-    decision = await guard.check(
-        passage.text, agent=agent, channel=passage.channel, image=passage.image, source=passage.source,
-        principal=principal, once=hashlib.sha256(once.encode("utf-8", "surrogatepass")).hexdigest(),
-    )  # fmt: skip
+    decision = await _decision(guard, passage, agent, conversation, principal)
     reason = decision.reasons[0] if decision.reasons else decision.rule
-    if decision.allowed:
-        state = await asyncio.to_thread(guard.ledger.state, decision.item)
-        if state.held and guard.policy.mode != "observe":
-            return Judged(decision.item, False, "held:since", "It was found harmful after it was first seen.")
+    state = await asyncio.to_thread(guard.ledger.state, decision.item)
+    if state.held and decision.allowed and guard.policy.mode != "observe":
+        return Judged(decision.item, False, "held:since", "It was found harmful after it was first seen.")
+    if decision.allowed or not (state.held or state.erased):
         return Judged(decision.item, True, decision.rule, reason)
     instead = decision.replacement if decision.ruling is Ruling.REWRITE else None
     return Judged(decision.item, False, decision.rule, reason, instead)
+
+
+async def _decision(guard: Guard, passage: Passage, agent: str, conversation: str, principal: str | None) -> Decision:
+    """The decision about a passage, the recorded one where there is one; not one that a broken gate brought about."""
+    content = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass") + b"\0" + (passage.image or b""))
+    of = f"{agent}:{conversation}:{passage.channel.value}:{passage.source or ''}:{principal or ''}"
+    name, began = f"passage:{of}:{content.hexdigest()[:40]}", time.time()
+    for again in range(_TRIES + 1):
+        number = again if again < _TRIES else int(began / _PAUSE_S) + _TRIES
+        once = hashlib.sha256(f"{name}:{number}".encode("utf-8", "surrogatepass")).hexdigest()
+        decision = await guard.check(
+            passage.text, agent=agent, channel=passage.channel, image=passage.image, source=passage.source,
+            once=once, principal=principal,
+        )  # fmt: skip
+        if decision.allowed or not decision.rule.startswith(_FAILED):
+            break
+        recorded = await asyncio.to_thread(guard.ledger.item, decision.item)
+        if recorded.time >= began:
+            break  # it failed just now
+    return decision

@@ -7,6 +7,8 @@ refuses it. ``replaced`` puts other words in the place of strings and keeps the 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -141,7 +143,7 @@ class _Walk:
             return
         self._seen += 1
         if self._seen > MOST_PARTS:
-            self.unread.append(Unread(path, f"holds more than {MOST_PARTS:,} parts"))
+            self.unread.append(Unread((), f"holds more than {MOST_PARTS:,} parts"))
             return
         if path and self.leave_out is not None and self.leave_out(path, value):
             return
@@ -181,7 +183,11 @@ class _Walk:
 
     def _found(self, text: str, path: Path, is_key: bool = False) -> None:
         text = readable(text)
-        if not text.strip() and len(text) not in range(1, _SHORT + 1):  # a space may stand between letters
+        if not text:
+            return
+        data = _encoded(text)
+        if data is not None and not is_key:
+            self._open(data, data, path)
             return
         self.texts.append(Found(path, text, is_key))
         for inner in _inside_json(text):
@@ -197,6 +203,25 @@ def readable(text: str) -> str:
     if text.isascii():
         return str(text)
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+_FEWEST_ENCODED = 400
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_FEWEST_SIGNS = 10
+"""Different signs without which nothing of some length is base64."""
+
+
+def _encoded(text: str) -> Opened | None:
+    """What a string that is a data URL or long base64 really is: a picture, a text, or something that is not read."""
+    url = text.startswith("data:") and ";base64," in text[:200]
+    body = text.partition(",")[2] if url else text
+    long = len(text) >= _FEWEST_ENCODED and len(text) % 4 == 0 and len(set(text)) >= _FEWEST_SIGNS
+    if not (url or long) or not _BASE64.fullmatch(body):
+        return None
+    try:
+        return opened(base64.b64decode(body, validate=True))
+    except (binascii.Error, ValueError):
+        return None
 
 
 _ESCAPED = re.compile(r"\\[u\"/bfnrt\\]")

@@ -1,29 +1,37 @@
 """The proxy itself: what a model is about to read is screened, what it answers is audited before the agent acts on it.
 
 A stream is held back until it is whole and judged: no word of an answer that is refused reaches the agent. Meanwhile
-comments keep the connection alive. What this proxy does not understand it does not pass on.
+comments keep the connection alive. What this proxy does not understand it does not pass on: paths are those of a
+table, errors of the endpoint are judged like answers, and what is sent on is written anew from what was read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 
 from lazaretto.api.access import Caller, Door, Key, KeyFile
 from lazaretto.api.border import Border
-from lazaretto.api.conversations import Judged, Passage, judge
-from lazaretto.api.proxy.dialects import DIALECTS, Dialect
-from lazaretto.api.proxy.passages import Json, Slot
+from lazaretto.api.proxy.auditing import Auditor, Refused
+from lazaretto.api.proxy.chat import Chat
+from lazaretto.api.proxy.dialects import Dialect
+from lazaretto.api.proxy.messages import Messages
+from lazaretto.api.proxy.passages import Json
+from lazaretto.api.proxy.paths import guarded, known_paths, passed
+from lazaretto.api.proxy.responses import Responses
+from lazaretto.api.proxy.streams import events_of, read_object, said_in, strings_of, written
 from lazaretto.errors import Forbidden, InputError, LazarettoError, MissingExtra
 from lazaretto.guard import Guard
 from lazaretto.identity import Identity, Kind
-from lazaretto.types import Channel, SourceClass
+from lazaretto.ingest.left_out import BASE64, ID, cannot_carry_text
 
 try:
     import httpx
@@ -37,20 +45,23 @@ except ImportError:
 log = logging.getLogger("lazaretto")
 AGENT, NAMESPACE = "x-lazaretto-agent", "x-lazaretto-namespace"
 CONVERSATION, KEY = "x-lazaretto-conversation", "x-lazaretto-key"
+USER_SOURCE = "x-lazaretto-user-source"
 OPEN = "open"
 """How the principal of a proxy without keys is called."""
-PASSED = ("/v1/models", "/v1/embeddings", "/v1/messages/count_tokens")
-"""What is passed through as it is: it gives an agent nothing to act on."""
 MOST_ANSWER_BYTES = 32_000_000
 ALIVE_S = 5.0
 """Between two comments on a stream that is held back."""
 _NOT_PASSED = frozenset(
     {
         "host", "content-length", "connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade",
-        "proxy-authorization", "proxy-connection", "accept-encoding", "expect", AGENT, NAMESPACE, CONVERSATION, KEY,
+        "proxy-authorization", "proxy-connection", "accept-encoding", "expect", "x-original-url",
+        "x-rewrite-url", "x-http-method-override", "x-method-override",
+        AGENT, NAMESPACE, CONVERSATION, KEY, USER_SOURCE,
     }
 )  # fmt: skip
-_BACK = ("content-type", "retry-after", "x-request-id", "request-id", "openai-processing-ms", "anthropic-version")
+_BACK = ("retry-after", "x-request-id", "request-id", "openai-processing-ms", "anthropic-version")
+_DATE = re.compile(r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT")
+DIALECTS: Mapping[str, Dialect] = MappingProxyType({one.path: one for one in (Chat(), Responses(), Messages())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,23 @@ class ProxySettings:
     connect_s: float = 10.0
     agent: str = "agent"
     """Who speaks where no header says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One request on its way."""
+
+    request: Request
+    path: str
+    """As it is sent on."""
+    dialect: Dialect
+    body: Json
+    auditor: Auditor
+    headers: dict[str, str]
+
+    @property
+    def content(self) -> bytes:
+        return orjson.dumps(self.body)
 
 
 class Proxy:
@@ -90,16 +118,15 @@ class Proxy:
 
     async def __call__(self, request: Request) -> Response:
         """One request of a crew."""
-        path = request.url.path
-        dialect = DIALECTS.get(path)
-        if dialect is None or request.method != "POST":
-            if path.startswith(PASSED):
-                return await self._passed(request)
-            return _json(
-                DIALECTS["/v1/chat/completions"].fault(f"{path}: this proxy does not guard it", "not_guarded"), 404
-            )
+        path = guarded(request.url.path, request.method)
+        if not path:
+            if meant := passed(request.url.path, request.method):
+                return await self._passed(request, meant)
+            said = f"{request.method} {request.url.path[:200]}: this proxy does not guard it; it knows {known_paths()}"
+            return _json(DIALECTS["/v1/chat/completions"].fault(said, "not_guarded"), 404)
+        dialect = DIALECTS[path]
         try:
-            return await self._guarded(request, dialect)
+            return await self._guarded(request, path, dialect)
         except Forbidden as error:
             return _json(dialect.fault(str(error), "permission_error"), 403)
         except InputError as error:
@@ -107,38 +134,24 @@ class Proxy:
         except LazarettoError as error:
             return _json(dialect.fault(str(error), "guard_unavailable"), 503)
 
-    async def _guarded(self, request: Request, dialect: Dialect) -> Response:
-        agent = request.headers.get(AGENT) or self._settings.agent
-        guard, principal = self._guard(request, agent)
-        conversation = request.headers.get(CONVERSATION, "")
-        try:
-            body = orjson.loads(await request.body())
-        except orjson.JSONDecodeError:
-            body = None
-        if not isinstance(body, dict):
+    async def _guarded(self, request: Request, path: str, dialect: Dialect) -> Response:
+        if not request.headers.get("content-type", "").lower().startswith("application/json"):
+            return _json(dialect.fault("content-type is not application/json", "invalid_request_error"), 415)
+        body = read_object(await request.body())
+        if body is None:
             raise InputError("body", "is not a JSON object", "Send what the endpoint expects")
+        auditor = self._auditor(request, dialect)
+        try:
+            counts = await auditor.asked(body)
+        except Refused as refused:
+            return _json(dialect.fault(str(refused), "content_refused"), 400)
+        headers = {"x-lazaretto-judged": str(counts.judged), "x-lazaretto-withheld": str(counts.withheld)}
+        call = _Call(request, path, dialect, body, auditor, headers)
+        return await (self._stream(call) if body.get("stream") is True else self._whole(call))
 
-        async def look(slots: Sequence[Slot]) -> list[Judged | None]:
-            return await _judged(guard, slots, agent, conversation, principal)
-
-        slots = list(dialect.asked(body))
-        verdicts = await look(slots)
-        withheld = 0
-        for slot, verdict in zip(slots, verdicts, strict=True):
-            if verdict is not None and verdict.allowed:
-                continue
-            if verdict is not None and verdict.replacement is None and slot.fatal:
-                said = f"refused by {verdict.rule} ({verdict.item}): {verdict.reason}"
-                return _json(dialect.fault(said, "content_refused"), 400)
-            slot.put(_instead(verdict))
-            withheld += 1
-        headers = {"x-lazaretto-judged": str(len(slots)), "x-lazaretto-withheld": str(withheld)}
-        if body.get("stream") is True:
-            return await self._stream(request, dialect, body, look, headers)
-        return await self._whole(request, dialect, body, look, headers)
-
-    def _guard(self, request: Request, agent: str) -> tuple[Guard, str]:
-        """The guard of the namespace that is named, if the key is for it and for the agent; and the principal."""
+    def _auditor(self, request: Request, dialect: Dialect) -> Auditor:
+        """Who judges for the namespace that is named, if the key is for it and for the agent."""
+        agent = request.headers.get(AGENT) or self._settings.agent
         named = request.headers.get(NAMESPACE, next(iter(self._guards)))
         if named not in self._guards:
             raise InputError(NAMESPACE, f"{named!r} is not served here", "Start the proxy with --also-namespace")
@@ -147,44 +160,38 @@ class Proxy:
             raise Forbidden(f"the key is not for the namespace {named!r}")
         who = Identity(Kind.PROXY, OPEN if self.open else caller.name, caller.agents, taken=caller.taken)
         who.speak_as(agent)
-        return self._guards[named], who.principal(agent)
+        return Auditor(
+            self._guards[named], dialect, agent, who.principal(agent), request.headers.get(CONVERSATION, ""),
+            user_source=request.headers.get(USER_SOURCE, ""),
+        )  # fmt: skip
 
-    async def _whole(
-        self, request: Request, dialect: Dialect, body: Json, look: Look, headers: dict[str, str]
-    ) -> Response:
+    async def _whole(self, call: _Call) -> Response:
+        known = strings_of(call.body)
         try:
-            answer = await self._ask(request, orjson.dumps(body))
+            status, content, back = await self._ask(call.request, call.path, call.content)
         except _Away as away:
-            return _json(dialect.fault(str(away), away.code), away.status)
-        said = _object(answer.content)
-        if answer.status_code != 200 or said is None:
-            if answer.status_code == 200:  # it cannot be judged
-                return _json(
-                    dialect.fault("the model's endpoint answered something else than JSON", "bad_upstream"), 502
-                )
-            return Response(answer.content, answer.status_code, {**_kept(answer), **headers})
-        said = await _audited(dialect, said, look)
-        return Response(orjson.dumps(said), 200, {**_kept(answer), **headers})
+            return _json(call.dialect.fault(str(away), away.code), away.status)
+        headers = {**back, **call.headers}
+        if status != 200:
+            return _json(await call.auditor.fault(content), status, headers)
+        said = read_object(content)
+        if said is None:  # it cannot be judged
+            words = "the model's endpoint answered something else than JSON"
+            return _json(call.dialect.fault(words, "bad_upstream"), 502)
+        return _json(await call.auditor.answered(said, known), 200, headers)
 
-    async def _ask(self, request: Request, content: bytes) -> httpx.Response:
-        """The whole answer, bounded."""
-        async with self._upstream(request, content) as answer:
-            read = bytearray()
-            async for part in answer.aiter_bytes():
-                read += part
-                if len(read) > MOST_ANSWER_BYTES:
-                    raise _Away("the model's endpoint answered too much", 502)
-            headers = {name: value for name, value in answer.headers.items() if name in _BACK}
-            return httpx.Response(answer.status_code, content=bytes(read), headers=headers)
+    async def _ask(self, request: Request, path: str, content: bytes) -> tuple[int, bytes, dict[str, str]]:
+        """The whole answer, bounded: its status, its body, and headers that may be passed on."""
+        async with self._upstream(request, path, content) as answer:
+            return answer.status_code, await _read(answer), _kept(answer)
 
     @asynccontextmanager
-    async def _upstream(self, request: Request, content: bytes) -> AsyncIterator[httpx.Response]:
+    async def _upstream(self, request: Request, path: str, content: bytes) -> AsyncIterator[httpx.Response]:
         headers = [(name, value) for name, value in request.headers.items() if name not in _NOT_PASSED]
         query = f"?{request.url.query}" if request.url.query else ""
-        address = request.url.path + query
         try:
             async with self.client.stream(
-                request.method, address, content=content, headers=[*headers, ("accept-encoding", "identity")]
+                request.method, path + query, content=content, headers=[*headers, ("accept-encoding", "identity")]
             ) as answer:
                 yield answer
         except httpx.TimeoutException:
@@ -192,31 +199,37 @@ class Proxy:
         except httpx.HTTPError as error:
             raise _Away(f"the model's endpoint cannot be reached ({type(error).__name__})", 502) from None
 
-    async def _passed(self, request: Request) -> Response:
+    async def _passed(self, request: Request, path: str) -> Response:
+        """Pass a call on whose answer an agent does not act on; of the answer, what cannot carry text."""
         try:
-            answer = await self._ask(request, await request.body())
+            content = await request.body() if request.method == "POST" else b""
+            status, answer, back = await self._ask(request, path, content)
         except _Away as away:
             return _json({"error": {"message": str(away), "type": "lazaretto", "code": away.code}}, away.status)
-        return Response(answer.content, answer.status_code, _kept(answer))
+        said = read_object(answer)
+        if said is None:
+            return _json({"error": {"message": "the endpoint's answer is withheld", "type": "lazaretto"}}, 502)
+        return _json(_silent(said), status, back)
 
-    async def _stream(
-        self, request: Request, dialect: Dialect, body: Json, look: Look, headers: dict[str, str]
-    ) -> Response:
-        sending = self._upstream(request, orjson.dumps(body))
+    async def _stream(self, call: _Call) -> Response:
+        known, sending = strings_of(call.body), self._upstream(call.request, call.path, call.content)
         try:
             answer = await sending.__aenter__()
         except _Away as away:
-            return _json(dialect.fault(str(away), away.code), away.status)
+            return _json(call.dialect.fault(str(away), away.code), away.status)
         if answer.status_code != 200:
             try:
-                content = (await answer.aread())[:MOST_ANSWER_BYTES]
+                content = await _read(answer)
+            except _Away as away:
+                return _json(call.dialect.fault(str(away), away.code), away.status)
             finally:
                 await sending.__aexit__(None, None, None)
-            return Response(content, answer.status_code, {**_kept(answer), **headers})
+            fault = await call.auditor.fault(content)
+            return _json(fault, answer.status_code, {**_kept(answer), **call.headers})
 
         async def held() -> AsyncIterator[bytes]:
             try:
-                work = asyncio.ensure_future(_held_back(dialect, answer, look, str(body.get("model", ""))))
+                work = asyncio.ensure_future(_held_back(call, answer, known))
                 try:
                     while not work.done():
                         await asyncio.wait((work,), timeout=ALIVE_S)
@@ -228,10 +241,7 @@ class Proxy:
             finally:
                 await sending.__aexit__(None, None, None)  # also when the crew hangs up
 
-        return StreamingResponse(held(), 200, headers, media_type="text/event-stream")
-
-
-Look = Callable[[Sequence[Slot]], Any]
+        return StreamingResponse(held(), 200, call.headers, media_type="text/event-stream")
 
 
 class _Away(Exception):
@@ -241,96 +251,57 @@ class _Away(Exception):
         self.code = "upstream_timeout" if status == 504 else "upstream_unavailable"
 
 
-async def _judged(
-    guard: Guard, slots: Sequence[Slot], agent: str, conversation: str, principal: str
-) -> list[Judged | None]:
-    """What becomes of each passage; None for what cannot be judged."""
-
-    async def one(slot: Slot) -> Judged | None:
-        if slot.passage is None:
-            return None
-        return await judge(guard, slot.passage, agent=agent, conversation=conversation, principal=principal)
-
-    return list(await asyncio.gather(*map(one, slots)))
+async def _read(answer: httpx.Response) -> bytes:
+    read = bytearray()
+    async for part in answer.aiter_bytes():
+        read += part
+        if len(read) > MOST_ANSWER_BYTES:
+            raise _Away("the model's endpoint answered too much", 502)
+    return bytes(read)
 
 
-def _instead(verdict: Judged | None) -> str:
-    if verdict is None:
-        return "[withheld by Lazaretto: it could not be judged]"
-    return verdict.replacement or f"[withheld by Lazaretto: {verdict.rule}, {verdict.item}]"
-
-
-async def _audited(dialect: Dialect, said: Json, look: Look) -> Json:
-    """The answer as the agent may have it."""
-    slots = list(dialect.answered(said))
-    for slot, verdict in zip(slots, await look(slots), strict=True):
-        if verdict is not None and verdict.allowed:
-            continue
-        if slot.fatal or verdict is None or verdict.replacement is None:
-            return dialect.withhold(said, _instead(None if verdict is None or slot.fatal else verdict))
-        slot.put(verdict.replacement)
-    return said
-
-
-async def _held_back(dialect: Dialect, answer: httpx.Response, look: Look, model: str) -> bytes:
+async def _held_back(call: _Call, answer: httpx.Response, known: frozenset[str]) -> bytes:
     """A stream, read to its end and judged; then all of it, or a notice, or an error."""
-    raw = bytearray()
+    dialect = call.dialect
     try:
-        async for part in answer.aiter_bytes():
-            raw += part
-            if len(raw) > MOST_ANSWER_BYTES:
-                return dialect.fault_in_stream("the model's endpoint answered too much", "upstream_unavailable")
-        events = _events(bytes(raw))
-        if events is None or not dialect.finished(events):
+        raw = await _read(answer)
+        events = events_of(raw)
+        if events is None or not dialect.finished([event.data for event in events]):
             return dialect.fault_in_stream(
                 "the model's stream broke off; what it had said is withheld", "broken_stream"
             )
-        texts = dialect.streamed(events)
-        slots = [
-            Slot(Passage(one, channel=Channel.MESSAGE, source=SourceClass.MODEL_INFERENCE), lambda _: None)
-            for one in texts
-            if one.strip()
-        ]
-        for verdict in await look(slots):
-            if not verdict.allowed:
-                return dialect.as_stream(model, _instead(verdict))
-    except (httpx.HTTPError, _Away) as error:
+        held = await call.auditor.streamed(said_in(events, dialect, known))
+        if held is not None:
+            return dialect.as_stream(str(call.body.get("model", "")), held)
+    except _Away as away:
+        return dialect.fault_in_stream(str(away), away.code)
+    except httpx.HTTPError as error:
         log.warning("a stream broke off: %s", type(error).__name__)
         return dialect.fault_in_stream("the model's stream broke off; what it had said is withheld", "broken_stream")
     except LazarettoError as error:
         return dialect.fault_in_stream(str(error), "guard_unavailable")
-    return bytes(raw)
+    return written(events, raw)
 
 
-def _events(raw: bytes) -> list[Json] | None:
-    """The data of every event; None where one of them cannot be read, and so cannot be judged."""
-    found = []
-    for block in raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n"):
-        lines = [line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:")]
-        data = b"\n".join(lines)
-        if not data or data == b"[DONE]":
-            continue
-        event = _object(data)
-        if event is None:
-            return None
-        found.append(event)
-    return found
+def _silent(value: Any) -> Any:
+    """A value without the strings that could carry text."""
+    if isinstance(value, dict):
+        return {key: _silent(inner) for key, inner in value.items() if cannot_carry_text(key, ID) and _kept_of(inner)}
+    return [_silent(inner) for inner in value if _kept_of(inner)] if isinstance(value, list) else value
 
 
-def _object(data: bytes) -> Json | None:
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
+def _kept_of(value: Any) -> bool:
+    return not isinstance(value, str) or cannot_carry_text(value, ID) or cannot_carry_text(value, BASE64)
 
 
 def _kept(answer: httpx.Response) -> dict[str, str]:
-    return {name: value for name, value in answer.headers.items() if name in _BACK}
+    """Headers of an answer that are passed on: ids, numbers and dates."""
+    found = {name: answer.headers[name] for name in _BACK if name in answer.headers}
+    return {name: one for name, one in found.items() if cannot_carry_text(one, ID) or _DATE.fullmatch(one)}
 
 
-def _json(data: Json, status: int) -> Response:
-    return Response(orjson.dumps(data), status, media_type="application/json")
+def _json(data: Json, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(data), status, headers, media_type="application/json")
 
 
 def create_proxy(

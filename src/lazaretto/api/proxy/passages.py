@@ -1,93 +1,172 @@
-"""What is to be judged in a request or an answer: each passage with a way to put something else in its place."""
+"""The parts of a request or an answer that are judged, each as one: where it stands, who said it, what may replace it.
+
+Everything in a request belongs to some part. What the crew itself says (system and user roles, tools) is its own word;
+what tools, documents and files say is foreign; what the proxy does not know is foreign too.
+"""
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lazaretto.api.conversations import Passage
+from lazaretto.errors import InputError
+from lazaretto.ingest.left_out import WORD, cannot_carry_text
+from lazaretto.policy import ProxySources
 from lazaretto.types import Channel, SourceClass
 
 Json = dict[str, Any]
+MARK = "lazaretto_source"
+"""The field by which a crew says that a message or part of it is not its own word; it is not sent on."""
+COULD_NOT = "[withheld by Lazaretto: it could not be judged]"
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """One passage where it stands."""
+class Unit:
+    """One part where it stands."""
 
-    passage: Passage | None
-    """None: it cannot be judged, and so it is not passed on."""
-    put: Callable[[str], None]
-    """Puts words in its place."""
-    fatal: bool = False
-    """Whether a request that holds something harmful here is refused as a whole."""
+    value: Any
+    put: Callable[[Any], None]
+    """Puts a changed value in its place."""
+    instead: Callable[[str], Any]
+    """What stands in its place where none of it may be passed on."""
+    channel: Channel
+    source: SourceClass
+    own: bool = False
+    """Whether it is the crew's own word: one that is refused refuses the request."""
+    rewritable: bool = True
+    """Whether other words may stand in it; settings have no place for them."""
 
 
-def setter(holder: Any, key: Any) -> Callable[[str], None]:
-    """Puts words at a place of a mapping or list."""
+def setter(holder: Any, key: Any) -> Callable[[Any], None]:
+    """Puts something at a place of a mapping or list."""
 
-    def put(words: str) -> None:
-        holder[key] = words
+    def put(value: Any) -> None:
+        holder[key] = value
 
     return put
 
 
-def texts(
-    holder: Any, key: Any, channel: Channel, source: SourceClass | None, kinds: Mapping[str, str], fatal: bool = False
-) -> Iterator[Slot]:
-    """The passages of a content that is a string or a list of parts; ``kinds``: type of a part -> key of its text."""
-    content = holder.get(key) if isinstance(holder, dict) else holder[key]
+def objects(holder: Json, key: str) -> list[Json]:
+    """The objects of a list in a request."""
+    found = holder.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise InputError(key, "is not a list of objects", "Send what the endpoint expects")
+    return found
+
+
+def own_content(
+    holder: Json,
+    key: str,
+    source: SourceClass,
+    sources: ProxySources,
+    text_part: Callable[[str], Json],
+    tool: Callable[[Any, Callable[[Any], None]], Unit | None] = lambda part, put: None,
+) -> Iterator[Unit]:
+    """The parts of what the crew says itself; those apart that it marked, or that are documents or tools' results."""
+    content, marked = holder.get(key), marked_source(holder, source)
     if isinstance(content, str):
-        if content.strip():
-            yield Slot(Passage(content, channel=channel, source=source), setter(holder, key), fatal)
-        return
-    if content is None:
-        return
-    if not isinstance(content, list):
-        yield Slot(None, setter(holder, key), fatal)
-        return
-    for number, part in enumerate(content):
-        if isinstance(part, str):
-            yield Slot(Passage(part, channel=channel, source=source), setter(content, number), fatal)
-            continue
-        kind = str(part.get("type")) if isinstance(part, dict) else ""
-        if kind in kinds:
-            words = part.get(kinds[kind])
-            if isinstance(words, str) and words.strip():
-                yield Slot(Passage(words, channel=channel, source=source), setter(part, kinds[kind]), fatal)
-        else:
-            picture = picture_in(part) if isinstance(part, dict) else None
-            passage = None if picture is None else Passage(image=picture, channel=Channel.IMAGE, source=source)
-            text_kind, text_key = next(iter(kinds.items()), ("text", "text"))
-            yield Slot(passage, _as_text(content, number, text_kind, text_key))
+        yield of_role(content, setter(holder, key), str, marked or source, own=marked is None)
+    elif isinstance(content, list):
+        for place, part in enumerate(content):
+            put = setter(content, place)
+            yield tool(part, put) or _part(part, put, marked, source, sources, text_part)
+    elif content is not None:
+        raise InputError(key, f"is {type(content).__name__}, not a text or a list", "Send what the endpoint expects")
 
 
-def _as_text(content: list[Any], number: int, kind: str, key: str) -> Callable[[str], None]:
-    """Puts a part of text in the place of another part."""
-
-    def put(words: str) -> None:
-        content[number] = {"type": kind, key: words}
-
-    return put
-
-
-def picture_in(part: Json) -> bytes | None:
-    """The picture of a part, in any of the three forms; None where it lies elsewhere or is something else."""
-    source = part.get("source")
-    if part.get("type") == "image" and isinstance(source, dict) and source.get("type") == "base64":
-        return _decoded(source.get("data"))
-    address = part.get("image_url")
-    url = address.get("url") if isinstance(address, dict) else address
-    if isinstance(url, str) and url.startswith("data:") and ";base64," in url:
-        return _decoded(url.partition(",")[2])
-    return None
+def _part(
+    part: Any,
+    put: Callable[[Any], None],
+    marked: SourceClass | None,
+    source: SourceClass,
+    sources: ProxySources,
+    text_part: Callable[[str], Json],
+) -> Unit:
+    said = (marked_source(part, source) if isinstance(part, dict) else None) or marked
+    if said is None and isinstance(part, dict) and is_document(part):
+        said = sources.document
+    own = said is None and not (isinstance(part, dict) and is_picture(part))
+    return of_role(part, put, text_part, said or source, own=own)
 
 
-def _decoded(data: Any) -> bytes | None:
-    try:
-        return base64.b64decode(data, validate=True) if isinstance(data, str) and data else None
-    except (ValueError, binascii.Error):
+def settings(value: Json, put: Callable[[Any], None], channel: Channel, source: SourceClass) -> Unit:
+    """Fields around what is said: they pass as they are, or not at all."""
+    return Unit(value, put, str, channel, source, own=True, rewritable=False)
+
+
+def of_role(
+    value: Any, put: Callable[[Any], None], instead: Callable[[str], Any], source: SourceClass, *, own: bool
+) -> Unit:
+    """A part of a message; what is not the crew's own is a document to it."""
+    foreign = source in (SourceClass.UNTRUSTED_DOCUMENT, SourceClass.TOOL_OUTPUT_EXTERNAL)
+    return Unit(value, put, instead, Channel.DOCUMENT if foreign else Channel.MESSAGE, source, own)
+
+
+def marked_source(holder: Json, granted: SourceClass) -> SourceClass | None:
+    """The source that a crew marked something with, taken off it; None without a mark. A mark only lowers trust."""
+    if MARK not in holder:
         return None
+    word, lower = holder.pop(MARK), {SourceClass.UNTRUSTED_DOCUMENT, granted}
+    if granted in (SourceClass.SYSTEM, SourceClass.DIRECT_USER):
+        lower |= {SourceClass.TOOL_OUTPUT_EXTERNAL, SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE}
+    if word not in lower:
+        allowed = ", ".join(sorted(one.value for one in lower))
+        raise InputError(MARK, f"is {word!r}, and may only lower trust here", f"Use one of {allowed}")
+    return SourceClass(word)
+
+
+_DOCUMENTS = frozenset({"document", "search_result", "file", "input_file", "container_upload"})
+_PICTURES = frozenset({"image", "image_url", "input_image", "computer_screenshot"})
+_ELSEWHERE = frozenset({"input_audio", "audio", "container_upload", "video_url", "input_video", "video"})
+
+
+def is_document(part: Json) -> bool:
+    """Whether a part brings something in that the crew did not write."""
+    return str(part.get("type")) in _DOCUMENTS
+
+
+def is_picture(part: Json) -> bool:
+    """Whether a part is a picture: one that is held gives way to a notice, and the request goes on."""
+    return str(part.get("type")) in _PICTURES
+
+
+def named_elsewhere(part: Json) -> bool:
+    """Whether a part only names what the endpoint would fetch, or is sound or film: nobody here can judge it."""
+    kind = str(part.get("type"))
+    if kind in _ELSEWHERE:
+        return True
+    if kind not in _PICTURES | _DOCUMENTS:
+        return False
+    source, address, file = part.get("source"), part.get("image_url"), part.get("file", part)
+    url = address.get("url") if isinstance(address, dict) else address
+    inner = source if isinstance(source, dict) else {}
+    if inner.get("type") in ("url", "file") or part.get("file_id") or part.get("file_url"):
+        return True
+    if isinstance(file, dict) and file.get("file_id"):
+        return True
+    if url is not None and not (isinstance(url, str) and url.startswith("data:")):
+        return True
+    return kind in _PICTURES and url is None and inner.get("type") != "base64"
+
+
+def withhold_named(value: Any, text_part: Callable[[str], Json], depth: int = 0) -> int:
+    """Put a notice in place of every part that only names its content; how many there were."""
+    if depth > 64:
+        raise InputError("body", "is nested too deep", "Send what the endpoint expects")
+    places = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    count = 0
+    for place, part in list(places):
+        if isinstance(part, dict) and named_elsewhere(part):
+            value[place] = text_part(COULD_NOT) if isinstance(value, list) else COULD_NOT
+            count += 1
+        elif isinstance(part, (dict, list)):
+            count += withhold_named(part, text_part, depth + 1)
+    return count
+
+
+def name_of(value: Any) -> str:
+    """A name that is one; else a word for it."""
+    return value if isinstance(value, str) and cannot_carry_text(value, WORD) else "withheld"

@@ -1,0 +1,174 @@
+"""What becomes of a request, an answer, an error or a stream: every part of it is judged as its speaker's word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from lazaretto.api.conversations import Judged, Passage, judge
+from lazaretto.api.proxy.dialects import Dialect
+from lazaretto.api.proxy.passages import COULD_NOT, MARK, Json, Unit, marked_source, withhold_named
+from lazaretto.api.proxy.streams import Said
+from lazaretto.guard import Guard
+from lazaretto.ingest.cleaning import Cleaned, cleaned
+from lazaretto.ingest.left_out import left_out
+from lazaretto.ingest.strings import Path, read_strings
+from lazaretto.types import Channel, SourceClass
+
+_REWRITTEN = ("content", "text", "refusal")
+"""Fields of an answer in which other words may stand: not in what tools are called with."""
+
+
+class Refused(Exception):
+    """A part of a request or an answer may not be passed on."""
+
+    def __init__(self, verdict: Judged | None) -> None:
+        said = "it could not be judged" if verdict is None else f"{verdict.rule} ({verdict.item}): {verdict.reason}"
+        super().__init__(f"refused by {said}" if verdict else f"refused: {said}")
+        self.verdict = verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many parts of a request were looked at, and how many replaced."""
+
+    judged: int
+    withheld: int
+
+
+@dataclass(frozen=True, slots=True)
+class Auditor:
+    """Judges for one agent of one conversation."""
+
+    guard: Guard
+    dialect: Dialect
+    agent: str
+    principal: str
+    conversation: str = ""
+    user_source: str = ""
+    """A lower source for the role user, by a header."""
+
+    async def asked(self, body: Json) -> Counts:
+        """Put notices in place of what may not be read; ``Refused`` where the crew's own word may not be."""
+        sources = self.guard.policy.proxy
+        if self.user_source:
+            lower = marked_source({MARK: self.user_source}, sources.user) or sources.user
+            sources = replace(sources, user=lower)
+        named = sum(
+            withhold_named(body[key], self.dialect.text_part)
+            for key in ("messages", "input", "system", "prompt", "prediction", "documents")
+            if isinstance(body.get(key), (list, dict))
+        )
+        units = [unit for unit in self.dialect.asked(body, sources) if self._says_something(unit, frozenset())]
+        done = await asyncio.gather(*(self._unit(unit, stop=unit.own) for unit in units))
+        changed = 0
+        for unit, result in zip(units, done, strict=True):
+            if result.changed:
+                unit.put(result.value if result.whole is None else unit.instead(result.whole))
+                changed += 1
+        return Counts(len(units) + named, changed + named)
+
+    async def answered(self, body: Json, known: frozenset[str]) -> Json:
+        """The answer as the agent may have it; ``known``: strings of the request, which endpoints repeat."""
+        found = self.dialect.answered(body, self.guard.policy.proxy)
+        echoes = [(unit, frozenset() if unit.rewritable else known) for unit in found]
+        said = [(unit, echo) for unit, echo in echoes if self._says_something(unit, echo)]
+        units = [unit for unit, _ in said]
+        try:
+            done = await asyncio.gather(*(self._unit(unit, stop=True, known=echo) for unit, echo in said))
+        except Refused as refused:
+            return self.dialect.withhold(body, notice(refused.verdict))
+        for unit, result in zip(units, done, strict=True):
+            if not result.changed:
+                continue
+            if result.whole is not None or not all(_may_be_rewritten(path) for path, _ in result.changed):
+                return self.dialect.withhold(body, COULD_NOT)
+            unit.put(result.value)
+        return body
+
+    async def fault(self, content: bytes) -> Json:
+        """An error of the endpoint as the agent may read it."""
+        try:
+            value: Any = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            value = content
+        sources = self.guard.policy.proxy
+        unit = Unit(value, lambda _: None, str, Channel.TOOL, sources.tool)
+        try:
+            result = await self._unit(unit, stop=True)
+        except Refused as refused:
+            return self.dialect.fault(f"the endpoint's error is withheld: {notice(refused.verdict)}", "upstream_error")
+        if result.changed:
+            return self.dialect.fault("the endpoint's error is withheld: it could not be judged", "upstream_error")
+        if isinstance(value, dict):
+            return value
+        return self.dialect.fault(read_strings(value).text[:2_000], "upstream_error")
+
+    async def streamed(self, said: Said) -> str | None:
+        """The words to say in place of a stream that may not be passed on; None where it may."""
+        if said.unread:
+            return COULD_NOT
+        sources = self.guard.policy.proxy
+        passages = [Passage(text, channel=Channel.MESSAGE, source=sources.assistant) for text in said.texts]
+        passages += [Passage(said.rest, channel=Channel.MESSAGE, source=sources.assistant)] if said.rest else []
+        passages += [Passage(said.foreign, channel=Channel.TOOL, source=sources.tool)] if said.foreign else []
+        passages += [Passage(image=one, channel=Channel.IMAGE, source=sources.assistant) for one in said.pictures]
+        verdicts: Sequence[Judged] = await asyncio.gather(*map(self._judge, passages))
+        return next((notice(one) for one in verdicts if not one.allowed), None)
+
+    def _says_something(self, unit: Unit, known: frozenset[str]) -> bool:
+        reading = read_strings(unit.value, self._left_out(known))
+        return bool(reading.text.strip() or reading.pictures or reading.unread)
+
+    def _left_out(self, known: frozenset[str]) -> Any:
+        table = left_out(self.dialect.name)
+
+        def leave(path: Path, value: Any) -> bool:
+            return table(path, value) or (isinstance(value, str) and value in known)
+
+        return leave if known else table
+
+    async def _judge(self, passage: Passage) -> Judged:
+        return await judge(
+            self.guard, passage, agent=self.agent, conversation=self.conversation, principal=self.principal
+        )
+
+    async def _unit(self, unit: Unit, *, stop: bool, known: frozenset[str] = frozenset()) -> Cleaned:
+        """A part as it may be passed on; with ``stop``, ``Refused`` at the first thing that may not be."""
+
+        async def text(words: str) -> str:
+            verdict = await self._judge(Passage(words, channel=unit.channel, source=unit.source))
+            if stop and not verdict.allowed and (verdict.replacement is None or not unit.rewritable):
+                raise Refused(verdict)
+            return words if verdict.allowed else notice(verdict)
+
+        async def picture(data: bytes) -> str | None:
+            verdict = await self._judge(
+                Passage(image=data, channel=Channel.IMAGE, source=self._of_pictures(unit.source))
+            )
+            return None if verdict.allowed else notice(verdict)
+
+        done = await cleaned(unit.value, text, picture=picture, leave_out=self._left_out(known))
+        if stop and done.whole is not None and done.whole.startswith("[withheld by lazaretto: it could"):
+            raise Refused(None)
+        return done
+
+    def _of_pictures(self, source: SourceClass) -> SourceClass:
+        """Pictures are files: what stands in them is nobody's order, whoever sends them."""
+        sources = self.guard.policy.proxy
+        return sources.document if source in (sources.user, sources.system) else source
+
+
+def notice(verdict: Judged | None) -> str:
+    """What stands where something was held, or what the gates offer instead."""
+    if verdict is None:
+        return COULD_NOT
+    return verdict.replacement or f"[withheld by Lazaretto: {verdict.rule}, {verdict.item}]"
+
+
+def _may_be_rewritten(path: Path) -> bool:
+    return not path or path[-1] in _REWRITTEN

@@ -1,0 +1,143 @@
+"""A stream of events, read to its end: everything that stands in it, and how it is sent on.
+
+What is sent on is written anew from what was read, so that nothing passes which was not: comments, ids and lines of
+other kinds are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from lazaretto.api.proxy.dialects import Dialect, sse
+from lazaretto.api.proxy.passages import Json
+from lazaretto.ingest.left_out import WORD, cannot_carry_text, left_out
+from lazaretto.ingest.strings import Found, Path, Reading, joined, read_strings
+
+DONE = b"[DONE]"
+_AT = ("output_index", "content_index", "summary_index", "item_id", "index")
+"""Fields of an event that say which text it goes on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event."""
+
+    data: Json
+    name: str = ""
+
+
+def events_of(raw: bytes) -> list[Event] | None:
+    """Every event; None where one of them cannot be read, and so cannot be judged."""
+    found = []
+    for block in raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n"):
+        lines = block.split(b"\n")
+        data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+        if not data or data == DONE:
+            continue
+        value = read_object(data)
+        if value is None:
+            return None
+        names = [line[6:].strip().decode("utf-8", "replace") for line in lines if line.startswith(b"event:")]
+        name = names[-1] if names and cannot_carry_text(names[-1], WORD) else ""
+        found.append(Event(value, name))
+    return found
+
+
+def written(events: Sequence[Event], raw: bytes) -> bytes:
+    """The events as they are sent on."""
+    end = sse(DONE) if DONE in raw[-200:] else b""
+    return b"".join(sse(event.data, event.name) for event in events) + end
+
+
+def read_object(data: bytes) -> Json | None:
+    """A JSON object; None for anything else."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Everything that a stream says."""
+
+    texts: tuple[str, ...]
+    """What the model says bit by bit, each text whole."""
+    rest: str
+    """Every other string."""
+    foreign: str
+    """Of these, what tools at the endpoint returned."""
+    pictures: tuple[bytes, ...]
+    unread: bool
+    """Whether a part of it cannot be read."""
+
+
+def said_in(events: Sequence[Event], dialect: Dialect, known: frozenset[str]) -> Said:
+    """Everything that a stream says; ``known``: strings of the request, which were judged before."""
+    bits: dict[Any, list[str]] = {}
+    rest: dict[str, Found] = {}
+    foreign: dict[str, Found] = {}
+    pictures: list[bytes] = []
+    unread = False
+    for event in events:
+        reading = read_strings(event.data, left_out(dialect.name))
+        pictures += [one.data for one in reading.pictures]
+        unread |= not reading.whole
+        other = foreign if dialect.foreign(event.data) else rest
+        for place, bit in {one.path: one for one in reading.texts if _is_bit(one)}.items():
+            bits.setdefault(_place(event.data, place), []).append(_at(event.data, bit))
+        for one in reading.texts:
+            if not _is_bit(one) and not (_is_echo(one) and one.text in known):
+                other.setdefault(one.text, one)
+    whole = [read_strings("".join(parts)) for parts in bits.values()]
+    pictures += [one.data for reading in whole for one in reading.pictures]
+    unread |= not all(reading.whole for reading in whole)
+    texts = tuple(dict.fromkeys(reading.text for reading in whole if reading.text.strip()))
+    return Said(texts, _all(rest, {*texts}), _all(foreign, {*texts}), tuple(pictures), unread)
+
+
+def _all(found: dict[str, Found], again: set[str]) -> str:
+    return joined(tuple(one for text, one in found.items() if text not in again))
+
+
+def _is_bit(one: Found) -> bool:
+    """Whether a string is a piece of a text that comes bit by bit."""
+    return "delta" in one.path and not one.is_key
+
+
+def _is_echo(one: Found) -> bool:
+    """Whether a string stands where an endpoint repeats the request's settings."""
+    return one.path[0] == "response" and one.path[1:2] != ("output",)
+
+
+def _at(data: Any, one: Found) -> str:
+    """The string as it stands in the event, spaces and all."""
+    value = data
+    for step in one.path:
+        value = value[step]
+    return value if isinstance(value, str) else one.text
+
+
+def _place(event: Json, path: Path) -> tuple[Any, ...]:
+    """Which text a bit belongs to: its kind of event, its path, and the indexes it names."""
+    return (event.get("type"), *_indexed(event, path), *(str(event.get(name)) for name in _AT))
+
+
+def _indexed(value: Any, path: Path) -> Iterator[Any]:
+    """The path with the index that a thing names in place of where it stands in a list."""
+    for step in path:
+        inner: Any = value[step] if isinstance(value, dict) or isinstance(step, int) else None
+        index = inner.get("index") if isinstance(inner, dict) and isinstance(step, int) else None
+        yield step if index is None else ("index", index)
+        value = inner
+
+
+def strings_of(body: Any) -> frozenset[str]:
+    """Every string of a request: an answer that repeats one says nothing new."""
+    reading: Reading = read_strings(body)
+    return frozenset(one.text for one in reading.texts)
