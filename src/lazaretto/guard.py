@@ -36,7 +36,7 @@ from lazaretto.identity import Identity, require_not_own
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.incidents.records import Held, Incident, State
 from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
-from lazaretto.ingest.reading_log import InMind, is_reading
+from lazaretto.ingest.reading_log import InMind, is_reading, met_by, reader_body
 from lazaretto.learn.labels import Labels
 from lazaretto.learn.lessons import SCREENED, ContactQueue, Lessons
 from lazaretto.learn.loop_cases import LoopCases
@@ -182,7 +182,8 @@ class Guard:
 
         def read(observation: Observation, decision: Decision) -> list[Draft]:
             reads = decision.allowed and is_reading(observation)
-            return [Draft(EventKind.RETRIEVED, observation.id, observation.agent)] if reads else []
+            body = reader_body(observation.principal)
+            return [Draft(EventKind.RETRIEVED, observation.id, observation.agent, body)] if reads else []
 
         raw = RawInput(
             agent, channel or _channel_for(text, image), text, image, None, parents, source, once=once,
@@ -228,8 +229,9 @@ class Guard:
         items: Sequence[str | Ref] | None = None,
         limit: int = 5,
         min_trust: float = 0.0,
+        principal: str | None = None,
     ) -> Memories:
-        """Memories the agent may use, and a record that it read them.
+        """Memories the agent may use, and a record that it read them. ``principal``: as in ``check``.
 
         By ``query`` (best first), by ``items`` (those of some ids, or refs into stores of your own, that may be used,
         in your order; refs that nobody recorded are in the answer's ``unknown``), or the newest ones. Whatever is
@@ -239,7 +241,8 @@ class Guard:
         reader = check_name(agent, "agent", printable=True)
         self._recall.check(limit, min_trust)
         began = now()
-        found = await self._in_store_thread(self._recall.recall, reader, query, items, limit, float(min_trust))
+        body = reader_body(None if principal is None else check_principal(principal))
+        found = await self._in_store_thread(self._recall.recall, reader, query, items, limit, float(min_trust), body)
         self.watchers.tell("recalled", self.ledger.namespace, reader, [one.id for one in found], began)
         return found
 
@@ -268,7 +271,8 @@ class Guard:
         to = check_name(receiver, "receiver", printable=True)
 
         def sent(observation: Observation, decision: Decision) -> list[Draft]:
-            return [Draft(EventKind.SENT, observation.id, sender, {"to": to})] if decision.allowed else []
+            body = {"to": to, **reader_body(observation.principal)}
+            return [Draft(EventKind.SENT, observation.id, sender, body)] if decision.allowed else []
 
         raw = RawInput(
             sender, _channel_for(text, image), text, image, None, parents or (), source, once=once, principal=principal
@@ -382,11 +386,19 @@ class Guard:
         return self._gates.states()
 
     async def report(
-        self, what: str, *, agent: str, success: bool | None = None, rests_on: Sequence[str] | None = None
+        self,
+        what: str,
+        *,
+        agent: str,
+        success: bool | None = None,
+        rests_on: Sequence[str] | None = None,
+        principal: str | None = None,
     ) -> str:
         """Record a decision of an agent and how it went; returns the decision's id.
 
-        Without ``rests_on``, what the agent read since its last decision counts.
+        Without ``rests_on``, what the agent read since its last decision counts. ``principal``: as in ``check``; of an
+        agent that your own process does not vouch for, what it neither read nor wrote is recorded as claimed, and
+        counts for nothing.
         """
         name = check_name(agent, "agent", printable=True)
         if not isinstance(what, str) or len(what) > self.policy.limits.max_text_bytes:
@@ -397,8 +409,15 @@ class Guard:
             items = await self._in_store_thread(self._recorder.before_decision, name)
         else:
             items = check_ids(rests_on, "rests_on", self.policy.limits.max_results)
+        claimed: tuple[str, ...] = ()
+        if principal is not None and rests_on is not None:
+            await self._in_store_thread(require_known, self.ledger, items, "rests_on")
+            met = await self._in_store_thread(met_by, check_principal(principal), name, items, self.ledger)
+            items, claimed = met, tuple(item for item in items if item not in met)
         decision = new_id("de")
         body = {"what": what, "success": success, "rests_on": list(items)}
+        body |= {"claimed": list(claimed)} if claimed else {}
+        body |= {} if principal is None else {"principal": principal}
         await self._in_store_thread(self.ledger.append, [Draft(EventKind.REPORTED, decision, name, body)])
         return decision
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lazaretto.errors import InputError, UnknownItem
@@ -74,9 +74,15 @@ class Recall:
             raise InputError("min_trust", f"is {min_trust!r}", "Give a number from 0 to 1")
 
     def recall(
-        self, reader: str, query: str | None, named: Sequence[str | Ref] | None, limit: int, min_trust: float
+        self,
+        reader: str,
+        query: str | None,
+        named: Sequence[str | Ref] | None,
+        limit: int,
+        min_trust: float,
+        told: Mapping[str, str] | None = None,
     ) -> Memories:
-        """What ``Guard.recall`` gives, recorded as read by ``reader``."""
+        """What ``Guard.recall`` gives, recorded as read by ``reader``; ``told`` is recorded with each reading."""
         items, unknown = (None, ()) if named is None else self._named(named)
         most = self._policy.limits.max_results
         recalled: list[Recalled] = []
@@ -91,7 +97,7 @@ class Recall:
             del recalled[limit:]
         conflicts = consequences.conflicts_of(self._ledger, [one.id for one in recalled])
         recalled = [replace(one, conflicts=conflicts[one.id]) for one in recalled]
-        self._ledger.append([Draft(EventKind.RETRIEVED, one.id, reader) for one in recalled])
+        self._ledger.append([Draft(EventKind.RETRIEVED, one.id, reader, dict(told or {})) for one in recalled])
         memories = Memories(recalled)
         memories.unknown = unknown
         return memories

@@ -12,11 +12,11 @@ from dataclasses import replace
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
 from lazaretto.gates.decision import recorded, recorded_decision, with_verdict
 from lazaretto.gates.memory.claims import consequences
-from lazaretto.ingest.reading_log import InMind, ReadingLog
+from lazaretto.ingest.reading_log import InMind, ReadingLog, reader_body
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.policy import Policy
-from lazaretto.provenance import taint
+from lazaretto.provenance import echoes, taint
 from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Verdict, principal_of
 
 _TRIES = 10
@@ -42,16 +42,22 @@ class Recorder:
 
     def record(self, observation: Observation, decided: Decision, mind: InMind, follow_ups: FollowUps) -> Decision:
         """Record an item with its ruling, on which the state of its sources at that moment has a say."""
+        ruling, trust = self._policy.taint.ruling, self._policy.trust.table()
         for _ in range(_TRIES):
-            tainted, seen = taint.on_writing(observation, mind.read, self._ledger, self._policy.taint.ruling)
-            states = {item: state for item, state in seen.items() if item in observation.parents or item in mind.links}
+            echoed = () if ruling is Ruling.ALLOW else echoes.echoed(observation, self._ledger, trust)
+            tainted, seen = taint.on_writing(observation, mind.read, self._ledger, ruling, echoed)
+            rests_on = {*observation.parents, *mind.links, *echoed}
+            states = {item: state for item, state in seen.items() if item in rests_on}
             decision = with_verdict(decided, tainted)
             if self._policy.mode == "observe":
                 decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
             drafts = [Draft(EventKind.RULED, observation.id, body=recorded(decision))]
             if mind.links:
-                body = {"sources": list(mind.links)}
+                body = {"sources": list(mind.links), **reader_body(observation.principal)}
                 drafts.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))
+            drafts += echoes.links(observation.id, echoed)
+            if tainted is not None and tainted.ruling > Ruling.WARN:
+                drafts += echoes.marks([observation])
             drafts += [*follow_ups(observation, decision), *consequences.follow_ups(decision)]
             try:
                 self._ledger.observe(observation, drafts, states=states, claims=self._claims_of(observation))
@@ -89,7 +95,7 @@ class Recorder:
         rules, trust = self._policy.influence, self._policy.trust.table()
         if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
             return InMind()
-        mind = self._reading_log.lately(observation.agent)
+        mind = self._reading_log.lately(observation.agent, observation.principal)
         links = tuple(item for item in mind.links if item not in observation.parents)
         if len(links) > rules.max_sources:
             found = self._ledger.items(ids=links, hidden=True, limit=None)

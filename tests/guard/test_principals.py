@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lazaretto import InputError, Policy, SyncGuard
+from lazaretto import InputError, Policy, SyncGuard, UnknownItem
 from lazaretto.ledger import Ledger
 from lazaretto.names import MAX_NAME
-from lazaretto.types import Channel, Observation, principal_of, same_voice
+from lazaretto.types import Channel, EventKind, Observation, principal_of, same_author, same_voice
 
 MINIMAL = Policy.minimal()
 
@@ -35,6 +35,8 @@ def test_old_items_count_as_the_operators_own_process() -> None:
     assert same_voice(by_key, same_key)
     assert same_voice(old, same_name)
     assert not same_voice(old, by_key)
+    assert not same_author(old, same_name) and not same_author(by_key, same_key)
+    assert same_author(old, Observation("ann", Channel.MEMORY, "four", principal="process:ann"))
 
 
 def test_a_principal_survives_export_and_import(tmp_path: Path) -> None:
@@ -58,3 +60,27 @@ def test_a_write_repeated_by_another_principal_is_refused(tmp_path: Path) -> Non
         assert guard.remember("the harbour opens at six", agent="ann", once="n1", principal="key:scout") == first
         with pytest.raises(InputError, match="another writer"):
             guard.remember("the harbour opens at six", agent="ann", once="n1", principal="key:other")
+
+
+def test_a_report_rests_on_what_its_agent_met(store_url: str) -> None:
+    with SyncGuard.open(store_url, MINIMAL) as guard:
+        honest = guard.remember("the harbour opens at six", agent="ann").item
+        own = guard.remember("the harbour opens at seven", agent="eve", principal="key:eve").item
+        sent = guard.exchange("see you at noon", sender="ann", receiver="eve").item
+        for _ in range(2):
+            accused = [honest, own, sent]
+            guard.report("went there", agent="eve", success=False, rests_on=accused, principal="key:eve")
+        guard.report("stayed", agent="ann", success=True, rests_on=[honest])
+        bodies = [event.body or {} for event in guard.ledger.events(kinds=(EventKind.REPORTED,))]
+        assert [body["rests_on"] for body in bodies] == [[own, sent], [own, sent], [honest]]
+        assert bodies[0]["claimed"] == [honest] and "claimed" not in bodies[2]
+        found = {one.item: one for one in guard.suspects()}
+        assert honest not in found
+        assert all(one.voices == 1 for one in found.values())
+        guard.recall(agent="p7", items=[honest], principal="key:eve")
+        guard.report("went", agent="eve", success=False, rests_on=[honest], principal="key:eve")
+        last = [event.body or {} for event in guard.ledger.events(kinds=(EventKind.REPORTED,))][-1]
+        assert last["rests_on"] == [honest], "what the key read under another name counts"
+        with pytest.raises(UnknownItem):
+            guard.report("went", agent="eve", rests_on=["it_none"], principal="key:eve")
+        assert guard.ledger.verify().ok

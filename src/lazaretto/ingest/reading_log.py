@@ -5,6 +5,9 @@ when one command recalls and the next one remembers. Writing a memory takes noth
 for the policy's window of time, whatever is written or read meanwhile. What the agent's last item is already linked to
 is reached through that item, so that a busy agent's items need few links each; once such a chain goes back further than
 two windows, it begins anew.
+
+A key may be used under several names. What it read under one of them counts for what it writes under another, so it has
+a log of its own beside those of the names.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,6 +66,38 @@ def is_reading(observation: Observation) -> bool:
     return observation.channel in _READ_CHANNELS or observation.source not in _OWN_SOURCES
 
 
+_SEVERAL_NAMES = ("key:", "proxy:")
+"""How principals begin that may use several names; the others have one each."""
+_VOUCHED = ("process:", "operator:")
+"""How principals begin whose word on what an agent read is the operator's own."""
+_MOST_PRINCIPALS = 8
+"""Principals that are remembered of one name, the latest of them."""
+
+
+def reader_body(principal: str | None) -> dict[str, str]:
+    """What an event says of who is behind it, where the agent's name does not say it."""
+    return {"principal": principal} if principal and principal.startswith(_SEVERAL_NAMES) else {}
+
+
+def _log_of(principal: str) -> str:
+    """The place of a principal's log among those of the names, none of which can hold a NUL."""
+    return f"\0{principal}"
+
+
+def met_by(principal: str, agent: str, items: Sequence[str], ledger: Ledger) -> tuple[str, ...]:
+    """Those of some items that an agent, or the key it writes with, wrote, read or was sent."""
+    if principal.startswith(_VOUCHED):
+        return tuple(items)
+    kinds = (EventKind.SEEN, EventKind.RETRIEVED, EventKind.SENT)
+
+    def is_reader(event: Event) -> bool:
+        body = event.body or {}
+        met = body.get("to") if event.kind is EventKind.SENT else event.agent
+        return met == agent or (event.kind is not EventKind.SENT and body.get("principal") == principal)
+
+    return tuple(item for item in items if any(map(is_reader, ledger.events(subject=item, kinds=kinds))))
+
+
 class ReadingLog:
     """Per agent, the items it may have had in mind. Safe to share between threads."""
 
@@ -73,21 +109,31 @@ class ReadingLog:
         self._read: defaultdict[str, Readings] = defaultdict(dict)
         self._since_decision: defaultdict[str, Readings] = defaultdict(dict)
         self._written: dict[str, _Written] = {}
+        self._principals: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """Agent's name -> the principals that used it and may use others."""
 
-    def lately(self, agent: str) -> InMind:
-        """What the agent read within the window."""
+    def lately(self, agent: str, principal: str = "") -> InMind:
+        """What the agent read within the window, under this name or with the key that writes now."""
         with self._lock:
             self._follow()
-            log, now = self._read[agent], time.time()
-            start = now - self._window_s
-            while log and next(iter(log.values()))[0] < start:
-                del log[next(iter(log))]
-            read = [(item, seq) for item, (moment, seq) in log.items() if moment >= start]
-            items, last = tuple(item for item, _ in read), self._written.get(agent)
-            if last is None or last.time < start or last.since < start - self._window_s:
-                return InMind(items, items)
-            newer = tuple(item for item, seq in read if seq > last.seq)
-            return InMind(items, newer if len(newer) == len(items) else (last.item, *newer))
+            mine = self._in_mind(agent)
+            if not reader_body(principal) or _log_of(principal) not in self._read:
+                return mine
+            also = self._in_mind(_log_of(principal))
+            read, linked = dict.fromkeys((*mine.read, *also.read)), dict.fromkeys((*mine.links, *also.links))
+            return InMind(tuple(read), tuple(linked))
+
+    def _in_mind(self, reader: str) -> InMind:
+        log, now = self._read[reader], time.time()
+        start = now - self._window_s
+        while log and next(iter(log.values()))[0] < start:
+            del log[next(iter(log))]
+        read = [(item, seq) for item, (moment, seq) in log.items() if moment >= start]
+        items, last = tuple(item for item, _ in read), self._written.get(reader)
+        if last is None or last.time < start or last.since < start - self._window_s:
+            return InMind(items, items)
+        newer = tuple(item for item, seq in read if seq > last.seq)
+        return InMind(items, newer if len(newer) == len(items) else (last.item, *newer))
 
     def before_decision(self, agent: str, limit: int) -> tuple[str, ...]:
         """What the agent read since its last reported decision, the most recent ``limit`` of it."""
@@ -100,22 +146,37 @@ class ReadingLog:
             self._follow_event(event)
 
     def _follow_event(self, event: Event) -> None:
+        body = event.body or {}
+        principal = reader_body(body.get("principal")).get("principal", "")
+        if principal:
+            self._note_name(event.agent, principal)
         if event.kind is EventKind.RETRIEVED:
-            self._add(event.agent, event)
+            for reader in (event.agent, *([_log_of(principal)] if principal else ())):
+                self._add(reader, event)
         elif event.kind is EventKind.SENT and self._messages:
-            self._add(str((event.body or {}).get("to", "")), event)
-        elif event.kind is EventKind.REPORTED and "action" not in (event.body or {}):  # a call ends no decision
+            to = str(body.get("to", ""))
+            for reader in (to, *map(_log_of, self._principals.get(to, ()))):
+                self._add(reader, event)
+        elif event.kind is EventKind.REPORTED and "action" not in body:  # a call ends no decision
             self._since_decision.pop(event.agent, None)
-        elif event.kind is EventKind.INFLUENCED and "sources" in (event.body or {}):
-            self._note_written(event, (event.body or {})["sources"])
+        elif event.kind is EventKind.INFLUENCED and "sources" in body:
+            for writer in (event.agent, *([_log_of(principal)] if principal else ())):
+                self._note_written(writer, event, body["sources"])
 
-    def _note_written(self, event: Event, sources: list[str]) -> None:
-        log, last = self._read[event.agent], self._written.get(event.agent)
+    def _note_name(self, agent: str, principal: str) -> None:
+        used = self._principals[agent]
+        used.pop(principal, None)
+        used[principal] = None
+        if len(used) > _MOST_PRINCIPALS:
+            del used[next(iter(used))]
+
+    def _note_written(self, writer: str, event: Event, sources: list[str]) -> None:
+        log, last = self._read[writer], self._written.get(writer)
         moments = [log[item][0] for item in sources if item in log]
         if last is not None and last.item in sources:
             moments.append(last.since)
         since = min(moments, default=event.time)
-        self._written[event.agent] = _Written(event.subject, event.time, event.seq, since)
+        self._written[writer] = _Written(event.subject, event.time, event.seq, since)
 
     def _add(self, agent: str, event: Event) -> None:
         for log in (self._read[agent], self._since_decision[agent]):

@@ -43,7 +43,7 @@ class Labels:
         event = self._ledger.append([*drafts, *tainted])[0]
         self._lessons.catch_up()
         self._taints.tell(tainted)
-        self._taints.hold_what_came_from([item])
+        self._taints.hold_what_came_from([item], tainted)
         return event
 
     def appeal(self, item: str, reason: str, by: str) -> Event:

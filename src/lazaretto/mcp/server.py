@@ -100,7 +100,7 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
         limit: _Limit = 5,
     ) -> dict[str, Any]:
         """Memories that may be used. The reading is recorded."""
-        found = await guard.recall(query, agent=agent, limit=limit)
+        found = await guard.recall(query, agent=agent, limit=limit, principal=who.principal(agent))
         return {"memories": plain(found)}
 
     @tool

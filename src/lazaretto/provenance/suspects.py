@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lazaretto.types import EventKind
+from lazaretto.types import PROCESS, EventKind
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
@@ -42,11 +42,15 @@ class Suspect:
     """How likely so many failures are if it were innocent; None where no decision succeeded to compare with."""
     unexplained: int
     """Failed decisions that no stronger suspect stands behind; 0: it may only keep bad company."""
+    voices: int = 0
+    """Principals that reported these failures; 1: one writer's word alone."""
 
 
 def suspects(ledger: Ledger, graph: ProvenanceGraph, limit: int = 10) -> tuple[Suspect, ...]:
     """Items behind failed decisions, the strongest suspicion first."""
-    failed, good = _decisions(ledger)
+    reported = _decisions(ledger)
+    failed = [one for one, (well, _) in reported.items() if not well]
+    good = [one for one, (well, _) in reported.items() if well]
     if len(failed) < MIN_FAILED:
         return ()
     behind = {decision: {step.id: step.time for step in graph.rests_on(decision)} for decision in (*failed, *good)}
@@ -65,26 +69,24 @@ def suspects(ledger: Ledger, graph: ProvenanceGraph, limit: int = 10) -> tuple[S
             break
         left = sum(decision not in explained for decision in uses[item])
         explained.update(uses[item])
-        found.append(Suspect(item, "", times[item], len(uses[item]), worked[item], chance, left))
+        voices = len({reported[decision][1] for decision in uses[item]})
+        found.append(Suspect(item, "", times[item], len(uses[item]), worked[item], chance, left, voices))
         if len(found) == limit:
             break
     writers = {one.id: one.agent for one in ledger.items(ids=[s.item for s in found], hidden=True, limit=None)}
-    return tuple(
-        Suspect(s.item, writers.get(s.item, ""), s.time, s.failed, s.succeeded, s.chance, s.unexplained) for s in found
-    )
+    return tuple(replace(one, agent=writers.get(one.item, "")) for one in found)
 
 
-def _decisions(ledger: Ledger) -> tuple[list[str], list[str]]:
-    """The newest reported decisions that rested on something and whose outcome is known: failed ones, good ones."""
+def _decisions(ledger: Ledger) -> dict[str, tuple[bool, str]]:
+    """The newest reported decisions that rested on something: whether each went well, and who reported it."""
     start = max(0, ledger.head().seq - HORIZON)
-    known: list[tuple[str, bool]] = []
+    known: list[tuple[str, tuple[bool, str]]] = []
     for event in ledger.events(after=start, kinds=(EventKind.REPORTED,)):
         body = event.body or {}
         success = body.get("success")
         if success is not None and body.get("rests_on"):
-            known.append((event.subject, bool(success)))
-    newest = known[-MOST_DECISIONS:]
-    return [d for d, well in newest if not well], [d for d, well in newest if well]
+            known.append((event.subject, (bool(success), str(body.get("principal") or f"{PROCESS}{event.agent}"))))
+    return dict(known[-MOST_DECISIONS:])
 
 
 def _chances(uses: Mapping[str, tuple[int, int]], failed: int, good: int) -> dict[str, float | None]:

@@ -37,10 +37,17 @@ def poison_of(item: str, ledger: Ledger) -> Observation:
 
 
 def on_writing(
-    observation: Observation, influences: Sequence[str], ledger: Ledger, ruling: Ruling
+    observation: Observation,
+    influences: Sequence[str],
+    ledger: Ledger,
+    ruling: Ruling,
+    echoed: Sequence[str] = (),
 ) -> tuple[Verdict | None, Mapping[str, ItemState]]:
-    """What a new item's sources say about it, and their states, on which that rests."""
-    states = ledger.states([*observation.parents, *influences])
+    """What a new item's sources say about it, and their states, on which that rests.
+
+    ``echoed``: tainted items that it repeats nearly word for word, whether its writer had read them or not.
+    """
+    states = ledger.states([*observation.parents, *influences, *echoed])
     held = [item for item in states if states[item].held]
     if not held or ruling is Ruling.ALLOW:
         return None, states
@@ -51,6 +58,10 @@ def on_writing(
     carried = {item: why for item in held if (why := what_is_carried(observation, poison_of(item, ledger)))}
     if carried:
         causes = {item: f"It repeats {why} of {item}, which its writer had read." for item, why in carried.items()}
+        return _verdict(observation.id, ruling, REPEATS, causes), states
+    same = [item for item in held if item in echoed]
+    if same:
+        causes = {item: f"It repeats {item}, which is held for what it was made from, word for word." for item in same}
         return _verdict(observation.id, ruling, REPEATS, causes), states
     causes = {item: f"Its writer had read {item}, which is held; nothing of it was found here." for item in held}
     return _verdict(observation.id, Ruling.ALLOW, MET, causes), states

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
-from lazaretto.provenance import taint
+from lazaretto.provenance import echoes, taint
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import MACHINE, Draft, EventKind, Observation, Ruling, Verdict, plain
 
@@ -27,15 +27,32 @@ class TaintRulings:
         """``tell`` tells the gates that learn what became of an item."""
         self._ledger, self._graph, self._policy, self._tell = ledger, graph, policy, tell
 
-    def hold_what_came_from(self, items: Sequence[str]) -> tuple[str, ...]:
-        """Hold what was made from items that are held by now, or repeats them; returns what was not held before."""
+    def hold_what_came_from(self, items: Sequence[str], fresh: Sequence[Draft] = ()) -> tuple[str, ...]:
+        """Hold what was made from items that are held by now, or repeats them; returns what was not held before.
+
+        ``fresh``: rulings of ``holding`` that were recorded already.
+        """
         held: list[str] = []
         origins = [item for item, state in self._ledger.states(items).items() if state.held]
+        self._follow_copies(fresh)
         while drafts := self.holding(origins):
             self._ledger.append(drafts)
             self.tell(drafts)
             held += [draft.subject for draft in drafts]
+            self._follow_copies(drafts)
         return tuple(held)
+
+    def _follow_copies(self, drafts: Sequence[Draft]) -> None:
+        """Link what repeats newly tainted items, so that it is found next, and keep them to be known again."""
+        ids = [draft.subject for draft in drafts]
+        tainted = self._ledger.items(ids=ids, hidden=True, limit=None) if ids else []
+        trust = self._policy.trust.table()
+        told = echoes.marks(tainted)
+        for item in tainted:
+            for copy in echoes.copies(item, self._ledger, trust):
+                told += echoes.links(copy, [item.id])
+        if told:
+            self._ledger.append(told)
 
     def free_what_came_from(self, items: Sequence[str]) -> None:
         """Release what is held only because these items were."""

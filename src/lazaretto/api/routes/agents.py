@@ -92,6 +92,7 @@ async def recall(body: RecallBody, guard: TheGuard, caller: Anyone) -> Response:
     """Memories an agent may use; the reading is recorded."""
     caller.identity.speak_as(body.agent)
     asked = {"agent": body.agent, "items": body.items, "limit": body.limit, "min_trust": body.min_trust}
+    asked |= {"principal": caller.identity.principal(body.agent)}
     return answer(await guard.recall(body.query, **asked))  # type: ignore[arg-type]
 
 
@@ -100,7 +101,9 @@ async def recall_refs(body: RecallRefsBody, guard: TheGuard, caller: Anyone) -> 
     """Of records in your own store, those that an agent may use; the reading is recorded."""
     caller.identity.speak_as(body.agent)
     refs = [check_ref(one, f"refs[{number}]") for number, one in enumerate(body.refs)]
-    found = await guard.recall(agent=body.agent, items=refs, min_trust=body.min_trust)
+    found = await guard.recall(
+        agent=body.agent, items=refs, min_trust=body.min_trust, principal=caller.identity.principal(body.agent)
+    )
     return answer({"memories": found, "unknown": found.unknown})
 
 
@@ -130,6 +133,7 @@ async def report(body: ReportBody, guard: TheGuard, caller: Anyone) -> Response:
     """Record a decision of an agent and how it went."""
     caller.identity.speak_as(body.agent)
     told = {"agent": body.agent, "success": body.success, "rests_on": body.rests_on}
+    told |= {"principal": caller.identity.principal(body.agent)}
     return answer({"decision": await guard.report(body.what, **told)})  # type: ignore[arg-type]
 
 
