@@ -179,6 +179,10 @@ HARMLESS: dict[str, Request] = {
         "writes": [{"ref": ["notes", "crew", "pears"], "item": i, "write": "put"}]
     },
     "/v1/tend": lambda c, i: {},
+    "/v1/tasks": lambda c, i: {"agent": WRITER, "text": "Use it.", "source": "agent_message"},
+    "/v1/authorize": lambda c, i: {"agent": WRITER, "tool": "release", "arguments": {"item": i}},
+    "/v1/actions/{token}/answer": lambda c, i: {"agree": True},
+    "/v1/endorse": lambda c, i: {"value": c.guard.ledger.item(i).text, "purpose": "send"},
     "/v1/repairs/plan": lambda c, i: {"repair": "release", "item": i},
     "/v1/repairs/dry-run": lambda c, i: c.call(WRITER, "/v1/repairs/plan", {"repair": "release", "item": i}).json(),
     "/v1/cases/rollback": lambda c, i: {"to": "starter"},
