@@ -46,12 +46,14 @@ from lazaretto.names import check_ids, check_name, check_principal
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.suspects import Suspect, suspects
-from lazaretto.provenance.taint_rulings import TaintRulings
+from lazaretto.provenance.taint_rulings import TaintRulings, acts, log_acts
 from lazaretto.recall import Memories, Recall, require_known
 from lazaretto.recorder import FollowUps, Recorder
-from lazaretto.repair import engine
+from lazaretto.repair import engine, proposals
 from lazaretto.repair.options import make_repair
+from lazaretto.repair.proposals import Proposal, ProposedRepair
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
+from lazaretto.repair.taking_back import TakenBack, taking_back
 from lazaretto.tending import Tended, Tending
 from lazaretto.types import (
     PROCESS,
@@ -116,7 +118,9 @@ class Guard:
         self._contacts = ContactQueue(ledger, self.graph)
         self._incidents = Incidents(ledger, self.graph)
         self._view = RepairView(ledger, self.graph, judge=self._gates.held_today, correction=self._gates.correction)
-        self._tending = Tending(self._view, self.policy, (self._gates.slots, self._gates.contexts), tell)
+        self._tending = Tending(
+            self._view, self.policy, (self._gates.slots, self._gates.contexts), tell, self._taints.hold_what_came_from
+        )
         self._cases = LoopCases(ledger, self.policy, self._gates, dict(gates or {}))
         self._recall = Recall(ledger, self.graph, self.policy, self._gates, self._hold_again)
         self._outbox = Outbox(ledger)
@@ -586,15 +590,24 @@ class Guard:
 
         ``NotYours`` where the ``caller`` of a server would clear what it wrote itself.
         """
+        return await self._apply(plan, caller)
+
+    async def _apply(self, plan: RepairPlan, caller: Identity | None, also: Sequence[Draft] = ()) -> Receipt:
+        """``also`` is recorded with the repair or not at all."""
         began = now()
         await self._judge_replacements(plan)
 
         def work() -> Receipt:
             shown = [step.item for step in plan.steps if step.action == "show"]
             touched = {step.item for step in plan.steps}
-            freed = [draft for draft in self._taints.freeing(shown) if draft.subject not in touched]
-            self._ask_before_clearing(caller, [*engine.cleared_by(plan), *(draft.subject for draft in freed)])
-            receipt = engine.apply(plan, self.ledger, self.policy.repair, freed)
+            back = taking_back(shown, self.ledger, touched) if shown else TakenBack()
+            touched |= set(back.states)
+            freed = [one for one in self._taints.freeing([*shown, *back.shown]) if one.subject not in touched]
+            cleared = [*engine.cleared_by(plan), *back.shown, *(draft.subject for draft in freed)]
+            self._ask_before_clearing(caller, cleared)
+            followed = [*back.drafts, *freed, *also]
+            receipt = engine.apply(plan, self.ledger, self.policy.repair, followed, back.states)
+            log_acts([engine.receipt_draft(receipt), *followed])
             self._lessons.catch_up()
             return receipt
 
@@ -636,6 +649,10 @@ class Guard:
             name = check_name(receipt_id, "receipt", printable=True)
             receipt = engine.undo(name, self.ledger, freeing)
             self._lessons.catch_up()
+            items = [step.item for step in receipt.plan.steps]
+            acts.info("%d items are as they were before the repair %s, which is undone", len(items), name)
+            if any(step.action == "show" for step in receipt.plan.steps):
+                self._taints.hold_what_came_from(items)  # held again, and with it what came from it
             return receipt
 
         return await self._written_back(await self._in_store_thread(work))
@@ -652,12 +669,53 @@ class Guard:
         found = await self._in_store_thread(engine.receipts, self.ledger)
         return await self._in_store_thread(self._outbox.with_outcomes, found)
 
+    async def proposals(self) -> tuple[Proposal, ...]:
+        """Repairs that looking again proposes and nobody has decided on, newest first."""
+        return await self._in_store_thread(proposals.waiting, self.ledger)
+
+    async def proposal(self, name: str) -> ProposedRepair:
+        """What a proposal would do now, with what each item says before and after; nothing is changed."""
+        asked = check_name(name, "proposal", printable=True)
+        found = await self._in_store_thread(proposals.find, asked, self.ledger)
+        plan = await self._tending.repairs.planned(found.origin, self._in_store_thread)
+        ids = [step.item for step in plan.steps]
+        items = await self._in_store_thread(lambda: self.ledger.items(ids=ids, hidden=True, limit=None) if ids else [])
+        changes = proposals.changes_of(plan.steps, {one.id: one.text for one in items})
+        return ProposedRepair(found, plan, changes, proposals.work_of(plan))
+
+    async def accept(self, name: str, *, by: str, seen: str = "", caller: Identity | None = None) -> Receipt:
+        """Do what a proposal says. ``seen`` is that of the ``ProposedRepair`` that somebody looked at: where something
+        else would be done by now, it is refused. ``caller``: as in ``apply``."""
+        person = check_name(by, "by", printable=True)
+        found = await self.proposal(name)
+        if not found.plan.steps:
+            raise RepairRefused(f"{name} has nothing to do any more; dismiss it")
+        if seen and seen != found.seen:
+            raise RepairRefused(f"{name} would do something else by now than what was shown; look at it again")
+        plan = replace(found.plan, reason=f"{found.plan.reason} ({name}, accepted by {person})")
+        return await self._apply(plan, caller, proposals.closing(name, "applied", person))
+
+    async def dismiss(self, name: str, *, by: str, reason: str = "", caller: Identity | None = None) -> None:
+        """Leave everything as it is: the proposal waits no longer, and is not made again. What is held stays held."""
+        person, words = check_name(by, "by", printable=True), read_text(reason, MAX_REASON)
+        asked = check_name(name, "proposal", printable=True)
+
+        def work() -> None:
+            found = proposals.find(asked, self.ledger)
+            require_not_own(caller, person, [self.ledger.item(found.origin)])
+            drafts = proposals.closing(asked, "dismissed", person, words)
+            self.ledger.append(drafts)
+            log_acts(drafts)
+
+        await self._in_store_thread(work)
+
     # looking again
 
     async def tend(self, *, limit: int | None = None, news: int = 1) -> Tended:
         """Judge memories again, up to ``limit`` of them (default: the policy's): release what proves clean, hold what
-        slipped through and repair what was made from it. Call again while ``left`` is above 0. What labels and repairs
-        decided since becomes cases of the debate.
+        slipped through with what was made from it, and propose repairs of the rest (``repair.automatic``,
+        ``proposals``). Call again while ``left`` is above 0. What labels and repairs decided since becomes cases of the
+        debate.
 
         Nothing is looked at until there were ``news`` (memories, outcomes, labels) since the last pass. A person's word
         is never overturned.
@@ -669,7 +727,8 @@ class Guard:
         self._require_open()
         async with self._tends:
             tended = await self._tending.run(most, news, self._in_store_thread)
-            await self._in_store_thread(self._taints.hold_what_came_from, tended.held)
+            tainted = await self._in_store_thread(self._taints.hold_what_came_from, tended.held)
+            tended = replace(tended, held=tuple(dict.fromkeys((*tended.held, *tainted))))
             await self._in_store_thread(self._taints.free_what_came_from, tended.released)
             await self._outbox.write_back()
             return replace(tended, cases=await self._cases.step(self._in_store_thread))

@@ -208,9 +208,16 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class RepairLimits:
-    """A repair that would touch more than this is refused."""
+    """What a server repairs by itself; a repair that would touch more than this is refused."""
 
     __pydantic_config__ = CLOSED
+    automatic: Annotated[
+        Literal["hold", "ask", "apply"],
+        Field(
+            description="What follows when something is held late, for what was made from it: hold: it is held, no "
+            "more; ask: cutting loose and rewriting are proposed to a person; apply: they are done."
+        ),
+    ] = "ask"
     max_items: Annotated[int, Field(gt=0, description="Most items one repair may touch.")] = 1_000
     max_agents: Annotated[int, Field(gt=0, description="Most agents one repair may affect.")] = 1_000
 

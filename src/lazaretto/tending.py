@@ -1,9 +1,8 @@
 """Re-evaluation: memories are judged again when the evidence changes and when they are reused.
 
-What proves clean is released; what had slipped through is held, and what was made from it is looked after as
-``contain`` does: structured memories are judged anew without the poison among the evidence, everything else by its
-provenance. A person's word is never overturned. Each step is one transaction that says in the ledger what it looked at
-and what is left to do, so a process that dies at any point leaves nothing half done, and the next one goes on.
+What proves clean is released; what had slipped through is held, and what was made from it is looked after
+(``late_repairs``). A person's word is never overturned. Each step is one transaction that says in the ledger what it
+looked at and what is left to do, so a process that dies at any point leaves nothing half done; the next one goes on.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
-
-import numpy as np
 
 from lazaretto.errors import RepairRefused, StaleState
 from lazaretto.gates.cascade import ANSWERED
@@ -24,39 +21,21 @@ from lazaretto.gates.look_log import TENDED, LookLog
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.gates.record_owners import RecordOwners
 from lazaretto.gates.runner import Examination, GateSlot, run_stages
+from lazaretto.late_repairs import BUSY, LateRepairs, Looked, Repaired
 from lazaretto.ledger import ItemState
 from lazaretto.ledger.fingerprints import forgotten
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint
 from lazaretto.provenance.suspects import suspects
-from lazaretto.repair import engine
-from lazaretto.repair.contain import Contain, contained
-from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.repair.rewrite import rewrite_step
-from lazaretto.types import (
-    MACHINE,
-    Channel,
-    Decision,
-    Draft,
-    EventKind,
-    Evidence,
-    Observation,
-    RepairPlan,
-    RepairStep,
-    Ruling,
-    RunStatus,
-    Verdict,
-)
+from lazaretto.provenance.taint_rulings import log_acts
+from lazaretto.repair.protocol import RepairView
+from lazaretto.types import MACHINE, Channel, Draft, EventKind, Observation, Ruling, RunStatus, Verdict
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
-RULE = "made_from_held"
-REVIEW = "review"
-"""The gate's name in the verdicts that a re-evaluation itself makes."""
 SUSPECTS = 20
 """Suspects behind failed decisions that a pass looks at, however old they are."""
 _TRIES = 50
-_BUSY = "tend: its memories change faster than they can be judged; nothing was changed, try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +49,9 @@ class Tended:
     released: tuple[str, ...] = ()
     """Held before, and usable again."""
     rewritten: tuple[str, ...] = ()
-    """Made from something held; another item took their place."""
+    """Made from something held; another item took their place. None where the policy asks first."""
+    proposed: tuple[str, ...] = ()
+    """Proposals of repairs that wait for a person now (``guard.proposals``)."""
     unjudged: tuple[str, ...] = ()
     """A gate could not answer, or a repair was refused: what was ruled before stands."""
     left: int = 0
@@ -81,33 +62,9 @@ class Tended:
     def __add__(self, other: Tended) -> Tended:
         return Tended(
             self.looked + other.looked, self.held + other.held, self.released + other.released,
-            self.rewritten + other.rewritten, self.unjudged + other.unjudged, other.left,
+            self.rewritten + other.rewritten, self.proposed + other.proposed, self.unjudged + other.unjudged,
+            other.left,
         )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """What the gates say of one item today."""
-
-    observation: Observation
-    decision: Decision
-    looks: Mapping[str, SecondLook] = field(default_factory=dict)
-    """By gate: those that can look again."""
-
-    @property
-    def item(self) -> str:
-        """Its id."""
-        return self.observation.id
-
-    @property
-    def notes(self) -> dict[str, list[float]]:
-        """What the ledger keeps for the gates."""
-        return {gate: list(look.notes) for gate, look in self.looks.items() if look.notes}
-
-    @property
-    def heard(self) -> SecondLook | None:
-        """The look of the gate that hears other memories, where one does."""
-        return next((look for look in self.looks.values() if look.conflict is not None), None)
 
 
 class _Answered:
@@ -137,22 +94,25 @@ class Tending:
         policy: Policy,
         gates: tuple[Mapping[str, GateSlot], Mapping[str, GateContext]],
         tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
+        hold_made_from: Callable[[Sequence[str]], tuple[str, ...]],
     ) -> None:
-        """``view`` is what repairs look at; ``tell`` tells the gates that learn what became of an item."""
-        self._view, self._policy, self._tell = view, policy, tell
+        """``view`` is what repairs look at; ``tell`` tells the gates that learn what became of an item;
+        ``hold_made_from`` holds what was made from held items."""
+        self._policy, self._tell = policy, tell
         self._ledger, self._graph = view.ledger, view.graph
         self._owners = RecordOwners(view.ledger, view.graph, policy)
         self._slots, self._contexts = gates
         named: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
         self._reviewers = {name: gate for name, gate in named.items() if isinstance(gate, Reviewer)}
         self.log = LookLog(view.ledger)
+        self.repairs = LateRepairs(view, policy, self.log, self._look_again, hold_made_from)
 
     async def run(self, limit: int, news: int, in_store: Callable[..., Awaitable[Any]]) -> Tended:
         """Finish what an earlier step left, then look at up to ``limit`` memories, then at what that calls for.
 
         A new pass begins only after so many ``news``: memories, outcomes and labels.
         """
-        done = await self._repair(in_store)
+        done = _tended(await self.repairs.run(in_store))
         items, until, left = await in_store(self._due, limit, news)
         if not items and not self.log.under_way:
             return done
@@ -161,8 +121,7 @@ class Tending:
         body = {"until": until, "done": not left}
         recorded: Tended = await in_store(self._record, looked, body)
         done = done + replace(recorded, left=left)
-        repaired: Tended = await self._repair(in_store)
-        return done + replace(repaired, left=left)
+        return done + replace(_tended(await self.repairs.run(in_store)), left=left)
 
     def recheck(self, observations: Sequence[Observation]) -> tuple[str, ...]:
         """Those of some memories that would be held today, by gates that can say so cheaply; they are held at once."""
@@ -176,7 +135,7 @@ class Tending:
             verdicts = tuple(look.verdict for look in looks.values())
             decision = decide(one.id, Examination(verdicts, ()), self._policy.channels[one.channel], 0.0)
             if any(v.ruling > Ruling.WARN for v in decision.standing):
-                looked.append(_Looked(one, decision, looks))
+                looked.append(Looked(one, decision, looks))
         if looked:
             self.log.follow()
             looked = [one for one in looked if self._visible(one.item)]
@@ -204,7 +163,7 @@ class Tending:
             log.exception("gate %r failed to look again", name)
             return None
 
-    async def _look_again(self, observations: Sequence[Observation]) -> list[_Looked]:
+    async def _look_again(self, observations: Sequence[Observation]) -> list[Looked]:
         """Every gate of the policy, those that can look again all at once."""
         rules, names = self._policy.channels[Channel.MEMORY], self._memory_gates() if observations else []
         asked: dict[str, dict[str, SecondLook | None] | None] = {}
@@ -222,13 +181,13 @@ class Tending:
                 examined = await run_stages({**self._slots, **ready}, rules, one, self._contexts)
                 decision = decide(one.id, examined, rules, (time.perf_counter() - started) * 1000)
                 looks = {name: look for name, said in asked.items() if said and (look := said.get(one.id))}
-                looked.append(_Looked(one, decision, looks))
+                looked.append(Looked(one, decision, looks))
             return looked
         finally:
             for slot in ready.values():
                 slot.close()
 
-    def _record(self, looked: Sequence[_Looked], body: Mapping[str, Any]) -> Tended:
+    def _record(self, looked: Sequence[Looked], body: Mapping[str, Any]) -> Tended:
         """Hold and release what the looks say, in one transaction with what was looked at."""
         for _ in range(_TRIES):
             seq = self.log.follow()
@@ -248,13 +207,14 @@ class Tending:
                 if one.observation.text or one.observation.image:
                     drafts.append(forgotten(one.item))  # off the block list: its copies are as clean as it is
             if self._appended(drafts, changed, seq):
+                log_acts(drafts)
                 for one in held:
                     self._tell(one.observation, one.decision.ruling, one.decision.standing)
                 ids = [tuple(one.item for one in part) for part in (held, released, unjudged)]
                 return Tended(len(looked), ids[0], ids[1], unjudged=ids[2])
-        raise RepairRefused(_BUSY)
+        raise RepairRefused(BUSY)
 
-    def _with_sources(self, one: _Looked) -> _Looked:
+    def _with_sources(self, one: Looked) -> Looked:
         """The look with what the item's sources and the owner of its record say: what is made from something held, or
         waits to change somebody else's record, is not released."""
         found = taint.today(one.observation, self._ledger, self._graph, self._policy.taint.ruling)
@@ -263,7 +223,7 @@ class Tending:
         owned = self._owners.verdict(one.observation) if waits else None
         return replace(one, decision=with_verdict(with_verdict(one.decision, found), owned))
 
-    def _sorted(self, looked: Sequence[_Looked]) -> tuple[list[_Looked], list[_Looked], list[_Looked]]:
+    def _sorted(self, looked: Sequence[Looked]) -> tuple[list[Looked], list[Looked], list[Looked]]:
         """What is to be held, what is to be released, and what could not be judged."""
         held, released, unjudged = [], [], []
         for one in looked:
@@ -298,111 +258,10 @@ class Tending:
             return False
         return True
 
-    async def _repair(self, in_store: Callable[..., Awaitable[Any]]) -> Tended:
-        """Look after what was made from memories that were held late."""
-        await in_store(self.log.follow)
-        origins = self.log.origins
-        if not origins:
-            return Tended()
-        hops = await in_store(self._descendants, origins)
-        observations = await in_store(self._observations, list(hops))
-        records = [o for o in observations if o.fields is not None]
-        looked = {one.observation.id: one for one in await self._look_again(records)}
-        return await in_store(self._repaired, origins, hops, looked)  # type: ignore[no-any-return]
-
-    def _descendants(self, origins: Sequence[str]) -> dict[str, int]:
-        """Memories in use that were made from any of these, with the edges between."""
-        hops: dict[str, int] = {}
-        for origin in origins:
-            for step in self._graph.blast_radius(origin, history=True).items:
-                state = self.log.state(step.id)
-                if state is not None and state.visible and step.hops < hops.get(step.id, step.hops + 1):
-                    hops[step.id] = step.hops
-        return hops
-
-    def _repaired(self, origins: Sequence[str], hops: Mapping[str, int], looked: Mapping[str, _Looked]) -> Tended:
-        judged = {item: one for item, one in looked.items() if one.heard is not None}
-        plans = self._contained(judged, hops)
-        for _ in range(_TRIES):
-            seq = self.log.follow()
-            still = [item for item, plan in plans.items() if plan and self._visible(item)]
-            isolated = [item for item in still if plans[item] == "isolate"]
-            rebuilt = [judged[item].observation for item in still if item not in isolated]
-            plan = self._other_steps(origins, judged, rebuilt)
-            drafts, refused = self._drafted(plan)
-            told = {
-                "looked": {item: one.notes for item, one in judged.items()},
-                "held": isolated,
-                "repaired": list(origins),
-                "refused": refused,
-            }
-            rulings = [Draft(EventKind.RULED, item, body=recorded(_isolating(judged[item], hops))) for item in isolated]
-            states = {item: state for item in isolated if (state := self.log.state(item))}
-            states |= engine.states_before(plan) if drafts else {}
-            if self._appended([Draft(EventKind.NOTED, TENDED, body=told), *rulings, *drafts], states, seq):
-                steps = plan.steps if drafts else ()
-                hidden = tuple(s.item for s in steps if s.action in ("hide", "remove"))
-                rewritten = tuple(s.item for s in steps if s.action == "replace")
-                return Tended(len(judged), (*isolated, *hidden), rewritten=rewritten, unjudged=tuple(refused))
-        raise RepairRefused(_BUSY)
-
-    def _contained(self, judged: Mapping[str, _Looked], hops: Mapping[str, int]) -> dict[str, str]:
-        """What to do with each structured memory that was made from a held one; empty: nothing."""
-        if not judged:
-            return {}
-        looks = [one.heard for one in judged.values() if one.heard is not None]
-        risk = np.array([look.verdict.risk if look.risk is None else look.risk for look in looks])
-        conflict = np.array([look.conflict for look in looks])
-        bad = np.array([look.verdict.ruling > Ruling.WARN for look in looks])
-        like = np.array([look.likeness for look in looks])
-        plan = contained(np.array([hops[item] for item in judged]), risk, conflict, bad, like)
-        return dict(zip(judged, plan.tolist(), strict=True))
-
-    def _other_steps(
-        self, origins: Sequence[str], judged: Mapping[str, _Looked], rebuilt: Sequence[Observation]
-    ) -> RepairPlan:
-        """What ``contain`` does with everything but structured memories, and the rewriting of these."""
-        steps: dict[str, RepairStep] = {}
-        for origin in origins:
-            if all(step.id in judged for step in self._graph.blast_radius(origin).items):
-                continue
-            plan = Contain().plan(RepairRequest(origin), self._view)
-            steps.update({s.item: s for s in plan.steps if s.item not in judged and s.item not in origins})
-        for one in rebuilt:
-            steps[one.id] = rewrite_step(one, self._view, {*origins, *judged})
-        allowed = [self._screened(step) for step in steps.values() if not self.log.spoken_for(step.item)]
-        states = self._ledger.states(step.item for step in allowed)
-        made = tuple(engine.with_state(step, states) for step in allowed)
-        return RepairPlan("contain", origins[0], made, "made from a memory that was held late")
-
-    def _screened(self, step: RepairStep) -> RepairStep:
-        """The step; what would put a text in the place of another that the gates hold themselves hides it instead."""
-        new = step.detail.get("replacement")
-        if new is None:
-            return step
-        made = replace(self._ledger.item(step.item), id=new["id"], text=new["text"])
-        why = self._view.judge(made) if made.text else ""
-        return RepairStep(step.item, "hide", {"why": why}) if why else step
-
-    def _drafted(self, plan: RepairPlan) -> tuple[list[Draft], dict[str, str]]:
-        """The events of a repair, or why it is refused."""
-        try:
-            engine.check_limits(plan, self._policy.repair)
-        except RepairRefused as error:
-            return [], {plan.origin: str(error)}
-        return engine.drafted(plan, self._ledger)[1] if plan.steps else [], {}
-
     def _visible(self, item: str) -> bool:
         state = self.log.state(item)
         return state is not None and state.visible
 
 
-def _isolating(one: _Looked, hops: Mapping[str, int]) -> Decision:
-    """The ruling on a structured memory that was made from a held one."""
-    item, far = one.observation.id, hops[one.observation.id]
-    risk, interval = one.decision.risk, one.decision.interval
-    words = (
-        f"It was made from a memory that is held, {far} step{'s' * (far > 1)} away, and stands no better without it."
-    )
-    verdict = Verdict(REVIEW, item, Ruling.QUARANTINE, risk, interval, RULE, (Evidence("path", words, {"hops": far}),))
-    return Decision(item, Ruling.QUARANTINE, risk, interval, f"{REVIEW}:{RULE}", (verdict, *one.decision.verdicts))
+def _tended(done: Repaired) -> Tended:
+    return Tended(done.looked, done.held, rewritten=done.rewritten, proposed=done.proposed, unjudged=done.refused)

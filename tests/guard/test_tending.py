@@ -54,7 +54,7 @@ def visible(guard: Guard) -> set[str]:
 
 async def test_what_slipped_through_is_held_with_what_was_made_from_it(open_guard: Open) -> None:
     gate = Moody()
-    guard = open_guard(POLICY, gates={"moody": gate})
+    guard = open_guard({**POLICY, "repair": {"automatic": "apply"}}, gates={"moody": gate})
     root = await guard.remember("the depot moved to pier nine", agent="eve", parents=[])
     child = await guard.remember("deliver at pier nine", agent="ada", parents=[root.item])
     other = await guard.remember("tea is at four", agent="bob", parents=[])

@@ -22,7 +22,8 @@ def tend(
         int | None, typer.Option("--limit", "-l", help="Look at no more than this many. Default: the policy's.")
     ] = None,
 ) -> None:
-    """Judge memories again: release what proves clean, hold what slipped through, repair what was made from it."""
+    """Judge memories again: release what proves clean, hold what slipped through, propose repairs of what was made
+    from it."""
     with context.open_guard() as guard:
         done = guard.tend(limit=limit)
     context.emit(done, lambda: _show_tended(done))
@@ -30,11 +31,21 @@ def tend(
 
 def _show_tended(done: Tended) -> None:
     words = f"looked at {done.looked}, held {len(done.held)}, released {len(done.released)}"
-    words += f", rewritten {len(done.rewritten)}, left {done.left}"
+    words += f", rewritten {len(done.rewritten)}, proposed {len(done.proposed)}, left {done.left}"
     console.print(f"{words}, new cases {len(done.cases)}" if done.cases else words, highlight=False)
-    for name, items in (("held", done.held), ("released", done.released), ("unjudged", done.unjudged)):
+    named = (
+        ("held", done.held),
+        ("released", done.released),
+        ("rewritten", done.rewritten),
+        ("unjudged", done.unjudged),
+    )
+    for name, items in named:
         for item in items:
             console.print(f"{name} {item}", markup=False, highlight=False)
+    for name in done.proposed:
+        console.print(
+            f"proposed {name}: look at it with: lazaretto repair proposal {name}", markup=False, highlight=False
+        )
 
 
 @with_context()

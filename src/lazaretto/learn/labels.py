@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lazaretto.errors import InputError
+from lazaretto.errors import InputError, StaleState, StoreUnavailable
 from lazaretto.gates.memory.claims.conflicts import settling
 from lazaretto.identity import Identity, require_not_own
 from lazaretto.learn.lessons import LABELS, Lessons
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_name
-from lazaretto.provenance.taint_rulings import TaintRulings
+from lazaretto.provenance.taint_rulings import TaintRulings, log_acts
+from lazaretto.repair.taking_back import taking_back
 from lazaretto.types import BY_PERSON, Decision, Draft, Event, EventKind, Observation, Ruling, plain
+
+_TRIES = 10
+"""How often what came from an item may change while it is called fine."""
 
 
 class Labels:
@@ -27,24 +31,39 @@ class Labels:
         """Record what an item truly is, as a person says: harmful is held with what came from it, benign released."""
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
-        ruling, state = LABELS[label], self._ledger.state(check_name(item, "item", printable=True))
-        freed = self._taints.freeing([item]) if ruling is Ruling.ALLOW else []
-        if ruling is Ruling.ALLOW:
-            require_not_own(caller, by, self._items([item, *(draft.subject for draft in freed)]))
-        drafts = [Draft(EventKind.LABELLED, item, body={"label": label, "by": by})]
-        tainted: list[Draft] = []
-        if ruling is Ruling.BLOCK:
-            decision = Decision(item, ruling, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")
-            drafts.append(Draft(EventKind.RULED, item, body=plain(decision)))
-            tainted = self._taints.holding([item])
-        elif not (state.visible or state.erased or state.superseded_by):
-            drafts.append(Draft(EventKind.RELEASED, item, body={"by": by}))
-            drafts += freed
-        event = self._ledger.append([*drafts, *tainted])[0]
+        self._ledger.state(check_name(item, "item", printable=True))
+        return self._harmful(item, by) if LABELS[label] is Ruling.BLOCK else self._fine(item, by, caller)
+
+    def _harmful(self, item: str, by: str) -> Event:
+        decision = Decision(item, Ruling.BLOCK, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")
+        said = Draft(EventKind.LABELLED, item, body={"label": "harmful", "by": by})
+        ruled, tainted = Draft(EventKind.RULED, item, body=plain(decision)), self._taints.holding([item])
+        event = self._ledger.append([said, ruled, *tainted])[0]
         self._lessons.catch_up()
+        log_acts([ruled])
         self._taints.tell(tainted)
         self._taints.hold_what_came_from([item], tainted)
         return event
+
+    def _fine(self, item: str, by: str, caller: Identity | None) -> Event:
+        """Release an item, and with it what followed from the suspicion: holds, and repairs that started from it."""
+        for _ in range(_TRIES):
+            state, back = self._ledger.state(item), taking_back([item], self._ledger)
+            freed = [one for one in self._taints.freeing([item, *back.shown]) if one.subject not in back.states]
+            cleared = [item, *back.shown, *(draft.subject for draft in freed)]
+            require_not_own(caller, by, self._items(cleared))
+            drafts = [*back.drafts, *freed]
+            if not (state.visible or state.erased or state.superseded_by):
+                drafts.insert(0, Draft(EventKind.RELEASED, item, body={"by": by}))
+            said = Draft(EventKind.LABELLED, item, body={"label": "benign", "by": by})
+            try:
+                event = self._ledger.append([said, *drafts], states={**back.states, item: state})[0]
+            except StaleState:
+                continue  # something changed in between: what is taken back now?
+            self._lessons.catch_up()
+            log_acts(drafts)
+            return event
+        raise StoreUnavailable(f"what came from {item} keeps changing; nothing was recorded, try again")
 
     def appeal(self, item: str, reason: str, by: str) -> Event:
         """Record that somebody disputes the ruling on an item."""

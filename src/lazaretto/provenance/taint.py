@@ -18,6 +18,8 @@ from lazaretto.types import MACHINE, Decision, EventKind, Evidence, Observation,
 
 TAINT = "taint"
 """Stands where a gate's name would, in verdicts and rules."""
+_FOR_DESCENT = ("taint:", "review:made_from_held")
+"""How rules begin that hold an item for nothing but what it was made from."""
 MADE_FROM, REPEATS, MET = "made_from_held", "repeats_held", "met_held"
 _NAMED = 4
 """Held items to which a verdict gives a sentence each."""
@@ -118,7 +120,8 @@ def spread_of(
                 continue
             ill = parent in tainted
             cause = _cause(found[child], found[parent], ill and derived, [*poisons, *[found[parent]] * ill], carries)
-            if cause is not None and not _excused(child, ledger) and not _weighed(found[child]):
+            spared = cause is not None and (_weighed(found[child]) or _excused(child, ledger))
+            if cause is not None and not spared and not _put_right(child, parent, ledger):
                 rule, held, words = cause
                 tainted[child] = _verdict(child, ruling, rule, {held: words})
                 met.pop(child, None)
@@ -152,6 +155,15 @@ def _why_left(item: Observation, parent: str, excused: bool) -> str:
     if _weighed(item):
         return "a record: the memory gate weighs it anew, without what is held among the evidence"
     return "a person spoke for it" if excused else f"influenced by {parent}, but repeats nothing of what is held"
+
+
+def _put_right(item: str, source: str, ledger: Ledger) -> bool:
+    """Whether a repair put an item in the place of its source: what it says was judged before it was brought in.
+
+    Only repairs bring in items without a ruling.
+    """
+    ruled = ledger.events(subject=item, kinds=(EventKind.RULED,), limit=1)
+    return ledger.state(source).superseded_by == item and not any(True for _ in ruled)
 
 
 def _weighed(item: Observation) -> bool:
@@ -215,8 +227,8 @@ def held_for_taint(item: str, ledger: Ledger) -> bool:
     body: Mapping[str, Any] = {}
     for event in ledger.events(subject=item, kinds=(EventKind.RULED,)):
         body = event.body or {}
-    others = [v for v in body.get("verdicts", ()) if v["gate"] != TAINT]
-    return str(body.get("rule", "")).startswith(f"{TAINT}:") and not any(
+    others = [v for v in body.get("verdicts", ()) if not f"{v['gate']}:{v['rule']}".startswith(_FOR_DESCENT)]
+    return str(body.get("rule", "")).startswith(_FOR_DESCENT) and not any(
         Ruling.from_label(v["ruling"]) > Ruling.WARN for v in others
     )
 

@@ -5,13 +5,65 @@ Holding follows a finding and may be called again after an interruption; it then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance import echoes, taint
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import MACHINE, Draft, EventKind, Observation, Ruling, Verdict, plain
+
+acts = logging.getLogger("lazaretto.acts")
+"""Says, for each thing that the guard does to a recorded item by itself, what and why; never what an item says."""
+
+
+def log_acts(drafts: Sequence[Draft]) -> None:
+    """A line for each thing that recorded events do: hold, release, cut loose, rewrite, propose, take back."""
+    for draft in drafts:
+        for line in _told(draft):
+            acts.info("%s", line)
+
+
+def _told(draft: Draft) -> list[str]:
+    body = draft.body
+    if draft.kind is EventKind.RULED:
+        paths = [e["data"].get("held") for v in body.get("verdicts", ()) for e in v["evidence"] if e["kind"] == "path"]
+        because = ", ".join(str(one) for one in dict.fromkeys(paths) if one)
+        return [
+            f"{draft.subject} is held ({body['ruling']}) by {body['rule']}{f', because of {because}' * bool(because)}"
+        ]
+    if draft.kind is EventKind.RELEASED:
+        because = ", ".join(body.get(taint.BECAUSE) or ()) or str(body.get("rule") or body.get("receipt") or "")
+        return [
+            f"{draft.subject} is released by {body.get('by', 'a repair')}{f', because of {because}' * bool(because)}"
+        ]
+    if draft.kind is EventKind.UNDONE:
+        restored = body.get("restored", {})
+        return [f"{item} is as it was before the repair {draft.subject}, which is taken back" for item in restored]
+    if draft.kind is EventKind.REPAIRED:
+        plan = body["plan"]
+        return [_step_told(step, plan, draft.subject) for step in plan["steps"]]
+    if draft.kind is EventKind.NOTED and body.get("what") == "proposal":
+        if "closed" in body:
+            return [f"the proposal {draft.subject} is {body['closed']} by {body['by'] or 'the guard'}"]
+        return [f"{len(body['steps'])} changes are proposed as {draft.subject}, because {body['origin']} is held"]
+    return []
+
+
+def _step_told(step: Mapping[str, Any], plan: Mapping[str, Any], receipt: str) -> str:
+    detail = step.get("detail") or {}
+    what = {
+        "hide": "is hidden",
+        "remove": "is removed",
+        "show": "is shown",
+        "replace": f"is rewritten as {(detail.get('replacement') or {}).get('id')}",
+        "cut": f"is cut loose from {', '.join(detail.get('parents') or ())}",
+    }[step["action"]]
+    return (
+        f"{step['item']} {what} by {plan['repair']} from {plan['origin']} ({plan['reason'] or '-'}), receipt {receipt}"
+    )
 
 
 class TaintRulings:
@@ -56,7 +108,9 @@ class TaintRulings:
 
     def free_what_came_from(self, items: Sequence[str]) -> None:
         """Release what is held only because these items were."""
-        self._ledger.append(self.freeing(items))
+        drafts = self.freeing(items)
+        self._ledger.append(drafts)
+        log_acts(drafts)
 
     def holding(self, items: Sequence[str]) -> list[Draft]:
         """The rulings on what came from held items, as many as one repair may touch."""
@@ -78,3 +132,4 @@ class TaintRulings:
             ruling = self._policy.taint.ruling
             found = Verdict(taint.TAINT, draft.subject, ruling, 0.6, (0.0, 1.0), str(draft.body["rule"]))
             self._tell(self._ledger.item(draft.subject), ruling, (found,))
+        log_acts(drafts)

@@ -105,13 +105,22 @@ def preview(plan: RepairPlan, ledger: Ledger) -> tuple[Preview, ...]:
     return tuple(Preview(step, before := _state_before(step), _state_after(before, step)) for step in plan.steps)
 
 
-def apply(plan: RepairPlan, ledger: Ledger, limits: RepairLimits, also: Sequence[Draft] = ()) -> Receipt:
-    """Do what the plan says, as a whole, and return the proof; ``also`` is recorded with it or not at all."""
+def apply(
+    plan: RepairPlan,
+    ledger: Ledger,
+    limits: RepairLimits,
+    also: Sequence[Draft] = (),
+    states: Mapping[str, ItemState] | None = None,
+) -> Receipt:
+    """Do what the plan says, as a whole, and return the proof.
+
+    ``also`` is recorded with it or not at all, and only while items stand as in ``states``.
+    """
     check_limits(plan, limits)
     check_plan(plan, ledger)
     receipt, drafts = drafted(plan, ledger)
     try:
-        ledger.append([*drafts, *also], states=states_before(plan))
+        ledger.append([*drafts, *also], states={**(states or {}), **states_before(plan)})
     except StaleState:
         _refuse_stale(plan, ledger)  # says which item, or that it is unknown
         raise RepairRefused(f"{plan.repair}: its items changed while it was applied; plan it anew") from None
@@ -130,6 +139,11 @@ def cleared_by(plan: RepairPlan) -> list[str]:
 def states_before(plan: RepairPlan) -> dict[str, ItemState]:
     """The states that a plan was made for."""
     return {step.item: _state_before(step) for step in plan.steps}
+
+
+def states_after(plan: RepairPlan) -> dict[str, ItemState]:
+    """The states that applying a plan leads to."""
+    return {step.item: _state_after(_state_before(step), step) for step in plan.steps}
 
 
 def drafted(plan: RepairPlan, ledger: Ledger) -> tuple[Receipt, list[Draft]]:
@@ -167,7 +181,7 @@ def undo(
             if step.action == "replace":
                 restored[step.detail["replacement"]["id"]] = {"hidden": True}
         draft = Draft(EventKind.UNDONE, receipt_id, body={"restored": restored})
-        after = {step.item: _state_after(_state_before(step), step) for step in receipt.plan.steps}
+        after = states_after(receipt.plan)
         free = [step.item for step in receipt.plan.steps if not _state_before(step).held]
         try:
             ledger.append([draft, *also(free)], states=after, no_repair_after=seq)
@@ -350,6 +364,11 @@ def _stale(item: str) -> RepairRefused:
     return RepairRefused(f"the plan is stale: {item} has changed since it was made; plan it anew")
 
 
+def receipt_draft(receipt: Receipt) -> Draft:
+    """The event that records a repair."""
+    return Draft(EventKind.REPAIRED, receipt.id, body=plain(_without_texts(receipt)))
+
+
 def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
     """New items first, then the receipt, then what follows from it."""
     brought: list[Draft] = []
@@ -368,7 +387,7 @@ def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
             )  # fmt: skip
             brought.append(seen_draft(made))
             follow.append(Draft(EventKind.SUPERSEDED, new["id"], new["agent"], {"old": step.item}))
-    return [*brought, Draft(EventKind.REPAIRED, receipt.id, body=plain(_without_texts(receipt))), *follow]
+    return [*brought, receipt_draft(receipt), *follow]
 
 
 _CONTENT = ("difference", "was_action", "values")

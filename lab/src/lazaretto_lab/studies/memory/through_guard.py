@@ -28,7 +28,10 @@ from lazaretto_lab.worlds.shared_memory.scenario import Scenario
 from lazaretto_lab.worlds.shared_memory.world import MendResult, Screen, Writes
 
 POLICY = {
-    "channels": {"memory": {"stages": [["structure"], ["blocklist"], ["memory"]], "timeout_s": 60.0, "budget_s": 600.0}}
+    "repair": {"automatic": "apply"},  # as the defence that it is compared with: nobody is asked
+    "channels": {
+        "memory": {"stages": [["structure"], ["blocklist"], ["memory"]], "timeout_s": 60.0, "budget_s": 600.0}
+    },
 }
 MOST = 100_000
 """Memories that one ``tend`` may look at: a whole pass in one step, as the vectorised defence takes it."""

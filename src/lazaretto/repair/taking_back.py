@@ -1,0 +1,73 @@
+"""When an item turns out to be fine, what repairs did because of it is taken back: item by item, as far as nobody has
+touched an item since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from lazaretto.ledger import ItemState, Ledger
+from lazaretto.repair import engine
+from lazaretto.types import Draft, EventKind, Receipt, RepairStep
+
+STAYS = frozenset({"release", "rollback"})
+"""Repairs that do not follow from a suspicion against the item they start from."""
+
+
+@dataclass(slots=True)
+class TakenBack:
+    """What to append, and what it rests on."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    states: dict[str, ItemState] = field(default_factory=dict)
+    """The states that the drafts were made for: append them with these or not at all."""
+    shown: list[str] = field(default_factory=list)
+    """What is usable again afterwards."""
+    left: list[str] = field(default_factory=list)
+    """What was changed since: it stays as it is."""
+    receipts: list[str] = field(default_factory=list)
+
+
+def taking_back(origins: Collection[str], ledger: Ledger, without: Collection[str] = ()) -> TakenBack:
+    """What takes back every repair that started from these items; ``without`` are left as they are."""
+    found = TakenBack()
+    touched = set(without)  # and by later repairs that stand
+    for receipt in reversed(engine.receipts(ledger)):
+        if receipt.undone:
+            continue
+        follows = receipt.plan.origin in origins and receipt.plan.repair not in STAYS
+        if follows and set(receipt.after) - set(origins):  # what became of the item itself is decided elsewhere
+            _undo(receipt, touched, set(origins), ledger, found)
+        else:
+            touched |= set(receipt.after)
+    return found
+
+
+def _undo(receipt: Receipt, touched: set[str], origins: set[str], ledger: Ledger, found: TakenBack) -> None:
+    steps = [step for step in receipt.plan.steps if step.item not in origins]
+    after = engine.states_after(receipt.plan)
+    new = [str(step.detail["replacement"]["id"]) for step in steps if step.action == "replace"]
+    now = ledger.states([*(step.item for step in steps), *new])
+    restored: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        if step.item in touched or step.item in found.states or now.get(step.item) != after[step.item]:
+            found.left.append(step.item)
+            continue
+        if step.action == "replace" and not now[str(step.detail["replacement"]["id"])].visible:
+            found.left.append(step.item)
+            continue
+        restored |= _as_before(step)
+        found.states[step.item] = now[step.item]
+        before = engine.states_before(receipt.plan)[step.item]
+        if before.visible and not now[step.item].visible:
+            found.shown.append(step.item)
+    found.receipts.append(receipt.id)
+    found.drafts.append(Draft(EventKind.UNDONE, receipt.id, body={"restored": restored}))
+
+
+def _as_before(step: RepairStep) -> dict[str, dict[str, Any]]:
+    restored = {step.item: dict(step.detail["was"])}
+    if step.action == "replace":
+        restored[str(step.detail["replacement"]["id"])] = {"hidden": True}
+    return restored
