@@ -60,6 +60,11 @@ class Authority:
         named = self.settings.named_class(tool.name)
         return (named, "the policy names it") if named is not None else guess(tool)
 
+    def source_of(self, tool: str) -> SourceClass:
+        """Who stands behind what a tool answers: a directory of the policy is the crew's own."""
+        own, others = SourceClass.TOOL_OUTPUT_INTERNAL, SourceClass.TOOL_OUTPUT_EXTERNAL
+        return own if self.settings.is_directory(tool) else others
+
     def authorize(
         self, tool: Tool, arguments: Any, agent: str, task: str | None = None, principal: str = ""
     ) -> Authorization:

@@ -24,6 +24,8 @@ from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Event, EventKind, Ruling
 
 LOOK_BACK = 10_000
+MOST_AGENTS = 1_000
+"""Agents whose minds are kept ready; others are read from the graph again."""
 CALLED, ASKED, TASK = "actions:called", "actions:asked", "actions:task:"
 """Subjects of notes: calls that are no decision, calls that wait for a person, and how those of tasks begin."""
 _KINDS = (
@@ -86,6 +88,7 @@ class CallLog:
         self._ledger, self._graph, self._policy, self._settings = ledger, graph, policy, settings
         self._seq: int | None = None
         self._agents: dict[str, _Agent] = {}
+        self._held: set[str] = set()
         self._calls: dict[str, dict[str, deque[float]]] = defaultdict(lambda: defaultdict(deque))
         self._handed_out: dict[str, tuple[float, float]] = {}
         self._last_calls: dict[str, deque[Mapping[str, float]]] = defaultdict(lambda: deque(maxlen=_ECHO_CALLS))
@@ -100,6 +103,8 @@ class CallLog:
             known = self._agents.get(agent)
             if known is None:
                 known = self._agents[agent] = self._opened(agent)
+                while len(self._agents) > MOST_AGENTS:
+                    del self._agents[next(iter(self._agents))]
             if task is not None and (known.task is None or known.task.item != task):
                 known = self._opened(agent, task)
             known.mind.settle()
@@ -112,7 +117,7 @@ class CallLog:
             if found is not None and (wanted is None or found.item == wanted):
                 task = found
         since = task.time if task is not None else time.time() - self._settings.window_s
-        mind = Mind(self._ledger, self._graph, self._policy)
+        mind = Mind(self._ledger, self._graph, self._policy, self._held)
         mind.add(self._graph.read_by(agent, since))
         return _Agent(mind, task)
 
@@ -130,9 +135,9 @@ class CallLog:
         elif event.kind is EventKind.SENT:
             self._has_read(str(body.get("to", "")), event.subject)
         elif event.kind is EventKind.RULED:
-            self._hold(event.subject, body.get("ruling") in _HELD)
+            (self._held.add if body.get("ruling") in _HELD else self._held.discard)(event.subject)
         elif event.kind is EventKind.RELEASED:
-            self._hold(event.subject, False)
+            self._held.discard(event.subject)
         elif event.kind is EventKind.NOTED and event.subject.startswith(TASK):
             self._begin(event)
         elif event.kind is EventKind.NOTED and event.subject == CALLED:
@@ -153,14 +158,10 @@ class CallLog:
         if agent in self._agents:
             self._agents[agent].mind.add([item])
 
-    def _hold(self, item: str, held: bool) -> None:
-        for known in self._agents.values():
-            known.mind.hold(item, held)
-
     def _begin(self, event: Event) -> None:
         task = _task(event)
         if task is not None and event.agent in self._agents:
-            mind = Mind(self._ledger, self._graph, self._policy)
+            mind = Mind(self._ledger, self._graph, self._policy, self._held)
             mind.add([task.item])
             self._agents[event.agent] = _Agent(mind, task)
 

@@ -48,15 +48,15 @@ class Known:
 class Mind:
     """What one agent has in mind. Not safe to share between threads: the caller holds a lock."""
 
-    def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy) -> None:
-        self._ledger, self._graph, self._policy = ledger, graph, policy
+    def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy, held: set[str]) -> None:
+        """``held``: items that are held now, kept up by the caller; what is held is trusted by nobody."""
+        self._ledger, self._graph, self._policy, self._held = ledger, graph, policy, held
         self._table = policy.trust.table()
         self._read: dict[str, Known] = {}
         self._behind: dict[str, Known] = {}
         self._words: dict[str, set[str]] = {}
         self._accounts: dict[str, set[str]] = {}
         self._waiting: dict[str, None] = {}
-        self._held: set[str] = set()
         self._lowest_dropped: Known | None = None
 
     # what comes in
@@ -64,10 +64,6 @@ class Mind:
     def add(self, items: Iterable[str]) -> None:
         """Items that the agent read; they are looked into when something is asked."""
         self._waiting.update(dict.fromkeys(item for item in items if item not in self._read))
-
-    def hold(self, item: str, held: bool) -> None:
-        """Whether an item is held by now: what is, is trusted by nobody."""
-        (self._held.add if held else self._held.discard)(item)
 
     def relearn(self) -> None:
         """Look into everything again: what something was made from has changed."""
