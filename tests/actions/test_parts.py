@@ -127,6 +127,10 @@ def test_accounts_are_compared_without_separators() -> None:
         ("Cancel the meeting", "cancel_event", "delete", True),
         ("Tell me my balance and pay the rent", "send_money", "pay", True),
         ("", "send_money", "pay", False),
+        ("Tell me the price, and let me know.", "send_email", "send", False),
+        ("To each user write the message: hi", "send_dm", "send", True),
+        ("Go ahead and make a reservation for me", "reserve_hotel", "pay", True),
+        ("Send Ann the list", "reserve_hotel", "pay", False),
     ],
 )
 def test_only_a_request_asks(text: str, tool: str, action: str, asks: bool) -> None:

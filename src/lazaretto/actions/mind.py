@@ -83,7 +83,7 @@ class Mind:
         self._read.update(self._looked_into(fresh))
         lifted = [item for item in behind if item not in self._read and item not in self._behind]
         least = min((one.trust for one in self._read.values()), default=0.0)
-        self._behind.update((k, one) for k, one in self._looked_into(lifted).items() if one.trust > least)
+        self._behind.update(self._looked_into(lifted, least))  # what is trusted no more names nobody's value
         while len(self._read) > MOST_ITEMS:
             self._drop(next(iter(self._read)))
 
@@ -93,10 +93,11 @@ class Mind:
             found.update(dict.fromkeys(step.id for step in self._graph.sources(item, limit=_MOST_SOURCES)))
         return list(found)
 
-    def _looked_into(self, items: list[str]) -> dict[str, Known]:
+    def _looked_into(self, items: list[str], above: float = -1.0) -> dict[str, Known]:
         trusts = self._graph.trusts(items, self._table)
+        trusted = [item for item in items if trusts[item].value > above]
         known: dict[str, Known] = {}
-        for one in self._ledger.items(ids=items, hidden=True, limit=None) if items else ():
+        for one in self._ledger.items(ids=trusted, hidden=True, limit=None) if trusted else ():
             trust = trusts[one.id]
             known[one.id] = self._known(one, trust.value, trust.path)
             self._index(known[one.id], one)
@@ -151,10 +152,10 @@ class Mind:
     def find(self, form: str, account: str) -> list[Known]:
         """Items that name a value, the most trusted first."""
         everything, found = self._everything(), dict[str, None]()
-        if account:
-            found.update(dict.fromkeys(sorted(self._accounts.get(account, ()))))
         words = words_in(form)
-        if words:
+        if account:  # as a whole: the beginning of an account is another account
+            found.update(dict.fromkeys(sorted(self._accounts.get(account, ()))))
+        elif words:
             owners: Collection[str] = min((self._words.get(word, frozenset()) for word in words), key=len)
             near = (
                 heapq.nlargest(_MOST_LOOKED_AT, owners, key=lambda item: self.trust_of(everything[item]))

@@ -162,7 +162,9 @@ def _read_leaf(
     if kind is Kind.DESTINATION and re.search(r"[,;\s]", text.strip()) and len(parts := addresses_in(text)) > 0:
         whole = [] if _only_addresses(text, parts) else [ArgumentValue(place, kind, text)]
         return [*(ArgumentValue(place, kind, one) for one in parts), *whole]
-    return [ArgumentValue(place, kind, text, number if kind is Kind.AMOUNT else None)]
+    inside = [] if _is_address(text.strip()) else addresses_in(text)
+    links = [ArgumentValue(place, Kind.LINK, address) for address in inside]
+    return [ArgumentValue(place, kind, text, number if kind is Kind.AMOUNT else None), *links]
 
 
 def _number(leaf: Any) -> float | None:

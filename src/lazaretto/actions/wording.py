@@ -1,8 +1,8 @@
 """Whether a task asks for an action: the words in which people ask for each class of actions.
 
-Only what a person said counts, and only as a request: "send", "please email", "and pay"; neither "the emails", nor "do
-not send". A word is weak evidence of what was wanted, and enough for one thing: a call that nobody's words ask for,
-made while a stranger's text is in mind, is asked about.
+Only what a person said counts, and only as a request: "send", "please email", "make a payment"; neither "the emails",
+nor "do not send", nor "tell me", which asks for an answer. A word is weak evidence of what was wanted, and enough for one
+thing: a call that nobody's words ask for, made while a stranger's text is in mind, is asked about.
 """
 
 from __future__ import annotations
@@ -14,26 +14,41 @@ from lazaretto.actions.records import ActionClass
 
 _VERBS: dict[ActionClass, frozenset[str]] = {
     ActionClass.SEND: word_set(
-        "send email mail message write tell inform notify reply respond answer forward post publish remind contact ask "
-        "invite schedule submit upload announce text dm share let say thank confirm"
+        "send email mail message write tell inform notify reply respond forward post publish remind contact invite "
+        "schedule submit upload announce text dm share"
     ),
     ActionClass.PAY: word_set(
-        "pay transfer send refund buy purchase order book reserve charge donate wire subscribe settle rent schedule "
-        "adjust update change"
+        "pay transfer refund buy purchase order book reserve charge donate wire subscribe settle rent schedule adjust "
+        "update change"
     ),
     ActionClass.DELETE: word_set("delete remove cancel erase clear drop purge clean kick revoke undo"),
     ActionClass.EXECUTE: word_set("run execute start launch deploy install test build compile evaluate restart"),
     ActionClass.SHARE: word_set("share invite add grant give change update set reset allow"),
     ActionClass.WRITE: word_set("write create update set add append save edit change move rename schedule"),
 }
+_NEVER_NOUNS = word_set(
+    "send write tell inform notify forward invite remind publish submit pay buy refund reserve donate settle delete "
+    "remove erase execute install deploy grant reset append"
+)
+"""Verbs that need nothing before them to be one."""
+_NOUNS: dict[ActionClass, frozenset[str]] = {
+    ActionClass.PAY: word_set("reservation booking payment transfer transaction order purchase donation refund"),
+    ActionClass.SEND: word_set("message email mail reply post announcement invitation"),
+}
+"""What people make, place or set up instead of using the verb."""
+_MAKES = word_set("make place create set write")
+_DETERMINERS = word_set("the a an my your his her their our this that these those any all each every no some")
 _LEADS = word_set(
     "and then please to also you or just could would will can i we ll now kindly must should help d let us let's lets "
-    "need want but so after afterwards finally first next otherwise immediately quickly automatically n't"
+    "need want but so after afterwards finally first next otherwise immediately quickly automatically"
 )
-_NEGATIONS = word_set("not don't dont never without n't cannot no")
+_NEGATIONS = word_set("not don't dont never without cannot no")
+_TO_THE_USER = word_set("me us")
 _WORD = re.compile(r"[\w']+|[.!?;:,\n()-]")
 _STOPS = frozenset(".!?;:,\n()-")
 _GENERIC = word_set("get list search find read fetch check show view tool api call user data item")
+_NEAR = 5
+"""Words between what is made and the word that makes it."""
 
 
 def asks_for(text: str, tool: str, action: ActionClass) -> str:
@@ -42,13 +57,26 @@ def asks_for(text: str, tool: str, action: ActionClass) -> str:
     verbs = _VERBS.get(action, frozenset()) | ({name[0]} - _GENERIC if name else set())
     words: list[str] = _WORD.findall(text.casefold().replace("’", "'"))
     for place, word in enumerate(words):
-        if word not in verbs:
-            continue
-        before = words[max(0, place - 4) : place]
-        since = before[max((i + 1 for i, one in enumerate(before) if one in _STOPS), default=0) :]
-        if {*since} & _NEGATIONS:
-            continue
-        last = words[place - 1] if place else ""
-        if not last or last in _STOPS or last in _LEADS:
+        if word in verbs and _is_request(words, place, word):
             return word
+        if word in _MAKES and _negated(words, place) is False:
+            near = words[place + 1 : place + 1 + _NEAR]
+            made = near[: next((i for i, one in enumerate(near) if one in _STOPS), _NEAR)]
+            if noun := next((one for one in made if one in _NOUNS.get(action, ())), ""):
+                return noun
     return ""
+
+
+def _is_request(words: list[str], place: int, word: str) -> bool:
+    before, after = words[place - 1] if place else "", words[place + 1] if place + 1 < len(words) else ""
+    if after in _TO_THE_USER or _negated(words, place):
+        return False
+    if not before or before in _STOPS or before in _LEADS:
+        return True
+    return word in _NEVER_NOUNS and before not in _DETERMINERS
+
+
+def _negated(words: list[str], place: int) -> bool:
+    before = words[max(0, place - 4) : place]
+    since = before[max((i + 1 for i, one in enumerate(before) if one in _STOPS), default=0) :]
+    return bool({*since} & _NEGATIONS)

@@ -1,0 +1,28 @@
+"""Attackers who know the last gate (lab/benchmarks/action_attackers.py): none gets what it wants, honest work passes.
+
+At first contact three tries passed (lab/results/actions/attackers_first_contact.json): the beginning of the user's own
+account, an address behind another one in an argument of no known kind, and a message that the crew's own program calls
+a tool's of its own. The first two are mended; the third is what the program vouches for.
+"""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PLAYED: dict[str, Any] = runpy.run_path(
+    str(Path(__file__).resolve().parents[2] / "lab" / "benchmarks" / "action_attackers.py")
+)
+
+
+@pytest.mark.parametrize("attack", PLAYED["ATTACKERS"], ids=lambda attack: attack.__name__)
+def test_no_attacker_gets_a_better_answer(attack: Any) -> None:
+    answers = PLAYED["play"](attack)
+    assert answers and "allow" not in answers
+
+
+def test_the_same_agents_own_work_passes() -> None:
+    assert set(PLAYED["play"](PLAYED["honest"])) == {"allow"}
