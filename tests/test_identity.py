@@ -66,6 +66,8 @@ def test_nobody_clears_their_own_under_any_name() -> None:
     require_not_own(SCOUT, "vera", [others])
     with pytest.raises(NotYours):
         require_not_own(None, "ada", [others])
+    with pytest.raises(NotYours):
+        require_not_own(SCOUT, "", [Observation("p7", Channel.MEMORY, "x", principal="proxy:scout")])
     boss = Identity(Kind.OPERATOR, "boss")
     with pytest.raises(NotYours):
         require_not_own(boss, "", [Observation("p7", Channel.MEMORY, "x", principal=boss.principal("p7"))])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lazaretto.errors import Forbidden, NotYours
-from lazaretto.types import Observation, SourceClass, principal_of
+from lazaretto.types import OPEN_PROXY, Observation, SourceClass, principal_of
 
 OWN_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
 """What every agent may claim: its words are its own."""
@@ -99,6 +99,8 @@ class Identity:
             return False
         own = f"{self.kind.value}:{self.name}"
         behind = principal_of(item)
+        if behind == f"{Kind.PROXY.value}:{self.name}" and behind != OPEN_PROXY:
+            return True  # its key, used through the proxy
         return item.agent in (self.name, *self.agents) or behind == own or behind.startswith(f"{own}/")
 
 

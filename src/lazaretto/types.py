@@ -171,14 +171,44 @@ def principal_of(observation: Observation) -> str:
     return observation.principal or f"{PROCESS}{observation.agent}"
 
 
-def same_author(one: Observation, other: Observation) -> bool:
-    """Whether two items surely come from one writer: agent's name and principal agree."""
-    return one.agent == other.agent and principal_of(one) == principal_of(other)
+VOUCHED = (PROCESS, "operator:", "mcp:")
+"""How principals begin whose agent's name the operator vouches for. A key may be for any name."""
+OPEN_PROXY = "proxy:open"
+"""The principal of a proxy without keys."""
+
+
+def key_behind(principal: str) -> str:
+    """A principal, told by its key: what a key writes through the proxy and by itself comes from one writer."""
+    return (
+        "key:" + principal.removeprefix("proxy:")
+        if principal.startswith("proxy:") and principal != OPEN_PROXY
+        else principal
+    )
+
+
+def is_author(agent: str, principal: str, old_agent: str, old_principal: str) -> bool:
+    """Whether a writer proved to be the one behind an earlier item: by the principal, or by a name that is vouched for.
+
+    The name alone proves nothing: a key for any agent may use the name of an agent in another process.
+    """
+    if key_behind(principal) == key_behind(old_principal):
+        return True
+    return agent == old_agent and principal.startswith(VOUCHED)
+
+
+def same_author(new: Observation, old: Observation) -> bool:
+    """``is_author`` of two items."""
+    return is_author(new.agent, principal_of(new), old.agent, principal_of(old))
+
+
+def is_one_voice(agent: str, principal: str, other_agent: str, other_principal: str) -> bool:
+    """Whether two writers count as one voice: they share the principal or the agent's name."""
+    return agent == other_agent or key_behind(principal) == key_behind(other_principal)
 
 
 def same_voice(one: Observation, other: Observation) -> bool:
-    """Whether two items count as one voice: they share the principal or the agent's name."""
-    return one.agent == other.agent or principal_of(one) == principal_of(other)
+    """``is_one_voice`` of two items."""
+    return is_one_voice(one.agent, principal_of(one), other.agent, principal_of(other))
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,7 @@ def test_a_key_of_an_agent_names_it_or_asks_to_be_one_writer_under_any_name(keys
     added = ["keys", "add", "till", "--agent", "till", "--grant", "tool_output_internal", "--file", file]
     assert run.invoke(app, added).exit_code == 0
     assert run.invoke(app, ["keys", "add", "x", "--agent", "x", "--grant", "oracle", "--file", file]).exit_code == 2
+    assert run.invoke(app, ["keys", "add", "open", "--agent", "x", "--file", file]).exit_code == 2
     listed = run.invoke(app, ["keys", "list", "--file", file], env={"COLUMNS": "160"}).output
     assert "any name, one writer" in listed and "tool_output_internal" in listed
     told = json.loads(run.invoke(app, ["keys", "list", "--file", file, "--json"]).output)

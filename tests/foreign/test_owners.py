@@ -110,6 +110,17 @@ async def test_the_owner_changes_its_record_and_people_may(crew: Guard, shelf: S
     assert lower.rule == WAITS, "a page that the owner read is not its word"
 
 
+async def test_the_name_of_the_owner_proves_nothing(crew: Guard, shelf: Shelf) -> None:
+    await keep(crew, shelf, BANK, HONEST, "treasurer")
+    taken = await keep(crew, shelf, BANK, FORGED, "treasurer", principal="key:puppets")
+    assert taken.rule == WAITS and shelf.get(BANK[1], BANK[2]) == HONEST
+    with pytest.raises(Forbidden):
+        await crew.forget(BANK, agent="treasurer", principal="key:puppets")
+    other = ("shelf", "crew", "ours")
+    await keep(crew, shelf, other, HONEST, "p1", principal="key:crew")
+    assert (await keep(crew, shelf, other, FORGED, "p2", principal="proxy:crew")).allowed, "one key, by itself or not"
+
+
 async def test_what_was_held_owns_nothing(crew: Guard, shelf: Shelf) -> None:
     first = await keep(crew, shelf, BANK, FORGED, "scout")
     await crew.label(first.item, "harmful", by="mia")

@@ -35,8 +35,13 @@ def test_old_items_count_as_the_operators_own_process() -> None:
     assert same_voice(by_key, same_key)
     assert same_voice(old, same_name)
     assert not same_voice(old, by_key)
-    assert not same_author(old, same_name) and not same_author(by_key, same_key)
-    assert same_author(old, Observation("ann", Channel.MEMORY, "four", principal="process:ann"))
+    assert not same_author(same_name, old), "a key may be for any name"
+    assert same_author(old, same_name), "your own process vouches for the name"
+    assert same_author(by_key, same_key), "one key, whatever names it uses"
+    proxied = Observation("p3", Channel.MEMORY, "four", principal="proxy:scout")
+    assert same_voice(by_key, proxied) and same_author(proxied, by_key), "the same key through the proxy"
+    unknown = Observation("p3", Channel.MEMORY, "five", principal="proxy:open")
+    assert not same_voice(unknown, Observation("p4", Channel.MEMORY, "six", principal="key:open"))
 
 
 def test_a_principal_survives_export_and_import(tmp_path: Path) -> None:

@@ -51,6 +51,13 @@ async def test_what_a_key_read_under_one_name_counts_under_another(guard: Guard)
     assert guard.ledger.verify().ok
 
 
+async def test_what_a_key_read_through_the_proxy_counts_for_what_it_writes(guard: Guard) -> None:
+    page = (await guard.check(PAGE, agent="p1", channel="tool", principal="proxy:crew")).item
+    await guard.label(page, "harmful", by="carol")
+    note = await guard.remember("Brightwater is paid at account 5407 3249 31.", agent="p2", principal=KEY)
+    assert note.rule == "taint:repeats_held"
+
+
 async def test_a_message_to_one_name_of_a_key_counts_for_the_others(guard: Guard) -> None:
     await guard.remember("The kettle is in the kitchen.", agent="p1", principal=KEY)
     await guard.recall("kettle", agent="p1", principal=KEY)

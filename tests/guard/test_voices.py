@@ -87,6 +87,14 @@ def test_who_said_it_may_change_it_and_so_may_a_source_trusted_more(guard: SyncG
     assert guard.remember(ACCOUNT, agent="ann", source="direct_user").allowed
 
 
+def test_the_name_of_an_agent_in_another_process_proves_nothing(guard: SyncGuard) -> None:
+    guard.remember(ACCOUNT, agent="treasurer")
+    for principal in ("key:puppets", "proxy:puppets", "proxy:open"):
+        assert not guard.remember(FORGED, agent="treasurer", principal=principal).allowed, principal
+    assert guard.remember(FORGED, agent="treasurer").allowed, "your own process vouches for the name"
+    assert not guard.remember(ACCOUNT, agent="treasurer", principal="key:treasurer").allowed
+
+
 def _through(store: str, label: str, source: str | None, known: str | None) -> list[tuple[str, str]]:
     """The pairs of a list whose new claim is held by the rules on claims, each in a namespace of its own."""
     held = []

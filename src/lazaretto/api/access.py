@@ -95,6 +95,8 @@ class Key:
         return not self.agents and self.role is not Role.ADMIN
 
 
+RESERVED = ("open", "token", "anybody")
+"""Names in the ledger of callers without a key of their own."""
 _KEYS = TypeAdapter(tuple[Key, ...])
 
 
@@ -136,6 +138,8 @@ class KeyFile:
             raise InputError("agent", "an agent's key is for one agent or several, and none is named", fix)
         if agents and any_agent:
             raise InputError("any_agent", "is asked for beside agents that are named", "Give one of the two")
+        if name in RESERVED:
+            raise InputError("name", f"{name!r} means whoever comes without a key of their own", "Choose another name")
         spoken = tuple(check_name(agent, "agent", printable=True) for agent in agents)
         known = self.keys()
         if any(key.name == name for key in known):

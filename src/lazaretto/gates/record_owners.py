@@ -20,7 +20,17 @@ from lazaretto.gates.memory.claims.values import values_in
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Evidence, Observation, Ref, Ruling, SourceClass, Verdict, principal_of, same_voice
+from lazaretto.types import (
+    Evidence,
+    Observation,
+    Ref,
+    Ruling,
+    SourceClass,
+    Verdict,
+    is_author,
+    principal_of,
+    same_author,
+)
 
 RECORDS = "records"
 """Stands where a gate's name would, in verdicts and rules."""
@@ -71,7 +81,7 @@ class RecordOwners:
         if state is None or not state.owner:
             return
         owner = self._ledger.item(state.owner)
-        if agent != owner.agent and principal != principal_of(owner):
+        if not is_author(agent, principal, owner.agent, principal_of(owner)):
             raise Forbidden(
                 f"the record {tuple(ref)} belongs to {owner.agent!r}, not to {agent!r}; a reviewer may delete it"
             )
@@ -90,7 +100,7 @@ class RecordOwners:
 
 def _may(observation: Observation, owner: Observation, new: Witness, old: Witness, weighty: bool) -> bool:
     """Whether a writer may change what stands in a record."""
-    if same_voice(observation, owner):  # the owner, unless somebody who is trusted more wrote there since
+    if same_author(observation, owner):  # the owner, unless somebody who is trusted more wrote there since
         return new.trust >= old.trust or (not weighty and new.same_voice(old))
     return new.trust >= old.trust and (not weighty or observation.source in _PEOPLE)
 

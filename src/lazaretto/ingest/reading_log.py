@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lazaretto.ledger.tail import Tail
-from lazaretto.types import Channel, Event, EventKind, Observation, SourceClass
+from lazaretto.types import PROCESS, Channel, Event, EventKind, Observation, SourceClass, key_behind
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
@@ -66,17 +66,14 @@ def is_reading(observation: Observation) -> bool:
     return observation.channel in _READ_CHANNELS or observation.source not in _OWN_SOURCES
 
 
-_SEVERAL_NAMES = ("key:", "proxy:")
-"""How principals begin that may use several names; the others have one each."""
-_VOUCHED = ("process:", "operator:")
-"""How principals begin whose word on what an agent read is the operator's own."""
 _MOST_PRINCIPALS = 8
 """Principals that are remembered of one name, the latest of them."""
 
 
 def reader_body(principal: str | None) -> dict[str, str]:
-    """What an event says of who is behind it, where the agent's name does not say it."""
-    return {"principal": principal} if principal and principal.startswith(_SEVERAL_NAMES) else {}
+    """What an event says of who is behind it: the key, which may be used under several names."""
+    behind = key_behind(principal or "")
+    return {"principal": behind} if behind.startswith("key:") else {}
 
 
 def _log_of(principal: str) -> str:
@@ -86,14 +83,16 @@ def _log_of(principal: str) -> str:
 
 def met_by(principal: str, agent: str, items: Sequence[str], ledger: Ledger) -> tuple[str, ...]:
     """Those of some items that an agent, or the key it writes with, wrote, read or was sent."""
-    if principal.startswith(_VOUCHED):
+    if principal.startswith((PROCESS, "operator:")):
         return tuple(items)
     kinds = (EventKind.SEEN, EventKind.RETRIEVED, EventKind.SENT)
 
     def is_reader(event: Event) -> bool:
         body = event.body or {}
         met = body.get("to") if event.kind is EventKind.SENT else event.agent
-        return met == agent or (event.kind is not EventKind.SENT and body.get("principal") == principal)
+        return met == agent or (
+            event.kind is not EventKind.SENT and key_behind(body.get("principal", "")) == key_behind(principal)
+        )
 
     return tuple(item for item in items if any(map(is_reader, ledger.events(subject=item, kinds=kinds))))
 
@@ -117,9 +116,10 @@ class ReadingLog:
         with self._lock:
             self._follow()
             mine = self._in_mind(agent)
-            if not reader_body(principal) or _log_of(principal) not in self._read:
+            key = _log_of(reader_body(principal).get("principal", ""))
+            if key not in self._read:
                 return mine
-            also = self._in_mind(_log_of(principal))
+            also = self._in_mind(key)
             read, linked = dict.fromkeys((*mine.read, *also.read)), dict.fromkeys((*mine.links, *also.links))
             return InMind(tuple(read), tuple(linked))
 

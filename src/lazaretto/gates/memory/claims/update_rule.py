@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Observation, SourceClass, principal_of
+from lazaretto.types import Observation, SourceClass, is_author, is_one_voice, principal_of
 
 HISTORY, LINEAGE, PEACE = 0.2, 0.4, 0.4
 """Weights of the writer's history, of the least trusted ancestor, and of what others say in the credibility."""
@@ -56,7 +56,11 @@ class Witness:
 
     def same_voice(self, other: Witness) -> bool:
         """Whether both come from one writer."""
-        return self.agent == other.agent or self.principal == other.principal
+        return is_one_voice(self.agent, self.principal, other.agent, other.principal)
+
+    def wrote(self, other: Witness) -> bool:
+        """Whether its writer proved to be the one behind the other."""
+        return is_author(self.agent, self.principal, other.agent, other.principal)
 
 
 def witnesses(
@@ -117,7 +121,7 @@ def may_change(
     ``own``: it is the writer's own word (``own_word``); ``support`` and ``opposition`` are independent voices. What is
     held is no voice against something that is trusted more.
     """  # fmt: skip
-    if own and new.same_voice(old) and new.trust >= old.trust:
+    if own and new.wrote(old) and new.trust >= old.trust:
         return "maker"
     if _is_trusted(new, old, rule) if sensitive else new.trust >= old.trust:
         return "trust"
