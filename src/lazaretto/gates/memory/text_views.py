@@ -13,6 +13,7 @@ import binascii
 import functools
 import html
 import re
+import string
 import unicodedata
 import urllib.parse
 from collections.abc import Callable
@@ -53,7 +54,8 @@ _MIXED_WORD = re.compile(r"\w+")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
 _HUMPS = re.compile(r"\b(?:[A-Z]?[a-z]+)(?:[A-Z][a-z]*){3,}\b")
 _GLUED = re.compile(r"\b[A-Za-z]+(?:[_.\-/+|][A-Za-z]+){4,}\b")
-_LEET_WORD = re.compile(r"(?=\S*[A-Za-z])(?=\S*[013457@$!])[A-Za-z013457@$!]{3,}")
+_LEET_RUN = re.compile(r"[A-Za-z013457@$!]{3,}")
+_LETTERS, _LEET_DIGITS = string.ascii_letters, "013457@$!"
 _LEET = str.maketrans("013457@$!", "oieastasi")
 _TURNED = str.maketrans("ɐqɔpǝɟƃɓɥᴉıɾʞlɯuodbɹsʇnʌʍxʎz˙'¿¡∀ƎℲ⅁ſ˥ԀΛ⅄", "abcdefgghiijklmnopqrstuvwxyz.,?!AEFGJLPVY")
 _UPSIDE_DOWN = re.compile("[ɐɔǝɟƃɥᴉɾʞɯɹʇʌʍʎ]")
@@ -244,9 +246,25 @@ def _upside_down(text: str) -> str:
 
 
 def _leet(text: str) -> str:
-    mixed = [word for word in _LEET_WORD.findall(text) if not word.isalpha()]
-    read = _LEET_WORD.sub(lambda m: m[0].translate(_LEET), text) if len(mixed) >= 3 else text
-    return read if _english(read) > max(0.2, _english(text)) else text
+    mixed = 0
+
+    def plain(word: re.Match[str]) -> str:
+        nonlocal mixed
+        last = min(max(map(word[0].rfind, some)) for some in (_LETTERS, _LEET_DIGITS))
+        if last < 0:  # letters alone, or digits alone
+            return word[0]
+
+        def letters(run: re.Match[str]) -> str:
+            nonlocal mixed
+            if run.start() > last:
+                return run[0]
+            mixed += not run[0].isalpha()
+            return run[0].translate(_LEET)
+
+        return _LEET_RUN.sub(letters, word[0])
+
+    read = re.sub(r"\S+", plain, text)
+    return read if mixed >= 3 and _english(read) > max(0.2, _english(text)) else text
 
 
 def _split_words(text: str) -> str:
