@@ -7,6 +7,7 @@ everyday notes. The verdict carries the text with the secrets taken out, and no 
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,10 @@ from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 LINE, OVERLAP = 1_000, 300
+MOST_SECONDS = 2.0
+"""Of this thread's processor, spent on one text; what was not read is said, and waits for a person."""
+_LOOKS_AT_CLOCK = 64
+"""Pieces of text between two looks at the clock."""
 """Longer lines are read in pieces that overlap: no pattern can take long, and a secret is never cut."""
 NOT_USED = frozenset(
     {"Base64 High Entropy String", "Hex High Entropy String", "Public IP (ipv4)", "Secret Keyword", "Private Key"}
@@ -66,19 +71,28 @@ class SecretsGate:
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """Every secret is evidence by its kind and place."""
         started = time.perf_counter()
-        found = find_secrets(observation.text)
-        ruling = self.settings.ruling if found else Ruling.ALLOW
+        found, read = search(observation.text, time.thread_time() + MOST_SECONDS)
+        ruling, rule = (self.settings.ruling, "credential") if found else (Ruling.ALLOW, "no_known_format")
+        evidence = tuple(_evidence(one) for one in found[:10])
+        whole = read >= len(observation.text)
+        if not whole:
+            words = f"Not all of the text was read in time: {read:,} of {len(observation.text):,} characters."
+            evidence = (*evidence, Evidence("measure", words, {"read": read}))
+            if ruling < Ruling.REVIEW:
+                ruling, rule = Ruling.REVIEW, "too_long_to_read_whole"
+            elif ruling is Ruling.REWRITE:  # nobody knows what else the text to use instead would hold
+                ruling = Ruling.QUARANTINE
         return Verdict(
             gate=self.name,
             subject=observation.id,
             ruling=ruling,
             risk=0.9 if found else 0.02,
-            interval=(0.5, 1.0) if found else (0.0, 0.3),
-            rule="credential" if found else "no_known_format",
-            evidence=tuple(_evidence(one) for one in found[:10]),
+            interval=(0.5, 1.0) if found else (0.0, 0.3 if whole else 1.0),
+            rule=rule,
+            evidence=evidence,
             taxonomy=("ASI06",) if found else (),
             cost=Cost(ms=(time.perf_counter() - started) * 1000),
-            replacement=without_secrets(observation.text, found) if found else None,
+            replacement=without_secrets(observation.text, found) if found and whole else None,
         )
 
 
@@ -91,8 +105,16 @@ def make(settings: Mapping[str, Any]) -> SecretsGate:
 
 def find_secrets(text: str) -> list[Secret]:
     """Secrets in a text, in order, none inside another."""
-    found = [*_private_keys(text)]
-    for offset, line in _pieces(text):
+    return search(text)[0]
+
+
+def search(text: str, until: float = math.inf) -> tuple[list[Secret], int]:
+    """The same, and how many characters were read until a moment of ``time.thread_time``."""
+    found, read = [*_private_keys(text)], len(text)
+    for place, (offset, line) in enumerate(_pieces(text)):
+        if place % _LOOKS_AT_CLOCK == 0 and time.thread_time() > until:
+            read = offset
+            break
         for one in (*_known_formats(line), *_assigned(line)):
             found.append(Secret(one.start + offset, one.end + offset, one.kind))
     kept: list[Secret] = []
@@ -101,7 +123,7 @@ def find_secrets(text: str) -> list[Secret]:
             kept[-1] = Secret(kept[-1].start, max(one.end, kept[-1].end), kept[-1].kind)
         else:
             kept.append(one)
-    return kept
+    return kept, read
 
 
 def without_secrets(text: str, found: list[Secret]) -> str:

@@ -20,10 +20,11 @@ from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.plugins import require
 from lazaretto.policy import Limits
-from lazaretto.types import Channel, Observation, Ruling, Verdict
+from lazaretto.types import Channel, Evidence, Observation, Ruling, Verdict
 
 NAME = "content"
 EMPTY_RULE = "nothing-to-judge"
+UNREAD_RULE = "too_long_to_read_whole"
 
 
 class ContentGate:
@@ -97,14 +98,20 @@ def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
         ruling = settings.unsafe
     else:
         ruling = Ruling.ALLOW
+    rule, interval, evidence = finding.rule, finding.interval, evidence_of(transcript)
+    if finding.unread:
+        evidence = (Evidence("measure", finding.unread, {}), *evidence)
+        interval = (interval[0], 1.0)
+        if ruling < Ruling.REVIEW:
+            ruling, rule = Ruling.REVIEW, UNREAD_RULE
     return Verdict(
         NAME,
         transcript.prepared.content.id,
         ruling,
         finding.risk,
-        finding.interval,
-        finding.rule,
-        evidence_of(transcript),
+        interval,
+        rule,
+        evidence,
         taxonomy(transcript),
         transcript.cost,
     )

@@ -230,8 +230,12 @@ class Finding:
     role_cost: RoleCost = RoleCost(Role.ARBITER)
     gray: bool = False
     """Whether the risk lies between what is allowed and what is called unsafe."""
+    unread: str = ""
+    """Empty, or what was not read of the content: it is not called safe then."""
 
     @property
     def outcome(self) -> Outcome:
         """Safe, unsafe, or for review."""
+        if self.unread and self.label is Label.SAFE:
+            return Outcome.REVIEW
         return Outcome.REVIEW if self.gray or self.undecided else Outcome(self.label.value)

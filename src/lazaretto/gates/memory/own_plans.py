@@ -27,6 +27,8 @@ _MOST_ANCESTORS = 64
 _WORD = re.compile(r"\w+")
 _UNTOLD = frozenset({"name", "reference"})
 """Kinds of values that nothing is done with: whom it is about is compared by itself, and every job has a number."""
+_LONGEST = 20_000
+"""Characters of a plan."""
 _MOST_NEW_WORDS = 6
 """Content words beside those of the known claim: "plan", "ready", "last step", and a verb. More of them say more."""
 _RULES_FOR_AGENTS = re.compile(
@@ -52,6 +54,8 @@ def carried_out(
 
     ``least``: how far a memory, and everything it was made from, must be trusted.
     """
+    if len(observation.text) > _LONGEST:
+        return ()
     claims = claims_of(observation.text)
     if not 0 < len(claims) <= _MOST_CLAIMS or language_of(observation.text) != "en" or _says_it_twice(observation.text):
         return ()

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.memory.text_views import View, views
-from lazaretto.gates.memory.text_windows import chosen_windows
+from lazaretto.gates.memory.text_windows import chosen_windows, shortened
 from lazaretto.models.language import Stretch, language_of, unknown_stretches, without
 from lazaretto.models.minilm import Encoder, Tokens, split_heads
 from lazaretto.models.weight_files import Arrays, read_weights
@@ -27,8 +27,8 @@ WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
 TOP_TOKENS = 6
 """As in training: the logit of a window is the mean of its most suspicious tokens."""
 MOST_SECONDS = 3.0
-"""Spent on one text, so that a gate answers within its time on a busy machine too: the most suspicious windows are
-read first, and what was not read is said."""
+"""Of this thread's processor, spent on one text with all its readings, languages and windows: the most suspicious
+windows are read first, and what was not read is said. Waiting on a busy machine does not count."""
 GRAY = 0.3
 """The risk from which on a text may be an order: nobody says of it that nothing in it reads like one."""
 _SPAN_LOGIT = 0.0
@@ -130,9 +130,26 @@ class TextScreener:
         return [self._screen(text, most_seconds) for text in texts]
 
     def _screen(self, text: str, most_seconds: float) -> Screening:
-        readings = views(text)
+        until = time.thread_time() + most_seconds  # for all of it: readings, languages and windows, too
+        part = shortened(text)
+        if part is None:
+            return self._screened(text, until)
+        made = self._screened(part.text, until)
+        at = part.in_whole
+        spans = tuple(replace(one, start=at(one.start), end=at(one.end)) for one in made.spans)
+        unread = tuple(replace(one, start=at(one.start), end=at(one.end)) for one in made.unread)
+        return replace(made, whole=False, interval=(made.interval[0], 1.0), spans=spans, unread=unread)
+
+    def _screened(self, text: str, until: float) -> Screening:
+        readings, apart = views(text, until), list[tuple[Stretch, ...]]()
+        in_time = time.thread_time() <= until
+        for view in readings:
+            if apart and time.thread_time() > until:
+                break
+            apart.append(unknown_stretches(view.text, self.calibration.languages))
+        in_time &= len(apart) == len(readings)
+        readings = readings[: len(apart)]
         seen = next(n for name in _AS_SEEN for n, view in enumerate(readings) if view.name == name)
-        apart = [unknown_stretches(view.text, self.calibration.languages) for view in readings]
         if not apart[seen]:  # it is foreign in its disguise alone
             apart = [() if view.name in _AS_SEEN else u for view, u in zip(readings, apart, strict=True)]
         told = _unread(readings[seen].text, apart[seen])
@@ -144,7 +161,8 @@ class TextScreener:
         ]
         known = {view: _known(view, [s for s in u if s.latin]) for view, u in zip(read, apart, strict=True)}
         left = [view for view, u in zip(read, apart, strict=True) if not u or any(map(str.isalpha, view.text))]
-        marked, whole = self._marked(left, most_seconds)
+        marked, whole = self._marked(left, until)
+        whole &= in_time
         several = [(known[view], window, marks) for view, many in marked.items() for window, marks in many]
         logit = max((_pooled(window, marks, mask) for mask, window, marks in several), default=-math.inf)
         mixed = max((_pooled(window, marks) for mask, window, marks in several if mask is not None), default=None)
@@ -157,15 +175,14 @@ class TextScreener:
         language = language_of(without(readings[seen].text, apart[seen]))
         return Screening(risk, interval, max(logit, lowest), language, not told, spans, whole, told, mixed)
 
-    def _marked(self, readings: Sequence[View], most_seconds: float) -> tuple[dict[View, list[_Marked]], bool]:
+    def _marked(self, readings: Sequence[View], until: float) -> tuple[dict[View, list[_Marked]], bool]:
         """Every window that there was time for, and whether these are all."""
-        windows, whole = chosen_windows(readings) if readings else ([], True)
-        until = time.monotonic() + most_seconds
+        windows, whole = chosen_windows(readings, until=until) if readings else ([], True)
         marked: dict[View, list[_Marked]] = {}
         for view, window in windows:
             marks = self._encoder.token_states([window.ids])[0] @ self._head + self._bias
             marked.setdefault(view, []).append((window, marks))
-            if time.monotonic() > until and window is not windows[-1][1]:
+            if time.thread_time() > until and window is not windows[-1][1]:
                 return marked, False
         return marked, whole
 

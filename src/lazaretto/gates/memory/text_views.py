@@ -12,8 +12,10 @@ import base64
 import binascii
 import functools
 import html
+import math
 import re
 import string
+import time
 import unicodedata
 import urllib.parse
 from collections.abc import Callable
@@ -63,10 +65,11 @@ _WORD = re.compile(r"[a-z]+")
 _SENTENCE = re.compile(r"[^\n.!?;:]+[\n.!?;:]*")
 
 
-def views(text: str) -> tuple[View, ...]:
-    """The text itself first, then every other reading that differs from it.
+def views(text: str, until: float = math.inf) -> tuple[View, ...]:
+    """The text itself first, then every other reading that differs from it; those there is no time for are left out.
 
-    Digits that stand for letters are read as these alone: what they say is judged, not that they are digits.
+    ``until`` is a moment of ``time.thread_time``. Digits that stand for letters are read as these alone: what they say
+    is judged, not that they are digits.
     """
     found = [View("plain", _without_digits(text))]
     unmasked = _unmask(text)
@@ -77,7 +80,7 @@ def views(text: str) -> tuple[View, ...]:
     _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), bare))
     found += _decoded(seen, MAX_DEPTH)
     for name, read in _READINGS:
-        if len(found) >= MAX_VIEWS:
+        if len(found) >= MAX_VIEWS or time.thread_time() > until:
             break
         _add(found, name, read(bare[:MAX_TURNED]))
     said = [view for view in found if view.text.strip()]

@@ -5,8 +5,12 @@ What was not read is never called clean: the caller is told.
 
 from __future__ import annotations
 
+import bisect
+import math
 import re
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lazaretto.gates.memory.text_views import View
 from lazaretto.models.minilm import WINDOW_TOKENS, Tokens, window_texts
@@ -25,19 +29,63 @@ _CUE = re.compile(
 )
 
 
-def chosen_windows(views: Sequence[View], most: int = MOST_WINDOWS) -> tuple[list[tuple[View, Tokens]], bool]:
+MOST_CHARACTERS = 120_000
+"""Looked at of one text: more than all windows hold. Of a longer one the most suspicious stretches, and some of all."""
+_STRETCH = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """The stretches of a very long text that are read, one after the other."""
+
+    text: str
+    places: tuple[tuple[int, int], ...]
+    """Where each stretch begins: here, and in the whole text."""
+
+    def in_whole(self, at: int) -> int:
+        """The place in the whole text of a place here."""
+        here, there = self.places[bisect.bisect_right(self.places, (at, 1 << 62)) - 1]
+        return there + at - here
+
+
+def shortened(text: str, most: int = MOST_CHARACTERS) -> Shortened | None:
+    """The stretches to read of a text that is too long; None for one that is not."""
+    if len(text) <= most:
+        return None
+    starts, count = range(0, len(text), _STRETCH), most // _STRETCH
+    order = sorted(starts, key=lambda at: -len({cue.lower() for cue in _CUE.findall(text, at, at + _STRETCH)}))
+    kept = set(order[: count * 2 // 3])
+    rest, spread = [at for at in starts if at not in kept], count - len(kept)
+    kept.update(rest[round(i * (len(rest) - 1) / (spread - 1))] for i in range(spread))
+    parts, places, here = [], [], 0
+    for at in sorted(kept):
+        places.append((here, at))
+        parts.append(text[at : at + _STRETCH])
+        here += len(parts[-1]) + 1
+    return Shortened("\n".join(parts), tuple(places))
+
+
+def chosen_windows(
+    views: Sequence[View], most: int = MOST_WINDOWS, until: float = math.inf
+) -> tuple[list[tuple[View, Tokens]], bool]:
     """The windows to be read, the most suspicious first, and whether they are all there is to read.
 
-    Another view is read only where it says something that the text itself does not.
+    Another view is read only where it says something that the text itself does not, and there is time for it until a
+    moment of ``time.thread_time``.
     """
-    windowed = window_texts([view.text for view in views], max_windows=10**9, stride=_STRIDE)
-    said = _pairs(windowed[0])
-    found = [(views[0], window) for window in windowed[0]]
-    for view, windows in zip(views[1:], windowed[1:], strict=True):
+    first = window_texts([views[0].text], max_windows=10**9, stride=_STRIDE)[0]
+    said = _pairs(first)
+    found = [(views[0], window) for window in first]
+    whole = True
+    for view in views[1:]:
+        if time.thread_time() > until:
+            whole = False
+            break
+        windows = window_texts([view.text], max_windows=10**9, stride=_STRIDE)[0]
         found += [(view, w) for w in windows if not _pairs([w]) <= said]
     ordered = sorted(found, key=lambda one: -_suspicion(*one)) if len(found) > 1 else found
     if len(ordered) <= most:
-        return ordered, True
+        return ordered, whole
     kept, rest = ordered[: most * 2 // 3], ordered[most * 2 // 3 :]
     rest.sort(key=lambda one: one[1].offsets[1])
     spread = most - len(kept)

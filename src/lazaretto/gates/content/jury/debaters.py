@@ -193,6 +193,7 @@ class JuryArbiter:
             undecided,
             role_cost,
             gray,
+            _NOT_READ if reading is not None and reading.cut else "",
         )
 
     def _gray(self, risk: float, settings: Settings | None, rule: str, order: Order) -> tuple[bool, str]:
@@ -260,6 +261,9 @@ class JuryGlance:
     @property
     def _spread(self) -> float:
         return self.models.settings["text"].spread
+
+
+_NOT_READ = "Not all of the text was read: it is too long for the time that one item may take."
 
 
 def _why_undecided(debate: DebateState, reading: JuryScores | None, risk: float) -> str:

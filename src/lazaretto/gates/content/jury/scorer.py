@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -32,7 +35,11 @@ MOST_WINDOWS = 32
 """Windows read of one view: a longer text is sampled evenly over its whole length."""
 _AVERAGED, _WORST = 4, 2
 """The models were fitted on the mean of at most four windows; of more, the worst two count, lest length hide harm."""
-_CHARACTERS = 400_000
+MOST_SECONDS, HUGE_SECONDS = 6.5, 1.5
+"""Of this thread's processor, spent on one content by both models together, and on one that waits for a person anyway
+because it is too long: no text keeps a gate busy, and a busy machine cuts nothing off. What was not read is said."""
+_CHARACTERS = 200_000
+"""Looked at of one text; the models read a part of them."""
 _KEPT_BYTES = 4 << 20
 """Of contents that were read last, and again of single looks at them."""
 _CLAUSE = re.compile(r"[^.!?;:,\n]+[.!?;:,]*\s*")
@@ -76,6 +83,8 @@ class JuryScores:
     """What a debater read; each is charged for it."""
     sampled: bool
     """Whether parts of a very long text were skipped."""
+    cut: bool = False
+    """Whether there was no time for parts that would have been read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,14 @@ class Settings:
         return min(0.0, _bar(self.allow, misses)), max(0.0, _bar(self.block, false_alarms))
 
 
+@dataclass(slots=True)
+class _Turn:
+    """Those who want one content read."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    takers: int = 0
+
+
 class JuryModels:
     """Both debaters' models. Safe to share between threads; reading the same content twice costs once."""
 
@@ -123,6 +140,7 @@ class JuryModels:
         self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
         self.version = str(manifest["version"])
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
+        self._in_hand: dict[bytes, _Turn] = {}
         self._lock = threading.Lock()
         self._known: KeptTexts[tuple[JuryScores | None]] = KeptTexts(_KEPT_BYTES, lambda one: _size(one[0]))
         self._looks: KeptTexts[_ViewScore] = KeptTexts(_KEPT_BYTES, lambda one: 2_000 + one.scores.nbytes * 4)
@@ -130,10 +148,11 @@ class JuryModels:
     def read(self, prepared: PreparedContent) -> JuryScores | None:
         """Both debaters' view of the content; None when it holds nothing to read."""
         key = _key(prepared)
-        with self._lock:
+        with self._turn(key):
             known = self._known.get(key)
             if known is None:
-                known = (self._read(content_views(prepared)),)
+                seconds = MOST_SECONDS if len(prepared.content.text) <= _CHARACTERS else HUGE_SECONDS
+                known = (self._read(prepared, time.thread_time() + seconds),)
                 self._known.put(key, known)
             return known[0]
 
@@ -142,23 +161,40 @@ class JuryModels:
 
         What it read is not read again when the debate is held after all.
         """
-        with self._lock:
-            views = content_views(prepared)
-            risk = max((self._glance(view) for view in views), default=0.0)
+        if len(prepared.content.text) > _CHARACTERS:
+            return None
+        with self._turn(_key(prepared)):
+            until, views = time.thread_time() + MOST_SECONDS / 2, content_views(_bearable(prepared))
+            risk = max((self._glance(view, until) for view in views), default=0.0)
             return risk if views and risk < 0 else None
 
-    def _glance(self, whole: View) -> float:
-        """Log-odds of one model, or 0 when they are not low enough."""
-        settings, (view, text, picture) = self.settings[whole.head], self._tokens(whole)
-        look = self._look(_SEATS[0], view, text.ids, picture.ids)
-        odds = settings.odds(_SEATS[0], look.logit)
-        return odds if odds < settings.quick else 0.0
+    @contextmanager
+    def _turn(self, key: bytes) -> Iterator[None]:
+        """Whoever reads the same content waits, and finds it read; nobody waits for another content."""
+        with self._lock:
+            turn = self._in_hand.setdefault(key, _Turn())
+            turn.takers += 1
+        try:
+            with turn.lock:
+                yield
+        finally:
+            with self._lock:
+                turn.takers -= 1
+                if not turn.takers:
+                    self._in_hand.pop(key, None)
 
-    def _look(self, role: Role, view: View, text: Sequence[int], picture: Sequence[int]) -> _ViewScore:
+    def _glance(self, whole: View, until: float) -> float:
+        """Log-odds of one model, or 0 when they are not low enough, or not all of it could be read."""
+        settings, (view, text, picture) = self.settings[whole.head], self._tokens(whole)
+        look = self._look(_SEATS[0], view, text.ids, picture.ids, until)
+        odds = settings.odds(_SEATS[0], look.logit)
+        return odds if odds < settings.quick and not look.cut else 0.0
+
+    def _look(self, role: Role, view: View, text: Sequence[int], picture: Sequence[int], until: float) -> _ViewScore:
         key = digest(role.value, view.head, view.kind.value, view.text, view.picture, view.part)
         known = self._looks.get(key)
-        if known is None:
-            known = self._seats[role].look(view.kind, text, picture, HEADS.index(view.head))
+        if known is None or known.cut:
+            known = self._seats[role].look(view.kind, text, picture, HEADS.index(view.head), until)
             self._looks.put(key, known)
         return known
 
@@ -168,18 +204,29 @@ class JuryModels:
         text, picture = (tokenizer.encode(part, add_special_tokens=False) for part in (view.text, view.picture))
         return view, text, picture
 
-    def _read(self, found: Sequence[View]) -> JuryScores | None:
-        readings = [self._read_view(view) for view in found]
-        return max(readings, key=self._margin, default=None)
+    def _read(self, prepared: PreparedContent, until: float) -> JuryScores | None:
+        """The worst of the views; those there is no time for are not read, and that is said."""
+        found, readings = content_views(_bearable(prepared)), list[JuryScores]()
+        for place, view in enumerate(found):
+            if readings and time.thread_time() > until:
+                break
+            end = time.thread_time() + max(0.0, until - time.thread_time()) / (len(found) - place)
+            readings.append(self._read_view(view, end))
+        worst = max(readings, key=self._margin, default=None)
+        cut = len(readings) < len(found) or any(one.cut for one in readings)
+        cut |= len(prepared.content.text) > _CHARACTERS
+        return None if worst is None else replace(worst, cut=cut, sampled=any(one.sampled for one in readings))
 
     def _margin(self, reading: JuryScores) -> float:
         """How risky a reading is, before any debate."""
         return float(np.mean([reading.debaters[role].odds for role in _SEATS]))
 
-    def _read_view(self, whole: View) -> JuryScores:
+    def _read_view(self, whole: View, until: float) -> JuryScores:
         view, text, picture = self._tokens(whole)
         settings = self.settings[view.head]
-        looks = {role: self._look(role, view, text.ids, picture.ids) for role in self._seats}
+        begun = time.thread_time()
+        ends = {role: begun + (until - begun) * (place + 1) / 2 for place, role in enumerate(self._seats)}
+        looks = {role: self._look(role, view, text.ids, picture.ids, ends[role]) for role in self._seats}
         odds = {role: settings.odds(role, look.logit) for role, look in looks.items()}
         # Strict speaks for the more worried of the two models and Loose for the milder one, whichever that is here.
         speaks = sorted(_SEATS, key=lambda role: -odds[role])
@@ -197,8 +244,9 @@ class JuryModels:
             for role, model in zip(_SEATS, speaks, strict=True)
         }
         covered = all(look.tokens >= len(text.ids) for look in looks.values())
+        tokens, cut = max(look.tokens for look in looks.values()), any(look.cut for look in looks.values())
         sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
-        return JuryScores(view.head, seats, max(look.tokens for look in looks.values()), sampled)
+        return JuryScores(view.head, seats, tokens, sampled, cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +260,8 @@ class _ViewScore:
     pooled: NDArray[np.float32]
     """The worst window's mean state."""
     tokens: int
+    cut: bool = False
+    """Whether there was no time for all of its windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +273,27 @@ class _DebaterModel:
     window: int
     """How many tokens it reads at once."""
 
-    def look(self, kind: InputKind, text: Sequence[int], picture: Sequence[int], head: int) -> _ViewScore:
-        """Read all windows, and keep what the worst ones say."""
-        parts = windows(kind, text, picture, MOST_WINDOWS * WINDOW // self.window, self.window)
-        states = self.encoder.token_states([part.ids for part in parts])
+    def look(
+        self, kind: InputKind, text: Sequence[int], picture: Sequence[int], head: int, until: float = math.inf
+    ) -> _ViewScore:
+        """Read the windows there is time for, at least one, and keep what the worst ones say.
+
+        From one to the next half of the text is skipped, and half of the rest: what was read is spread over all of it.
+        """
+        every = windows(kind, text, picture, MOST_WINDOWS * WINDOW // self.window, self.window)
+        read: dict[int, NDArray[np.float32]] = {}
+        for place in _spread(len(every)):
+            if read and time.thread_time() > until:
+                break
+            read[place] = self.encoder.token_states([every[place].ids])[0]
+        parts, states = [every[place] for place in sorted(read)], [read[place] for place in sorted(read)]
         scores = [s @ self.heads["risk.weight"][head] for s in states]
         logits = np.array([t.mean() for t in scores]) + self.heads["risk.bias"][head]
         order = np.argsort(-logits)[: _AVERAGED if len(logits) <= _AVERAGED else _WORST]
         worst = int(order[0])
         tokens = sum(len(part.ids) for part in parts)
-        return _ViewScore(float(logits[order].mean()), parts[worst], scores[worst], states[worst].mean(axis=0), tokens)
+        mean, cut = states[worst].mean(axis=0), len(read) < len(every)
+        return _ViewScore(float(logits[order].mean()), parts[worst], scores[worst], mean, tokens, cut)
 
 
 def _seat(stored: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], role: Role) -> _DebaterModel:
@@ -240,11 +301,23 @@ def _seat(stored: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], role:
     return _DebaterModel(Encoder(adapter, int8=True), heads, int(manifest["windows"][role.value]))
 
 
+def _spread(count: int) -> list[int]:
+    """The numbers below ``count``, each far from those before it."""
+    bits = max(1, (count - 1).bit_length())
+    turned = (int(f"{n:0{bits}b}"[::-1], 2) for n in range(1 << bits))
+    return [n for n in turned if n < count]
+
+
+def _bearable(prepared: PreparedContent) -> PreparedContent:
+    """The content with a huge text sampled, before anything looks for disguises in it."""
+    return replace(prepared, content=replace(prepared.content, text=_sampled(prepared.content.text)))
+
+
 def _sampled(text: str) -> str:
     """A text of bearable length: a huge one keeps its head, its tail and even samples between."""
     if len(text) <= _CHARACTERS:
         return text
-    pieces, size = 64, _CHARACTERS // 64
+    pieces, size = 64, _CHARACTERS // 64 - 1
     starts = [i * (len(text) - size) // (pieces - 1) for i in range(pieces)]
     return " ".join(text[s : s + size] for s in starts)
 
