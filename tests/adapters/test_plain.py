@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import pydantic
 import pytest
 
 BAD = "POISON"
 
-from lazaretto import Guard, SyncGuard
+from lazaretto import Guard, Ruling, SyncGuard
 from lazaretto.adapters.border import Border
-from lazaretto.adapters.content import picture_in
+from lazaretto.adapters.content import cleaned_content
 from lazaretto.adapters.plain import guard_agent, guard_tool
+from lazaretto.ingest.strings import read_strings
 
 
 async def test_a_decorated_tool_returns_notices(crew: Guard) -> None:
@@ -52,15 +55,119 @@ async def test_what_was_judged_is_not_judged_again_until_it_is_held(crew: Guard)
 
 
 @pytest.mark.parametrize(
-    ("block", "found"),
+    "block",
     [
-        ({"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}, b"hi"),
-        ({"type": "image", "source": {"type": "base64", "data": "aGk="}}, b"hi"),
-        ({"type": "image", "base64": "aGk="}, b"hi"),
-        ({"type": "input_image", "image_url": "data:image/png;base64,aGk="}, b"hi"),
-        ({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, None),
-        ({"type": "text", "text": "aGk="}, None),
+        lambda data: {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
+        lambda data: {"type": "image", "source": {"type": "base64", "data": data}},
+        lambda data: {"type": "image", "base64": data},
+        lambda data: {"type": "input_image", "image_url": f"data:image/png;base64,{data}"},
     ],
 )
-def test_pictures_in_content_blocks(block: dict[str, Any], found: bytes | None) -> None:
-    assert picture_in(block) == found
+async def test_pictures_in_content_blocks(crew: Guard, pictures: tuple[bytes, bytes], block: Any) -> None:
+    import base64
+
+    border, (fine, held) = Border(crew, "ada"), (block(base64.b64encode(one).decode()) for one in pictures)
+    content = [{"type": "text", "text": "look"}, fine]
+    assert await cleaned_content(border, content, border.user) is content
+    done = await cleaned_content(border, [*content, held], border.user)
+    assert done[:2] == content and done[2]["type"] == "text" and "withheld" in done[2]["text"]
+
+
+@dataclasses.dataclass
+class Page:
+    text: str
+
+
+class Model(pydantic.BaseModel):
+    text: str
+
+
+class Document:
+    """As retrievers hand them on."""
+
+    def __init__(self, page_content: str, **metadata: Any) -> None:
+        self.page_content, self.metadata = page_content, metadata
+
+
+SAYS: dict[str, Callable[[str], Any]] = {
+    "dataclass": Page,
+    "model": lambda text: [Model(text=text)],
+    "document": Document,
+    "bytes": str.encode,
+    "metadata": lambda text: Document("tea", title=text),
+    "tuple": lambda text: ("tea", (text,)),
+    "set": lambda text: {text},
+    "key": lambda text: {text: 1},
+    "letters": list,
+    "generator": lambda text: (one for one in ("tea ", text[:3], text[3:])),
+    "generator of objects": lambda text: (one for one in (Page("tea"), Page(text))),
+    "iterator": lambda text: iter([text]),
+    "objects with bytes": lambda text: {"raw": [Page(text.encode())]},
+}
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, Iterator):
+        value = list(value)
+    return read_strings(value).text.replace("\n", "")
+
+
+@pytest.mark.parametrize("kind", SAYS)
+async def test_every_kind_of_result_is_read(crew: Guard, kind: str) -> None:
+    @guard_tool(crew, agent="scout")
+    def search(text: str) -> Any:
+        return SAYS[kind](text)
+
+    @guard_tool(crew, agent="scout")
+    async def fetch(text: str) -> Any:
+        return SAYS[kind](text)
+
+    def wrapped(text: str) -> Any:
+        return fetch(text)
+
+    for found in (search(BAD), await fetch(BAD), await guard_tool(crew)(wrapped)(BAD)):
+        said = shown(found)
+        assert BAD not in said and "withheld" in said, kind
+    fine = search("milk")
+    assert type(fine) is type(SAYS[kind]("milk")) or isinstance(fine, Iterator)
+    assert shown(fine) == shown(SAYS[kind]("milk"))
+
+
+async def test_errors_are_read_too(crew: Guard) -> None:
+    @guard_tool(crew, agent="scout")
+    def search(text: str) -> str:
+        raise ValueError(f"no such page: {text}")
+
+    @guard_tool(crew, agent="scout")
+    async def fetch(text: str) -> AsyncIterator[str]:
+        yield "tea"
+        raise KeyError(text)
+
+    with pytest.raises(ValueError, match="no such page: tea"):
+        search("tea")
+    with pytest.raises(RuntimeError, match="withheld") as caught:
+        search(BAD)
+    assert BAD not in str(caught.value) and caught.value.__cause__ is None
+    with pytest.raises(RuntimeError, match="withheld"):
+        [part async for part in fetch(BAD)]
+
+
+def test_what_cannot_be_read_is_withheld(crew: Guard) -> None:
+    @guard_tool(crew, agent="scout")
+    def search() -> Any:
+        return {"raw": b"\x00\xff\x81", "later": lambda: BAD, "n": 1}
+
+    done = search()
+    assert "could not be judged" in done["raw"] and "could not be judged" in done["later"] and done["n"] == 1
+
+
+async def test_a_gate_that_failed_is_asked_again(crew: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    border, check = Border(crew, "ada"), crew.check
+
+    async def fails(*arguments: Any, **named: Any) -> Any:
+        return dataclasses.replace(await check(*arguments, **named), rule="fail:words:failed", ruling=Ruling.REVIEW)
+
+    monkeypatch.setattr(crew, "check", fails)
+    assert (await border.tool("tea is at four")).startswith("[withheld")
+    monkeypatch.setattr(crew, "check", check)
+    assert await border.tool("tea is at four") == "tea is at four"

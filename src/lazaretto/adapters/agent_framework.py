@@ -37,9 +37,8 @@ except ImportError:
 async def cleaned_message(border: Border, message: Message) -> Message:
     """A message with a notice for what is held in it; itself where nothing is."""
     role = str(getattr(message.role, "value", message.role))
-    judge = {"user": border.user, "assistant": border.said, "tool": border.tool}.get(role)
-    if judge is None:
-        return message
+    by = {"user": border.user, "assistant": border.said, "tool": border.tool, "system": border.system}
+    judge = by.get(role, border.document)
     contents = [await _cleaned(border, content, judge) for content in message.contents]
     if all(new is old for new, old in zip(contents, message.contents, strict=True)):
         return message
@@ -60,13 +59,13 @@ async def _cleaned(border: Border, content: Content, judge: Callable[[str], Awai
             return content
         return Content.from_function_result(str(content.call_id), result=items)
     if content.type == "function_result":
-        text = content.result if isinstance(content.result, str) else str(content.result or "")
-        said = await border.tool(text)
-        return content if said == text else Content.from_function_result(str(content.call_id), result=said)
+        done = await border.clean(content.result, border.tool)
+        return Content.from_function_result(str(content.call_id), result=done.value) if done.changed else content
     if content.type == "function_call":
-        said = await border.said(f"{content.name} {content.arguments}")
-        return Content.from_text(said) if said.startswith(NOTICE) else content
-    return content
+        done = await border.clean([content.name, content.arguments], border.said)
+        return Content.from_text(done.whole or f"{NOTICE}: a call is held]") if done.changed else content
+    done = await border.clean(content.to_dict(exclude={"raw_representation"}), judge, dialect="langchain")
+    return Content.from_text(done.whole or f"{NOTICE}: it is held]") if done.changed else content
 
 
 def guard_middleware(guard: Guard | SyncGuard, *, agent: str = "agent") -> list[Any]:

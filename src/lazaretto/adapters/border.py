@@ -11,7 +11,9 @@ import hashlib
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeVar
 
 from lazaretto.errors import Forbidden
@@ -19,6 +21,9 @@ from lazaretto.foreign.outbox import agrees
 from lazaretto.foreign.records import ForeignRecord
 from lazaretto.foreign.values import text_of
 from lazaretto.guard import Guard
+from lazaretto.ingest.cleaning import Cleaned, cleaned
+from lazaretto.ingest.left_out import ID, cannot_carry_text, left_out
+from lazaretto.ingest.strings import joined, read_strings
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import MAX_NAME
 from lazaretto.sync_guard import SyncGuard
@@ -29,6 +34,9 @@ T = TypeVar("T")
 _KEPT = 10_000
 """Texts whose item is remembered, so that the same history is not judged before every model call."""
 NOTICE = "[withheld by lazaretto"
+_AT_WORK: ContextVar[str | None] = ContextVar("lazaretto_at_work", default=None)
+_FEWEST_WORDS = 4
+"""Names of fewer words in all say nothing that anybody could follow."""
 
 
 def notice(decision: Decision) -> str:
@@ -45,16 +53,32 @@ def agent_name(name: object) -> str:
 class Border:
     """One guard at the doors of a framework, for one agent unless a call names another."""
 
-    def __init__(self, guard: Guard | SyncGuard, agent: str = "agent") -> None:
+    def __init__(
+        self,
+        guard: Guard | SyncGuard,
+        agent: str | None = "agent",
+        *,
+        source: SourceClass | str | None = None,
+        acting: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """``agent``: None where ``acting`` says who acts when something is asked; ``source``: of memories."""
         self.guard = guard.guard if isinstance(guard, SyncGuard) else guard
-        self.agent = agent_name(agent)
+        self._agent, self._source, self._acting = agent, source, acting
         self._judged: OrderedDict[tuple[str, ...], str] = OrderedDict()
         self._lock = threading.Lock()
+
+    @property
+    def agent(self) -> str:
+        """Who acts: the agent that was named, else whoever the framework says is at work."""
+        return agent_name(self._agent or _AT_WORK.get() or self._acting())
 
     def wait(self, work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
         """One of the calls below from synchronous code, inside a running event loop too."""
 
+        who = self.agent  # the framework knows it in this thread alone
+
         async def waited() -> T:
+            _AT_WORK.set(who)
             return await work(*arguments, **named)
 
         return self.guard.run(waited())
@@ -77,6 +101,10 @@ class Border:
             return text if known is None else known
         decision = await self.guard.exchange(text, sender=who, receiver=to)
         return self._answer(("message", who, to, text), text, decision)
+
+    async def system(self, text: str, *, agent: str | None = None) -> str:
+        """What the operator tells an agent, or a notice."""
+        return await self._read(text, Channel.MESSAGE, agent, SourceClass.SYSTEM)
 
     async def user(self, text: str, *, agent: str | None = None) -> str:
         """What a user says to an agent, or a notice."""
@@ -116,6 +144,8 @@ class Border:
         return f"{NOTICE}: held since, item {item}]"
 
     def _answer(self, key: tuple[str, ...], text: str, decision: Decision) -> str:
+        if not decision.allowed and decision.rule.startswith("fail:"):
+            return notice(decision)  # a gate failed: it is asked again the next time
         with self._lock:
             self._judged[_digest(key)] = decision.item
             while len(self._judged) > _KEPT:
@@ -124,27 +154,45 @@ class Border:
 
     # values of any shape
 
-    async def cleaned(self, value: Any, judge: Callable[[str], Awaitable[str]]) -> Any:
-        """A value in which every text that is held gives way to its notice; the value itself where nothing is."""
-        if isinstance(value, str):
-            return await judge(value)
-        if isinstance(value, Mapping):
-            done = {key: await self.cleaned(inner, judge) for key, inner in value.items()}
-            return done if any(done[key] is not value[key] for key in done) else value
-        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-            parts = [await self.cleaned(inner, judge) for inner in value]
-            same = all(new is old for new, old in zip(parts, value, strict=True))
-            return value if same else type(value)(parts)
-        return value
+    async def cleaned(
+        self, value: Any, judge: Callable[[str], Awaitable[str]], *, agent: str | None = None, dialect: str = "plain"
+    ) -> Any:
+        """A value in which everything that is held gives way to its notice; the value itself where nothing is."""
+        return (await self.clean(value, judge, agent=agent, dialect=dialect)).value
+
+    async def clean(
+        self, value: Any, judge: Callable[[str], Awaitable[str]], *, agent: str | None = None, dialect: str = "plain"
+    ) -> Cleaned:
+        """The same, with what was changed in it. Every string counts, and what cannot be read is withheld."""
+        return await cleaned(value, judge, picture=partial(self.picture, agent=agent), leave_out=left_out(dialect))
+
+    async def names(self, *names: Any, agent: str | None = None) -> bool:
+        """Whether names may be used: keys of records and the like are read too, where they could say anything."""
+        said = [str(one) for one in names if not cannot_carry_text(str(one), ID)]
+        text = " ".join(said)
+        return not text.strip() or await self.document(text, agent=agent) == text
+
+    async def beside(self, value: Any, *, agent: str | None = None) -> bool:
+        """Whether what stands in a value beside its texts may be kept: keys, letters in a row, escaped texts."""
+        known, reading = set(text_of(value).split("\n")), read_strings(value)
+        keys = [one.text for one in reading.texts if one.is_key and one.text not in known]
+        values = joined(tuple(one for one in reading.texts if not one.is_key)).split("\n")
+        said = [" ".join(keys) if len(" ".join(keys).replace("_", " ").split()) >= _FEWEST_WORDS else ""]
+        said += [line for line in values if line not in known]
+        text = "\n".join(line for line in said if line.strip())
+        return reading.whole and (not text or await self.document(text, agent=agent) == text)
 
     # memories in the framework's own store
 
     async def keep(self, ref: Ref | Sequence[str], value: Any, *, agent: str | None = None) -> bool:
         """Whether a value may be written under a ref. One without any text has nothing to judge."""
         where, who = check_ref(ref), self.agent if agent is None else agent_name(agent)
+        if not (await self.names(where.namespace, where.key, agent=who) and await self.beside(value, agent=who)):
+            log.warning("a memory was not stored: its name, or something beside its text, is held: %s", where.system)
+            return False
         if not text_of(value).strip():
             return await self.forget(where, agent=who)
-        decision = await self.guard.remember(agent=who, ref=where, value=value)
+        decision = await self.guard.remember(agent=who, ref=where, value=value, source=self._source)
         if not decision.allowed:
             log.warning("a memory was not stored: %s %s", tuple(where), notice(decision))
         return decision.allowed
@@ -165,6 +213,11 @@ class Border:
         What nobody judged, or was changed since, is judged first, as something from nobody knows where.
         """
         who = self.agent if agent is None else agent_name(agent)
+        records = [
+            (ref, value)
+            for ref, value in records
+            if await self.names(ref.namespace, ref.key, agent=who) and await self.beside(value, agent=who)
+        ]
         with_text = [(ref, value) for ref, value in records if text_of(value).strip()]
         silent = {ref for ref, value in records if not text_of(value).strip()}
         if not with_text:

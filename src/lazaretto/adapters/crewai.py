@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import Border, agent_name
-from lazaretto.adapters.content import cleaned_content
 from lazaretto.errors import LazarettoError, MissingExtra
 from lazaretto.foreign.records import Entry
 from lazaretto.types import Ref
@@ -62,7 +61,9 @@ class GuardedStorage:
         for record in records:
             try:
                 writer = agent_name(record.source or self._border.agent)
-                if await self._border.keep(self._ref(record), record.content, agent=writer):
+                if not await self._beside(record, writer):
+                    log.warning("a memory was not stored: something beside its text is held: %s", self._system)
+                elif await self._border.keep(self._ref(record), record.content, agent=writer):
                     kept.append(record)
             except LazarettoError:
                 log.exception("a memory could not be judged and is not stored: %s", record.id)
@@ -70,11 +71,19 @@ class GuardedStorage:
 
     async def _shown(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         try:
+            records = [record for record in records if await self._beside(record)]
             shown = await self._border.readable([(self._ref(record), record.content) for record in records])
         except LazarettoError:
             log.exception("%d memories could not be judged and are not shown", len(records))
             return []
         return [record for record in records if self._ref(record) in shown]
+
+    async def _beside(self, record: MemoryRecord, agent: str | None = None) -> bool:
+        """Whether what stands in a record beside its text may be used: categories, metadata, scope, source."""
+        names = ("content", "embedding", "id", "created_at", "last_accessed", "importance", "private")
+        rest = {name: value for name, value in vars(record).items() if name not in names}
+        done = await self._border.clean(rest, partial(self._border.document, agent=agent), dialect="langchain")
+        return not done.changed
 
     def save(self, records: list[MemoryRecord]) -> None:
         """Save what is not held."""
@@ -158,24 +167,25 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
         return agent_name(getattr(context.agent, "role", None) or border.agent)
 
     def after_tool(context: Any) -> str | None:
-        text = str(context.tool_result or "")
-        said = border.wait(border.tool, text, agent=who(context))
-        return None if said == text else said
+        name, result = who(context), context.tool_result
+        done = border.wait(border.clean, result, partial(border.tool, agent=name), agent=name)
+        return str(done.value) if done.changed else None
 
     def before_model(context: Any) -> None:
         for place, message in enumerate(context.messages):
-            judge = {"tool": border.tool, "assistant": border.said, "user": border.document}.get(message.get("role"))
-            if judge is None:
-                continue
-            name, content = who(context), message.get("content")
-            said = border.wait(cleaned_content, border, content, partial(judge, agent=name), name)
-            if said != content:
-                context.messages[place] = {**message, "content": said}
+            by = {"tool": border.tool, "assistant": border.said, "system": border.system}
+            name, judge = who(context), by.get(str(message.get("role")), border.document)
+            done = border.wait(
+                border.clean, dict(message), partial(judge, agent=name), agent=name, dialect="openai-chat"
+            )
+            if done.changed:
+                instead = {"role": message.get("role"), "content": done.whole}
+                context.messages[place] = done.value if done.whole is None else instead
 
     def after_model(context: Any) -> str | None:
-        text = str(context.response or "")
-        said = border.wait(border.said, text, agent=who(context))
-        return None if said == text else said
+        name = who(context)
+        done = border.wait(border.clean, context.response, partial(border.said, agent=name), agent=name)
+        return str(done.value) if done.changed else None
 
     hooks.register_after_tool_call_hook(after_tool)
     hooks.register_before_llm_call_hook(before_model)

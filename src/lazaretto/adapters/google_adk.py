@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.errors import MissingExtra
+from lazaretto.ingest.cleaning import Cleaned
+from lazaretto.ingest.strings import read_strings
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
@@ -36,28 +39,32 @@ async def cleaned_parts(border: Border, content: Any, judge: Callable[[str], Awa
 
 
 async def _cleaned_part(border: Border, part: Any, judge: Callable[[str], Awaitable[str]], agent: str) -> Any:
-    if part.text:
-        said = await judge(part.text)
-        return part if said == part.text else types.Part(text=said)
-    if part.function_response is not None and part.function_response.response is not None:
-        given = part.function_response.response
-
-        async def tool(text: str) -> str:
-            return await border.tool(text, agent=agent)
-
-        done = await border.cleaned(given, tool)
-        if done is given:
-            return part
-        return types.Part(function_response=part.function_response.model_copy(update={"response": dict(done)}))
+    """A part with a notice for what is held in it; every field of it counts, and what cannot be read is withheld."""
+    how = partial(border.tool, agent=agent) if _from_tool(part) else judge
     if part.function_call is not None:
-        wanted = f"{part.function_call.name} {part.function_call.args}"
-        said = await border.said(wanted, agent=agent)
-        return types.Part(text=said) if said.startswith(NOTICE) else part
-    data = part.inline_data
-    if data is not None and data.data and str(data.mime_type).startswith("image/"):
-        held = await border.picture(data.data, agent=agent)
-        return part if held is None else types.Part(text=held)
-    return part
+        how = partial(border.said, agent=agent)
+    unsigned = part.model_copy(update={"thought_signature": None})  # bytes that mean something to the model alone
+    done = await border.clean(unsigned, how, agent=agent)
+    if not done.changed:
+        return part
+    given = part.function_response
+    if given is not None:
+        left = done.value.function_response.response if done.whole is None else None
+        response = dict(left) if isinstance(left, dict) else {"result": done.whole or f"{NOTICE}: it is held]"}
+        return types.Part(function_response=given.model_copy(update={"response": response, "parts": None}))
+    if part.text and done.whole is None and all(path == ("text",) for path, _ in done.changed):
+        return types.Part(text=done.value.text)
+    return types.Part(text=done.whole or _first(done, f"{NOTICE}: it is held]"))
+
+
+def _from_tool(part: Any) -> bool:
+    return part.function_response is not None or part.code_execution_result is not None
+
+
+def _first(done: Cleaned, otherwise: str) -> str:
+    """The first notice in a part."""
+    texts = (one.text for one in read_strings(done.value).texts)
+    return next((text for text in texts if text.startswith(NOTICE)), otherwise)
 
 
 class GuardPlugin(BasePlugin):

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import Border
-from lazaretto.adapters.langgraph import cleaned_message, guarded_tools
+from lazaretto.adapters.langgraph import guarded_tools
+from lazaretto.adapters.langgraph_state import Reader, cleaned_message
 from lazaretto.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -35,14 +36,24 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
         self._wrap_tool, self._awrap_tool = wrappers["wrap_tool_call"], wrappers["awrap_tool_call"]
 
     async def _before(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        messages = [await cleaned_message(self._border, message) for message in request.messages]
-        more: dict[str, Any] = {"messages": messages}
+        more: dict[str, Any] = {"messages": [await self._read(message) for message in request.messages]}
+        if request.system_message is not None:
+            more["system_message"] = await cleaned_message(self._border, request.system_message, self._border.system)
         if self._hold_back:
             more["model"] = request.model.model_copy(update={"tags": [*(request.model.tags or []), TAG_NOSTREAM]})
         return request.override(**more)
 
+    async def _read(self, message: Any) -> Any:
+        """A message as the model may read it; what tools put among the messages was judged as theirs."""
+        judge = await Reader(self._border, None, self._border.agent).judge(message, True)
+        return await cleaned_message(self._border, message, judge)
+
     async def _after(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
-        return replace(response, result=[await cleaned_message(self._border, one) for one in response.result])
+        said = [await cleaned_message(self._border, one, self._border.said) for one in response.result]
+        data = response.structured_response
+        if data is not None:
+            data = await self._border.cleaned(data, self._border.said)
+        return replace(response, result=said, structured_response=data)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]

@@ -1,9 +1,11 @@
 """LangGraph: a guarded store, a guarded checkpointer, guarded tools and guarded node inputs.
 
->>> store = guard_store(guard, InMemoryStore(), agent="crew")                          # doctest: +SKIP
->>> saver = guard_checkpointer(guard, InMemorySaver(), agent="crew")                   # doctest: +SKIP
->>> tools = ToolNode([search], **guarded_tools(guard, agent="scout"))                  # doctest: +SKIP
->>> graph.add_node("clerk", guard_node(guard, clerk, agent="clerk"))                   # doctest: +SKIP
+>>> store = guard_store(guard, InMemoryStore())                                        # doctest: +SKIP
+>>> saver = guard_checkpointer(guard, InMemorySaver())                                 # doctest: +SKIP
+>>> tools = ToolNode([search], **guarded_tools(guard))                                 # doctest: +SKIP
+>>> graph.add_node("clerk", guard_node(guard, clerk))                                  # doctest: +SKIP
+
+Who acts is the node at work, by the name it has in the graph; ``agent=`` names another.
 """
 
 from __future__ import annotations
@@ -11,21 +13,28 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import Border, agent_name
-from lazaretto.adapters.content import cleaned_content
+from lazaretto.adapters.border import Border
+from lazaretto.adapters.langgraph_state import (
+    acting_node,
+    cleaned_message,
+    cleaned_state,
+    from_tool,
+    is_followed,
+    note_input,
+    runtime_config,
+)
 from lazaretto.errors import MissingExtra
 from lazaretto.foreign.records import Entry
-from lazaretto.types import Ref
+from lazaretto.types import Ref, SourceClass
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
     from lazaretto.sync_guard import SyncGuard
 
 try:
-    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
     from langgraph.checkpoint.base import (
         BaseCheckpointSaver,
         ChannelVersions,
@@ -33,12 +42,18 @@ try:
         CheckpointMetadata,
         CheckpointTuple,
     )
+    from langgraph.constants import START
+    from langgraph.errors import GraphBubbleUp
     from langgraph.store.base import BaseStore, GetOp, Item, ListNamespacesOp, Op, PutOp, Result, SearchOp
     from langgraph.types import Command
 except ImportError:
     raise MissingExtra("the LangGraph adapter", "langgraph") from None
 
+__all__ = ["cleaned_message", "guard_checkpointer", "guard_node", "guard_store", "guarded_tools"]
 SYSTEM = "langgraph"
+_GIVEN = {"source": "input"}
+_MOST_TURNS = 1_000
+"""Turns of a thread from before of which is read what the graph was given."""
 _ROUNDS = 5
 """How often a search is asked again for more, where some of what it found is held."""
 
@@ -47,13 +62,19 @@ _ROUNDS = 5
 
 
 def guard_store(
-    guard: Guard | SyncGuard, store: BaseStore, *, agent: str = "agent", system: str = SYSTEM
+    guard: Guard | SyncGuard,
+    store: BaseStore,
+    *,
+    agent: str | None = None,
+    system: str = SYSTEM,
+    source: SourceClass | str | None = None,
 ) -> GuardedStore:
     """The same store behind the guard: what is held is not written and not found, and repairs reach the store itself.
 
-    Two stores of one crew need two names (``system``).
+    ``source``: where what is written here comes from, for example ``"tool_output_external"`` for a node that keeps
+    what the web says; without it, it is what a model concluded. Two stores of one crew need two names (``system``).
     """
-    border = Border(guard, agent)
+    border = Border(guard, agent, source=source, acting=acting_node)
     border.guard.join(system, StoreRecords(store))
     return GuardedStore(store, border, system)
 
@@ -101,7 +122,9 @@ class GuardedStore(BaseStore):
     async def _shown(self, op: Op, found: Result, inner: Callable[[Sequence[Op]], Awaitable[list[Result]]]) -> Result:
         if isinstance(op, GetOp):
             return found if isinstance(found, Item) and await self._readable([found]) else None
-        if isinstance(op, ListNamespacesOp) or not isinstance(op, SearchOp) or not isinstance(found, list):
+        if isinstance(op, ListNamespacesOp) and isinstance(found, list):
+            return [one for one in found if isinstance(one, tuple) and await self._border.names(*one)]
+        if not isinstance(op, SearchOp) or not isinstance(found, list):
             return found
         shown = await self._readable(found)
         for _ in range(_ROUNDS):
@@ -156,57 +179,17 @@ class StoreRecords:
             start += 500
 
 
-# messages and state
-
-
-async def cleaned_message(border: Border, message: BaseMessage, agent: str | None = None) -> BaseMessage:
-    """A message with a notice for what is held in it; what an agent is about to do with tools is read too."""
-    who = agent_name(message.name) if message.name else agent
-
-    async def judge(text: str) -> str:
-        if isinstance(message, ToolMessage):
-            return await border.tool(text, agent=agent)
-        if isinstance(message, AIMessage):
-            return await border.said(text, agent=who)
-        if isinstance(message, HumanMessage):
-            return await border.user(text, agent=agent)
-        return text if isinstance(message, SystemMessage) else await border.document(text, agent=agent)
-
-    update: dict[str, Any] = {}
-    content = await cleaned_content(border, message.content, judge, agent)
-    if content != message.content:
-        update["content"] = content
-    if isinstance(message, AIMessage) and message.tool_calls:
-        wanted = [await border.cleaned(call["args"], judge) for call in message.tool_calls]
-        if any(new is not call["args"] for new, call in zip(wanted, message.tool_calls, strict=True)):
-            held = next(text for text in map(str, wanted) if "withheld by lazaretto" in text)
-            update |= {"tool_calls": [], "content": update.get("content", content) or f"[a tool call was {held}]"}
-    return message.model_copy(update=update) if update else message
-
-
-async def cleaned_state(border: Border, value: Any, agent: str | None = None) -> Any:
-    """A state, or any part of one, with a notice for what is held in it."""
-    if isinstance(value, BaseMessage):
-        return await cleaned_message(border, value, agent)
-    if isinstance(value, Mapping):
-        done = {key: await cleaned_state(border, inner, agent) for key, inner in value.items()}
-        return done if any(done[key] is not value[key] for key in done) else value
-    if isinstance(value, list):
-        parts = [await cleaned_state(border, inner, agent) for inner in value]
-        return parts if any(new is not old for new, old in zip(parts, value, strict=True)) else value
-    if isinstance(value, str):
-        return await border.document(value, agent=agent)
-    return value
-
-
 # the checkpointer
 
 
 def guard_checkpointer(
-    guard: Guard | SyncGuard, saver: BaseCheckpointSaver[Any], *, agent: str = "agent"
+    guard: Guard | SyncGuard, saver: BaseCheckpointSaver[Any], *, agent: str | None = None
 ) -> GuardedSaver:
-    """The same checkpointer behind the guard: a state is judged when it is saved and when it is resumed."""
-    return GuardedSaver(saver, Border(guard, agent))
+    """The same checkpointer behind the guard: a state is judged when it is saved and when it is resumed.
+
+    It also sees what the graph is given at every turn, and so which messages are the user's.
+    """
+    return GuardedSaver(saver, Border(guard, agent, acting=acting_node))
 
 
 class GuardedSaver(BaseCheckpointSaver[Any]):
@@ -232,49 +215,74 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
         clone.serde = clone._saver.serde
         return clone
 
-    async def _clean(self, checkpoint: Checkpoint) -> Checkpoint:
-        values = await cleaned_state(self._border, checkpoint["channel_values"])
-        return checkpoint if values is checkpoint["channel_values"] else {**checkpoint, "channel_values": values}
+    async def _clean(self, config: Any, checkpoint: Checkpoint, given: bool = False) -> Checkpoint:
+        before = checkpoint["channel_values"]
+        if given and START in before:
+            note_input(self._border, config, before[START])
+        values = await cleaned_state(self._border, before, config=config)
+        return checkpoint if values is before else {**checkpoint, "channel_values": values}
 
-    async def _clean_writes(self, writes: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
-        return [(channel, await cleaned_state(self._border, value)) for channel, value in writes]
+    async def _clean_writes(
+        self, config: Any, writes: Sequence[tuple[str, Any]], task_path: str = ""
+    ) -> Sequence[tuple[str, Any]]:
+        if task_path.endswith(START):
+            note_input(self._border, config, [value for _, value in writes])
+        return [(channel, await cleaned_state(self._border, value, config=config)) for channel, value in writes]
+
+    async def _clean_metadata(self, metadata: Any) -> Any:
+        return await self._border.cleaned(metadata, self._border.document, dialect="langchain")
 
     async def _clean_tuple(self, found: CheckpointTuple | None) -> CheckpointTuple | None:
         if found is None:
             return None
         writes = found.pending_writes
         if writes is not None:
-            writes = [(task, channel, await cleaned_state(self._border, value)) for task, channel, value in writes]
-        return found._replace(checkpoint=await self._clean(found.checkpoint), pending_writes=writes)
+            writes = [
+                (task, channel, await cleaned_state(self._border, value, config=found.config))
+                for task, channel, value in writes
+            ]
+        done = await self._clean(found.config, found.checkpoint)
+        metadata = await self._clean_metadata(found.metadata)
+        return found._replace(checkpoint=done, pending_writes=writes, metadata=metadata)
 
     def put(
         self, config: Any, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> Any:
         """Save a state, without what is held."""
-        return self._saver.put(config, self._border.wait(self._clean, checkpoint), metadata, new_versions)
+        done = self._border.wait(self._clean, config, checkpoint, metadata.get("source") == "input")
+        return self._saver.put(config, done, self._border.wait(self._clean_metadata, metadata), new_versions)
 
     async def aput(
         self, config: Any, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> Any:
         """Save a state, without what is held."""
-        return await self._saver.aput(config, await self._clean(checkpoint), metadata, new_versions)
+        done = await self._clean(config, checkpoint, metadata.get("source") == "input")
+        return await self._saver.aput(config, done, await self._clean_metadata(metadata), new_versions)
 
     def put_writes(self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         """Save what a task wrote, without what is held."""
-        self._saver.put_writes(config, self._border.wait(self._clean_writes, writes), task_id, task_path)
+        done = self._border.wait(self._clean_writes, config, writes, task_path)
+        self._saver.put_writes(config, done, task_id, task_path)
 
     async def aput_writes(
         self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save what a task wrote, without what is held."""
-        await self._saver.aput_writes(config, await self._clean_writes(writes), task_id, task_path)
+        done = await self._clean_writes(config, writes, task_path)
+        await self._saver.aput_writes(config, done, task_id, task_path)
 
     def get_tuple(self, config: Any) -> CheckpointTuple | None:
         """A state, without what is held by now."""
+        if not is_followed(self._border, config):  # a thread from before: what it was given is told by its own past
+            for one in self._saver.list(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
+                note_input(self._border, config, one.checkpoint["channel_values"].get(START))
         return self._border.wait(self._clean_tuple, self._saver.get_tuple(config))
 
     async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
         """A state, without what is held by now."""
+        if not is_followed(self._border, config):
+            async for one in self._saver.alist(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
+                note_input(self._border, config, one.checkpoint["channel_values"].get(START))
         return await self._clean_tuple(await self._saver.aget_tuple(config))
 
     def list(
@@ -328,70 +336,74 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
         await self._saver.aprune(thread_ids, **more)
 
 
+def _whole_thread(config: Any) -> Any:
+    inner = config.get("configurable") or {}
+    return {"configurable": {"thread_id": inner.get("thread_id", ""), "checkpoint_ns": inner.get("checkpoint_ns", "")}}
+
+
 # tools and nodes
 
 
-def guarded_tools(guard: Guard | SyncGuard, *, agent: str = "agent") -> dict[str, Any]:
-    """Arguments for ``ToolNode``: what its tools return is judged before anybody reads it."""
-    border = Border(guard, agent)
+def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict[str, Any]:
+    """Arguments for ``ToolNode``: what its tools return is judged before anybody reads it, whatever form it has."""
+    border = Border(guard, agent, acting=acting_node)
 
-    async def clean(result: ToolMessage | Command[Any]) -> Any:
-        if isinstance(result, ToolMessage):
-            return await cleaned_message(border, result)
-        return Command(
-            graph=result.graph,
-            update=await cleaned_state(border, result.update),
-            resume=result.resume,
-            goto=result.goto,
-        )
+    async def clean(result: Any) -> Any:
+        if isinstance(result, Command):
+            return Command(
+                graph=result.graph,
+                update=await from_tool(border, result.update),
+                resume=await from_tool(border, result.resume),
+                goto=await from_tool(border, result.goto),
+            )
+        return await from_tool(border, result)
+
+    async def told(error: Exception) -> Exception:
+        said = await border.cleaned(error, border.tool)
+        return error if said is error else RuntimeError(str(said))
 
     def wrap(request: Any, execute: Callable[[Any], Any]) -> Any:
-        return border.wait(clean, execute(request))
+        try:
+            result = execute(request)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            raise border.wait(told, error) from None
+        return border.wait(clean, result)
 
     async def awrap(request: Any, execute: Callable[[Any], Awaitable[Any]]) -> Any:
-        return await clean(await execute(request))
+        try:
+            result = await execute(request)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            raise await told(error) from None
+        return await clean(result)
 
     return {"wrap_tool_call": wrap, "awrap_tool_call": awrap}
 
 
-def guard_node(guard: Guard | SyncGuard, node: Callable[..., Any], *, agent: str) -> Callable[..., Any]:
+def guard_node(guard: Guard | SyncGuard, node: Callable[..., Any], *, agent: str | None = None) -> Callable[..., Any]:
     """A node that is handed a judged state: messages that other agents sent to it are exchanges between the two.
 
-    LangGraph has no hook for handoffs (``Command``, ``Send``); they all end as the input of a node.
+    LangGraph has no hook for handoffs (``Command``, ``Send``); they all end as the input of a node. A message of the
+    user counts as the user's where it stood in the graph's input; one that a node wrote is that node's.
     """
-    border = Border(guard, agent)
+    border = Border(guard, agent, acting=acting_node)
 
-    async def clean(state: Any) -> Any:
-        if not isinstance(state, Mapping):
-            return await cleaned_state(border, state)
-        done = {key: await cleaned_state(border, inner) for key, inner in state.items() if key != "messages"}
-        if "messages" in state:
-            done["messages"] = [await _received(border, message) for message in state["messages"]]
-        return {key: done[key] for key in state}
+    async def clean(state: Any, config: Any) -> Any:
+        return await cleaned_state(border, state, config=config, receiver=border.agent)
 
     if inspect.iscoroutinefunction(node):
 
         @functools.wraps(node)
         async def guarded(state: Any, *arguments: Any, **named: Any) -> Any:
-            return await node(await clean(state), *arguments, **named)
+            return await node(await clean(state, runtime_config()), *arguments, **named)
 
         return guarded
 
     @functools.wraps(node)
     def waited(state: Any, *arguments: Any, **named: Any) -> Any:
-        return node(border.wait(clean, state), *arguments, **named)
+        return node(border.wait(clean, state, runtime_config()), *arguments, **named)
 
     return waited
-
-
-async def _received(border: Border, message: Any) -> Any:
-    """A message as its receiver may read it; what another agent wrote came from that agent."""
-    by = agent_name(message.name) if isinstance(message, AIMessage) and message.name else border.agent
-    if by == border.agent:
-        return await cleaned_state(border, message)
-
-    async def judge(text: str) -> str:
-        return await border.message(text, sender=by, receiver=border.agent)
-
-    content = await cleaned_content(border, message.content, judge)
-    return message if content == message.content else message.model_copy(update={"content": content})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -23,6 +24,8 @@ except ImportError:
 
 SYSTEM = "mem0"
 _SCOPES = ("user_id", "agent_id", "run_id")
+_KNOWN = ("data", *_SCOPES, "hash", "created_at", "updated_at", "actor_id")
+"""The fact, and fields that mem0 itself writes: they are read where they are more than ids and dates."""
 
 
 def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent", system: str = SYSTEM) -> Any:
@@ -77,15 +80,26 @@ class GuardedVectors(VectorStoreBase):
         return Ref(self._system, _scope(payload), str(key))
 
     def _may(self, key: Any, payload: Any) -> bool:
-        if not payload or not payload.get("data"):
+        if not payload:
             return True
         writer = agent_name(payload.get("agent_id") or payload.get("user_id") or self._border.agent)
+        if not self._border.wait(self._beside, payload, agent=writer):
+            return False
+        if not payload.get("data"):
+            return True
         return self._border.wait(self._border.keep, self._ref(key, payload), payload["data"], agent=writer)
+
+    async def _beside(self, payload: Any, agent: str | None = None) -> bool:
+        """Whether what stands in a payload beside its fact may be used; a payload without a fact is all of that."""
+        rest = {name: value for name, value in payload.items() if name not in _KNOWN}
+        done = await self._border.clean(rest, partial(self._border.document, agent=agent), dialect="langchain")
+        return not done.changed and await self._border.names(*(str(payload.get(name, "")) for name in _KNOWN[1:]))
 
     def _shown(self, found: Any) -> Any:
         """Those of some hits that may be read."""
         if not found:
             return found
+        found = [one for one in found if not one.payload or self._border.wait(self._beside, one.payload)]
         full = [
             (self._ref(one.id, one.payload), one.payload["data"]) for one in found if (one.payload or {}).get("data")
         ]

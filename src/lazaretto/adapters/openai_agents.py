@@ -11,10 +11,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border, agent_name
-from lazaretto.adapters.content import cleaned_content
 from lazaretto.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -23,30 +23,33 @@ if TYPE_CHECKING:
 
 try:
     from agents.run import CallModelData, ModelInputData
-    from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+    from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
     from agents import Model, ModelResponse, RunConfig, SessionABC, ToolGuardrailFunctionOutput, ToolOutputGuardrail
 except ImportError:
     raise MissingExtra("the OpenAI Agents adapter", "openai-agents") from None
 
 
+_BROUGHT = ("output", "outputs", "results", "error", "tools")
+"""Fields of an item in which something comes from outside."""
+_BY_ROLE = {"user": Border.user, "system": Border.system, "developer": Border.system, "assistant": Border.said}
+
+
 async def cleaned_item(border: Border, item: Any, agent: str | None = None) -> Any:
-    """An input item with a notice for what is held in it."""
+    """An input item with a notice for what is held in it; every field of it counts."""
     if not isinstance(item, Mapping):
+        return await border.cleaned(item, partial(border.user, agent=agent), agent=agent)
+    role, kind = item.get("role"), str(item.get("type", ""))
+    brought = kind.endswith("_output") or any(item.get(key) for key in _BROUGHT)
+    judge = border.tool if brought else _BY_ROLE.get(str(role), Border.said).__get__(border)
+    done = await border.clean(dict(item), partial(judge, agent=agent), agent=agent, dialect="openai-responses")
+    if not done.changed:
         return item
-
-    async def judge(text: str) -> str:
-        if str(item.get("type", "")).endswith("_output"):
-            return await border.tool(text, agent=agent)
-        if item.get("role") == "assistant":
-            return await border.said(text, agent=agent)
-        return text if item.get("role") in ("system", "developer") else await border.user(text, agent=agent)
-
-    done = dict(item)
-    for field in ("content", "output"):
-        if field in item:
-            done[field] = await cleaned_content(border, item[field], judge, agent)
-    return item if done == dict(item) else done
+    if done.whole is None:
+        return done.value
+    if "call_id" in item and kind.endswith("_output"):
+        return {"type": kind, "call_id": item["call_id"], "output": done.whole}
+    return {"role": role if role in _BY_ROLE else "assistant", "content": done.whole}
 
 
 def guard_run_config(guard: Guard | SyncGuard, config: RunConfig | None = None) -> RunConfig:
@@ -70,9 +73,11 @@ def guard_tool_output(guard: Guard | SyncGuard, *, agent: str = "agent") -> Tool
     border = Border(guard, agent)
 
     async def judged(data: Any) -> ToolGuardrailFunctionOutput:
-        text = data.output if isinstance(data.output, str) else str(data.output)
-        said = await border.tool(text, agent=agent_name(data.agent.name))
-        return ToolGuardrailFunctionOutput.allow() if said == text else ToolGuardrailFunctionOutput.reject_content(said)
+        judge = partial(border.tool, agent=agent_name(data.agent.name))
+        done = await border.clean(data.output, judge)
+        if not done.changed:
+            return ToolGuardrailFunctionOutput.allow()
+        return ToolGuardrailFunctionOutput.reject_content(done.whole or str(done.value))
 
     return ToolOutputGuardrail(guardrail_function=judged, name="lazaretto")
 
@@ -155,14 +160,15 @@ class GuardedModel(Model):
         return output if all(new is old for new, old in zip(done, output, strict=True)) else done
 
     async def _cleaned_output(self, item: Any) -> Any:
-        if isinstance(item, ResponseFunctionToolCall):
-            said = await self._border.said(f"{item.name} {item.arguments}")
-            return _message(item.id or item.call_id, said) if said.startswith(NOTICE) else item
-        if not isinstance(item, ResponseOutputMessage):
+        """An item of an answer; one in which anything is held gives way to a message that says so."""
+        done = await self._border.clean(item, self._border.said, dialect="openai-responses")
+        if not done.changed:
             return item
-        parts = [part.text for part in item.content if isinstance(part, ResponseOutputText)]
-        judged = [await self._border.said(part) for part in parts]
-        return item if judged == parts else _message(item.id, "\n".join(judged))
+        name = getattr(item, "id", None) or getattr(item, "call_id", None) or "withheld"
+        if not isinstance(item, ResponseOutputMessage) or done.whole is not None:
+            return _message(name, done.whole or f"{NOTICE}: a call of it is held]")
+        parts = [part.text for part in done.value.content if isinstance(part, ResponseOutputText)]
+        return _message(name, "\n".join(parts) or f"{NOTICE}: it is held]")
 
 
 def _message(name: str, text: str) -> ResponseOutputMessage:

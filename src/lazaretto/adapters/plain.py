@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from lazaretto.adapters.border import Border
+from lazaretto.adapters.border import NOTICE, Border
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
@@ -17,8 +18,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+Clean = Callable[[Any], Awaitable[Any]]
+_MOST = 100_000
+"""Parts of a generator that are read before any of them leaves."""
+
+
 def guard_tool(guard: Guard | SyncGuard, *, agent: str = "agent") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function whose result is judged as a tool's: every text in it that is held gives way to a notice."""
+    """A function whose result is judged as a tool's: whatever in it is held gives way to a notice.
+
+    Objects are read by their attributes, errors by what they say; a generator is read to its end and judged as a
+    whole. What cannot be read is withheld.
+    """
     border = Border(guard, agent)
 
     async def clean(result: Any) -> Any:
@@ -30,7 +40,7 @@ def guard_tool(guard: Guard | SyncGuard, *, agent: str = "agent") -> Callable[[C
 def guard_agent(guard: Guard | SyncGuard, *, agent: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A function that speaks for an agent: what it returns is judged before anybody acts on it.
 
-    An async generator is held back: its parts leave when the whole was judged, or the notice alone.
+    A generator is held back: its parts leave when the whole was judged, or the notice alone.
     """
     border = Border(guard, agent)
 
@@ -40,15 +50,12 @@ def guard_agent(guard: Guard | SyncGuard, *, agent: str) -> Callable[[Callable[P
     return lambda function: _wrapped(function, border, clean)
 
 
-def _wrapped(function: Callable[P, R], border: Border, clean: Callable[[Any], Any]) -> Callable[P, R]:
+def _wrapped(function: Callable[P, R], border: Border, clean: Clean) -> Callable[P, R]:
     if inspect.isasyncgenfunction(function):
 
         @functools.wraps(function)
         async def held_back(*arguments: P.args, **named: P.kwargs) -> AsyncIterator[Any]:
-            parts = [part async for part in function(*arguments, **named)]
-            whole = "".join(part for part in parts if isinstance(part, str))
-            said = await clean(whole)
-            for part in parts if said == whole else [said]:
+            async for part in _held_back(function(*arguments, **named), clean):
                 yield part
 
         return cast(Callable[P, R], held_back)
@@ -56,12 +63,67 @@ def _wrapped(function: Callable[P, R], border: Border, clean: Callable[[Any], An
 
         @functools.wraps(function)
         async def awaited(*arguments: P.args, **named: P.kwargs) -> Any:
-            return await clean(await function(*arguments, **named))
+            return await _later(function(*arguments, **named), clean)
 
         return cast(Callable[P, R], awaited)
 
     @functools.wraps(function)
     def waited(*arguments: P.args, **named: P.kwargs) -> R:
-        return cast(R, border.wait(clean, function(*arguments, **named)))
+        try:
+            result = function(*arguments, **named)
+            if isinstance(result, Iterator):
+                parts = list(itertools.islice(result, _MOST + 1))
+                return cast(R, iter(border.wait(_judged, parts, clean)))
+        except Exception as error:
+            raise border.wait(_as_told, error, clean) from None
+        if inspect.isawaitable(result):
+            return cast(R, _later(result, clean))
+        if inspect.isasyncgen(result):
+            return cast(R, _held_back(result, clean))
+        return cast(R, border.wait(clean, result))
 
     return waited
+
+
+async def _later(result: Awaitable[Any], clean: Clean) -> Any:
+    try:
+        found = await result
+        if isinstance(found, Iterator):
+            return iter(await _judged(list(itertools.islice(found, _MOST + 1)), clean))
+    except Exception as error:
+        raise await _as_told(error, clean) from None
+    return _held_back(found, clean) if inspect.isasyncgen(found) else await clean(found)
+
+
+async def _held_back(stream: AsyncIterator[Any], clean: Clean) -> AsyncIterator[Any]:
+    parts: list[Any] = []
+    try:
+        async for part in stream:
+            parts.append(part)
+            if len(parts) > _MOST:
+                break
+    except Exception as error:
+        raise await _as_told(error, clean) from None
+    for part in await _judged(parts, clean):
+        yield part
+
+
+async def _judged(parts: list[Any], clean: Clean) -> list[Any]:
+    """All parts of a generator, or what may be read of them: texts are one text, which may be cut anywhere."""
+    if len(parts) > _MOST:
+        return [f"{NOTICE}: it has no end, and could not be judged]"]
+    whole = "".join(part for part in parts if isinstance(part, str))
+    said = await clean(whole)
+    if said != whole:
+        return [said]
+    others = [part for part in parts if not isinstance(part, str)]
+    done = await clean(others) if others else others
+    if done is others:
+        return parts
+    return list(done) if isinstance(done, list) else [done]
+
+
+async def _as_told(error: Exception, clean: Clean) -> Exception:
+    """An error as it may be read: itself, or one that says no more than the notice."""
+    said = await clean(error)
+    return error if said is error else RuntimeError(str(said))

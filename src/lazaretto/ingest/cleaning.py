@@ -6,7 +6,7 @@ is held are the pieces judged each by itself, to find the place; what is harmful
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,18 +35,32 @@ class Cleaned:
     """The words that stand for all of it, where no part of it may be passed on."""
 
 
+def text_block(words: str) -> Any:
+    """A block of text as most protocols write it."""
+    return {"type": "text", "text": words}
+
+
 async def cleaned(
-    value: Any, judge: Judge, *, picture: JudgePicture | None = None, leave_out: LeaveOut | None = None
+    value: Any,
+    judge: Judge,
+    *,
+    picture: JudgePicture | None = None,
+    leave_out: LeaveOut | None = None,
+    block: Callable[[str], Any] = text_block,
 ) -> Cleaned:
-    """The value as it may be passed on; ``picture`` judges pictures, which without it cannot be judged."""
+    """The value as it may be passed on.
+
+    ``picture`` judges pictures, which without it cannot be judged; ``block`` is what stands for a block with a picture.
+    """
     reading = read_strings(value, leave_out)
-    words: dict[tuple[Path, bool], str] = {}
+    words: dict[tuple[Path, bool], Any] = {}
     unread = list(reading.unread)
     for shown in reading.pictures:
         if picture is None:
             unread.append(Unread(shown.path, "is a picture"))
         elif (held := await picture(shown.data)) is not None:
-            words[shown.path, False] = held
+            place = _block_around(value, shown.path)
+            words[place or (), False] = held if not place else block(held) if place != shown.path else held
     words |= {(part.path, False): UNREADABLE.format(why=part.why) for part in unread}
     for group in _groups(reading):
         whole = await _places(group, judge, words)
@@ -55,6 +69,17 @@ async def cleaned(
     if ((), False) in words:
         return Cleaned(words[(), False], (((), False),), words[(), False])
     return Cleaned(replaced(value, words), tuple(words))
+
+
+def _block_around(value: Any, path: Path) -> Path:
+    """The path of the innermost block of a message that holds a picture; the picture's own where there is none."""
+    found = path
+    for depth, step in enumerate(path):
+        if isinstance(value, Mapping) and "image" in str(value.get("type", "")):
+            found = path[:depth]
+        inner: Any = value if isinstance(value, (Mapping, list, tuple)) else {step: None}
+        value = inner[step]
+    return found
 
 
 def _groups(reading: Reading) -> list[tuple[Found, ...]]:
@@ -70,7 +95,7 @@ def _groups(reading: Reading) -> list[tuple[Found, ...]]:
     return [tuple(group) for group in groups if group]
 
 
-async def _places(group: tuple[Found, ...], judge: Judge, words: dict[tuple[Path, bool], str]) -> str | None:
+async def _places(group: tuple[Found, ...], judge: Judge, words: dict[tuple[Path, bool], Any]) -> str | None:
     """Fill in what to put where; the words for the whole, where no single place can be told."""
     text = joined(group)
     if not text.strip():

@@ -42,6 +42,7 @@ _KEYS = """
     page_content prediction documents prompt variables version items enum additionalProperties anyOf default results
     outputs logs server_label custom token bytes logprob top_logprobs completion_tokens_details reasoning_tokens
     prompt_tokens_details cached_tokens input_tokens_details output_tokens_details audio_tokens
+    step parents writes run_id thread_id token_usage model_name model_provider input_token_details output_token_details
     accepted_prediction_tokens rejected_prediction_tokens native_finish_reason provider
 """
 
@@ -51,7 +52,7 @@ LEFT_OUT: Mapping[str, Mapping[str, re.Pattern[str]]] = MappingProxyType(
         "openai-chat": _FIELDS | {"data": BASE64},
         "openai-responses": _FIELDS | {"encrypted_content": BASE64},
         "anthropic": _FIELDS | {"signature": BASE64, "encrypted_content": BASE64, "encrypted_index": BASE64},
-        "langchain": _FIELDS | {"checkpoint_ns": ID, "checkpoint_id": ID},
+        "langchain": _FIELDS | dict.fromkeys(("checkpoint_ns", "checkpoint_id", "source", "langgraph_node"), ID),
         "mcp": {"type": WORD, "mimeType": WORD, "mime_type": WORD, "role": WORD},
         "plain": {},
     }

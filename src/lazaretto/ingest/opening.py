@@ -130,7 +130,8 @@ def _of_exception(error: BaseException) -> Parts:
     parts += [(name, one) for name, one in (("cause", error.__cause__), ("context", error.__context__)) if one]
     if isinstance(error, BaseExceptionGroup):
         parts.append(("exceptions", list(error.exceptions)))
-    return [*parts, *_attributes(error)]
+    told = [(name, part) for name, part in _attributes(error) if isinstance(part, (str, bytes, list, tuple, dict))]
+    return [*parts, *told]
 
 
 def _container(value: Any) -> Opened | None:

@@ -79,7 +79,7 @@ def read_strings(value: Any, leave_out: LeaveOut | None = None) -> Reading:
     return Reading(tuple(walk.texts), tuple(walk.pictures), tuple(walk.unread))
 
 
-def replaced(value: Any, words: Mapping[tuple[Path, bool], str]) -> Any:
+def replaced(value: Any, words: Mapping[tuple[Path, bool], Any]) -> Any:
     """The value with other words at some places: ``(path, is_key)`` -> words.
 
     What cannot be made anew (an exception, an object that cannot be copied) gives way to the words as a whole.
@@ -207,6 +207,9 @@ def readable(text: str) -> str:
 
 _FEWEST_ENCODED = 400
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_FEWEST_OF_PICTURE = 40
+_PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk")
+"""How base64 of the kinds of pictures begins."""
 _FEWEST_SIGNS = 10
 """Different signs without which nothing of some length is base64."""
 
@@ -215,8 +218,9 @@ def _encoded(text: str) -> Opened | None:
     """What a string that is a data URL or long base64 really is: a picture, a text, or something that is not read."""
     url = text.startswith("data:") and ";base64," in text[:200]
     body = text.partition(",")[2] if url else text
+    picture = len(text) >= _FEWEST_OF_PICTURE and text.startswith(_PICTURES) and len(text) % 4 == 0
     long = len(text) >= _FEWEST_ENCODED and len(text) % 4 == 0 and len(set(text)) >= _FEWEST_SIGNS
-    if not (url or long) or not _BASE64.fullmatch(body):
+    if not (url or long or picture) or not _BASE64.fullmatch(body):
         return None
     try:
         return opened(base64.b64decode(body, validate=True))
@@ -243,7 +247,7 @@ def _inside_json(text: str) -> Iterator[str]:
         yield said
 
 
-def _put(value: Any, path: Path, words: Mapping[tuple[Path, bool], str]) -> Any:
+def _put(value: Any, path: Path, words: Mapping[tuple[Path, bool], Any]) -> Any:
     if not any(place[: len(path)] == path for place, _ in words):
         return value
     if (path, False) in words:

@@ -152,7 +152,9 @@ class Auditor:
             )
             return None if verdict.allowed else notice(verdict)
 
-        done = await cleaned(unit.value, text, picture=picture, leave_out=self._left_out(known))
+        done = await cleaned(
+            unit.value, text, picture=picture, leave_out=self._left_out(known), block=self.dialect.text_part
+        )
         if stop and done.whole is not None and done.whole.startswith("[withheld by lazaretto: it could"):
             raise Refused(None)
         return done

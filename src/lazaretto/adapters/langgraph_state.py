@@ -1,0 +1,270 @@
+"""Messages and states of LangGraph and LangChain: who said what in them, and what of it may be read.
+
+Every string of a state is read. Messages are the word of whoever wrote them: a human message or system message is the
+user's or the operator's where it stood in the graph's input, and an agent's where it has a name or a node wrote it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lazaretto.adapters.border import NOTICE, Border, agent_name
+from lazaretto.errors import MissingExtra
+from lazaretto.guard import Guard
+from lazaretto.ingest.opening import Parted, opened
+from lazaretto.ingest.strings import read_strings
+
+try:
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        FunctionMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+        convert_to_messages,
+    )
+    from langchain_core.runnables.config import var_child_runnable_config
+except ImportError:
+    raise MissingExtra("the LangGraph adapter", "langgraph") from None
+
+Judge = Callable[[str], Awaitable[str]]
+UNNAMED = "another node"
+"""Who speaks where a message does not say it."""
+_ROLES = frozenset({"user", "human", "ai", "assistant", "system", "developer", "tool", "function"})
+_MOST_DEPTH = 20
+_KEPT = 10_000
+_PATIENCE_S, _PAUSE_S = 1.0, 0.01
+"""How long a node waits for the checkpointer to say what the graph was given: it is told in a thread of its own."""
+
+
+# who acts, and what the graph was given
+
+
+def runtime_config() -> Mapping[str, Any]:
+    """The configuration of the node at work; empty outside of a graph."""
+    return var_child_runnable_config.get() or {}
+
+
+def acting_node() -> str | None:
+    """The name of the node at work."""
+    name = (runtime_config().get("metadata") or {}).get("langgraph_node")
+    return str(name) if name else None
+
+
+class Inputs:
+    """The messages that graphs were given, as a guard's adapters saw them."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+        self.threads: set[str] = set()
+        """Threads of which a checkpointer tells what they are given."""
+
+    def note(self, thread: str, message: BaseMessage) -> None:
+        """A message stood in a graph's input."""
+        with self._lock:
+            self._seen[_digest(thread, message)] = None
+            while len(self._seen) > _KEPT:
+                self._seen.popitem(last=False)
+
+    def has(self, thread: str, message: BaseMessage) -> bool:
+        """Whether it did."""
+        with self._lock:
+            return _digest(thread, message) in self._seen
+
+
+_INPUTS: weakref.WeakKeyDictionary[Guard, Inputs] = weakref.WeakKeyDictionary()
+
+
+def _inputs(border: Border) -> Inputs:
+    return _INPUTS.setdefault(border.guard, Inputs())
+
+
+def _digest(thread: str, message: BaseMessage) -> str:
+    said = f"{thread}\0{type(message).__name__}\0{read_strings(message.content).text}"
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _thread(config: Any) -> str:
+    inner = (config or {}).get("configurable") or {}
+    return str(inner.get("thread_id", ""))
+
+
+def note_input(border: Border, config: Any, value: Any) -> None:
+    """Remember which messages a graph was given, by what its checkpointer is told."""
+    inputs = _inputs(border)
+    inputs.threads.add(_thread(config))
+    for message in _messages(value):
+        inputs.note(_thread(config), message)
+
+
+def is_followed(border: Border, config: Any) -> bool:
+    """Whether a checkpointer told already what a thread was given."""
+    return _thread(config) in _inputs(border).threads
+
+
+def _messages(value: Any, depth: int = 0) -> list[BaseMessage]:
+    found = _as_message(value)
+    if found is not None:
+        return [found]
+    if depth > _MOST_DEPTH:
+        return []
+    if isinstance(value, (Mapping, list, tuple)):
+        inner = list(value.values() if isinstance(value, Mapping) else value)
+    else:
+        inner = _attributes_of(value)
+    return [one for part in inner for one in _messages(part, depth + 1)]
+
+
+def _attributes_of(value: Any) -> list[Any]:
+    """What a state keeps that is an object."""
+    found = opened(value) if hasattr(value, "__dict__") or hasattr(value, "__slots__") else None
+    return [part for _, part in found.parts] if isinstance(found, Parted) and found.text is None else []
+
+
+def _as_message(value: Any) -> BaseMessage | None:
+    """A message, also where it is written as a pair or a mapping, as graphs take it."""
+    if isinstance(value, BaseMessage):
+        return value
+    pair = isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[0], str) and value[0] in _ROLES
+    table = isinstance(value, Mapping) and value.get("role") in _ROLES and "content" in value
+    if not pair and not table:
+        return None
+    try:
+        (made,) = convert_to_messages([tuple(value) if pair else dict(value)])
+    except Exception:
+        return None
+    return made
+
+
+# messages
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads a state, and where."""
+
+    border: Border
+    config: Any
+    receiver: str | None = None
+    """The agent whose input it is: messages of others are exchanges between the two."""
+
+    @property
+    def first_step(self) -> bool:
+        """Whether no node of the graph has run yet: then everything is the graph's input."""
+        told = (self.config or {}).get("metadata") or {}
+        nested = "|" in str(told.get("langgraph_checkpoint_ns", ""))
+        return told.get("langgraph_step") == 1 and not nested
+
+    async def is_input(self, message: BaseMessage, first: bool) -> bool:
+        """Whether a message stood in the graph's input; the first one did where no checkpointer says otherwise."""
+        if message.name:
+            return False
+        inputs, thread = _inputs(self.border), _thread(self.config)
+        if self.first_step and self.receiver is not None:
+            inputs.note(thread, message)
+        followed = thread in inputs.threads
+        if inputs.has(thread, message) or (first and not followed):
+            return True
+        for _ in range(int(_PATIENCE_S / _PAUSE_S) if followed and self.receiver is not None else 0):
+            await asyncio.sleep(_PAUSE_S)
+            if inputs.has(thread, message):
+                return True
+        return False
+
+    async def judge(self, message: BaseMessage, first: bool) -> Judge:
+        """How what a message says is judged: as the word of whoever wrote it."""
+        border, to = self.border, self.receiver
+        name = agent_name(message.name) if message.name else None
+        if isinstance(message, (ToolMessage, FunctionMessage)):
+            return border.tool
+        if isinstance(message, (HumanMessage, SystemMessage)) and await self.is_input(message, first):
+            return border.user if isinstance(message, HumanMessage) else border.system
+        by = name or (border.agent if isinstance(message, AIMessage) else UNNAMED)
+        if to is not None and by != to:
+            return lambda text: border.message(text, sender=by, receiver=to)
+        if isinstance(message, (AIMessage, HumanMessage, SystemMessage)):
+            return lambda text: border.said(text, agent=by)
+        return border.document
+
+
+async def cleaned_message(border: Border, message: BaseMessage, judge: Judge | None = None) -> BaseMessage:
+    """A message with a notice for what is held in it; what an agent is about to do with tools is read too."""
+    how = judge or await Reader(border, runtime_config()).judge(message, True)
+    done = await border.clean(_said(message), how, dialect="langchain")
+    beside = await border.clean(_beside(message), how, dialect="langchain")
+    if not done.changed and not beside.changed:
+        return message
+    update: dict[str, Any] = done.value if isinstance(done.value, dict) else {"content": str(done.value)}
+    calls = {path[0] for path, _ in (*done.changed, *beside.changed) if path} & {"tool_calls", "invalid_tool_calls"}
+    if beside.changed:
+        update |= {name: {} for name in _beside(message)}
+    if isinstance(message, AIMessage) and (calls or done.whole or (beside.changed and message.tool_calls)):
+        words = update.get("content") or ""
+        if not done.whole and isinstance(words, str):
+            words = f"{words}\n{NOTICE}: a tool call of it is held]".strip()
+        update |= {"content": words, "tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": {}}
+    if isinstance(message, ToolMessage) and done.whole:
+        update["artifact"] = None
+    return message.model_copy(update=update)
+
+
+def _said(message: BaseMessage) -> dict[str, Any]:
+    """What a message says and does; its name too, where that is more than a name."""
+    names = ("content", "tool_calls", "invalid_tool_calls", "artifact", "name", "id", "tool_call_id")
+    return {name: getattr(message, name) for name in names if getattr(message, name, None)}
+
+
+def _beside(message: BaseMessage) -> dict[str, Any]:
+    """What stands in a message beside what it says."""
+    known = {"type", *_said(message)}
+    spaces = (vars(message), getattr(message, "__pydantic_extra__", None) or {})
+    return {name: value for space in spaces for name, value in space.items() if name not in known and value}
+
+
+# states
+
+
+async def cleaned_state(border: Border, value: Any, *, config: Any = None, receiver: str | None = None) -> Any:
+    """A state, or any part of one, with a notice for what is held in it."""
+    return await _cleaned(Reader(border, config if config is not None else runtime_config(), receiver), value)
+
+
+async def _cleaned(reader: Reader, value: Any, path: tuple[Any, ...] = ()) -> Any:
+    message = _as_message(value)
+    if message is not None:
+        first = path[-2:] == ("messages", 0) or path == (0,)
+        done = await cleaned_message(reader.border, message, await reader.judge(message, first))
+        return value if done is message else done
+    found = opened(value)
+    apart = isinstance(value, Mapping) and not path  # each channel of a state by itself
+    if not isinstance(found, Parted) or found.build is None or not (apart or _messages(value)):
+        return await reader.border.cleaned(value, reader.border.document, dialect="langchain")
+    names = [step for step, _ in found.parts] if found.keyed else []
+    if len(path) > _MOST_DEPTH or not await reader.border.names(*names):
+        return await reader.border.cleaned(value, reader.border.document, dialect="langchain")
+    parts = [(step, await _cleaned(reader, part, (*path, step))) for step, part in found.parts]
+    if all(new is old for (_, new), (_, old) in zip(parts, found.parts, strict=True)):
+        return value
+    return found.build(parts)
+
+
+async def from_tool(border: Border, value: Any) -> Any:
+    """What a tool returned: every message and text in it is the tool's word."""
+    message = value if isinstance(value, BaseMessage) else None
+    if message is not None:
+        return await cleaned_message(border, message, border.tool)
+    found = opened(value)
+    if not _messages(value) or not isinstance(found, Parted) or found.build is None:
+        return await border.cleaned(value, border.tool, dialect="langchain")
+    parts = [(step, await from_tool(border, part)) for step, part in found.parts]
+    same = all(new is old for (_, new), (_, old) in zip(parts, found.parts, strict=True))
+    return value if same else found.build(parts)
