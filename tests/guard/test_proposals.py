@@ -129,6 +129,14 @@ async def test_a_proposal_shows_its_difference_and_is_applied_as_it_was_seen(ope
     assert again.ledger.verify().ok
 
 
+async def test_nobody_frees_their_own_by_applying_a_proposal(open_guard: Open, store_url: str) -> None:
+    one = await crew(open_guard, store_url)
+    (name,) = (await one.guard.tend()).proposed
+    with pytest.raises(NotYours):
+        await one.guard.accept(name, by="dan", caller=Identity(Kind.KEY, "r", agents=("bo",)))
+    assert len(await one.guard.proposals()) == 1 and not await one.guard.receipts()
+
+
 async def test_what_changed_since_it_was_shown_is_not_applied(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url)
     (name,) = (await one.guard.tend()).proposed

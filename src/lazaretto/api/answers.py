@@ -322,6 +322,43 @@ class PreviewAnswer(BaseModel):
     after: StateAnswer
 
 
+class ProposalAnswer(BaseModel):
+    """A repair that waits for a person."""
+
+    id: str
+    origin: str = Field(description="The item that was held late.")
+    time: float
+    reason: str
+    actions: dict[str, str] = Field(description="Item -> what would be done to it, when it was proposed.")
+    counts: dict[str, int]
+
+
+class ChangeAnswer(BaseModel):
+    """What a proposal would do to one item."""
+
+    item: str
+    action: str
+    before: str
+    after: str = Field(description="The new text; empty where the text stays or goes.")
+    difference: str
+    why: str
+
+
+class ProposedAnswer(BaseModel):
+    """A proposal as it would be done now."""
+
+    proposal: ProposalAnswer
+    changes: list[ChangeAnswer]
+    left: dict[str, str] = Field(description="What stays in use, each with the reason.")
+    seen: str = Field(description="Hand it back to apply exactly this.")
+
+
+class ProposalDismissed(BaseModel):
+    """A proposal that waits no longer."""
+
+    dismissed: str
+
+
 class ReceiptAnswer(BaseModel):
     """Proof of a repair, and the way back."""
 

@@ -265,6 +265,18 @@ class PlanBody(Body):
     options: dict[str, bool | int | float | str | list[str]] = {}
 
 
+class AcceptBody(Body):
+    """``POST /v1/repairs/proposals/{proposal}/apply``; ``seen`` is that of the proposal as it was shown."""
+
+    seen: str = Field(min_length=64, max_length=64)
+
+
+class DismissBody(Body):
+    """``POST /v1/repairs/proposals/{proposal}/dismiss``."""
+
+    reason: str = ""
+
+
 class RollbackBody(Body):
     """``POST /v1/cases/rollback``."""
 

@@ -1,4 +1,4 @@
-"""Signed webhooks: others are told when an incident opens, changes its state, or grows.
+"""Signed webhooks: others are told when an incident opens, changes its state, or grows, and when a repair is proposed.
 
 The form is that of Standard Webhooks (headers ``webhook-id``, ``webhook-timestamp``, ``webhook-signature``), so that
 receivers check it with a library they have. What was delivered is recorded in the ledger: after a restart, or in
@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
@@ -23,6 +24,7 @@ from lazaretto.api import outgoing
 from lazaretto.errors import InputError, LazarettoError
 from lazaretto.guard import Guard
 from lazaretto.incidents.records import Incident
+from lazaretto.repair.proposals import Proposal
 from lazaretto.types import Draft, EventKind
 
 log = logging.getLogger("lazaretto")
@@ -83,8 +85,8 @@ class Webhooks:
             return 0
         due = await self._due()
         sent = 0
-        for name, incident in due[:MOST_AT_ONCE]:
-            if not await asyncio.to_thread(self._send, name, incident):
+        for name, kind, data in due[:MOST_AT_ONCE]:
+            if not await asyncio.to_thread(self._send, name, kind, data):
                 self.told("failed")
                 self._not_before = time.monotonic() + self._wait_s
                 self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
@@ -98,27 +100,23 @@ class Webhooks:
             self._seen = (await asyncio.to_thread(self.guard.ledger.head)).seq if sent else head
         return sent
 
-    async def _due(self) -> list[tuple[str, Incident]]:
-        """Messages that nobody has received, the oldest first."""
-        known = await asyncio.to_thread(self._delivered)
-        messages = [(_message_id(one), one) for one in await self.guard.incidents()]
-        return [(name, one) for name, one in reversed(messages) if name not in known]
+    async def _due(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Messages that nobody has received, the oldest first: id, type and data."""
+        known, space = await asyncio.to_thread(self._delivered), self.guard.ledger.namespace
+        incidents = [
+            (_message_id(one), f"incident.{one.state}", _told(one, space)) for one in await self.guard.incidents()
+        ]
+        proposed = [(f"msg_{one.id}", "repair.proposed", _asked(one, space)) for one in await self.guard.proposals()]
+        return [one for one in (*reversed(incidents), *reversed(proposed)) if one[0] not in known]
 
     def _delivered(self) -> set[str]:
         events = self.guard.ledger.events(subject=self._subject, kinds=(EventKind.NOTED,))
         return {str(event.body["message"]) for event in events if event.body}
 
-    def _send(self, name: str, incident: Incident) -> bool:
+    def _send(self, name: str, kind: str, data: dict[str, Any]) -> bool:
         """Whether it was received. Nothing that an item says is sent, only where to look."""
-        data = {
-            "incident": incident.id, "state": incident.state, "false_alarm": incident.false_alarm,
-            "namespace": self.guard.ledger.namespace, "patient_zero": incident.patient_zero,
-            "brought_by": incident.brought_by, "opened": incident.opened, "found": incident.found,
-            "updated": incident.updated, "items": len(incident.items), "agents": len(incident.agents),
-            "decisions": len(incident.decisions),
-        }  # fmt: skip
         moment = int(time.time())
-        body = orjson.dumps({"type": f"incident.{incident.state}", "timestamp": moment, "data": data})
+        body = orjson.dumps({"type": kind, "timestamp": moment, "data": data})
         headers = {
             "content-type": "application/json", "user-agent": "lazaretto", "webhook-id": name,
             "webhook-timestamp": str(moment), "webhook-signature": signature(self._key, name, moment, body),
@@ -132,6 +130,20 @@ class Webhooks:
             log.warning("a webhook was answered with %d", reply.status)
             return False
         return True
+
+
+def _told(incident: Incident, namespace: str) -> dict[str, Any]:
+    return {
+        "incident": incident.id, "state": incident.state, "false_alarm": incident.false_alarm,
+        "namespace": namespace, "patient_zero": incident.patient_zero,
+        "brought_by": incident.brought_by, "opened": incident.opened, "found": incident.found,
+        "updated": incident.updated, "items": len(incident.items), "agents": len(incident.agents),
+        "decisions": len(incident.decisions),
+    }  # fmt: skip
+
+
+def _asked(one: Proposal, namespace: str) -> dict[str, Any]:
+    return {"proposal": one.id, "namespace": namespace, "origin": one.origin, "time": one.time, "items": one.counts}
 
 
 def _message_id(one: Incident) -> str:

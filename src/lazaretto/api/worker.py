@@ -55,11 +55,24 @@ def log_access() -> None:
     log.propagate = False
 
 
+def log_acts() -> None:
+    """Say on standard error what the guard does to recorded items by itself; not with ``--quiet``."""
+    above, log = logging.getLogger("lazaretto"), logging.getLogger("lazaretto.acts")
+    if above.level >= logging.ERROR:
+        return
+    log.setLevel(logging.INFO)
+    if not log.hasHandlers():
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        log.addHandler(handler)
+
+
 def app() -> FastAPI:
     """The application of this process, which closes its guard when it ends."""
     settings = TypeAdapter(WorkerSettings).validate_json(os.environ[ENVIRONMENT])
     if settings.access_log:
         log_access()
+    log_acts()
     guard = Guard.open(settings.store, settings.policy, settings.namespace)
     keys = KeyFile(Path(settings.keys)) if settings.keys else ()
     made = create_app(guard, os.environ.get("LAZARETTO_TOKEN"), keys=keys, settings=settings.server)

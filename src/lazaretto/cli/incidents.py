@@ -9,6 +9,7 @@ import typer
 
 from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
+from lazaretto.cli.repair import show_proposal, show_proposed
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.incidents.records import Incident
@@ -20,6 +21,8 @@ from lazaretto.sync_guard import SyncGuard
 family = typer.Typer(help="Look into one incident.", no_args_is_help=True)
 FORMATS = ("markdown", "html", "json", "sarif")
 ENDINGS = {".md": "markdown", ".html": "html", ".json": "json", ".sarif": "sarif"}
+SHOWN_WHOLE = 3
+"""Proposals whose difference 'held' works out; the others are named."""
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
 
 
@@ -93,12 +96,14 @@ def report(one: Incident, style: str, guard: SyncGuard) -> str:
 
 @with_context()
 def held(context: CommandContext, limit: LimitOption = 50) -> None:
-    """What waits for a person, disputed rulings first, and how to settle it."""
+    """What waits for a person, disputed rulings first, and how to settle it; then repairs that are proposed."""
     with context.open_guard() as guard:
         found = guard.held(limit=limit)
+        waiting = () if context.as_json else guard.proposals()
+        proposed = [guard.proposal(one.id) for one in waiting[:SHOWN_WHOLE]]
 
     def show() -> None:
-        if not found:
+        if not found and not waiting:
             console.print("nothing waits for a person", highlight=False)
         for one in found:
             disputed = " (disputed)" if one.appealed else ""
@@ -109,6 +114,10 @@ def held(context: CommandContext, limit: LimitOption = 50) -> None:
                 console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)
             settle = f"lazaretto release {one.id}   or   lazaretto label {one.id} harmful --by YOU"
             console.print(f"  {settle}", markup=False, highlight=False)
+        for repair in proposed:
+            show_proposed(repair, most=10)
+        for other in waiting[SHOWN_WHOLE:]:
+            show_proposal(other)
 
     context.emit(found, show)
 

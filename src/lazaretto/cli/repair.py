@@ -12,8 +12,10 @@ import typer
 from lazaretto.cli.common import console, new_table, print_table, read_file
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
+from lazaretto.provenance.drawing.labels import showable
 from lazaretto.repair.engine import Preview, plan_from_json
 from lazaretto.repair.options import make_repair
+from lazaretto.repair.proposals import Proposal, ProposedRepair
 from lazaretto.types import Event, Receipt, RepairPlan, RepairStep, plain
 
 MAX_PLAN_BYTES = 64_000_000
@@ -160,6 +162,93 @@ def list_repairs(
         print_table(table)
 
     context.emit(found, show)
+
+
+@family.command("proposals")
+@with_context()
+def list_proposals(context: CommandContext) -> None:
+    """Repairs that looking again proposes and nobody has decided on."""
+    with context.open_guard() as guard:
+        found = guard.proposals()
+    told = [{**plain(one), "counts": one.counts} for one in found]
+
+    def show() -> None:
+        for one in found:
+            show_proposal(one)
+        if not found:
+            console.print("nothing is proposed", highlight=False)
+
+    context.emit(told, show)
+
+
+def show_proposal(one: Proposal) -> None:
+    """A proposal in two lines: what it would do, and how to decide."""
+    counts = ", ".join(f"{_ACTS[action]} {number}" for action, number in sorted(one.counts.items()))
+    console.print(f"{one.id} proposed: {counts}, because {one.origin} is held", highlight=False)
+    console.print(f"  look at it:  lazaretto repair proposal {one.id}", markup=False, highlight=False)
+
+
+_ACTS = {"cut": "cut loose", "replace": "rewrite", "hide": "take out", "remove": "remove", "show": "bring back"}
+
+
+@family.command("proposal")
+@with_context()
+def show_one_proposal(
+    context: CommandContext, proposal: Annotated[str, typer.Argument(help="Id of the proposal.")]
+) -> None:
+    """What a proposed repair would do now: every item before and after. Nothing is changed."""
+    with context.open_guard() as guard:
+        found = guard.proposal(proposal)
+    context.emit(
+        {"proposal": found.proposal, "changes": found.changes, "left": found.plan.left, "seen": found.seen},
+        lambda: show_proposed(found),
+    )
+
+
+def show_proposed(found: ProposedRepair, most: int = 50) -> None:
+    """A proposal with its difference, and how to decide."""
+    show_proposal(found.proposal)
+    for change in found.changes[:most]:
+        console.print(f"  {_ACTS[change.action]} {change.item}", markup=False, highlight=False)
+        if change.action == "replace":
+            console.print(f"    - {showable(change.before, 400)}", markup=False, highlight=False)
+            console.print(f"    + {showable(change.after, 400)}", markup=False, highlight=False)
+    if len(found.changes) > most:
+        console.print(f"  ... and {len(found.changes) - most} more", highlight=False)
+    for item, why in list(found.plan.left.items())[:most]:
+        console.print(f"  leave {item}: {showable(why, 160)}", markup=False, highlight=False)
+    name = found.proposal.id
+    decide = f"lazaretto repair accept {name} --by YOU --seen {found.seen}"
+    console.print(f"  do it:       {decide}", markup=False, highlight=False)
+    console.print(f"  leave it:    lazaretto repair dismiss {name} --by YOU", markup=False, highlight=False)
+
+
+@family.command("accept")
+@with_context()
+def accept_proposal(
+    context: CommandContext,
+    proposal: Annotated[str, typer.Argument(help="Id of the proposal.")],
+    by: ByOption,
+    seen: Annotated[str, typer.Option("--seen", help="As 'repair proposal' printed it: do that, or nothing.")] = "",
+) -> None:
+    """Do what a proposal says. Refused (exit code 4) where something else would be done by now."""
+    with context.open_guard() as guard:
+        receipt = guard.accept(proposal, by=by, seen=seen)
+    context.emit(receipt, lambda: _show_receipt(receipt))
+
+
+@family.command("dismiss")
+@with_context()
+def dismiss_proposal(
+    context: CommandContext,
+    proposal: Annotated[str, typer.Argument(help="Id of the proposal.")],
+    by: ByOption,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")] = "",
+) -> None:
+    """Leave everything as it is; the proposal is not made again."""
+    with context.open_guard() as guard:
+        guard.dismiss(proposal, by=by, reason=reason)
+    context.emit({"dismissed": proposal}, lambda: console.print(f"dismissed: {proposal}", highlight=False))
 
 
 @with_context()

@@ -96,7 +96,7 @@ def serve(
     from lazaretto.api.app import ServerSettings, create_app
     from lazaretto.api.outgoing import check_url
     from lazaretto.api.webhooks import read_secret
-    from lazaretto.api.worker import WorkerSettings, log_access
+    from lazaretto.api.worker import WorkerSettings, log_access, log_acts
 
     if webhook:
         check_url(webhook, "webhook")
@@ -111,6 +111,7 @@ def serve(
         if workers == 1:
             if access_log:
                 log_access()
+            log_acts()
             app = create_app(guard.guard, token, keys=known, settings=settings)
             uvicorn.Server(uvicorn.Config(app, **UVICORN)).run(sockets=[listener])
             return

@@ -7,9 +7,16 @@ import hashlib
 
 import orjson
 
-from lazaretto.api.answers import PreviewAnswer, ReceiptAnswer, answer
+from lazaretto.api.answers import (
+    PreviewAnswer,
+    ProposalAnswer,
+    ProposalDismissed,
+    ProposedAnswer,
+    ReceiptAnswer,
+    answer,
+)
 from lazaretto.api.callers import Reviewer, TheGuard
-from lazaretto.api.requests import PlanBody
+from lazaretto.api.requests import AcceptBody, DismissBody, PlanBody
 from lazaretto.errors import MissingExtra, RepairRefused
 from lazaretto.guard import Guard
 from lazaretto.repair.options import make_repair
@@ -46,6 +53,33 @@ async def apply(body: RepairPlan, guard: TheGuard, caller: Reviewer) -> Response
     """Do what a plan says, as a whole; it must be one that this server made, unaltered."""
     await asyncio.to_thread(_require_own, body, guard)
     return answer(await guard.apply(body, caller=caller.identity))
+
+
+@router.get("/proposals", response_model=list[ProposalAnswer])
+async def proposals(guard: TheGuard, _: Reviewer) -> Response:
+    """Repairs that looking again proposes and nobody has decided on, newest first."""
+    return answer([{**plain(one), "counts": one.counts} for one in await guard.proposals()])
+
+
+@router.get("/proposals/{proposal}", response_model=ProposedAnswer)
+async def proposal(proposal: str, guard: TheGuard, _: Reviewer) -> Response:
+    """What a proposal would do now, with what each item says before and after; nothing is changed."""
+    found = await guard.proposal(proposal)
+    told = {**plain(found.proposal), "counts": found.proposal.counts}
+    return answer({"proposal": told, "changes": found.changes, "left": found.plan.left, "seen": found.seen})
+
+
+@router.post("/proposals/{proposal}/apply", response_model=ReceiptAnswer)
+async def accept(proposal: str, body: AcceptBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """Do what a proposal says, if that is still what was ``seen``."""
+    return answer(await guard.accept(proposal, by=caller.name, seen=body.seen, caller=caller.identity))
+
+
+@router.post("/proposals/{proposal}/dismiss", response_model=ProposalDismissed)
+async def dismiss(proposal: str, body: DismissBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """Leave everything as it is; the proposal is not made again."""
+    await guard.dismiss(proposal, by=caller.name, reason=body.reason, caller=caller.identity)
+    return answer({"dismissed": proposal})
 
 
 @router.post("/{receipt}/undo", response_model=ReceiptAnswer)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
-from lazaretto.console.item_view import item_view
+from lazaretto.console.item_view import item_view, rows
 from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.incidents.records import Held
@@ -15,13 +16,38 @@ LISTED = 100
 
 async def queue(visit: Visit) -> Response:
     """What waits, and the item in hand: the one asked for, else the first."""
-    waiting = await visit.guard.held(limit=LISTED)
+    waiting, proposed = await visit.guard.held(limit=LISTED), await visit.guard.proposals()
     asked = visit.query("item")
     here = next((place for place, one in enumerate(waiting) if one.id == asked), 0)
     if not waiting:
-        return visit.page("queue.html", here="queue", waiting=waiting, view=None, place=0)
+        return visit.page("queue.html", here="queue", waiting=waiting, view=None, place=0, proposed=proposed)
     view = await asyncio.to_thread(item_view, visit.guard, waiting[here].id)
-    return visit.page("queue.html", here="queue", waiting=waiting, view=view, place=here)
+    return visit.page("queue.html", here="queue", waiting=waiting, view=view, place=here, proposed=proposed)
+
+
+async def proposal(visit: Visit) -> Response:
+    """A repair that looking again proposes: every item before and after, one key to do it and one to leave it."""
+    found = await visit.guard.proposal(visit.path("proposal"))
+    items = [found.proposal.origin, *(one.item for one in found.changes), *found.plan.left]
+    known = {row.seen.id: row for row in await asyncio.to_thread(rows, visit.guard, items)}
+    changed = [one for one in found.changes if one.action == "replace"]
+    others = [one for one in found.changes if one.action != "replace"]
+    facts: dict[str, Any] = {"found": found, "rows": known, "changed": changed, "others": others}
+    return visit.page("proposal.html", here="queue", **facts)
+
+
+async def accept(visit: Visit) -> Response:
+    """Do what was shown."""
+    name, signed = visit.path("proposal"), {"by": visit.session.name, "caller": visit.session.identity}
+    receipt = await visit.guard.accept(name, seen=visit.field("seen"), **signed)  # type: ignore[arg-type]
+    return visit.to(f"/receipts/{receipt.id}", texts()["proposal"]["applied"].format(receipt=receipt.id))
+
+
+async def dismiss(visit: Visit) -> Response:
+    """Leave everything as it is."""
+    name = visit.path("proposal")
+    await visit.guard.dismiss(name, by=visit.session.name, caller=visit.session.identity)
+    return visit.to("/queue", texts()["proposal"]["dismissed"].format(proposal=name))
 
 
 async def decide(visit: Visit) -> Response:
