@@ -394,6 +394,9 @@ class Correction:
     new: str
     item: str
     """Id of the trusted memory."""
+    plain: bool = True
+    """Whether the text plainly makes the poisoned claim there. Where not, it only names the value, and stays as it
+    is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 import pytest
 
@@ -106,3 +107,26 @@ async def test_a_ruling_is_recorded_without_the_text_it_offers(open_guard: Calla
 def test_corrections_are_made_from_left_to_right() -> None:
     made = (Correction(6, 9, "7", "it_a"), Correction(0, 1, "xy", "it_a"))
     assert corrected("a and 100 b", made) == "xy and 7 b"
+
+
+class NamesOnly(KnowsBetter):
+    """Knows better, and says where a text only names the wrong berth."""
+
+    def correction(
+        self, poison: str, tainted: Collection[str], context: GateContext
+    ) -> Callable[[Observation], tuple[Correction, ...]] | None:
+        """What only names the berth is not plain."""
+        known = super().correction(poison, tainted, context)
+        return known and (lambda one: tuple(replace(c, plain="tug" in one.text.lower()) for c in known(one)))
+
+
+async def test_what_only_names_the_value_is_left_and_listed(open_guard: Callable[..., Guard]) -> None:
+    rules = Policy(channels=Channels(memory=ChannelPolicy(stages=(("berths",),))))
+    guard = open_guard(rules, gates={"berths": NamesOnly(name="berths")})
+    await guard.remember(TRUSTED, agent="ann", source="direct_user")
+    poison = (await guard.remember(POISON, agent="web", source="untrusted_document")).item
+    await guard.recall(agent="bo", items=[poison])
+    named = (await guard.remember(f"The café at {WRONG} has cake.", agent="bo")).item
+    plan = await guard.plan(poison, "contain")
+    assert named not in {step.item for step in plan.steps} and WRONG in plan.left[named]
+    assert "does not plainly repeat" in plan.left[named]

@@ -3,7 +3,8 @@
 Priority R = 0.5 P + 0.3 spread + 0.2 conflict. Below 3 hops: isolate; below 6: rewrite from what can be
 trusted; from 6 on: reconcile, that is keep what independent roots support and cut the edge to what they do not.
 Texts are re-derived at any distance where a trusted memory says what the poison says wrongly: those that repeat it are
-put right, those that do not are cut loose, and come back if they were held for nothing but their descent.
+put right, those that do not are cut loose, and come back if they were held for nothing but their descent; those that
+only name a poisoned value are left and listed.
 What rests on independent roots, or had only met the poison, is cut loose from every tainted source and stays, unless
 it carries something of the poison: texts are compared, and the gates look again. Whatever stays is listed in the plan.
 """
@@ -23,7 +24,7 @@ from lazaretto.provenance.carrying import recorded_spans
 from lazaretto.provenance.taint import held_for_taint, poison_of
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.repair.rewrite import corrected_step, rewrite_step
-from lazaretto.types import EventKind, RepairPlan, RepairStep
+from lazaretto.types import Correction, EventKind, RepairPlan, RepairStep
 
 ISOLATE_HOPS, REWRITE_HOPS = 3, 6
 WEIGHTS = (0.5, 0.3, 0.2)
@@ -133,8 +134,13 @@ class Contain:
             vouched = bool(hops) and called_benign(item, view.ledger)
             text = view.ledger.item(item)
             wrong = put_right(text) if put_right and hops and not vouched and text.text else None
-            if wrong:
-                step = corrected_step(text, wrong, view)
+            plainly = [one for one in wrong or () if one.plain]
+            if wrong and not plainly:
+                if state.visible:
+                    left[item] = _named(text.text, wrong)
+                continue
+            if plainly:
+                step = corrected_step(text, plainly, view)
                 mark = {"priority": round(urgency, 3), "hops": hops, "strategy": "rederive"}
                 if step.action == "replace" or not state.held:
                     steps.append(RepairStep(item, step.action, {**step.detail, **mark}))
@@ -169,6 +175,11 @@ class Contain:
 
 
 VOUCHED = "a person called it benign: cut loose"
+
+
+def _named(text: str, wrong: Sequence[Correction]) -> str:
+    told = ", ".join(dict.fromkeys(repr(text[one.start : one.end]) for one in wrong))
+    return f"it names {told[:120]} and does not plainly repeat what the poison says: left as it is, look at it yourself"
 
 
 def _why_left(derived: bool, support: float, compared: bool) -> str:

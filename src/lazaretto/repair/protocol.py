@@ -18,7 +18,8 @@ ACTIONS = ("hide", "show", "replace", "remove", "cut")
 ``detail["parents"]``: the items from which this one is cut off."""
 
 PutRight = Callable[[Observation], tuple[Correction, ...]]
-"""What an item repeats of a poison, put right; empty where it repeats nothing of it."""
+"""What an item repeats of a poison, put right; empty where it repeats nothing of it, not ``plain`` where it only names
+a value of it."""
 
 
 @dataclass(frozen=True, slots=True)

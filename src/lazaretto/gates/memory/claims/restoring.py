@@ -1,7 +1,8 @@
 """What a poisoned memory says wrongly, what a trusted one says instead, and where other texts repeat it.
 
-A value is put right where it stands. A sentence that announces the change, or is opposed in polarity or permission, has
-no right value to put in: the trusted sentence takes its place.
+A value is put right where it stands, and only where the sentence plainly makes the poisoned claim: about the same
+thing, and against the trusted one. A sentence that merely names the value is told of and left. A sentence that
+announces the change, or is opposed in polarity or permission, has no right value: the trusted sentence takes its place.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ MOST_TRUSTED = 8
 """Memories against one poison that are read."""
 _SAME_MATTER = 0.4
 """Share of the fewer words from which two sentences speak of the same matter."""
+_SAME_CLAIM = 0.5
+"""Share of what a poisoned claim is about that a sentence must be about to make the same claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +61,14 @@ def falsehoods(
 
 
 def corrections(text: str, wrong: Sequence[Falsehood], judge: ClaimJudge) -> tuple[Correction, ...]:
-    """Where a text repeats one of the falsehoods, and what to put there; nothing where it does not."""
+    """Where a text repeats one of the falsehoods, and what to put there; nothing where it does not.
+
+    Where it only names a value of one, the correction is not ``plain``.
+    """
     found: list[Correction] = []
     for sentence in _read(text):
-        for one in wrong:
-            made = _put_right(sentence, one, judge)
-            if made:
-                found += made
-                break
+        made = [_put_right(sentence, one, judge) for one in wrong]
+        found += next((one for one in made if one and one[0].plain), next((one for one in made if one), []))
     return tuple(_apart(found))
 
 
@@ -75,10 +78,13 @@ def _put_right(sentence: Claim, wrong: Falsehood, judge: ClaimJudge) -> list[Cor
         same = _same_matter(sentence, wrong.said) or _same_matter(sentence, wrong.trusted)
         return whole if same and _opposed([wrong.trusted], [sentence], judge) else []
     repeated = [v for v in sentence.values if (v.kind, v.norm) in wrong.values]
-    if not any(v.kind in STRONG for v in repeated) and not _same_matter(sentence, wrong.said):
-        return []  # a bare number means this only where the same thing is spoken of
     if not repeated:
         return []
+    if not (_same_claim(sentence, wrong) and _opposed([wrong.trusted], [sentence], judge)):
+        if not any(v.kind in STRONG or v.kind == "name" for v in repeated):
+            return []  # a bare number means this only where the same thing is spoken of
+        places = [(sentence.start + v.start, sentence.start + v.end) for v in repeated]
+        return [Correction(start, end, "", wrong.item, plain=False) for start, end in places]
     known = {(v.kind, v.norm) for v in wrong.trusted.values}
     if sentence.declares or any((v.kind, v.norm) in known for v in sentence.values if v.kind != "name"):
         return whole  # "moved from the old one to the new one": no single value is wrong, the news is
@@ -120,6 +126,13 @@ def _same_matter(one: Claim, other: Claim) -> bool:
     return fewer > 0 and len(one.subject & other.subject) >= _SAME_MATTER * fewer
 
 
+def _same_claim(sentence: Claim, wrong: Falsehood) -> bool:
+    """Whether a sentence is about most of what the poisoned one is about, apart from the wrong value itself."""
+    values = {word for kind, norm in wrong.values if kind == "name" for word in norm.split()}
+    about, own = wrong.said.subject - values, sentence.subject - values
+    return bool(about) and len(about & own) >= _SAME_CLAIM * len(about)
+
+
 def _sentence_of(trusted: Claim, place: Claim) -> str:
     """The trusted sentence, ended as the one in whose place it stands."""
     words, end = trusted.text.strip(), place.text.rstrip()[-1:]
@@ -157,5 +170,5 @@ def restored(new: Observation, against: Sequence[str], judge: ClaimJudge, ledger
     plain what to put in."""
     known = {item: float(len(against) - place) for place, item in enumerate(against)}
     wrong = falsehoods(new, judge, ledger, known)
-    made = corrections(new.text, wrong, judge)
+    made = [one for one in corrections(new.text, wrong, judge) if one.plain]
     return corrected(new.text, made) if made else ""
