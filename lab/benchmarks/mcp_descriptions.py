@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.gates.memory.text_screener import shared_screener
-from lazaretto.mcp.gateway import description_fault
+from lazaretto.mcp.descriptions import description_fault
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "lab" / "results" / "mcp" / "descriptions.json"

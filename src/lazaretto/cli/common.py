@@ -65,6 +65,11 @@ def read_file(path: Path, field: str, limit: int) -> bytes:
     return data
 
 
+def printable(text: str) -> str:
+    """A text of strangers as it may stand in a line on a terminal or in a log: signs that act are spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def standard_input(limit: int) -> bytes:
     """What is piped in, never more than the limit."""
     data = sys.stdin.buffer.read(limit + 1)

@@ -8,15 +8,18 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lazaretto.cli.common import errors, read_file
+from lazaretto.cli.common import EXIT_FLAGGED, console, errors, plain_errors, printable, read_file
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.serve import listening, refuse_blank_secrets, this_machine_only
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.types import SourceClass
+
+if TYPE_CHECKING:
+    from lazaretto.mcp.gateway import Upstream
 
 family = typer.Typer(help="The guard over the Model Context Protocol.", no_args_is_help=True)
 _MOST_CONFIG = 1_000_000
@@ -54,15 +57,23 @@ def serve(
         _run(server.run_stdio_async, server.streamable_http_app, listener, host, token)
 
 
+ServerArgument = Annotated[
+    list[str] | None, typer.Argument(help="The server to start, after --: its command and arguments.")
+]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help='JSON with "mcpServers", as agents have it.')]
+UrlOption = Annotated[str | None, typer.Option("--url", help="A server that runs already (streamable HTTP).")]
+
+
 @family.command("gateway")
 @with_context(json=False)
 def gateway(
     context: CommandContext,
-    command: Annotated[
-        list[str] | None, typer.Argument(help="The server to start, after --: its command and arguments.")
+    command: ServerArgument = None,
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    pins: Annotated[
+        Path | None, typer.Option("--pins", help="Offer only what this file of approved descriptions names.")
     ] = None,
-    config: Annotated[Path | None, typer.Option("--config", help='JSON with "mcpServers", as agents have it.')] = None,
-    url: Annotated[str | None, typer.Option("--url", help="A server that runs already (streamable HTTP).")] = None,
     agent: AgentOption = "mcp",
     http: HttpOption = False,
     host: HostOption = "127.0.0.1",
@@ -70,22 +81,71 @@ def gateway(
     token: TokenOption = None,
 ) -> None:
     """Stand before other MCP servers: what their tools return, and how these are described, is screened."""
+    upstreams = _servers(command, config, url)
+    _refuse_strangers(http, host, token)
+    from lazaretto.mcp.gateway import Gateway, build
+    from lazaretto.mcp.pins import read_pins
+
+    approved = None if pins is None else read_pins(pins)
+    with _place(http, host, port) as listener, context.open_guard() as guard:
+        server = build(Gateway(guard.guard, agent, approved), upstreams)
+        _run(lambda: _over_stdio(server), server.streamable_http_app, listener, host, token)
+
+
+@family.command("pins")
+@plain_errors
+def pin(
+    pins: Annotated[Path, typer.Option("--pins", help="The file of approved descriptions.")],
+    command: ServerArgument = None,
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    approve: Annotated[bool, typer.Option("--approve", help="Approve all that is listed now.")] = False,
+) -> None:
+    """Compare how servers describe their tools and prompts with what was approved; --approve writes it to the file.
+
+    Exit code 0: all is approved, 1: something is new, changed or gone.
+    """
+    upstreams = _servers(command, config, url)
+    from lazaretto.mcp.descriptions import description_fault
+    from lazaretto.mcp.gateway import described_by
+    from lazaretto.mcp.pins import Pins, read_pins, write_pins
+
+    known = read_pins(pins) if pins.exists() or not approve else Pins()
+    try:
+        listed = asyncio.run(described_by(upstreams))
+    except* InputError as several:
+        raise _first(several) from None
+    different = 0
+    for one in listed:
+        refused = description_fault(one.about)
+        state = "refused" if refused else known.fault(one)
+        different += bool(known.fault(one))
+        if state:
+            said = f"{refused or state}: {one.about.get('description', '')}"
+            console.print(f"{printable(one.key)}  {printable(said[:400])}", markup=False, highlight=False)
+    gone = sorted(set(known.digests) - {one.key for one in listed})
+    for key in gone:
+        console.print(f"{printable(key)}  is not there any more", markup=False, highlight=False)
+    if approve:
+        write_pins(pins, listed)
+        console.print(f"{len(listed)} approved in {pins}", markup=False, highlight=False)
+    elif different or gone:
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+def _servers(command: list[str] | None, config: Path | None, url: str | None) -> tuple[Upstream, ...]:
+    """The servers that a command line names."""
     if sum(map(bool, (command, config, url))) != 1:
         raise InputError("server", "needs exactly one of a command, --config and --url", "See 'mcp gateway --help'")
-    _refuse_strangers(http, host, token)
     _require_mcp()
-    from lazaretto.mcp.gateway import Gateway, Upstream, build, read_config
+    from lazaretto.mcp.gateway import Upstream, read_config
 
     if config is not None:
-        upstreams = read_config(read_file(config, "config", _MOST_CONFIG), str(config))
-    elif url is not None:
-        upstreams = (Upstream("server", url=url),)
-    else:
-        program, *arguments = command or [""]
-        upstreams = (Upstream("server", program, tuple(arguments)),)
-    with _place(http, host, port) as listener, context.open_guard() as guard:
-        server = build(Gateway(guard.guard, agent), upstreams)
-        _run(lambda: _over_stdio(server), server.streamable_http_app, listener, host, token)
+        return read_config(read_file(config, "config", _MOST_CONFIG), str(config))
+    if url is not None:
+        return (Upstream("server", url=url),)
+    program, *arguments = command or [""]
+    return (Upstream("server", program, tuple(arguments)),)
 
 
 def _require_mcp() -> None:

@@ -2,13 +2,18 @@
 
 Orders are the purpose of such texts, so the screener for foreign orders does not fit them. What gives poison away there
 is not that it orders, but what: to keep something from the user, to drop other instructions, to read what holds keys,
-to call this tool before any other, or to send along what the tool has no use for.
+to send along what the tool has no use for, to change work that is not its own. Some of that is said in honest
+descriptions too, one thing at a time; ``tool_faults`` refuses a description in which two of them meet.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +51,18 @@ _FIRST = (
     r"messages?|emails?|transactions?)\b[^.\n]{0,160}?\b(?:must|always|first|also|bcc|forward|send|instead)\b",
     r"\b(?:otherwise|or)\s+(?:the\s+|this\s+)?(?:tool|server|it)\s+(?:will\s+not|won['’]t)\s+work\b",
 )
+_NEVER = (
+    ("secret_from_user", "Instructs agents to keep something from the user", _SECRECY),
+    ("casts_off_instructions", "Instructs agents to cast off other instructions", _CAST_OFF),
+    ("asks_for_keys", "Asks agents to read what holds keys, and to pass it on", _KEYS),
+    ("changes_other_work", "Instructs agents about work that is not its own", _FIRST),
+)
+
 _RULES = tuple(
-    (rule, words, tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns))
-    for rule, words, patterns in (
-        ("secret_from_user", "Instructs agents to keep something from the user", _SECRECY),
-        ("casts_off_instructions", "Instructs agents to cast off other instructions", _CAST_OFF),
-        ("asks_for_keys", "Asks agents to read what holds keys, and to pass it on", _KEYS),
-        ("changes_other_work", "Instructs agents about work that is not its own", _FIRST),
-    )
+    (rule, words, tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)) for rule, words, patterns in _NEVER
 )
 _MOST = 100_000
+_REFUSED = 2
 
 
 def instruction_faults(text: str) -> list[InstructionFault]:
@@ -66,3 +73,33 @@ def instruction_faults(text: str) -> list[InstructionFault]:
         if match is not None:
             found.append(InstructionFault(rule, words, *match.span()))
     return found
+
+
+@cache
+def _tool_rules() -> tuple[tuple[str, str, re.Pattern[str], int], ...]:
+    """Rule, words, pattern and weight of what descriptions of tools need not say, which rule files of one's own may."""
+    table = tomllib.loads(Path(__file__).with_name("tool_rules.toml").read_text(encoding="utf-8"))
+    return tuple(
+        (one["rule"], one["words"], re.compile("|".join(f"(?:{p})" for p in one["patterns"]), re.I), one["weight"])
+        for one in table["rules"]
+    )
+
+
+def tool_faults(text: str, order: Callable[[str], int] | None = None) -> list[InstructionFault]:
+    """What is wrong with what a server says of a tool: the above, or two different things that tools need not say.
+
+    ``order``: 1 where a text reads like an order to an agent, which counts like one more of these things; else 0.
+    """
+    found = instruction_faults(text)
+    if found:
+        return found
+    told: dict[str, tuple[int, InstructionFault]] = {}
+    for rule, words, pattern, weight in _tool_rules():
+        match = pattern.search(text, 0, _MOST)
+        if match is not None:
+            before = told[rule][0] if rule in told else 0
+            told[rule] = max(before, weight), InstructionFault(rule, words, *match.span())
+    weight = sum(one for one, _ in told.values())
+    if 0 < weight < _REFUSED and order is not None:
+        weight += order(text)
+    return [fault for _, fault in told.values()] if weight >= _REFUSED else []

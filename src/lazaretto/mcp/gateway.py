@@ -1,15 +1,14 @@
 """The gateway: stands before other MCP servers and screens what their tools, resources and prompts give to an agent.
 
-The agent is given the gateway instead of the servers. A result that the guard does not allow is replaced by a notice; a
-tool whose description is poisoned is not offered and cannot be called. What cannot be judged (sound, unknown files) is
-withheld, because nobody knows what is in it. Requests of servers to the agent's own model (sampling, elicitation) are
-not passed on.
+The agent is given the gateway instead of the servers. Whatever a server says, results, errors and what stands beside
+them, is judged; a notice stands for what the guard does not allow. A tool or prompt whose description is poisoned, or
+not the one that was approved, is not offered and cannot be used. What cannot be judged (sound, unknown files) is
+withheld, because nobody knows what is in it. Requests of servers to the agent's own model (sampling, elicitation),
+their notifications and their instructions are not passed on.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazaretto.errors import InputError, LazarettoError, MissingExtra
-from lazaretto.gates.instructions import instruction_faults
-from lazaretto.gates.structure import StructureSettings, text_findings
-from lazaretto.identity import Identity, Kind
-from lazaretto.types import Channel, Decision, Ruling, SourceClass
+from lazaretto.mcp.descriptions import description_fault
+from lazaretto.mcp.pins import Described, Pins
+from lazaretto.mcp.results import NOTICE, Results
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -34,7 +32,8 @@ log = logging.getLogger("lazaretto")
 BETWEEN = "__"
 """Stands between the name of a server and that of its tool where the gateway stands before several."""
 _PAGES = 50
-_FORM = StructureSettings()
+_SHOWN = {"meta", "icons"}
+"""Not part of what is approved: it may change from call to call. It is judged all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,45 +73,29 @@ def read_config(data: bytes, file: str) -> tuple[Upstream, ...]:
     return tuple(found)
 
 
+class ServerFailed(LazarettoError):
+    """A server answered with an error; what it says was judged."""
+
+
 class Gateway:
     """Screens what servers give; one for all of them."""
 
-    def __init__(self, guard: Guard, agent: str = "mcp") -> None:
-        self._guard, self._agent = guard, agent
-        self._principal = Identity(Kind.MCP, agent).principal(agent)
+    def __init__(self, guard: Guard, agent: str = "mcp", pins: Pins | None = None) -> None:
+        """``pins``: the descriptions that were approved; without it the first ones that are seen count as approved."""
+        self._results = Results(guard, agent)
+        self._pins = pins
         self._clients: dict[str, Client] = {}
         self._offered: set[str] = set()
-        self._first: dict[str, bytes] = {}
+        self._first: dict[str, str] = {}
         self.refused: dict[str, str] = {}
-        """Tools that are not offered, and why."""
+        """Tools that are not offered, and why, in words for an agent."""
 
     @asynccontextmanager
     async def connected(self, upstreams: Sequence[Upstream]) -> AsyncIterator[None]:
         """Keep every server connected while the block runs; one that does not start is an ``InputError``."""
-        from mcp import Client, StdioServerParameters
-
-        async with AsyncExitStack() as stack:
-            for one in upstreams:
-                try:
-                    if one.url:
-                        target: Any = await self._http(stack, one) if one.headers else one.url
-                    else:
-                        target = StdioServerParameters(command=one.command, args=list(one.args), env=dict(one.env))
-                    self._clients[one.name] = await stack.enter_async_context(Client(target))
-                except LazarettoError:
-                    raise
-                except Exception as error:
-                    problem = f"{one.name!r} cannot be reached ({type(error).__name__}: {error})"
-                    raise InputError("server", problem, "Check its command or URL") from None
+        async with connected(upstreams) as clients:
+            self._clients |= clients
             yield
-
-    @staticmethod
-    async def _http(stack: AsyncExitStack, one: Upstream) -> Any:
-        import httpx2
-        from mcp.client.streamable_http import streamable_http_client
-
-        client = await stack.enter_async_context(httpx2.AsyncClient(headers=dict(one.headers), timeout=60))
-        return streamable_http_client(one.url, http_client=client)
 
     def join(self, name: str, client: Client) -> None:
         """Stand before one more server, by a client that is connected already."""
@@ -131,43 +114,60 @@ class Gateway:
             raise InputError("name", f"{shown!r} is unknown", "Use a name that the gateway lists")
         return self._clients[server], server, name
 
-    async def _all(self, list_page: Callable[..., Awaitable[Any]], attribute: str) -> list[Any]:
-        found: list[Any] = []
-        cursor: str | None = None
-        for _ in range(_PAGES):
-            page = await list_page(cursor=cursor)
-            found += getattr(page, attribute)
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        return found
+    async def _asked(self, server: str, answer: Awaitable[Any]) -> Any:
+        """A server's answer; what it, or a client that does not understand it, says of a failure is judged."""
+        try:
+            return await answer
+        except LazarettoError:
+            raise
+        except Exception as error:
+            raise ServerFailed(await self._results.of_error(error, server)) from None
+
+    async def _listed(self, server: str, kind: str) -> list[Any]:
+        """What a server lists of a kind; nothing where it cannot say."""
+        client, several = self._clients[server], f"{kind}s"
+        if getattr(client.server_capabilities, several, None) is None:
+            return []
+        try:
+            return await everything(getattr(client, f"list_{several}"), several)
+        except Exception as error:
+            log.warning("server %r cannot list its %s: %r", server, several, error)
+            return []
+
+    def _fault(self, server: str, kind: str, one: Any) -> str:
+        """Why what a server lists is not shown, in words for an agent; a person finds the words in the log."""
+        fault = description_fault(one.model_dump(mode="json", exclude_none=True), quoted=False)
+        if not fault and kind != "resource":
+            described = described_as(server, kind, one)
+            if self._pins is not None:
+                fault = self._pins.fault(described)
+            elif self._first.setdefault(described.key, described.digest) != described.digest:
+                fault = "it is described differently from when it was first offered"
+        if fault:
+            log.warning("the %s %r of server %r is not offered: %s", kind, one.name, server, fault)
+        return fault
 
     async def tools(self) -> list[Any]:
         """The tools of all servers whose descriptions may be read by an agent.
 
-        One that is described differently from when it was first offered is not offered any more: what a person agreed
-        to was the first description.
+        One that is described differently from when it was approved, or first offered, is not offered any more: that was
+        the description that a person agreed to.
         """
         found, self.refused = [], {}
-        for server, client in self._clients.items():
-            for tool in await self._all(client.list_tools, "tools"):
-                described = tool.model_dump(mode="json", exclude={"meta", "icons"}, exclude_none=True)
+        for server in self._clients:
+            for tool in await self._listed(server, "tool"):
                 shown = self._shown(server, tool.name)
-                first = self._first.setdefault(shown, orjson.dumps(described, option=orjson.OPT_SORT_KEYS))
-                fault = description_fault(described)
-                if not fault and first != orjson.dumps(described, option=orjson.OPT_SORT_KEYS):
-                    fault = "it is described differently from when it was first offered"
+                fault = self._fault(server, "tool", tool)
                 if fault:
                     self.refused[shown] = fault
-                    log.warning("the tool %r of server %r is not offered: %s", tool.name, server, fault)
                 else:
                     found.append(tool.model_copy(update={"name": shown}))
-        self._offered = {tool.name for tool in found}
-        return found
+        self._offered = {tool.name for tool in found} - set(self.refused)  # two of one name: neither is sure
+        return [tool for tool in found if tool.name in self._offered]
 
     async def call(self, shown: str, arguments: dict[str, Any] | None) -> Any:
         """Call a tool, and give back what may be read of its result."""
-        from mcp import MCPError, types
+        from mcp import types
 
         if shown not in self._offered:
             await self.tools()  # nobody has asked yet, or the server has a new one
@@ -177,180 +177,109 @@ class Gateway:
             raise InputError("name", f"{shown!r} is unknown", "Use a name that the gateway lists")
         client, server, name = self._meant(shown)
         try:
-            result = await client.call_tool(name, arguments or {})
-        except MCPError as error:
-            words = await self._readable(str(error), server)
-            return types.CallToolResult(content=[types.TextContent(type="text", text=words)], is_error=True)
-        return await self._screened(result, server)
-
-    async def _screened(self, result: Any, server: str) -> Any:
-        from mcp import types
-
-        blocks, withheld = await self._blocks(result.content, server)
-        structured = result.structured_content
-        if structured is not None:
-            said = orjson.dumps(structured, option=orjson.OPT_INDENT_2, default=str).decode()
-            plainly = {block.text for block in result.content if isinstance(block, types.TextContent)}
-            if withheld or (said not in plainly and await self._held(said, server) is not None):
-                withheld, structured = True, None
-        if withheld and not any(isinstance(b, types.TextContent) and NOTICE in b.text for b in blocks):
-            blocks = [types.TextContent(type="text", text=f"{NOTICE}: its data may not be read]")]
-        return types.CallToolResult(
-            content=blocks, structured_content=structured, is_error=bool(result.is_error or withheld)
-        )
-
-    async def _blocks(self, content: Sequence[Any], server: str) -> tuple[list[Any], bool]:
-        """Content blocks as the agent may read them. Texts are judged together first: an order may be cut in two."""
-        from mcp import types
-
-        texts = [block.text for block in content if isinstance(block, types.TextContent)]
-        whole = await self._held("\n".join(texts), server) if len(texts) > 1 else None
-        found, withheld = [], False
-        for block in content:
-            shown = await self._block(block, server)
-            withheld |= shown is not block
-            found.append(shown)
-        if whole is not None and not withheld:  # harmful only together
-            found = [b for b in found if not isinstance(b, types.TextContent)]
-            found.append(types.TextContent(type="text", text=whole))
-            withheld = True
-        return found, withheld
-
-    async def _block(self, block: Any, server: str) -> Any:
-        """The block itself, or the notice that stands in its place."""
-        from mcp import types
-
-        notice: str | None
-        if isinstance(block, types.TextContent):
-            notice = await self._held(block.text, server)
-        elif isinstance(block, types.ImageContent):
-            notice = await self._held_picture(block.data, server)
-        elif isinstance(block, types.EmbeddedResource):
-            shown = await self._contents(block.resource, server)
-            return block if shown is block.resource else types.TextContent(type="text", text=shown.text)
-        elif isinstance(block, types.ResourceLink):
-            said = " ".join(part for part in (block.name, block.title, block.description) if part)
-            notice = await self._held(said, server)
-        else:
-            notice = f"{NOTICE}: {block.type} cannot be judged]"
-        return block if notice is None else types.TextContent(type="text", text=notice)
-
-    async def _contents(self, one: Any, server: str) -> Any:
-        from mcp import types
-
-        if isinstance(one, types.TextResourceContents):
-            notice = await self._held(one.text, server)
-        elif (one.mime_type or "").startswith("image/"):
-            notice = await self._held_picture(one.blob, server)
-        else:
-            notice = f"{NOTICE}: a file of type {one.mime_type or 'unknown'} cannot be judged]"
-        return one if notice is None else types.TextResourceContents(uri=one.uri, mime_type="text/plain", text=notice)
+            result = await self._asked(server, client.call_tool(name, arguments or {}))
+        except ServerFailed as error:
+            told = types.TextContent(type="text", text=str(error))
+            return types.CallToolResult(content=[told], is_error=True)
+        return await self._results.of_tool(result, server)
 
     async def resources(self) -> list[Any]:
         """The resources of all servers, without those whose descriptions are poisoned."""
-        return [r for client in self._clients.values() for r in await self._listed(client, "resources")]
+        return [one for server in self._clients for one in await self._resources(server)]
 
-    async def _listed(self, client: Client, what: str) -> list[Any]:
-        capable = getattr(client.server_capabilities, what, None) is not None
-        found = await self._all(getattr(client, f"list_{what}"), what) if capable else []
-        fields = {"meta", "icons"}
-        return [o for o in found if not description_fault(o.model_dump(mode="json", exclude=fields, exclude_none=True))]
+    async def _resources(self, server: str) -> list[Any]:
+        return [one for one in await self._listed(server, "resource") if not self._fault(server, "resource", one)]
 
     async def read(self, uri: str) -> Any:
         """A resource, by the first server that lists it."""
-        from mcp import types
-
         for server, client in self._clients.items():
-            if uri in {one.uri for one in await self._listed(client, "resources")}:
-                result = await client.read_resource(uri)
-                return types.ReadResourceResult(contents=[await self._contents(o, server) for o in result.contents])
+            if uri in {one.uri for one in await self._resources(server)}:
+                result = await self._asked(server, client.read_resource(uri))
+                return await self._results.of_resource(result, uri, server)
         raise InputError("uri", f"{uri!r} is unknown", "Use a resource that the gateway lists")
 
     async def prompts(self) -> list[Any]:
-        """The prompts of all servers."""
+        """The prompts of all servers whose descriptions may be read by an agent."""
         return [
             prompt.model_copy(update={"name": self._shown(server, prompt.name)})
-            for server, client in self._clients.items()
-            for prompt in await self._listed(client, "prompts")
+            for server in self._clients
+            for prompt in await self._listed(server, "prompt")
+            if not self._fault(server, "prompt", prompt)
         ]
 
     async def prompt(self, shown: str, arguments: dict[str, str] | None) -> Any:
-        """A prompt with every message screened."""
-        from mcp import types
-
+        """A prompt that is listed, with every message screened."""
+        if shown not in {one.name for one in await self.prompts()}:
+            raise InputError("name", f"{shown!r} is unknown or not offered", "Use a prompt that the gateway lists")
         client, server, name = self._meant(shown)
-        result = await client.get_prompt(name, arguments)
-        messages = [
-            types.PromptMessage(role=one.role, content=await self._block(one.content, server))
-            for one in result.messages
-        ]
-        return types.GetPromptResult(messages=messages)
-
-    async def _held(self, text: str, server: str) -> str | None:
-        """The notice in place of a text that may not be read; None where it may."""
-        if not text.strip():
-            return None
-        decision = await self._guard.check(
-            text, agent=self._agent, channel=Channel.TOOL, source=SourceClass.TOOL_OUTPUT_EXTERNAL,
-            principal=self._principal,
-        )  # fmt: skip
-        return _notice(decision, server)
-
-    async def _readable(self, text: str, server: str) -> str:
-        return await self._held(text, server) or text
-
-    async def _held_picture(self, data: str, server: str) -> str | None:
-        try:
-            picture = base64.b64decode(data, validate=True)
-        except (binascii.Error, ValueError):
-            return f"{NOTICE}: a picture that cannot be read]"
-        decision = await self._guard.check(
-            image=picture, agent=self._agent, channel=Channel.IMAGE, source=SourceClass.TOOL_OUTPUT_EXTERNAL,
-            principal=self._principal,
-        )  # fmt: skip
-        return _notice(decision, server)
+        result = await self._asked(server, client.get_prompt(name, arguments))
+        return await self._results.of_prompt(result, server)
 
 
-NOTICE = "[withheld by Lazaretto"
+@asynccontextmanager
+async def connected(upstreams: Sequence[Upstream]) -> AsyncIterator[dict[str, Client]]:
+    """Clients of servers, by name, while the block runs."""
+    from mcp import Client, StdioServerParameters
+
+    found: dict[str, Client] = {}
+    async with AsyncExitStack() as stack:
+        for one in upstreams:
+            try:
+                if one.url:
+                    target: Any = await _http(stack, one) if one.headers else one.url
+                else:
+                    target = StdioServerParameters(command=one.command, args=list(one.args), env=dict(one.env))
+                found[one.name] = await stack.enter_async_context(Client(target))
+            except LazarettoError:
+                raise
+            except Exception as error:
+                problem = f"{one.name!r} cannot be reached ({type(error).__name__}: {error})"
+                raise InputError("server", problem, "Check its command or URL") from None
+        yield found
 
 
-def _notice(decision: Decision, server: str) -> str | None:
-    if decision.allowed:
-        return None
-    if decision.ruling is Ruling.REWRITE and decision.replacement is not None:
-        return decision.replacement
-    return f"{NOTICE}: what the server {server!r} gave may not be used ({decision.rule}, item {decision.item})]"
+async def _http(stack: AsyncExitStack, one: Upstream) -> Any:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    client = await stack.enter_async_context(httpx2.AsyncClient(headers=dict(one.headers), timeout=60))
+    return streamable_http_client(one.url, http_client=client)
 
 
-def description_fault(described: Mapping[str, Any]) -> str:
-    """What is wrong with what a server says of itself, in one sentence; empty where nothing is.
+async def everything(list_page: Callable[..., Awaitable[Any]], attribute: str) -> list[Any]:
+    """All pages of a list."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(_PAGES):
+        page = await list_page(cursor=cursor)
+        found += getattr(page, attribute)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found
 
-    Every text in it counts, those of its parameters too.
-    """
-    for text in _texts(described):
-        hidden = next((d for d in text_findings(text, _FORM) if d.ruling > Ruling.WARN), None)
-        if hidden is not None:
-            return f"its description hides something ({hidden.rule})"
-        for fault in instruction_faults(text):
-            return f"{fault.words.lower()} ({fault.rule}): “{text[fault.start : fault.end][:120]}”"
-    return ""
+
+def described_as(server: str, kind: str, one: Any) -> Described:
+    """What a person approves of a tool or prompt."""
+    return Described(server, kind, one.name, one.model_dump(mode="json", exclude=_SHOWN, exclude_none=True))
 
 
-def _texts(value: Any, depth: int = 0) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if depth > 20:
-        return []
-    several = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    return [
-        text for key, one in several for text in (*([key] if isinstance(key, str) else []), *_texts(one, depth + 1))
-    ]
+async def described_by(upstreams: Sequence[Upstream]) -> list[Described]:
+    """The tools and prompts of servers, as they are described now."""
+    found = []
+    async with connected(upstreams) as clients:
+        for server, client in clients.items():
+            for kind in ("tool", "prompt"):
+                if getattr(client.server_capabilities, f"{kind}s", None) is not None:
+                    listed = await everything(getattr(client, f"list_{kind}s"), f"{kind}s")
+                    found += [described_as(server, kind, one) for one in listed]
+    return found
 
 
 def build(gateway: Gateway, upstreams: Sequence[Upstream] = ()) -> Server[Any]:
     """The MCP server that an agent is given. ``upstreams`` are connected while it runs."""
     try:
-        from mcp import types
+        from mcp import MCPError, types
         from mcp.server.lowlevel import Server
     except ImportError:
         raise MissingExtra("the MCP gateway", "mcp") from None
@@ -361,27 +290,37 @@ def build(gateway: Gateway, upstreams: Sequence[Upstream] = ()) -> Server[Any]:
         async with gateway.connected(upstreams):
             yield {}
 
+    async def answered(answer: Awaitable[Any]) -> Any:
+        """Nothing of a server goes to the agent but what was judged, in an error neither."""
+        try:
+            return await answer
+        except LazarettoError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        except Exception:
+            log.exception("what a server said could not be judged")
+            raise MCPError(types.INTERNAL_ERROR, f"{NOTICE}: an answer that cannot be judged]") from None
+
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=await gateway.tools())
+        return types.ListToolsResult(tools=await answered(gateway.tools()))
 
     async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
-            return await gateway.call(params.name, params.arguments)  # type: ignore[no-any-return]
-        except LazarettoError as error:  # nothing passes unjudged: no store, no result
-            told = [types.TextContent(type="text", text=f"{NOTICE}: {error}]")]
-            return types.CallToolResult(content=list(told), is_error=True)
+            return await answered(gateway.call(params.name, params.arguments))  # type: ignore[no-any-return]
+        except MCPError as error:  # nothing passes unjudged: no store, no result
+            told = error.message if error.message.startswith(NOTICE) else f"{NOTICE}: {error.message}]"
+            return types.CallToolResult(content=[types.TextContent(type="text", text=told)], is_error=True)
 
     async def list_resources(_: Any, __: Any) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=await gateway.resources())
+        return types.ListResourcesResult(resources=await answered(gateway.resources()))
 
     async def read_resource(_: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        return await gateway.read(str(params.uri))  # type: ignore[no-any-return]
+        return await answered(gateway.read(str(params.uri)))  # type: ignore[no-any-return]
 
     async def list_prompts(_: Any, __: Any) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=await gateway.prompts())
+        return types.ListPromptsResult(prompts=await answered(gateway.prompts()))
 
     async def get_prompt(_: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        return await gateway.prompt(params.name, params.arguments)  # type: ignore[no-any-return]
+        return await answered(gateway.prompt(params.name, params.arguments))  # type: ignore[no-any-return]
 
     return Server(
         "lazaretto-gateway", version=version("lazaretto"), lifespan=lifespan, on_list_tools=list_tools,

@@ -1,0 +1,73 @@
+"""What a server says of its tools, prompts and resources: whether an agent may read it.
+
+A description is meant to instruct, so the rules for instructions apply (``gates/instructions.py``) to every string of
+it, names, titles, defaults and hidden words included; where the ``gates`` extra is installed, the screener for foreign
+orders counts as one more sign beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from lazaretto.errors import ModelError
+from lazaretto.gates.instructions import tool_faults
+from lazaretto.gates.memory.text_views import views
+from lazaretto.gates.structure import StructureSettings, text_findings
+from lazaretto.ingest.strings import read_strings
+from lazaretto.types import Ruling
+
+_FORM = StructureSettings()
+_LIKE_AN_ORDER = 1.7
+"""The logit of the screener above which a text counts as one sign; by itself it is too few."""
+_FEWEST_HIDDEN_WORDS = 4
+_CODED = ("base64", "hex", "binary", "codes", "escapes", "percent")
+
+
+def description_fault(described: Mapping[str, Any], *, quoted: bool = True) -> str:
+    """What is wrong with what a server says of itself, in one sentence; empty where nothing is.
+
+    ``quoted``: with the words themselves, for a person; an agent must not read them.
+    """
+    reading = read_strings(dict(described))
+    if not reading.whole:
+        return f"a part of its description cannot be read ({reading.unread[0].why})"
+    for text in dict.fromkeys([*(one.text for one in reading.texts), reading.text]):
+        fault = _fault(text, quoted)
+        if fault:
+            return fault
+    return ""
+
+
+def _fault(text: str, quoted: bool) -> str:
+    hidden = next((d for d in text_findings(text, _FORM) if d.ruling > Ruling.WARN), None)
+    if hidden is not None:
+        return f"its description hides something ({hidden.rule})"
+    for view in views(text):
+        coded = view.name.partition(" ")[0] in _CODED
+        if coded and view.text != text and len(view.text.split()) >= _FEWEST_HIDDEN_WORDS:
+            return f"its description hides words ({view.name})"
+        for fault in tool_faults(view.text, _order()):
+            said = f": “{view.text[fault.start : fault.end][:120]}”" if quoted else ""
+            return f"{fault.words.lower()} ({fault.rule}){said}"
+    return ""
+
+
+@cache
+def _order() -> Callable[[str], int] | None:
+    """How much a text reads like an order; None where the screener is not installed."""
+    if any(find_spec(module) is None for module in ("onnxruntime", "safetensors", "tokenizers", "py3langid")):
+        return None
+    from lazaretto.gates.memory.text_screener import shared_screener
+
+    try:
+        screener = shared_screener()
+    except ModelError:
+        return None
+
+    def order(text: str) -> int:
+        return int(screener.screen([text])[0].logit > _LIKE_AN_ORDER)
+
+    return order

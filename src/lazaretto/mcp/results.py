@@ -1,0 +1,214 @@
+"""What a server gives to an agent, as it may be read: every string is judged, a notice stands for what is held."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lazaretto.errors import InputError
+from lazaretto.identity import Identity, Kind
+from lazaretto.ingest.left_out import ID, cannot_carry_text, left_out
+from lazaretto.ingest.strings import Reading, read_strings
+from lazaretto.types import Channel, Decision, Ruling, SourceClass
+
+if TYPE_CHECKING:
+    from lazaretto.guard import Guard
+
+NOTICE = "[withheld by Lazaretto"
+_MOST_ERROR = 20_000
+_FEWEST_WORDS = 6
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_OWN = {"text", "data", "blob", "structured_content", "content", "messages", "contents", "resource"}
+"""Parts of a result that are judged by themselves."""
+
+
+class Results:
+    """Judges results; one for all servers."""
+
+    def __init__(self, guard: Guard, agent: str) -> None:
+        self._guard, self._agent = guard, agent
+
+    async def of_tool(self, result: Any, server: str) -> Any:
+        """A tool's result, as it may be read."""
+        from mcp import types
+
+        blocks, withheld = await self._blocks(result.content, server)
+        structured, meta = result.structured_content, result.meta
+        if structured is not None:
+            said = "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+            if withheld or await self._held_parts(structured, server, said) is not None:
+                withheld, structured = True, None
+        if await self._held_beside(result, server) is not None:
+            withheld, meta, structured = True, None, None
+        if withheld:
+            meta = None
+            if not any(isinstance(b, types.TextContent) and NOTICE in b.text for b in blocks):
+                blocks = [types.TextContent(type="text", text=f"{NOTICE}: its data may not be read]")]
+        made = types.CallToolResult(
+            content=blocks, structured_content=structured, is_error=bool(result.is_error or withheld)
+        )
+        return made.model_copy(update={"meta": meta})
+
+    async def of_prompt(self, result: Any, server: str) -> Any:
+        """A prompt's messages, as they may be read."""
+        from mcp import types
+
+        blocks, _ = await self._blocks([one.content for one in result.messages], server)
+        if len(blocks) == len(result.messages):
+            messages = [
+                types.PromptMessage(role=one.role, content=block)
+                for one, block in zip(result.messages, blocks, strict=True)
+            ]
+        else:  # harmful only together
+            messages = [types.PromptMessage(role="user", content=blocks[-1])]
+        beside = await self._held_beside(result, server)
+        made = types.GetPromptResult(messages=messages, description=result.description if beside is None else beside)
+        return made.model_copy(update={"meta": result.meta if beside is None else None})
+
+    async def of_resource(self, result: Any, uri: str, server: str) -> Any:
+        """A resource's contents, as they may be read."""
+        from mcp import types
+
+        contents = [await self._contents(one, server) for one in result.contents]
+        shown: list[Any] = [
+            one if isinstance(one, types.ResourceContents) else _notice_at(uri, one) for one in contents
+        ]
+        texts = [one.text for one in shown if isinstance(one, types.TextResourceContents)]
+        whole = await self.held("\n".join(texts), server) if len(texts) > 1 else None
+        beside = await self._held_beside(result, server)
+        if whole is not None or beside is not None:
+            return types.ReadResourceResult(contents=[_notice_at(uri, whole or beside)])
+        return types.ReadResourceResult(contents=shown).model_copy(update={"meta": result.meta})
+
+    async def of_error(self, error: BaseException, server: str) -> str:
+        """What a failure says, as it may be read; what comes with it is judged too and not passed on."""
+        from mcp import MCPError
+
+        told = str(error)[:_MOST_ERROR] or type(error).__name__
+        data = error.data if isinstance(error, MCPError) else None
+        notice = await self.held(told, server)
+        if notice is None and data is not None:
+            notice = await self._held_parts(data, server, told)
+        return notice or told
+
+    async def _blocks(self, content: Sequence[Any], server: str) -> tuple[list[Any], bool]:
+        """Content blocks as the agent may read them. Texts are judged together first: an order may be cut in two."""
+        from mcp import types
+
+        texts = [block.text for block in content if isinstance(block, types.TextContent)]
+        whole = await self.held("\n".join(texts), server) if len(texts) > 1 else None
+        found, withheld = [], False
+        for block in content:
+            shown = await self._block(block, server)
+            withheld |= shown is not block
+            found.append(shown)
+        if whole is not None and not withheld:  # harmful only together
+            found = [b for b in found if not isinstance(b, types.TextContent)]
+            found.append(types.TextContent(type="text", text=whole))
+            withheld = True
+        return found, withheld
+
+    async def _block(self, block: Any, server: str) -> Any:
+        """The block itself, or the notice that stands in its place."""
+        from mcp import types
+
+        notice: str | None
+        if isinstance(block, types.TextContent):
+            notice = await self.held(block.text, server)
+        elif isinstance(block, types.ImageContent):
+            notice = await self._held_picture(block.data, server)
+        elif isinstance(block, types.EmbeddedResource):
+            shown = await self._contents(block.resource, server)
+            notice = shown if isinstance(shown, str) else None
+        elif isinstance(block, types.ResourceLink):
+            notice = None
+        else:
+            notice = f"{NOTICE}: {block.type} cannot be judged]"
+        notice = notice if notice is not None else await self._held_beside(block, server)
+        return block if notice is None else types.TextContent(type="text", text=notice)
+
+    async def _contents(self, one: Any, server: str) -> Any:
+        """Contents of a resource themselves, or the notice."""
+        from mcp import types
+
+        if isinstance(one, types.TextResourceContents):
+            notice = await self.held(one.text, server)
+        elif (one.mime_type or "").startswith("image/"):
+            notice = await self._held_picture(one.blob, server)
+        else:
+            notice = f"{NOTICE}: a file whose type cannot be judged]"
+        notice = notice if notice is not None else await self._held_beside(one, server)
+        return one if notice is None else notice
+
+    async def _held_beside(self, model: Any, server: str) -> str | None:
+        """The notice for what stands beside the content of a part: names, URIs, annotations, ``_meta``."""
+        return await self._held_parts(
+            model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_OWN), server
+        )
+
+    async def _held_parts(self, value: Any, server: str, said: str = "") -> str | None:
+        """The notice for a value of any shape; ``said``: a text that was judged already."""
+        reading = read_strings(value, _LEFT_OUT)
+        if not reading.whole:
+            return f"{NOTICE}: a part of it cannot be read ({reading.unread[0].why})]"
+        for picture in reading.pictures:
+            notice = await self._held_picture(base64.b64encode(picture.data).decode(), server)
+            if notice is not None:
+                return notice
+        if all(one.text in said for one in reading.texts) or _says_nothing(reading):
+            return None
+        return await self.held(reading.text, server)
+
+    async def held(self, text: str, server: str) -> str | None:
+        """The notice in place of a text that may not be read; None where it may."""
+        if not text.strip():
+            return None
+        try:
+            decision = await self._guard.check(
+                text, agent=self._agent, channel=Channel.TOOL, source=SourceClass.TOOL_OUTPUT_EXTERNAL,
+                principal=Identity(Kind.MCP, server).principal(self._agent),
+            )  # fmt: skip
+        except InputError:  # too long, or no text that anybody can keep
+            return f"{NOTICE}: a text that cannot be judged]"
+        return _notice(decision, server)
+
+    async def _held_picture(self, data: str, server: str) -> str | None:
+        try:
+            picture = base64.b64decode(data, validate=True)
+            decision = await self._guard.check(
+                image=picture, agent=self._agent, channel=Channel.IMAGE, source=SourceClass.TOOL_OUTPUT_EXTERNAL,
+                principal=Identity(Kind.MCP, server).principal(self._agent),
+            )  # fmt: skip
+        except (binascii.Error, ValueError):
+            return f"{NOTICE}: a picture that cannot be read]"
+        return _notice(decision, server)
+
+
+_LEFT_OUT = left_out("mcp")
+
+
+def _says_nothing(reading: Reading) -> bool:
+    """Whether there are a few ids, words and URIs alone: too few for a sentence, however they are put together."""
+    several = [one.text for one in reading.texts]
+    return all(cannot_carry_text(text, ID) for text in several) and sum(map(_words, several)) < _FEWEST_WORDS
+
+
+def _words(text: str) -> int:
+    return max(1, len(_WORD.findall(text)))
+
+
+def _notice_at(uri: str, notice: Any) -> Any:
+    from mcp import types
+
+    return types.TextResourceContents(uri=uri, mime_type="text/plain", text=str(notice))
+
+
+def _notice(decision: Decision, server: str) -> str | None:
+    if decision.allowed:
+        return None
+    if decision.ruling is Ruling.REWRITE and decision.replacement is not None:
+        return decision.replacement
+    return f"{NOTICE}: what the server {server!r} gave may not be used ({decision.rule}, item {decision.item})]"
