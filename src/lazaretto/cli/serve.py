@@ -123,6 +123,7 @@ def serve(
 
 
 UVICORN: dict[str, Any] = {
+    "http": "lazaretto.api.waiting_connections:WaitingConnection",  # times headers out, which no setting does
     "log_level": "warning",
     "timeout_keep_alive": 5,
     "limit_concurrency": MOST_CONNECTIONS,

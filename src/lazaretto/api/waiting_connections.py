@@ -1,0 +1,94 @@
+"""Connections that have not sent a request yet hold up nobody.
+
+uvicorn counts every open connection for ``limit_concurrency``, and no setting of it ends one that sends its headers
+byte by byte: with a few hundred half-sent requests, which need no key, everybody else was answered 503. Here a
+connection counts once its headers are there; until then it has a few seconds, and where too many wait, the one that
+waits longest is closed. An idle connection that is kept alive waits, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADERS_S = 10.0
+"""From the first byte, or from the connection, until the last header."""
+MOST_WAITING = 256
+"""Connections without a request under way, in one process."""
+
+_waiting: WeakKeyDictionary[Any, dict[WaitingConnection, None]] = WeakKeyDictionary()
+"""By server: its waiting connections, the one that waits longest first."""
+
+
+class WaitingConnection(H11Protocol):
+    """One connection of a server."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """It waits for its first request."""
+        super().connection_made(transport)
+        self._wait()
+        self._start_timer()
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes: it counts as soon as they end the headers of a request, and before that request is begun."""
+        if self._timer is None and self.conn.their_state is h11.IDLE:
+            self._start_timer()  # of a connection that was kept alive
+        super().data_received(data)
+        self._settle()
+
+    def handle_events(self) -> None:
+        """A request that is about to begin is one of those that are counted."""
+        self.connections.add(self)
+        super().handle_events()
+        self._settle()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self._stop_timer()
+        self._others().pop(self, None)
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """It waits for its next request."""
+        super().on_response_complete()
+        self._settle()
+
+    def _settle(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self.conn.their_state is h11.IDLE:
+            self._wait()
+        else:
+            self._stop_timer()
+            self._others().pop(self, None)
+
+    def _wait(self) -> None:
+        self.connections.discard(self)
+        others = self._others()
+        others.setdefault(self, None)
+        if len(others) > MOST_WAITING:
+            oldest = next(iter(others))
+            others.pop(oldest)
+            oldest.transport.abort()
+
+    def _others(self) -> dict[WaitingConnection, None]:
+        return _waiting.setdefault(self.server_state, {})
+
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(HEADERS_S, self._too_slow)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if self.conn.their_state is h11.IDLE:
+            self.transport.abort()
