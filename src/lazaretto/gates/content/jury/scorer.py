@@ -35,9 +35,12 @@ MOST_WINDOWS = 32
 """Windows read of one view: a longer text is sampled evenly over its whole length."""
 _AVERAGED, _WORST = 4, 2
 """The models were fitted on the mean of at most four windows; of more, the worst two count, lest length hide harm."""
-MOST_SECONDS, HUGE_SECONDS = 6.5, 1.5
+MOST_SECONDS, HUGE_SECONDS = 5.0, 1.5
 """Of this thread's processor, spent on one content by both models together, and on one that waits for a person anyway
 because it is too long: no text keeps a gate busy, and a busy machine cuts nothing off. What was not read is said."""
+_FIRST = 0.7
+"""The first model's share of it: enough for all its windows on a slow machine. What it finds clearly harmless, the
+other does not read."""
 _CHARACTERS = 200_000
 """Looked at of one text; the models read a part of them."""
 _KEPT_BYTES = 4 << 20
@@ -164,7 +167,7 @@ class JuryModels:
         if len(prepared.content.text) > _CHARACTERS:
             return None
         with self._turn(_key(prepared)):
-            until, views = time.thread_time() + MOST_SECONDS / 2, content_views(_bearable(prepared))
+            until, views = time.thread_time() + _FIRST * MOST_SECONDS, content_views(_bearable(prepared))
             risk = max((self._glance(view, until) for view in views), default=0.0)
             return risk if views and risk < 0 else None
 
@@ -193,7 +196,7 @@ class JuryModels:
     def _look(self, role: Role, view: View, text: Sequence[int], picture: Sequence[int], until: float) -> _ViewScore:
         key = digest(role.value, view.head, view.kind.value, view.text, view.picture, view.part)
         known = self._looks.get(key)
-        if known is None or known.cut:
+        if known is None:
             known = self._seats[role].look(view.kind, text, picture, HEADS.index(view.head), until)
             self._looks.put(key, known)
         return known
@@ -224,9 +227,9 @@ class JuryModels:
     def _read_view(self, whole: View, until: float) -> JuryScores:
         view, text, picture = self._tokens(whole)
         settings = self.settings[view.head]
-        begun = time.thread_time()
-        ends = {role: begun + (until - begun) * (place + 1) / 2 for place, role in enumerate(self._seats)}
-        looks = {role: self._look(role, view, text.ids, picture.ids, ends[role]) for role in self._seats}
+        seconds, looks = until - time.thread_time(), dict[Role, _ViewScore]()
+        for role, share in zip(_SEATS, (_FIRST, 1 - _FIRST), strict=True):
+            looks[role] = self._look(role, view, text.ids, picture.ids, time.thread_time() + share * seconds)
         odds = {role: settings.odds(role, look.logit) for role, look in looks.items()}
         # Strict speaks for the more worried of the two models and Loose for the milder one, whichever that is here.
         speaks = sorted(_SEATS, key=lambda role: -odds[role])

@@ -1,0 +1,103 @@
+"""The worst that one write can cost: hostile texts of 2 kB, 64 kB and 1 MB, and a write with many parents.
+
+Honest writes stand beside them. Every text is written once to a fresh store with the default policy, after the models
+were loaded; time by the clock and of the processor, and what was ruled.
+
+    python lab/benchmarks/worst_write.py --label after --write
+
+Run it with another version's ``src`` on PYTHONPATH for the figures before. Raw results go to lab/results/worst_write.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+
+from lazaretto import Guard, Policy
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "worst_write"
+LAYERS, WIDE = 4, 120
+UNITS = {"letters and dots": "a.", "line breaks": "a\n", "names": "Ann ", "one word": "abcdefgh"}
+HONEST = {
+    "note": "The berth of the Marguerite is number nine until Thursday, says the harbour office.",
+    "page": "The harbour office opens at nine. Ships that carry tea wait at berth four; crates are counted twice. "
+    * 10,
+}
+
+
+def prose(size: int) -> str:
+    """Ordinary sentences, no two alike."""
+    parts = (
+        f"The office in Brightwater opens at {7 + n % 5} on May {n % 28 + 1}. Ship {n} waits at berth {n % 40}. "
+        for n in range(size)
+    )
+    text = ""
+    for part in parts:
+        text += part
+        if len(text) >= size:
+            break
+    return text[:size]
+
+
+async def timed(guard: Guard, name: str, text: str, size: int, parents: list[str] | None = None) -> dict[str, object]:
+    """One write."""
+    wall, work = time.perf_counter(), time.process_time()
+    said = await guard.remember(text, agent="mal", parents=parents)
+    line = {
+        "write": name, "size": size, "wall_s": round(time.perf_counter() - wall, 3),
+        "processor_s": round(time.process_time() - work, 3), "ruling": said.ruling.label, "rule": said.rule,
+    }  # fmt: skip
+    print(line, flush=True)
+    return line
+
+
+async def measure(sizes: list[int], parents: int) -> list[dict[str, object]]:
+    """All of them, the honest ones first."""
+    policy = Policy.recommended()
+    policy = replace(policy, limits=replace(policy.limits, max_parents=max(parents, policy.limits.max_parents)))
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/crew.db"
+        async with Guard.open(url, Policy.minimal()) as quick:
+            layer: list[str] = []
+            for depth in range(LAYERS):
+                layer = [
+                    (await quick.remember(f"Note {depth}.{n}: crates for berth {n}.", agent="ada", parents=layer)).item
+                    for n in range(max(WIDE, parents) if depth == LAYERS - 1 else WIDE)
+                ]
+        async with Guard.open(url, policy) as guard:
+            await guard.remember("It begins.", agent="ada")
+            for name, text in HONEST.items():
+                lines.append(await timed(guard, f"honest {name}", text, len(text)))
+            for size in sizes:
+                lines.append(await timed(guard, "prose", prose(size), size))
+                for name, unit in UNITS.items():
+                    lines.append(await timed(guard, name, (unit * (size // len(unit) + 1))[:size], size))
+            text = "The wallet of the harbour is kept at desk nine, and its number changed to 4412 today."
+            lines.append(await timed(guard, f"{parents} parents", text, len(text), layer[:parents]))
+    return lines
+
+
+def main() -> None:
+    """Run, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--label", default="after", help="which code this is: before or after")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[2_000, 64_000, 1_000_000])
+    parser.add_argument("--parents", type=int, default=500)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    lines = asyncio.run(measure(options.sizes, options.parents))
+    if options.write:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        data = b"".join(orjson.dumps({"code": options.label, **line}) + b"\n" for line in lines)
+        (RESULTS / f"{options.label}.jsonl").write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
