@@ -82,12 +82,15 @@ class GuardedVectors(VectorStoreBase):
     def _may(self, key: Any, payload: Any) -> bool:
         if not payload:
             return True
-        writer = agent_name(payload.get("agent_id") or payload.get("user_id") or self._border.agent)
+        writer = self._writer(payload)
         if not self._border.wait(self._beside, payload, agent=writer):
             return False
         if not payload.get("data"):
             return True
         return self._border.wait(self._border.keep, self._ref(key, payload), payload["data"], agent=writer)
+
+    def _writer(self, payload: Any) -> str:
+        return agent_name(payload.get("agent_id") or payload.get("user_id") or self._border.agent)
 
     async def _beside(self, payload: Any, agent: str | None = None) -> bool:
         """Whether what stands in a payload beside its fact may be used; a payload without a fact is all of that."""
@@ -150,11 +153,11 @@ class GuardedVectors(VectorStoreBase):
         return self._shown(found)
 
     def delete(self, vector_id: Any) -> Any:
-        """Delete what belongs to this agent, and say so to the guard; a record of another writer stays."""
+        """Delete a fact of the agent or user it belongs to, and say so to the guard."""
         found = self._store.get(vector_id)
         if found is not None and found.payload:
             ref = self._ref(vector_id, found.payload)
-            if not self._border.wait(self._border.forget, ref):
+            if not self._border.wait(self._border.forget, ref, agent=self._writer(found.payload)):
                 return None
         return self._store.delete(vector_id)
 

@@ -14,8 +14,8 @@ import orjson
 
 from lazaretto.api.proxy.dialects import Dialect, sse
 from lazaretto.api.proxy.passages import Json
-from lazaretto.ingest.left_out import WORD, cannot_carry_text, left_out
-from lazaretto.ingest.strings import Found, Path, Reading, joined, read_strings
+from lazaretto.ingest.left_out import BASE64, LEFT_OUT, WORD, cannot_carry_text, left_out
+from lazaretto.ingest.strings import KEY, Found, Path, Reading, joined, read_strings
 
 DONE = b"[DONE]"
 _AT = ("output_index", "content_index", "summary_index", "item_id", "index")
@@ -79,22 +79,25 @@ class Said:
 
 def said_in(events: Sequence[Event], dialect: Dialect, known: frozenset[str]) -> Said:
     """Everything that a stream says; ``known``: strings of the request, which were judged before."""
-    bits: dict[Any, list[str]] = {}
+    bits: dict[Any, tuple[Path, list[str]]] = {}
     rest: dict[str, Found] = {}
     foreign: dict[str, Found] = {}
     pictures: list[bytes] = []
-    unread = False
+    unread, table = False, left_out(dialect.name)
     for event in events:
-        reading = read_strings(event.data, left_out(dialect.name))
+        reading = read_strings(event.data, lambda path, value: _is_whole(path, dialect) and table(path, value))
         pictures += [one.data for one in reading.pictures]
         unread |= not reading.whole
         other = foreign if dialect.foreign(event.data) else rest
-        for place, bit in {one.path: one for one in reading.texts if _is_bit(one)}.items():
-            bits.setdefault(_place(event.data, place), []).append(_at(event.data, bit))
+        for path, bit in {one.path: one for one in reading.texts if _is_bit(one)}.items():
+            bits.setdefault(_place(event.data, path), (path, []))[1].append(_at(event.data, bit))
         for one in reading.texts:
             if not _is_bit(one) and not (_is_echo(one) and one.text in known):
                 other.setdefault(one.text, one)
-    whole = [read_strings("".join(parts)) for parts in bits.values()]
+    put_together = [
+        (path, parts[0] if len(set(parts)) == 1 else "".join(parts), parts) for path, parts in bits.values()
+    ]
+    whole = [read_strings("".join(parts)) for path, text, parts in put_together if not table(path, text)]
     pictures += [one.data for reading in whole for one in reading.pictures]
     unread |= not all(reading.whole for reading in whole)
     texts = tuple(dict.fromkeys(reading.text for reading in whole if reading.text.strip()))
@@ -108,6 +111,12 @@ def _all(found: dict[str, Found], again: set[str]) -> str:
 def _is_bit(one: Found) -> bool:
     """Whether a string is a piece of a text that comes bit by bit."""
     return "delta" in one.path and not one.is_key
+
+
+def _is_whole(path: Path, dialect: Dialect) -> bool:
+    """Whether what stands there is no piece of something, or data that is no text in pieces either."""
+    name = next((step for step in reversed(path) if isinstance(step, str)), "")
+    return "delta" not in path or path[-1] == KEY or LEFT_OUT[dialect.name].get(name) is BASE64
 
 
 def _is_echo(one: Found) -> bool:
