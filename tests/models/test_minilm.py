@@ -160,9 +160,11 @@ def test_encoders_of_a_process_share_the_table_of_words():
 def test_the_graphs_are_what_their_tool_writes(tmp_path):
     pytest.importorskip("onnx", reason="needs the package onnx")
     root = Path(__file__).parents[2]
-    subprocess.run([sys.executable, root / "tools" / "make_minilm_graphs.py", tmp_path], check=True)
-    for path in tmp_path.iterdir():
-        assert path.read_bytes() == (root / "src/lazaretto/models/minilm" / path.name).read_bytes()
+    subprocess.run([sys.executable, root / "tools" / "make_encoder_graphs.py", tmp_path], check=True)
+    made = sorted(tmp_path.rglob("*.onnx"))
+    assert len(made) == 6
+    for path in made:
+        assert path.read_bytes() == (root / "src/lazaretto/models" / path.relative_to(tmp_path)).read_bytes()
 
 
 def test_waiting_threads_sleep_and_are_few(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,30 +1,48 @@
-"""Writes the graphs that ``lazaretto.models.minilm`` runs: all-MiniLM-L6-v2 without its weights, a few kilobytes each.
+"""Writes the graphs that ``lazaretto.models`` runs: encoders without their weights, a few kilobytes each.
 
-    python tools/make_minilm_graphs.py [folder]
+    python tools/make_encoder_graphs.py [folder]
 
-``encoder.onnx`` multiplies in full precision, ``encoder_int8.onnx`` in eight bits, ``encoder_blocks.onnx`` in eight
+Into ``minilm/``: all-MiniLM-L6-v2. ``encoder.onnx`` multiplies in full precision, ``encoder_int8.onnx`` in eight bits, ``encoder_blocks.onnx`` in eight
 bits with a scale for every ``BLOCK`` numbers, ``probe_int8.onnx`` is one product in eight bits, to find out whether
-this processor does them exactly. Weights are named and shaped here and given at run time. Needs the package ``onnx``,
+this processor does them exactly. Into ``deep/``: ``mpnet.onnx`` (all-mpnet-base-v2) and ``e5.onnx``
+(multilingual-e5-small), in blocks of eight bits. Weights are named and shaped here and given at run time. Needs the package ``onnx``,
 which the product does not.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from onnx import TensorProto, helper
 
-DIMENSION, LAYERS, HEADS, INNER = 384, 6, 12, 1536
 BLOCK = 128
-FOLDER = Path(__file__).parents[1] / "src" / "lazaretto" / "models" / "minilm"
+FOLDER = Path(__file__).parents[1] / "src" / "lazaretto" / "models"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of an encoder."""
+
+    width: int = 384
+    layers: int = 6
+    heads: int = 12
+    inner: int = 1536
+    epsilon: float = 1e-12
+    relative: bool = False
+    """Whether attention adds a number for how far apart two tokens are."""
+
+
+MPNET = Shape(768, 12, 12, 3072, 1e-5, relative=True)
+E5 = Shape(layers=12)
 
 
 class Graph:
     """Nodes, and the weights that are given at run time."""
 
-    def __init__(self, *, int8: bool = False, blocks: bool = False) -> None:
-        self.int8, self.blocks = int8, blocks
+    def __init__(self, shape: Shape = Shape(), *, int8: bool = False, blocks: bool = False) -> None:  # noqa: B008
+        self.shape, self.int8, self.blocks = shape, int8, blocks
         self.nodes: list[object] = []
         self.weights: list[TensorProto] = []
 
@@ -58,8 +76,9 @@ class Graph:
 
     def norm(self, x: str, name: str, out: str = "") -> str:
         """Layer norm."""
-        scale, shift = (self.weight(f"{name}.{part}", DIMENSION) for part in ("weight", "bias"))
-        return self.add("LayerNormalization", [x, scale, shift], [out or f"{name}.out"], axis=-1, epsilon=1e-12)
+        scale, shift = (self.weight(f"{name}.{part}", self.shape.width) for part in ("weight", "bias"))
+        epsilon = self.shape.epsilon
+        return self.add("LayerNormalization", [x, scale, shift], [out or f"{name}.out"], axis=-1, epsilon=epsilon)
 
     def write(self, path: Path, inputs: list[object], output: str, width: int) -> None:
         """The graph as a file."""
@@ -71,30 +90,34 @@ class Graph:
 
 def encoder(graph: Graph, path: Path) -> None:
     """Summed embeddings and who is seen in, token states out."""
+    size = graph.shape
+    relative = ["relative"] if size.relative else []
     x = graph.norm("embedded", "embeddings.LayerNorm")
-    for n in range(LAYERS):
+    for n in range(size.layers):
         at = f"encoder.layer.{n}."
-        joint = graph.linear(x, f"{at}attention.self.joint", DIMENSION, 3 * DIMENSION)
+        joint = graph.linear(x, f"{at}attention.self.joint", size.width, 3 * size.width)
         parts = [f"{at}{part}" for part in ("query", "key", "value")]
         graph.add("Split", [joint], parts, axis=2, num_outputs=3)
-        seen = graph.add(
-            "MultiHeadAttention", [*parts, "", "mask"], [f"{at}seen"], domain="com.microsoft", num_heads=HEADS
-        )
-        gathered = graph.linear(seen, f"{at}attention.output.dense", DIMENSION, DIMENSION)
+        given = [*parts, "", "mask", *relative]
+        seen = graph.add("MultiHeadAttention", given, [f"{at}seen"], domain="com.microsoft", num_heads=size.heads)
+        gathered = graph.linear(seen, f"{at}attention.output.dense", size.width, size.width)
         x = graph.norm(graph.add("Add", [x, gathered], [f"{at}attended"]), f"{at}attention.output.LayerNorm")
-        opened = graph.linear(x, f"{at}intermediate.dense", DIMENSION, INNER)
+        opened = graph.linear(x, f"{at}intermediate.dense", size.width, size.inner)
         # by tanh it takes half the time, and is off by less than rounding to eight bits is
         curve = {"approximate": "tanh"} if graph.blocks else {}
         wide = graph.add("Gelu", [opened], [f"{at}gelu"], **curve)
-        narrow = graph.linear(wide, f"{at}output.dense", INNER, DIMENSION)
+        narrow = graph.linear(wide, f"{at}output.dense", size.inner, size.width)
         done = graph.add("Add", [x, narrow], [f"{at}summed"])
-        x = graph.norm(done, f"{at}output.LayerNorm", out="states" if n == LAYERS - 1 else "")
+        x = graph.norm(done, f"{at}output.LayerNorm", out="states" if n == size.layers - 1 else "")
     shape = ["batch", "length"]
     inputs = [
-        helper.make_tensor_value_info("embedded", TensorProto.FLOAT, [*shape, DIMENSION]),
+        helper.make_tensor_value_info("embedded", TensorProto.FLOAT, [*shape, size.width]),
         helper.make_tensor_value_info("mask", TensorProto.INT32, shape),
     ]
-    graph.write(path, inputs, "states", DIMENSION)
+    if size.relative:
+        apart = [1, size.heads, "length", "length"]
+        inputs.append(helper.make_tensor_value_info("relative", TensorProto.FLOAT, apart))
+    graph.write(path, inputs, "states", size.width)
 
 
 def probe(path: Path) -> None:
@@ -107,10 +130,14 @@ def probe(path: Path) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    encoder(Graph(), folder / "encoder.onnx")
-    encoder(Graph(int8=True), folder / "encoder_int8.onnx")
-    encoder(Graph(blocks=True), folder / "encoder_blocks.onnx")
-    probe(folder / "probe_int8.onnx")
+    for name in ("minilm", "deep"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    encoder(Graph(), folder / "minilm" / "encoder.onnx")
+    encoder(Graph(int8=True), folder / "minilm" / "encoder_int8.onnx")
+    encoder(Graph(blocks=True), folder / "minilm" / "encoder_blocks.onnx")
+    probe(folder / "minilm" / "probe_int8.onnx")
+    encoder(Graph(MPNET, blocks=True), folder / "deep" / "mpnet.onnx")
+    encoder(Graph(E5, blocks=True), folder / "deep" / "e5.onnx")
 
 
 if __name__ == "__main__":

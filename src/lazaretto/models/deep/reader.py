@@ -1,0 +1,118 @@
+"""The second reader of texts: how far a text orders an agent about, and how far it is harmful.
+
+Both numbers come from one pass. English and related languages are read by ``mpnet``, others by ``e5``. What a number
+means was measured on sources that neither had seen (``calibration.json``; docs/models/reader.md).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto.errors import ModelUnavailable
+from lazaretto.models.deep.base import is_set_up
+from lazaretto.models.deep.network import E5, Mpnet, Network
+from lazaretto.models.language import unknown_stretches
+from lazaretto.models.weight_files import read_weights
+
+WEIGHTS = Path(__file__).parents[1] / "weights" / "reader"
+WINDOW = 256
+_STRIDE = 207
+TOP_TOKENS = 6
+"""As in training: the order score of a window is the mean of its most suspicious tokens."""
+MOST_WINDOWS = 24
+KNOWN = frozenset({"en", "de", "fr", "es", "it", "pt", "nl"})
+"""Languages that mpnet reads."""
+_NETWORKS: Mapping[str, type[Any]] = {"mpnet": Mpnet, "e5": E5}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the second reader makes of a text."""
+
+    order: float
+    """Log-odds that it orders an agent about."""
+    harm: float
+    """Log-odds that it is harmful."""
+    reader: str
+    """``mpnet`` or ``e5``."""
+    quote: str
+    """Where it reads most like an order."""
+    whole: bool
+    """False when the text was too long to read completely."""
+    tokens: int
+
+
+class DeepReader:
+    """One trunk with both heads."""
+
+    def __init__(self, name: str, weights: Path = WEIGHTS) -> None:
+        arrays, fitted = read_weights(weights / f"{name}.safetensors", "calibration.json", "the second reader")
+        self.name, self._bars = name, fitted[name]
+        self._network: Network = _NETWORKS[name](arrays)
+        self._marks, self._harm = (
+            (arrays[f"head.{head}.weight"].astype(np.float32).reshape(-1), float(arrays[f"head.{head}.bias"][0]))
+            for head in ("marks", "harm")
+        )
+
+    def bar(self, task: str, rate: float) -> float:
+        """The log-odds that this share of honest texts reaches; between measured rates, the stricter."""
+        rates = sorted(float(one) for one in self._bars[task])
+        chosen = max((one for one in rates if one <= rate + 1e-12), default=rates[0])
+        return float(self._bars[task][str(chosen)])
+
+    def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+        """The strongest window decides, for each task by itself."""
+        until = time.monotonic() + most_seconds
+        encoded = self._network.tokenizer.encode(text[: MOST_WINDOWS * WINDOW * 16], add_special_tokens=False)
+        starts = list(range(0, max(1, len(encoded.ids) - (WINDOW - 2) + _STRIDE), _STRIDE))
+        whole = len(starts) <= MOST_WINDOWS and len(text) <= MOST_WINDOWS * WINDOW * 16
+        picked = starts if whole else [starts[i] for i in np.linspace(0, len(starts) - 1, MOST_WINDOWS).round().astype(int)]
+        order, harm, quote, tokens = -np.inf, -np.inf, "", 0
+        for n, start in enumerate(picked):
+            ids = encoded.ids[start : start + WINDOW - 2]
+            states = self._network.states([self._network.begin, *ids, self._network.end])
+            marks = (states @ self._marks[0] + self._marks[1])[1:]
+            value, tokens = _pooled(marks), tokens + len(ids) + 2
+            if value > order:
+                order, quote = value, _quote(text, encoded.offsets[start : start + len(ids)], marks)
+            harm = max(harm, float(states.mean(axis=0) @ self._harm[0] + self._harm[1]))
+            if time.monotonic() > until and n + 1 < len(picked):
+                whole = False
+                break
+        return Reading(float(order), float(harm), self.name, quote, whole, tokens)
+
+
+def _pooled(marks: NDArray[np.float32]) -> float:
+    top = np.partition(marks, -min(TOP_TOKENS, len(marks)))[-TOP_TOKENS:]
+    return float(top.mean())
+
+
+def _quote(text: str, offsets: Sequence[tuple[int, int]], marks: NDArray[np.float32]) -> str:
+    """The words around the most suspicious token."""
+    if not offsets:
+        return ""
+    at = offsets[min(int(marks.argmax()), len(offsets) - 1)][0]
+    start = max(text.rfind(end, 0, at) for end in (". ", "\n", "! ", "? ")) + 1
+    return text[start:].strip()[:160]
+
+
+def reader_for(text: str) -> str:
+    """Which trunk reads a text: mpnet unless a part of it is surely in a language that mpnet does not know."""
+    foreign = any(one.sure for one in unknown_stretches(text, KNOWN))
+    return "e5" if foreign else "mpnet"
+
+
+@cache
+def shared_reader(name: str) -> DeepReader:
+    """One reader per process and trunk; ``ModelUnavailable`` where the trunk is not set up."""
+    if not is_set_up(name):
+        raise ModelUnavailable(f"the second reader's {name} is not here; run: lazaretto deep setup {name}")
+    return DeepReader(name)
