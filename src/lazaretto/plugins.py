@@ -73,6 +73,7 @@ GATES = PluginTable(
         "personal": "lazaretto.gates.personal:make",
         "content": "lazaretto.gates.content.gate:make",
         "memory": "lazaretto.gates.memory.gate:make",
+        "second_reader": "lazaretto.gates.second_reader:make",
     },
 )
 REPAIRS = PluginTable(

@@ -1,6 +1,6 @@
-"""The second reader: larger trunks with small trained changes, asked about texts that the first readers left open."""
+"""The second reader: trunks with small trained changes, asked about texts that the first readers left open."""
 
-from lazaretto.models.deep.base import Trunk, find_trunk, set_up
-from lazaretto.models.deep.reader import DeepReader, Reading, shared_reader
+from lazaretto.models.deep.base import TRUNKS, Trunk, find_trunk, is_set_up, set_up
+from lazaretto.models.deep.reader import DeepReader, Reading, reader_for, shared_reader
 
-__all__ = ["DeepReader", "Reading", "Trunk", "find_trunk", "set_up", "shared_reader"]
+__all__ = ["TRUNKS", "DeepReader", "Reading", "Trunk", "find_trunk", "is_set_up", "reader_for", "set_up", "shared_reader"]

@@ -1,7 +1,8 @@
 """The second reader of texts: how far a text orders an agent about, and how far it is harmful.
 
-Both numbers come from one pass. English and related languages are read by ``mpnet``, others by ``e5``. What a number
-means was measured on sources that neither had seen (``calibration.json``; docs/models/reader.md).
+Both numbers come from one pass. English and related languages are read by ``mpnet`` where it is set up, else by the
+small ``minilm`` that ships with the gates; other languages by ``e5`` where it is set up, else by nobody. What a number
+means was measured on sources that the reader had not seen (``calibration.json``; docs/models/reader.md).
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.errors import ModelUnavailable
 from lazaretto.models.deep.base import is_set_up
-from lazaretto.models.deep.network import E5, Mpnet, Network
+from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
+from lazaretto.models.deep.packed import unpacked_changes
 from lazaretto.models.language import unknown_stretches
 from lazaretto.models.weight_files import read_weights
 
@@ -29,8 +30,8 @@ TOP_TOKENS = 6
 """As in training: the order score of a window is the mean of its most suspicious tokens."""
 MOST_WINDOWS = 24
 KNOWN = frozenset({"en", "de", "fr", "es", "it", "pt", "nl"})
-"""Languages that mpnet reads."""
-_NETWORKS: Mapping[str, type[Any]] = {"mpnet": Mpnet, "e5": E5}
+"""Languages that minilm and mpnet read."""
+_NETWORKS: Mapping[str, type[Any]] = {"minilm": Minilm, "mpnet": Mpnet, "e5": E5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Reading:
     harm: float
     """Log-odds that it is harmful."""
     reader: str
-    """``mpnet`` or ``e5``."""
+    """``minilm``, ``mpnet`` or ``e5``."""
     quote: str
     """Where it reads most like an order."""
     whole: bool
@@ -56,6 +57,7 @@ class DeepReader:
     def __init__(self, name: str, weights: Path = WEIGHTS) -> None:
         arrays, fitted = read_weights(weights / f"{name}.safetensors", "calibration.json", "the second reader")
         self.name, self._bars = name, fitted[name]
+        arrays = unpacked_changes(arrays)
         self._network: Network = _NETWORKS[name](arrays)
         self._marks, self._harm = (
             (arrays[f"head.{head}.weight"].astype(np.float32).reshape(-1), float(arrays[f"head.{head}.bias"][0]))
@@ -105,14 +107,13 @@ def _quote(text: str, offsets: Sequence[tuple[int, int]], marks: NDArray[np.floa
 
 
 def reader_for(text: str) -> str:
-    """Which trunk reads a text: mpnet unless a part of it is surely in a language that mpnet does not know."""
-    foreign = any(one.sure for one in unknown_stretches(text, KNOWN))
-    return "e5" if foreign else "mpnet"
+    """The name of the best reader here for a text's language; empty where none can read it."""
+    if any(one.sure for one in unknown_stretches(text, KNOWN)):
+        return "e5" if is_set_up("e5") else ""
+    return "mpnet" if is_set_up("mpnet") else "minilm"
 
 
 @cache
 def shared_reader(name: str) -> DeepReader:
-    """One reader per process and trunk; ``ModelUnavailable`` where the trunk is not set up."""
-    if not is_set_up(name):
-        raise ModelUnavailable(f"the second reader's {name} is not here; run: lazaretto deep setup {name}")
+    """One reader per process and trunk; ``ModelUnavailable`` where the trunk is not here."""
     return DeepReader(name)
