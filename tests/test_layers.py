@@ -45,7 +45,19 @@ ALLOWED: dict[str, set[str]] = {
     "watchers": {"types"},
     "actions": GROUND | RECORD | {"gates"},
 }
-PARTS = {"foreign", "ingest", "gates", "repair", "learn", "incidents", "tending", "recorder", "recall", "watchers", "actions"}
+PARTS = {
+    "foreign",
+    "ingest",
+    "gates",
+    "repair",
+    "learn",
+    "incidents",
+    "tending",
+    "recorder",
+    "recall",
+    "watchers",
+    "actions",
+}
 ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
 ALLOWED["scan"] = GROUND | BED | RECORD | {"gates"}
 ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}

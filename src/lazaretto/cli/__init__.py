@@ -22,6 +22,7 @@ FAMILIES: tuple[str, ...] = (
     "incidents",
     "ledger",
     "doctor",
+    "deep",
     "serve",
     "mcp",
     "proxy",

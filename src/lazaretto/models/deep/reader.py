@@ -76,7 +76,9 @@ class DeepReader:
         encoded = self._network.tokenizer.encode(text[: MOST_WINDOWS * WINDOW * 16], add_special_tokens=False)
         starts = list(range(0, max(1, len(encoded.ids) - (WINDOW - 2) + _STRIDE), _STRIDE))
         whole = len(starts) <= MOST_WINDOWS and len(text) <= MOST_WINDOWS * WINDOW * 16
-        picked = starts if whole else [starts[i] for i in np.linspace(0, len(starts) - 1, MOST_WINDOWS).round().astype(int)]
+        picked = (
+            starts if whole else [starts[i] for i in np.linspace(0, len(starts) - 1, MOST_WINDOWS).round().astype(int)]
+        )
         order, harm, quote, tokens = -np.inf, -np.inf, "", 0
         for n, start in enumerate(picked):
             ids = encoded.ids[start : start + WINDOW - 2]

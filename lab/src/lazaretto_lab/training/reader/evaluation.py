@@ -128,7 +128,9 @@ def main() -> None:
     result = evaluate(pack, folder, trunk, known)
     for task in ("orders", "harm"):
         part = result[task]
-        print(f"## {trunk} {task}: AUC of all {part['auc_all']:.3f}, found at 1 % {part['found_all']:.3f}", part["bars"])
+        print(
+            f"## {trunk} {task}: AUC of all {part['auc_all']:.3f}, found at 1 % {part['found_all']:.3f}", part["bars"]
+        )
         for line in part["lines"]:
             if line["bad"] or (line["false_alarms"] or 0) > 0.02:
                 shown = {k: round(v, 3) if isinstance(v, float) else v for k, v in line.items() if k != "task"}

@@ -236,7 +236,9 @@ class Batches(Dataset[Any]):
         count = Counter((row["s"], row["y"], row["l"]) for row in harm)
         p = np.array(
             [
-                row["w"] * min(1.0, 400 / count[(row["s"], row["y"], row["l"])]) ** 0.5 * (3 if row["c"] == "dev" else 1)
+                row["w"]
+                * min(1.0, 400 / count[(row["s"], row["y"], row["l"])]) ** 0.5
+                * (3 if row["c"] == "dev" else 1)
                 for row in harm
             ]
         )

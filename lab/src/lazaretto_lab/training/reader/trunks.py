@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from lazaretto.models.deep.e5_file import LAYER, E5File, e5_tokenizer
 
+
 def pack_e5(source: Path, out: Path, texts: Sequence[str]) -> None:
     """The layers, and the word rows that ``texts`` use."""
     file = E5File(source)
