@@ -2,11 +2,11 @@
 
     python tools/make_encoder_graphs.py [folder]
 
-Into ``minilm/``: all-MiniLM-L6-v2. ``encoder.onnx`` multiplies in full precision, ``encoder_int8.onnx`` in eight bits, ``encoder_blocks.onnx`` in eight
-bits with a scale for every ``BLOCK`` numbers, ``probe_int8.onnx`` is one product in eight bits, to find out whether
-this processor does them exactly. Into ``deep/``: ``mpnet.onnx`` (all-mpnet-base-v2) and ``e5.onnx``
-(multilingual-e5-small), in blocks of eight bits. Weights are named and shaped here and given at run time. Needs the package ``onnx``,
-which the product does not.
+Into ``minilm/``: all-MiniLM-L6-v2. ``encoder.onnx`` multiplies in full precision, ``encoder_int8.onnx`` in eight bits,
+``encoder_blocks.onnx`` in eight bits with a scale for every ``BLOCK`` numbers; ``probe_int8.onnx`` is one product in
+eight bits, to find out whether this processor does them exactly. Into ``deep/``: ``mpnet.onnx`` (all-mpnet-base-v2) and
+``e5.onnx`` (multilingual-e5-small), in blocks of eight bits. Weights are named and shaped here and given at run time.
+Needs the package ``onnx``, which the product does not.
 """
 
 from __future__ import annotations

@@ -49,6 +49,8 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
     "ledger upgrade": (lambda c: (), lambda c: "nothing to do: the schema is the newest", 0),
     "ledger erase": (lambda c: (c.note, "--reason", "asked"), lambda c: f"erased {c.note}: tombstone is event", 0),
     "ledger retain": (lambda c: ("--days", "0"), lambda c: "erased the content of", 0),
+    "deep setup": (lambda c: ("e6",), lambda c: "e6", 2),
+    "deep status": (lambda c: (), lambda c: "lazaretto deep setup mpnet", 0),
     "doctor": (lambda c: (), lambda c: f"{c.events} events in namespace 'crew'", 0),
     "data leak-check": (lambda c: (), lambda c: "0 overlap an evaluation item", 0),
     "data import": (lambda c: ("cases", c.cases, "--no-live", "--no-screen"), lambda c: "0 added, 1 merged", 0),

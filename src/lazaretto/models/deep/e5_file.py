@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class E5File:
         self._at = start + size
         _, bytes_of_map = self._read("iI")
         self._at += bytes_of_map
-        names = (blob[a:b].decode("utf-8", "replace") for a, b in zip(offsets[:-1], offsets[1:], strict=True))
+        names = (blob[a:b].decode("utf-8", "replace") for a, b in pairwise(offsets))
         return list(zip(names, scores.tolist(), strict=True))
 
     def _directory(self) -> dict[str, tuple[int, int]]:
@@ -89,6 +90,7 @@ def e5_tokenizer(file: E5File) -> Any:
         raise MissingExtra("the tokenizer of multilingual-e5-small", "gates") from None
 
     made = Tokenizer(models.Unigram(file.pieces, unk_id=3))
-    made.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])  # fmt: skip
+    steps = [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
+    made.normalizer = normalizers.Sequence(steps)
     made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     return made

@@ -68,7 +68,7 @@ class Mpnet:
         except ImportError:
             raise MissingExtra("the second reader", "gates") from None
         folder = find_trunk("mpnet")
-        file = safe_open(folder / "model.safetensors", framework="np")
+        file: Any = safe_open(folder / "model.safetensors", framework="np")
         self.tokenizer = _plain(Tokenizer.from_file(str(folder / "tokenizer.json")))
         self._words = file.get_tensor("embeddings.word_embeddings.weight").astype(np.float16)
         self._places = file.get_tensor("embeddings.position_embeddings.weight")

@@ -1,4 +1,4 @@
-"""Trained changes in four bits: a scale for every 64 numbers keeps them within a fortieth, in a quarter of the space."""
+"""Trained changes in four bits with a scale for every 64 numbers: a quarter of the space, a fortieth of them lost."""
 
 from __future__ import annotations
 

@@ -25,9 +25,16 @@ from lazaretto_lab.training.reader.work_notes import LANGUAGES, work_note
 from lazaretto_lab.training.screener import leave_one_out, material
 from lazaretto_lab.training.screener.bundle import INSIDE_WEIGHTS, WEIGHTS
 
-FAMILIES = {0: ("bipia", "purplellama"), 1: ("injecagent", "templates"), 2: ("asb", "jailbreaks"), 3: ("xsafety",), 4: ("triggers",)}  # fmt: skip
+FAMILIES = {
+    0: ("bipia", "purplellama"), 1: ("injecagent", "templates"), 2: ("asb", "jailbreaks"), 3: ("xsafety",),
+    4: ("triggers",),
+}  # fmt: skip
 """Which families of orders are left out together with which fold of harm."""
-MULTILINGUAL = ("mod_harm_requests", "mod_hate_multilingual", "mod_xsafety_multilingual", "mod_benign_questions", "mod_benign_texts", "mod_lookalikes")  # fmt: skip
+MULTILINGUAL = (
+    "mod_harm_requests", "mod_hate_multilingual", "mod_xsafety_multilingual", "mod_benign_questions",
+    "mod_benign_texts",
+    "mod_lookalikes",
+)  # fmt: skip
 _OTHER_FOLDS = {"korean_hate_speech": 0, "cold_test": 1, "germeval2018": 2, "told_br": 4, "xcopa": 2, "phtest_ko": 0}
 _MOST = 400
 """Rows of one source, label and language other than English."""
@@ -79,7 +86,11 @@ def _english(data: Path) -> Iterator[dict[str, Any]]:
     rng = random.Random("notes/harm")
     for language in LANGUAGES:
         for _ in range(600):
-            yield {"t": work_note(language, rng), "y": 0, "w": 1.0, "s": "work_notes", "c": "own", "k": "text", "fold": -1, "l": language}  # fmt: skip
+            yield _harm(work_note(language, rng), 0, "work_notes", "own", -1, language)
+
+
+def _harm(text: str, label: int, source: str, weight: str, fold: int, language: str) -> dict[str, Any]:
+    return {"t": text, "y": label, "w": 1.0, "s": source, "c": weight, "k": "text", "fold": fold, "l": language}
 
 
 def _other_languages(data: Path) -> Iterator[dict[str, Any]]:
@@ -92,7 +103,8 @@ def _other_languages(data: Path) -> Iterator[dict[str, Any]]:
             key = (row["source"], row["label"], row["lang"])
             if row["source"] in folds and count[key] < _MOST:
                 count[key] += 1
-                kept.append({"t": row["text"][:1500], "y": int(row["label"] == "unsafe"), "w": 1.0, "s": row["source"], "c": "extra", "k": "text", "fold": folds[row["source"]], "l": row["lang"]})  # fmt: skip
+                label, source = int(row["label"] == "unsafe"), row["source"]
+                kept.append(_harm(row["text"][:1500], label, source, "extra", folds[source], row["lang"]))
     yield from kept
 
 
@@ -114,7 +126,8 @@ def _tests(data: Path) -> Iterator[dict[str, Any]]:
         for family in families:
             for source in leave_one_out.FOLDS[family]:
                 for sample, language in leave_one_out.held_out(data, source):
-                    yield {"t": sample.text[:4000], "y": int(sample.poisoned), "s": source, "l": language, "split": split, "family": family}  # fmt: skip
+                    row = {"t": sample.text[:4000], "y": int(sample.poisoned), "s": source, "l": language}
+                    yield {**row, "split": split, "family": family}
 
 
 def _dump(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

