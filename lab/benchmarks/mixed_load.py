@@ -3,9 +3,10 @@
 Several processes use one store at once: they write, read, exchange, label and repair. Each notes what was acknowledged
 to it in a file of its own (fsync). Every few seconds one is killed and replaced, and now and then the database
 server. At the end everything acknowledged must be in the ledger, nothing may be there twice, the ledger must verify,
-and no worker may have stood still for a minute.
+and no worker may have stood still for a minute. The memory of each worker is noted with its age.
 
     python lab/benchmarks/mixed_load.py --write           # 10 minutes on each store
+    python lab/benchmarks/mixed_load.py --stores postgresql --workers 2 4 --write
     python lab/benchmarks/mixed_load.py --short           # 40 seconds, SQLite
 
 Raw results go to lab/results/mixed_load.
@@ -92,6 +93,8 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
         SyncGuard.open(url, Policy.minimal()).close()
         crew = [start(url, folder, seed) for seed in range(workers)]
         seed, ends = workers, time.monotonic() + seconds
+        begun: dict[int, float] = {}
+        memory: list[tuple[float, float]] = []
         restart_at = time.monotonic() + min(30.0, seconds / 3)
         while time.monotonic() < ends:
             time.sleep(rng.uniform(1.0, 4.0))
@@ -106,6 +109,8 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
             faults["workers killed"] += 1
             crew[victim] = start(url, folder, seed)
             seed += 1
+            memory += [(time.monotonic() - begun[one.pid], _rss(one.pid)) for one, _ in crew if one.pid in begun]
+            begun |= {one.pid: time.monotonic() for one, _ in crew if one.pid not in begun}
             hung += sum(time.time() - notes.with_suffix(".alive").stat().st_mtime > STILL_S for _, notes in crew)
             if server is not None and time.monotonic() > restart_at:
                 server.kill()
@@ -127,8 +132,17 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
             "repairs": sum("repaired" in line for line in said), "in_ledger": len(found),
             "lost": sum(found.get(item) != text for item, text in wrote.items()),
             "doubled": sum(count - 1 for count in texts.values()), "hung": hung, "verified": verified.ok,
+            "rss_mb": [(round(age), round(size, 1)) for age, size in memory if size],
             "store_away": sum("away" in line for line in said), "errors": errors,
         }  # fmt: skip
+
+
+def _rss(pid: int) -> float:
+    """Memory of a process now, in megabytes; 0 where it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    except (OSError, IndexError):
+        return 0.0
 
 
 def _whole_lines(file: Path) -> list[str]:
@@ -145,15 +159,16 @@ def main() -> None:
             raise SystemExit(f"{type(error).__name__}: {error}") from None
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--workers", nargs="+", type=int, default=[4])
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--stores", nargs="+", default=["sqlite", "postgresql"])
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     lines = []
-    for which in ["sqlite"] if options.short else options.stores:
-        lines.append(run(which, 40.0 if options.short else options.seconds, 2 if options.short else options.workers))
-        print(orjson.dumps(lines[-1], option=orjson.OPT_INDENT_2).decode())
+    runs = [("sqlite", 2)] if options.short else [(w, n) for w in options.stores for n in options.workers]
+    for which, workers in runs:
+        lines.append(run(which, 40.0 if options.short else options.seconds, workers))
+        print({name: value for name, value in lines[-1].items() if name != "rss_mb"}, flush=True)
         if not lines[-1]["acknowledged"]:
             raise SystemExit("nothing was written: the machine is too slow for this load")
     if options.write:
