@@ -6,8 +6,8 @@ it: a message that passes on the user's words names the user's values, whoever p
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Iterable, Mapping
+import bisect
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from lazaretto.actions.values import accounts_in, addresses_in, numbers_in, plain_form, stands_in
@@ -52,12 +52,19 @@ class Mind:
         """``held``: items that are held now, kept up by the caller; what is held is trusted by nobody."""
         self._ledger, self._graph, self._policy, self._held = ledger, graph, policy, held
         self._table = policy.trust.table()
-        self._read: dict[str, Known] = {}
-        self._behind: dict[str, Known] = {}
-        self._words: dict[str, set[str]] = {}
-        self._accounts: dict[str, set[str]] = {}
         self._waiting: dict[str, None] = {}
         self._lowest_dropped: Known | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._known: dict[str, Known] = {}
+        self._read: dict[str, None] = {}
+        self._by_trust: list[tuple[float, str]] = []
+        self._people: list[Known] = []
+        self._named: list[Known] = []
+        self._words: dict[str, set[str]] = {}
+        self._accounts: dict[str, set[str]] = {}
+        self._numbers: dict[float, set[str]] = {}
 
     # what comes in
 
@@ -67,61 +74,64 @@ class Mind:
 
     def relearn(self) -> None:
         """Look into everything again: what something was made from has changed."""
-        self._waiting = {**dict.fromkeys(self._read), **self._waiting}
-        self._read, self._behind, self._words, self._accounts = {}, {}, {}, {}
+        self._waiting = {**self._read, **self._waiting}
+        self._clear()
 
     def settle(self) -> None:
         """Take in what waits."""
         if not self._waiting:
             return
-        fresh = list(self._waiting)
-        self._waiting = {}
+        fresh, self._waiting = list(self._waiting), {}
         states = self._ledger.states(fresh)
         self._held.update(item for item in fresh if item in states and states[item].held)
         fresh = [item for item in fresh if item in states]
-        behind = self._sources(fresh)
-        self._read.update(self._looked_into(fresh))
-        lifted = [item for item in behind if item not in self._read and item not in self._behind]
-        least = min((one.trust for one in self._read.values()), default=0.0)
-        self._behind.update(self._looked_into(lifted, least))  # what is trusted no more names nobody's value
+        behind = self._graph.sources_of(fresh, limit=_MOST_SOURCES)
+        for known in self._looked_into(fresh):
+            self._read[known.id] = None
+            bisect.insort(self._by_trust, (known.trust, known.id))
+        least = self._by_trust[0][0] if self._by_trust else 0.0
+        self._looked_into([item for item in behind if item not in self._known], least)  # others name nobody's value
         while len(self._read) > MOST_ITEMS:
             self._drop(next(iter(self._read)))
 
-    def _sources(self, items: list[str]) -> list[str]:
-        found: dict[str, None] = {}
-        for item in items:
-            found.update(dict.fromkeys(step.id for step in self._graph.sources(item, limit=_MOST_SOURCES)))
-        return list(found)
-
-    def _looked_into(self, items: list[str], above: float = -1.0) -> dict[str, Known]:
-        trusts = self._graph.trusts(items, self._table)
+    def _looked_into(self, items: list[str], above: float = -1.0) -> list[Known]:
+        trusts = self._graph.trusts(items, self._table) if items else {}
         trusted = [item for item in items if trusts[item].value > above]
-        known: dict[str, Known] = {}
-        for one in self._ledger.items(ids=trusted, hidden=True, limit=None) if trusted else ():
-            trust = trusts[one.id]
-            known[one.id] = self._known(one, trust.value, trust.path)
-            self._index(known[one.id], one)
-        return known
+        found = self._ledger.items(ids=trusted, hidden=True, limit=None) if trusted else []
+        return [self._index(one, trusts[one.id].value, trusts[one.id].path) for one in found]
 
-    def _known(self, one: Observation, trust: float, path: tuple[str, ...]) -> Known:
+    def _index(self, one: Observation, trust: float, path: tuple[str, ...]) -> Known:
         text = one.text[:MOST_CHARACTERS]
         said = text if one.source is SourceClass.DIRECT_USER else ""
         addresses = tuple(addresses_in(text)) if trust >= _TRUSTED else ()
-        return Known(one.id, trust, path, one.source, one.time, plain_form(text), said, addresses)
-
-    def _index(self, known: Known, one: Observation) -> None:
+        known = Known(one.id, trust, path, one.source, one.time, plain_form(text), said, addresses)
+        self._known[one.id] = known
+        if said:
+            self._people.append(known)
+        if addresses:
+            self._named.append(known)
         for word in words_in(known.text):
             self._words.setdefault(word, set()).add(known.id)
-        for account in accounts_in(one.text[:MOST_CHARACTERS]):
+        for account in accounts_in(text):
             self._accounts.setdefault(account, set()).add(known.id)
+        for number in numbers_in(known.text):
+            self._numbers.setdefault(number, set()).add(known.id)
+        return known
 
     def _drop(self, item: str) -> None:
-        gone = self._read.pop(item)
+        del self._read[item]
+        gone = self._known.pop(item)
+        del self._by_trust[bisect.bisect_left(self._by_trust, (gone.trust, item))]
         if self._lowest_dropped is None or gone.trust < self._lowest_dropped.trust:
             self._lowest_dropped = gone
-        for index in (self._words, self._accounts):
-            for word in [word for word, owners in index.items() if item in owners]:
-                index[word].discard(item)
+        self._people = [one for one in self._people if one.id != item]
+        self._named = [one for one in self._named if one.id != item]
+        for word in words_in(gone.text):
+            self._words[word].discard(item)
+        for number in numbers_in(gone.text):
+            self._numbers[number].discard(item)
+        for owners in self._accounts.values():
+            owners.discard(item)
 
     # what is asked
 
@@ -134,50 +144,45 @@ class Mind:
 
     def least_trusted(self) -> tuple[float, Known | None]:
         """The lowest trust in mind and the item that sets it. Nothing in mind: the model is on its own."""
-        everything = [*self._read.values(), *([self._lowest_dropped] if self._lowest_dropped else [])]
-        if not everything:
+        lowest = [self._known[item] for item in self.weakest(1)]
+        lowest += [self._lowest_dropped] if self._lowest_dropped is not None else []
+        if not lowest:
             return self._table[SourceClass.MODEL_INFERENCE], None
-        lowest = min(everything, key=lambda one: (self.trust_of(one), one.id))
-        return self.trust_of(lowest), lowest
+        one = min(lowest, key=lambda known: (self.trust_of(known), known.id))
+        return self.trust_of(one), one
 
     def weakest(self, count: int) -> list[str]:
         """The least trusted items in mind."""
-        return [one.id for one in heapq.nsmallest(count, self._read.values(), key=lambda k: (self.trust_of(k), k.id))]
+        held = [] if self._held.isdisjoint(self._read) else [item for item in self._read if item in self._held]
+        return list(dict.fromkeys([*held, *(item for _, item in self._by_trust[:count])]))[:count]
 
     def requests(self, least: float) -> list[Known]:
         """What people asked for, of those that are trusted enough; the newest first."""
-        people = [one for one in self._everything().values() if one.said and self.trust_of(one) >= least]
+        people = [one for one in self._people if self.trust_of(one) >= least]
         return sorted(people, key=lambda one: -one.time)
 
     def find(self, form: str, account: str) -> list[Known]:
         """Items that name a value, the most trusted first."""
-        everything, found = self._everything(), dict[str, None]()
-        words = words_in(form)
         if account:  # as a whole: the beginning of an account is another account
-            found.update(dict.fromkeys(sorted(self._accounts.get(account, ()))))
-        elif words:
-            owners: Collection[str] = min((self._words.get(word, frozenset()) for word in words), key=len)
-            near = (
-                heapq.nlargest(_MOST_LOOKED_AT, owners, key=lambda item: self.trust_of(everything[item]))
-                if owners
-                else []
-            )
-            found.update(dict.fromkeys(item for item in near if stands_in(form, everything[item].text)))
-        known = [everything[item] for item in found if item in everything]
+            return self._sorted(self._accounts.get(account, ()))
+        words = words_in(form)
+        if not words:
+            return []
+        owners: Collection[str] = min((self._words.get(word, frozenset()) for word in words), key=len)
+        return [one for one in self._sorted(owners)[:_MOST_LOOKED_AT] if stands_in(form, one.text)]
+
+    def find_number(self, number: float) -> list[Known]:
+        """Items that name an amount, the most trusted first."""
+        return self._sorted(self._numbers.get(number, ()))
+
+    def _sorted(self, items: Iterable[str]) -> list[Known]:
+        known = [self._known[item] for item in items]
         return sorted(known, key=lambda one: (-self.trust_of(one), one.time, one.id))
 
     def addresses(self, least: float) -> list[str]:
         """The accounts, addresses and hosts that trusted items name."""
-        trusted = (one for one in self._everything().values() if one.addresses and self.trust_of(one) >= least)
+        trusted = (one for one in self._named if self.trust_of(one) >= least)
         return list(dict.fromkeys(address for one in trusted for address in one.addresses))
-
-    def find_number(self, number: float) -> list[Known]:
-        """Items that name an amount, the most trusted first."""
-        known = [one for one in self._everything().values() if number in numbers_in(one.text)]
-        return sorted(known, key=lambda one: (-self.trust_of(one), one.time, one.id))
-
-    def _everything(self) -> Mapping[str, Known]:
-        return {**self._behind, **self._read}
 
 
 def words_in(text: str) -> set[str]:

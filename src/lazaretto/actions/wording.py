@@ -1,8 +1,8 @@
 """Whether a task asks for an action: the words in which people ask for each class of actions.
 
 Only what a person said counts, and only as a request: "send", "please email", "make a payment"; neither "the emails",
-nor "do not send", nor "tell me", which asks for an answer. A word is weak evidence of what was wanted, and enough for one
-thing: a call that nobody's words ask for, made while a stranger's text is in mind, is asked about.
+nor "do not send", nor "tell me", which asks for an answer. A word is weak evidence of what was wanted, and enough for
+one thing: a call that nobody's words ask for, made while a stranger's text is in mind, is asked about.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ _TO_THE_USER = word_set("me us")
 _WORD = re.compile(r"[\w']+|[.!?;:,\n()-]")
 _STOPS = frozenset(".!?;:,\n()-")
 _GENERIC = word_set("get list search find read fetch check show view tool api call user data item")
+_SYNONYMS = {"create": ("add",), "add": ("create",), "reschedule": ("move", "postpone"), "remove": ("kick",)}
+"""Other words for the verb that a tool is named by."""
 _NEAR = 5
 """Words between what is made and the word that makes it."""
 
@@ -54,7 +56,8 @@ _NEAR = 5
 def asks_for(text: str, tool: str, action: ActionClass) -> str:
     """The word with which a text asks for such an action; empty where none does."""
     name = words_of(tool)
-    verbs = _VERBS.get(action, frozenset()) | ({name[0]} - _GENERIC if name else set())
+    own = {name[0], *_SYNONYMS.get(name[0], ())} - _GENERIC if name else set()
+    verbs = _VERBS.get(action, frozenset()) | own
     words: list[str] = _WORD.findall(text.casefold().replace("’", "'"))
     for place, word in enumerate(words):
         if word in verbs and _is_request(words, place, word):

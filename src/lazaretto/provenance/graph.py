@@ -180,6 +180,20 @@ class ProvenanceGraph:
                 nodes, hops = index.reachable([start], back=True, max_hops=far)
             return _listed(index, nodes[:limit], hops[:limit])
 
+    def sources_of(self, items: Sequence[str], *, limit: int) -> list[str]:
+        """What any of several items was made from, each once: of each item the nearest, at most ``limit``."""
+        found: dict[int, None] = {}
+        with self._fresh() as index:
+            for item in items:
+                start = index.item_number(item)
+                if index.parents.neighbours(start):
+                    far, nodes, hops = 2, *index.reachable([start], back=True, max_hops=2)
+                    while len(nodes) < limit and len(hops) and hops[-1] == far:
+                        far *= 2  # no further back than it takes
+                        nodes, hops = index.reachable([start], back=True, max_hops=far)
+                    found.update(dict.fromkeys(nodes[:limit].tolist()))
+            return [index.items.names[n] for n in found]
+
     def reach(self, items: Sequence[str]) -> BlastRadius:
         """What any of several items ever reached, in one walk: ``blast_radius`` with ``history`` from all at once, each
         node with the fewest hops. ``origin`` is the first of them."""
