@@ -43,6 +43,14 @@ SHOWN, SHOWN_TO_PEOPLE = 400, 4_000
 VERIFIER = "tool:"
 
 
+def classify(settings: ActionSettings, tool: Tool) -> tuple[ActionClass, str]:
+    """What a tool does and how that is known: the policy's word, else a guess. A directory is read."""
+    named = settings.named_class(tool.name)
+    if named is not None:
+        return named, "the policy names it"
+    return (ActionClass.READ, "the policy names it as a directory") if settings.is_directory(tool.name) else guess(tool)
+
+
 class Authority:
     """The last gate of one guard. Safe to share between threads."""
 
@@ -57,8 +65,7 @@ class Authority:
 
     def classify(self, tool: Tool) -> tuple[ActionClass, str]:
         """What a tool does and how that is known."""
-        named = self.settings.named_class(tool.name)
-        return (named, "the policy names it") if named is not None else guess(tool)
+        return classify(self.settings, tool)
 
     def source_of(self, tool: str) -> SourceClass:
         """Who stands behind what a tool answers: a directory of the policy is the crew's own."""

@@ -107,6 +107,12 @@ class Authorization:
         """Whether the call may be made now."""
         return self.ruling == "allow"
 
+    @property
+    def notice(self) -> str:
+        """What a model is told of a call that is not made: enough for a person to find it, and nothing of it."""
+        token = f"; a person may agree to {self.token}" if self.token else ""
+        return f"[withheld by lazaretto: the call was not made ({self.ruling}, {self.id}){token}]"
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:

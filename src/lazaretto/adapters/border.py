@@ -11,7 +11,7 @@ import hashlib
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
@@ -151,6 +151,32 @@ class Border:
             while len(self._judged) > _KEPT:
                 self._judged.popitem(last=False)
         return text if decision.allowed else notice(decision)
+
+    # calls on their way
+
+    async def may_call(
+        self,
+        tool: str,
+        arguments: Any,
+        *,
+        agent: str | None = None,
+        description: object = "",
+        schema: Any = None,
+    ) -> str | None:
+        """None where a tool may be called now, else what to say instead. Nobody is asked where the policy has no
+        table ``[actions]``."""
+        if not self.guard.policy.actions:
+            return None
+        who = self.agent if agent is None else agent_name(agent)
+        known = schema if isinstance(schema, Mapping) else None
+        made = await self.guard.authorize(
+            agent_name(tool), arguments, agent=who, description=str(description or ""), schema=known
+        )
+        return None if made.allowed else made.notice
+
+    def source_of(self, tool: str) -> SourceClass | None:
+        """Who stands behind what a tool answers, where the policy says it: its directories are the crew's own."""
+        return self.guard.actions.source_of(agent_name(tool)) if self.guard.policy.actions else None
 
     # values of any shape
 

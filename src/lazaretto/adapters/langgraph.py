@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lazaretto.sync_guard import SyncGuard
 
 try:
+    from langchain_core.messages import ToolMessage
     from langgraph.checkpoint.base import (
         BaseCheckpointSaver,
         ChannelVersions,
@@ -345,7 +346,11 @@ def _whole_thread(config: Any) -> Any:
 
 
 def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict[str, Any]:
-    """Arguments for ``ToolNode``: what its tools return is judged before anybody reads it, whatever form it has."""
+    """Arguments for ``ToolNode``: what its tools return is judged before anybody reads it, whatever form it has.
+
+    Where the policy has a table ``[actions]``, each call is asked about first; one that may not be made is answered
+    with a notice.
+    """
     border = Border(guard, agent, acting=acting_node)
 
     async def clean(result: Any) -> Any:
@@ -362,7 +367,17 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
         said = await border.cleaned(error, border.tool)
         return error if said is error else RuntimeError(str(said))
 
+    async def refused(request: Any) -> Any:
+        """What the model is told instead, where the last gate stops the call; None where it may be made."""
+        call, tool = request.tool_call, getattr(request, "tool", None)
+        told = {"description": getattr(tool, "description", ""), "schema": getattr(tool, "args", None)}
+        told["schema"] = {"properties": told["schema"]} if told["schema"] else None
+        words = await border.may_call(call["name"], call.get("args") or {}, **told)
+        return words and ToolMessage(words, tool_call_id=call.get("id") or "", name=call["name"], status="error")
+
     def wrap(request: Any, execute: Callable[[Any], Any]) -> Any:
+        if (instead := border.wait(refused, request)) is not None:
+            return instead
         try:
             result = execute(request)
         except GraphBubbleUp:
@@ -372,6 +387,8 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
         return border.wait(clean, result)
 
     async def awrap(request: Any, execute: Callable[[Any], Awaitable[Any]]) -> Any:
+        if (instead := await refused(request)) is not None:
+            return instead
         try:
             result = await execute(request)
         except GraphBubbleUp:

@@ -27,14 +27,25 @@ def guard_tool(guard: Guard | SyncGuard, *, agent: str = "agent") -> Callable[[C
     """A function whose result is judged as a tool's: whatever in it is held gives way to a notice.
 
     Objects are read by their attributes, errors by what they say; a generator is read to its end and judged as a
-    whole. What cannot be read is withheld.
+    whole. What cannot be read is withheld. Where the policy has a table ``[actions]``, the call itself is asked about
+    first (``authorize``); one that may not be made returns a notice instead.
     """
     border = Border(guard, agent)
 
-    async def clean(result: Any) -> Any:
-        return await border.cleaned(result, border.tool)
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        name = getattr(function, "__name__", "tool")
+        source = border.source_of(name)
 
-    return lambda function: _wrapped(function, border, clean)
+        async def clean(result: Any) -> Any:
+            return await border.cleaned(result, functools.partial(border.tool, source=source))
+
+        async def may_call(*arguments: Any, **named: Any) -> str | None:
+            given = inspect.signature(function).bind_partial(*arguments, **named).arguments
+            return await border.may_call(name, dict(given), description=inspect.getdoc(function))
+
+        return _wrapped(function, border, clean, may_call)
+
+    return wrap
 
 
 def guard_agent(guard: Guard | SyncGuard, *, agent: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -50,11 +61,20 @@ def guard_agent(guard: Guard | SyncGuard, *, agent: str) -> Callable[[Callable[P
     return lambda function: _wrapped(function, border, clean)
 
 
-def _wrapped(function: Callable[P, R], border: Border, clean: Clean) -> Callable[P, R]:
+async def _always(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _wrapped(
+    function: Callable[P, R], border: Border, clean: Clean, may_call: Callable[..., Awaitable[str | None]] = _always
+) -> Callable[P, R]:
     if inspect.isasyncgenfunction(function):
 
         @functools.wraps(function)
         async def held_back(*arguments: P.args, **named: P.kwargs) -> AsyncIterator[Any]:
+            if refused := await may_call(*arguments, **named):
+                yield refused
+                return
             async for part in _held_back(function(*arguments, **named), clean):
                 yield part
 
@@ -63,12 +83,16 @@ def _wrapped(function: Callable[P, R], border: Border, clean: Clean) -> Callable
 
         @functools.wraps(function)
         async def awaited(*arguments: P.args, **named: P.kwargs) -> Any:
+            if refused := await may_call(*arguments, **named):
+                return refused
             return await _later(function(*arguments, **named), clean)
 
         return cast(Callable[P, R], awaited)
 
     @functools.wraps(function)
     def waited(*arguments: P.args, **named: P.kwargs) -> R:
+        if may_call is not _always and (refused := border.wait(may_call, *arguments, **named)):
+            return cast(R, iter([refused]) if inspect.isgeneratorfunction(function) else refused)
         try:
             result = function(*arguments, **named)
             if isinstance(result, Iterator):

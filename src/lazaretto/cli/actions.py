@@ -9,7 +9,8 @@ import orjson
 import typer
 from rich.text import Text
 
-from lazaretto.actions.classes import Tool, guess
+from lazaretto.actions.authority import classify
+from lazaretto.actions.classes import Tool
 from lazaretto.actions.records import Asked, Authorization
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table, read_file
@@ -122,8 +123,7 @@ def list_tools(
     tools = _tools(file) if file is not None else [Tool(name) for name in settings.tools]
     rows = []
     for tool in tools:
-        named = settings.named_class(tool.name)
-        action, why = (named, "the policy names it") if named is not None else guess(tool)
+        action, why = classify(settings, tool)
         needs = settings.needs(action)
         rows.append(
             {"tool": tool.name, "class": action.value, "why": why, "control": needs.control, "below": needs.below}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazaretto.errors import InputError, LazarettoError, MissingExtra
+from lazaretto.identity import Identity, Kind
 from lazaretto.mcp.descriptions import description_fault
 from lazaretto.mcp.pins import Described, Pins
 from lazaretto.mcp.results import NOTICE, Results
@@ -82,10 +83,12 @@ class Gateway:
 
     def __init__(self, guard: Guard, agent: str = "mcp", pins: Pins | None = None) -> None:
         """``pins``: the descriptions that were approved; without it the first ones that are seen count as approved."""
+        self._guard, self._agent = guard, agent
         self._results = Results(guard, agent)
         self._pins = pins
         self._clients: dict[str, Client] = {}
         self._offered: set[str] = set()
+        self._described: dict[str, tuple[str, Any]] = {}
         self._first: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         """Tools that are not offered, and why, in words for an agent."""
@@ -162,6 +165,7 @@ class Gateway:
                     self.refused[shown] = fault
                 else:
                     found.append(tool.model_copy(update={"name": shown}))
+        self._described = {tool.name: (str(tool.description or ""), tool.input_schema) for tool in found}
         self._offered = {tool.name for tool in found} - set(self.refused)  # two of one name: neither is sure
         return [tool for tool in found if tool.name in self._offered]
 
@@ -176,6 +180,14 @@ class Gateway:
         if shown not in self._offered:
             raise InputError("name", f"{shown!r} is unknown", "Use a name that the gateway lists")
         client, server, name = self._meant(shown)
+        if self._guard.policy.actions:
+            words, schema = self._described[shown]
+            made = await self._guard.authorize(
+                shown, arguments or {}, agent=self._agent, description=words, schema=schema,
+                principal=Identity(Kind.MCP, self._agent).principal(self._agent),
+            )  # fmt: skip
+            if not made.allowed:
+                return types.CallToolResult(content=[types.TextContent(type="text", text=made.notice)], is_error=True)
         try:
             result = await self._asked(server, client.call_tool(name, arguments or {}))
         except ServerFailed as error:
