@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 2
 ADAPTERS ?= openai-agents mem0 crewai google-adk agent-framework examples
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
-.PHONY: help setup deep demo test test-core check bench docs sbom locked serve clean adapters
+.PHONY: help setup deep demo test test-core check bench docs sbom locked serve clean adapters agentdojo
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -66,6 +66,11 @@ test: test-core $(VENV)/.test  ## all tests: the core alone first, then everythi
 adapters: $(VENV)/.test $(ADAPTERS:%=.venv-adapters-%/.test)  ## the adapters' tests, each in an environment with its framework; writes docs/adapters.md
 	@$(BIN)/python tools/run_adapters.py $(ADAPTERS) --write
 
+agentdojo:  ## the gullible agent on AgentDojo, in an environment of its own; results in lab/results/agentdojo
+	@test -x .venv-agentdojo/bin/python || $(PYTHON) -m venv .venv-agentdojo
+	@.venv-agentdojo/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[gates]" agentdojo==0.1.35
+	@.venv-agentdojo/bin/python lab/benchmarks/agentdojo_gullible.py
+
 check: $(VENV)/.test  ## format, lint, strict types, layer order
 	@$(BIN)/ruff format --check src lab tests examples
 	@$(BIN)/ruff check src lab tests examples
@@ -96,4 +101,4 @@ serve: $(VENV)/.demo  ## the guard over HTTP on http://127.0.0.1:8787
 	@$(BIN)/lazaretto serve
 
 clean:  ## remove all environments and caches
-	@rm -rf $(VENV) $(CORE) .venv-docs .venv-sbom .venv-locked .venv-adapters-* build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(CORE) .venv-docs .venv-sbom .venv-locked .venv-adapters-* .venv-agentdojo build .pytest_cache .mypy_cache .ruff_cache .hypothesis
