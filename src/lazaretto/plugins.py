@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -62,6 +63,15 @@ def _load(point: EntryPoint) -> Callable[..., Any]:
     return factory
 
 
+ALLOW = "LAZARETTO_ALLOW_PLUGINS"
+"""Names modules, with commas between them, whose functions a policy file may name."""
+
+
+def allowed(module: str) -> bool:
+    """Whether the operator lets policy files name this module."""
+    return module in {one.strip() for one in os.environ.get(ALLOW, "").split(",")} - {""}
+
+
 GATES = PluginTable(
     "gate",
     "lazaretto.gates",
@@ -89,3 +99,4 @@ REPAIRS = PluginTable(
         "sweep": "lazaretto.repair.sweep:Sweep",
     },
 )
+EMBEDDERS = PluginTable("embedder", "lazaretto.embedders", {})

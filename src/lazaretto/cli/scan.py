@@ -9,7 +9,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, console, errors, plain_errors, progress_bar
+from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, console, errors, plain_errors, printable, progress_bar
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.plugins import require
@@ -111,12 +111,12 @@ def _show(report: object, seconds: float) -> None:
     for one in serious[:_SHOWN]:
         console.print(f"[{colours[one.level]}]{one.level.value:<7}[/] ", end="")
         line = "" if one.line is None or one.record.endswith(f":{one.line}") else f" (line {one.line})"
-        console.print(f"{one.kind:<13} {one.record}{line}", markup=False, highlight=False)
-        console.print(f"        {one.message}", markup=False, highlight=False)
+        console.print(f"{one.kind:<13} {printable(one.record)}{line}", markup=False, highlight=False)
+        console.print(f"        {printable(one.message)}", markup=False, highlight=False)
     if len(serious) > _SHOWN:
         console.print(f"... and {len(serious) - _SHOWN:,} more: --html, --json or --sarif has them all")
     for one in told["unreadable"][:_SHOWN]:
-        errors.print(f"unreadable: {one}", markup=False, highlight=False)
+        errors.print(f"unreadable: {printable(one)}", markup=False, highlight=False)
     found = ", ".join(f"{count:,} {kind}" for kind, count in told["found"].items())
     before = f", {report.judged_before:,} of them by the scan that was interrupted" if report.judged_before else ""
     words = f"{report.records:,} records judged in {seconds:.0f} s{before}: {found}; {told['notes']:,} notes"
@@ -124,6 +124,9 @@ def _show(report: object, seconds: float) -> None:
         words += f"; {told['not_judged']:,} not judged for orders (language)"
     if told["skipped_files"]:
         words += f"; {told['skipped_files']:,} files of other kinds were not read"
+    if told["skipped_folders"]:
+        named = ", ".join(map(printable, told["skipped_folders"][:5]))
+        words += f"; {len(told['skipped_folders']):,} folders were left out ({named})"
     console.print(words, markup=False, highlight=False)
     if not report.records:
         errors.print("nothing to read there: no notes, JSON lines or known database", markup=False)

@@ -24,6 +24,7 @@ from lazaretto.learn.calibration import FlpCalibration, MonitorCalibration, read
 from lazaretto.ledger import Ledger
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 from lazaretto.models.protocol import ChatModel, TextEmbedder
+from lazaretto.plugins import ALLOW, EMBEDDERS, allowed
 from lazaretto.policy import CLOSED, read_settings
 from lazaretto.repair.bisection import published_search
 
@@ -64,7 +65,8 @@ def configured(ledger: Ledger, table: Mapping[str, Any], in_store: InStore, file
             raise PolicyError(key, "nothing", "the file that 'lazaretto foresight calibrate' wrote", file)
         return None
     chat = None if settings.model is None else chat_model(settings.model)
-    return set_up(ledger, table, settings.calibration, embedder_named(settings.embedder), in_store, chat=chat)
+    embedder = embedder_named(settings.embedder, by_file=True)
+    return set_up(ledger, table, settings.calibration, embedder, in_store, chat=chat)
 
 
 def chat_model(model: RehearsalModel) -> ChatModel:
@@ -76,8 +78,12 @@ def chat_model(model: RehearsalModel) -> ChatModel:
     return OpenAIChat(model)
 
 
-def embedder_named(name: str) -> TextEmbedder:
-    """The embedder that a setting names: ``minilm``, or ``module:factory``."""
+def embedder_named(name: str, *, by_file: bool = False) -> TextEmbedder:
+    """The embedder of a name: ``minilm``, an installed one, or ``module:factory``.
+
+    ``by_file``: a policy file names it, not the operator on the command line. A file runs no code but what is
+    installed as a part of Lazaretto, or what the operator allows by ``LAZARETTO_ALLOW_PLUGINS``.
+    """
     if name == "minilm":
         try:
             from lazaretto.models.minilm import shared_minilm
@@ -86,8 +92,13 @@ def embedder_named(name: str) -> TextEmbedder:
         except ImportError:
             raise MissingExtra("the text encoder", "gates") from None
     module, sign, attribute = name.partition(":")
+    installed = not sign and name in EMBEDDERS.names()
+    if by_file and sign and not allowed(module):
+        fix = f"Install it with an entry point of {EMBEDDERS.group!r}, or allow it with {ALLOW}={module}"
+        raise InputError("gates.foresight.embedder", f"{name!r} would run code that a policy may not name", fix)
     try:
-        made: TextEmbedder = getattr(importlib.import_module(module), attribute)()
+        factory = EMBEDDERS.factory(name) if installed else getattr(importlib.import_module(module), attribute)
+        made: TextEmbedder = factory()
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         fix = "Use minilm, or module:factory"
         raise InputError(

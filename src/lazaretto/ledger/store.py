@@ -83,7 +83,7 @@ def _sqlite_engine(path: Path, *, create: bool, read_only: bool) -> sa.Engine:
     if read_only and not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
         address += "&immutable=1"  # read-only media: SQLite could not make its shared-memory file there
 
-    if create and not read_only and not path.exists():
+    if create and not read_only and not _there(path):
         _make_file(path)
 
     def connect() -> sqlite3.Connection:
@@ -180,7 +180,7 @@ class Store:
         parsed = _parse(url or default_url())
         if parsed.drivername.startswith("sqlite"):
             path = Path(parsed.database or "").expanduser().absolute()
-            if not path.exists() and (read_only or not create):
+            if not _there(path) and (read_only or not create):
                 raise StoreMissing(f"no ledger at {parsed.render_as_string()}")
             if create and not read_only:
                 _make_folder(path.parent)
@@ -315,6 +315,15 @@ def _rollback(transaction: sa.RootTransaction) -> None:
         transaction.rollback()
     except exc.DBAPIError:
         pass  # the server is gone, and the transaction with it
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:  # a folder on the way may not be entered
+        raise StoreUnavailable(
+            f"{path} cannot be reached: {error.strerror}. Check the permissions of its folder, or name another store"
+        ) from None
 
 
 def _make_file(path: Path) -> None:

@@ -23,6 +23,10 @@ from lazaretto.scan.texts import MOST_CHARACTERS, parts_of, words_of
 
 _MAGIC = b"SQLite format 3\x00"
 _AT_ONCE = 1_000
+MOST_VALUE = 64_000_000
+"""Bytes of one value of a row."""
+_READ = ("store", "embeddings", "segments", "collections", "embedding_metadata", "points", "history")
+"""The tables that are read."""
 
 
 def is_sqlite(path: Path) -> bool:
@@ -42,7 +46,9 @@ def open_read_only(path: Path) -> sqlite3.Connection:
     closed = logged and not path.with_name(path.name + "-wal").exists()
     where = f"{path.absolute().as_uri()}?mode=ro" + ("&immutable=1" if closed else "")
     connection = sqlite3.connect(where, uri=True)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_VALUE)
     connection.execute("PRAGMA query_only = 1")
+    connection.execute("PRAGMA trusted_schema = 0")
     return connection
 
 
@@ -51,6 +57,7 @@ def sqlite_records(path: Path, place: str, tally: Tally) -> Iterator[Record]:
     try:
         with closing(open_read_only(path)) as database:
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            _refuse_computed(database, tables, path)
             kinds = [(needs, read) for needs, read in _KINDS if needs <= tables]
             if not kinds:
                 named = ", ".join(sorted(tables)[:8]) or "none"
@@ -63,6 +70,18 @@ def sqlite_records(path: Path, place: str, tally: Tally) -> Iterator[Record]:
                     yield from split(name, value, place)
     except sqlite3.Error as error:
         raise InputError("path", f"{path} cannot be read ({error})", "Close its writer, or scan a copy") from None
+
+
+def _refuse_computed(database: sqlite3.Connection, tables: set[str], path: Path) -> None:
+    """A column that the database computes, or a virtual table, may give far more than the file holds."""
+    for table in tables.intersection(_READ):
+        computed = any(hidden in (2, 3) for *_, hidden in database.execute(f"PRAGMA table_xinfo({table})"))
+        (made,) = database.execute(
+            "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
+        ).fetchone()
+        if computed or str(made).upper().startswith("CREATE VIRTUAL"):
+            problem = f"{path}: the table {table} has computed columns, which no known store has"
+            raise InputError("path", problem, "Give its memories as JSON lines")
 
 
 def sqlite_count(path: Path) -> int | None:

@@ -62,6 +62,8 @@ class Files:
             yield from sorted(self._only)
             return
         for folder, folders, names in os.walk(self._root, onerror=self._missed):
+            for name in sorted(_LEFT_OUT.intersection(folders)):
+                self.tally.skipped_folders.append(_shown(Path(folder, name).relative_to(self._root)))
             folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
             for name in sorted(names):
                 path = Path(folder, name)

@@ -1,8 +1,8 @@
 """Judges the texts of a scan, many at a time: each by itself, so that it never matters which others stand beside it.
 
 No provenance is known here. So a text is judged by what it says alone: whether it orders an agent about, hides
-something, or carries a secret. Files that are meant to instruct agents may give orders, but not any
-(``gates/instructions.py``).
+something, or carries a secret. Files that are meant to instruct agents are held to the same, but for what only may be
+an order, and to what instructions must not say (``gates/instructions.py``).
 """
 
 from __future__ import annotations
@@ -76,15 +76,14 @@ def _secrets(text: str) -> list[Hit]:
 
 
 def _orders(text: str, one: Screening, rules: bool, settings: ScanSettings) -> list[Hit]:
-    if rules:
-        return _in_rules(text)
-    found = [_unread(one.unread)] if one.unread else []
+    found = _in_rules(text) if rules else []
+    found += [_unread(one.unread)] if one.unread else []
     if not one.whole:
         found.append(Hit(NOT_JUDGED, "too_long_to_read_whole", Level.NOTE, "Only parts of it were read.", risk=0.5))
     at = shared_screener().calibration.threshold
     sure = one.logit > at(settings.false_positive_rate)
     sure |= (one.mixed_logit or 0.0) > at(settings.false_positive_rate / 10)
-    if not sure and one.logit <= at(settings.review_rate):
+    if not sure and (rules or one.logit <= at(settings.review_rate)):  # a rule file may well read like an order
         return found
     span = one.spans[0] if one.spans else None
     quoted = f": “{span.text[:QUOTED]}”" if span else ""

@@ -76,6 +76,8 @@ class Tally:
 
     skipped_files: int = 0
     """Files of other kinds, which were not read."""
+    skipped_folders: list[str] = field(default_factory=list)
+    """Of packages and tools: not looked into."""
     unreadable: list[str] = field(default_factory=list)
     """What should have been read and could not be, with the reason."""
 

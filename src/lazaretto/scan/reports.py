@@ -47,6 +47,7 @@ def summary(report: ScanReport) -> dict[str, Any]:
         "notes": len(report.of(Level.NOTE)),
         "not_judged": len(report.unjudged),
         "skipped_files": report.skipped_files,
+        "skipped_folders": report.skipped_folders,
         "unreadable": report.unreadable,
     }
 

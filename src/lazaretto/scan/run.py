@@ -39,6 +39,8 @@ class ScanReport:
     unreadable: list[str] = field(default_factory=list)
     judged_before: int = 0
     """Taken from the journal of a scan that did not end; not part of what is reported."""
+    skipped_folders: list[str] = field(default_factory=list)
+    """Folders of packages and tools, which are not looked into."""
 
     def of(self, *levels: Level) -> list[Finding]:
         """Findings of some levels."""
@@ -195,6 +197,7 @@ def scan(
                 _keep(kept, record, digest, judged[digest])
             progress("judging", len(part), total)
         report.skipped_files, report.unreadable = source.tally.skipped_files, source.tally.unreadable
+        report.skipped_folders = source.tally.skipped_folders
         if settings.contradictions:
             report.findings += map(_contradicting, contradictions(kept, lambda n: progress("comparing", n, None)))
     return report

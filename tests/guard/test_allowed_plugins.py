@@ -1,0 +1,38 @@
+"""A policy file runs no code but what is installed as a part of Lazaretto, or what the operator allows."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from lazaretto import plugins
+from lazaretto.errors import InputError
+from lazaretto.learn.foresight_setup import embedder_named
+from lazaretto.testing import HashingEmbedder
+
+
+@pytest.mark.parametrize("name", ["os:abort", "subprocess:run", "lazaretto.testing:HashingEmbedder", "builtins:exit"])
+def test_a_policy_file_names_no_function(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(plugins.ALLOW, raising=False)
+    with pytest.raises(InputError, match="may not name") as error:
+        embedder_named(name, by_file=True)
+    assert plugins.ALLOW in str(error.value)
+
+
+def test_the_operator_allows_a_module_by_its_whole_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(plugins.ALLOW, "elsewhere, lazaretto.testing")
+    assert isinstance(embedder_named("lazaretto.testing:HashingEmbedder", by_file=True), HashingEmbedder)
+    with pytest.raises(InputError, match="may not name"):
+        embedder_named("lazaretto.testing.more:HashingEmbedder", by_file=True)
+    monkeypatch.setenv(plugins.ALLOW, "")
+    with pytest.raises(InputError, match="may not name"):
+        embedder_named(":x", by_file=True)
+
+
+def test_what_is_installed_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("hashing", "lazaretto.testing:HashingEmbedder", plugins.EMBEDDERS.group)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: EntryPoints([point] if group == point.group else []))
+    assert isinstance(embedder_named("hashing", by_file=True), HashingEmbedder)
+    with pytest.raises(InputError, match="unknown"):
+        embedder_named("nothing", by_file=True)
