@@ -135,7 +135,7 @@ def test_a_claim_ends_another_only_where_both_plainly_say_the_same_of_the_same(o
 
 def test_two_days_with_two_values_do_not_meet_but_another_day_is_no_excuse_where_money_moves() -> None:
     friday, monday = (read_claim(f"The queue held {n} jobs on {day}.") for n, day in ((40, "Friday"), (70, "Monday")))
-    assert meeting(friday, monday, 0.95) is Meeting.APART
+    assert meeting(friday, monday, 0.95) is Meeting.TWO_THINGS
     assert meeting(friday, read_claim("The queue held 70 jobs on Friday."), 0.95) is Meeting.OPPOSED
     known = read_claim("On Friday the payment limit is 500 EUR.")
     assert meeting(known, read_claim("On Monday the payment limit is 9000 EUR."), 0.9) is Meeting.OPPOSED

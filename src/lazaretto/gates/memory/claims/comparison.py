@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lazaretto.gates.memory.claims.extraction import Claim
+from lazaretto.gates.memory.claims.occasions import said_again, two_events
+from lazaretto.gates.memory.claims.things import two_of_a_kind
 from lazaretto.gates.memory.claims.values import STRONG, Value
 
 FEATURES = (
@@ -171,7 +173,7 @@ class Meeting(StrEnum):
     SAME = "same"
     """In a value that both give for the same thing, with nothing that opposes: two ways of saying it."""
     TWO_THINGS = "two things"
-    """They say of themselves that they speak of two: job 12 and job 15."""
+    """They say of themselves that they speak of two: job 12 and job 15, a call on Monday and one on Tuesday."""
 
 
 def meeting(old: Claim, new: Claim, cosine: float) -> Meeting:
@@ -180,10 +182,10 @@ def meeting(old: Claim, new: Claim, cosine: float) -> Meeting:
     Two notes about one person seldom exclude each other, however different they are; models trained on descriptions of
     single scenes believe that they do.
     """
+    if two_things(old, new) or two_events(old, new) or two_of_a_kind(old, new):
+        return Meeting.TWO_THINGS
     if _two_occasions(old, new):
         return Meeting.APART
-    if two_things(old, new):
-        return Meeting.TWO_THINGS
     told = dict(zip(FEATURES, compared(old, new), strict=True))
     if _same(old, new, told):
         return Meeting.SAME
@@ -226,6 +228,8 @@ def _same(old: Claim, new: Claim, told: Mapping[str, float]) -> bool:
     if old.permission != new.permission and (new.permission in ("allow", "waive") or not _still_asked(old, new)):
         return False
     a, b = _by_kind(old), _by_kind(new)
+    if a == b and said_again(old, new):
+        return True
     shared = {kind.split(" ")[0] for kind in a if kind != "name" and kind in b and _equal(kind, a[kind], b[kind])}
     named = bool(a.get("name")) and a.get("name") == b.get("name")
     return bool(shared & (_EXACT | {"quantity"})) or (named and bool(shared & {"date", "number"}))

@@ -25,6 +25,7 @@ from lazaretto.gates.memory.claims.comparison import (
 )
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim, says_one_thing
 from lazaretto.gates.memory.claims.gray_pairs import GrayPairs, Pair
+from lazaretto.gates.memory.claims.occasions import progress
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
 from lazaretto.gates.memory.claims.stakes import at_stake
@@ -254,13 +255,7 @@ class ClaimJudge:
         sensitive = any(f.at_stake for f in opposed)
         if new.trust >= self._rule.voice_trust:
             support = self._all_support(read, ledger, new, where, support)
-        why = {
-            f.item.id: update_rule.may_change(
-                new, seen[f.item.id], support, against, sensitive=f.at_stake,
-                own=update_rule.own_word(observation), rule=self._rule,
-            )
-            for f in opposed
-        }  # fmt: skip
+        why = {f.item.id: self._why(f, observation, new, seen[f.item.id], support, against) for f in opposed}
         believed = update_rule.credibility(
             update_rule.history(ledger, new.agent), new.trust,
             sum(one.trust for one in support), sum(one.trust for one in against),
@@ -279,6 +274,16 @@ class ClaimJudge:
         replaced = tuple(f.item.id for f in sure if one and says_one_thing(f.item.text))
         may = observation.channel is Channel.MEMORY
         return relation, items, "accepted_change", False, False, min(risk, 0.29), replaced if may else (), evidence
+
+    def _why(
+        self, found: Found, observation: Observation, new: Witness, old: Witness,
+        support: Sequence[Witness], against: Sequence[Witness],
+    ) -> str:  # fmt: skip
+        """Why a change may be made; empty where it may not."""
+        if new.trust >= self._announce_below and not found.at_stake and progress(found.old, found.new):
+            return "progress"
+        own = update_rule.own_word(observation)
+        return update_rule.may_change(new, old, support, against, sensitive=found.at_stake, own=own, rule=self._rule)
 
     def _decide_unopposed(
         self, read: ReadText, found: Sequence[Found], agreeing: Sequence[Found], new: Witness
@@ -440,5 +445,6 @@ _REASONS = {
     "maker": "whoever made the claim changes it",
     "trust": "its source is trusted at least as much",
     "voices": "enough independent voices say the same",
+    "progress": "a piece of work went on",
     "": "",
 }
