@@ -107,6 +107,12 @@ def run_tend(environment: dict[str, str]) -> list[str]:
             return said
 
 
+def decided(environment: dict[str, str]) -> bool:
+    """Whether the server has come to proposing something, or must not."""
+    with SyncGuard.open(environment["LAZARETTO_STORE"], {"preset": "minimal"}) as guard:
+        return bool(guard.proposals()) or 'automatic = "ask"' not in Path(environment["LAZARETTO_POLICY"]).read_text()
+
+
 def run_serve(environment: dict[str, str], store: str, seconds: float) -> list[str]:
     """`lazaretto serve` until it has looked at everything; what it says on standard error."""
     with tempfile.TemporaryFile("w+") as errors:
@@ -114,10 +120,12 @@ def run_serve(environment: dict[str, str], store: str, seconds: float) -> list[s
         server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
         try:
             deadline, quiet, size = time.monotonic() + seconds, 0, -1
-            while time.monotonic() < deadline and quiet < 3:  # nothing new three times: it is done
-                time.sleep(8)
+            while (
+                time.monotonic() < deadline and quiet < 4
+            ):  # something was found, and four times nothing new: it is done
+                time.sleep(10)
                 now = os.fstat(errors.fileno()).st_size
-                quiet, size = (quiet + 1, now) if now == size and now else (0, now)
+                quiet, size = (quiet + 1, now) if now == size and now and decided(environment) else (0, now)
         finally:
             server.terminate()
             server.wait(60)

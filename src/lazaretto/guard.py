@@ -727,7 +727,7 @@ class Guard:
         self._require_open()
         async with self._tends:
             tended = await self._tending.run(most, news, self._in_store_thread)
-            tainted = await self._in_store_thread(self._taints.hold_what_came_from, tended.held)
+            tainted = await self._in_store_thread(self._taints.hold_what_came_from_found, tended.held)
             tended = replace(tended, held=tuple(dict.fromkeys((*tended.held, *tainted))))
             await self._in_store_thread(self._taints.free_what_came_from, tended.released)
             await self._outbox.write_back()

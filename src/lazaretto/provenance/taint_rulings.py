@@ -106,6 +106,13 @@ class TaintRulings:
         if told:
             self._ledger.append(told)
 
+    def hold_what_came_from_found(self, items: Sequence[str]) -> tuple[str, ...]:
+        """As ``hold_what_came_from``, of those that were found themselves.
+
+        What is held for its descent alone accuses nobody: the next one would be held for repeating an honest note.
+        """
+        return self.hold_what_came_from([item for item in items if not taint.held_for_taint(item, self._ledger)])
+
     def free_what_came_from(self, items: Sequence[str]) -> None:
         """Release what is held only because these items were."""
         drafts = self.freeing(items)
