@@ -8,6 +8,7 @@ from pathlib import Path
 from lazaretto.gates.blocklist import BlocklistSettings
 from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
+from lazaretto.gates.second_reader import SecondReaderSettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.policy import Policy, markdown_table
 
@@ -19,6 +20,7 @@ MODELS: dict[str, type] = {
     "gates.blocklist.": BlocklistSettings,
     "gates.memory.": MemorySettings,
     "gates.content.": ContentSettings,
+    "gates.second_reader.": SecondReaderSettings,
 }
 
 

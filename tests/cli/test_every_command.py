@@ -34,6 +34,10 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
     "repair apply": (lambda c: (c.plan,), lambda c: "take it back with: lazaretto repair undo rc_", 0),
     "repair undo": (lambda c: (c.standing,), lambda c: f"isolate undone: 1 item(s), receipt {c.standing}", 0),
     "repair list": (lambda c: (), lambda c: c.receipt, 0),
+    "repair proposals": (lambda c: (), lambda c: "nothing is proposed", 0),
+    "actions list": (lambda c: (), lambda c: "needs", 0),
+    "actions waiting": (lambda c: (), lambda c: "no call waits for a person", 0),
+    "authorize": (lambda c: ("pay", "-a", "bob"), lambda c: "ask pay (pay)", 1),
     "release": (lambda c: (c.held,), lambda c: "release done: 1 item(s)", 0),
     "label": (lambda c: (c.note, "benign", "--by", "dan"), lambda c: f"recorded: labelled {c.note}", 0),
     "appeal": (lambda c: (c.held, "--by", "eve", "--reason", "why"), lambda c: f"recorded: appealed {c.held}", 0),
@@ -49,8 +53,6 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
     "ledger upgrade": (lambda c: (), lambda c: "nothing to do: the schema is the newest", 0),
     "ledger erase": (lambda c: (c.note, "--reason", "asked"), lambda c: f"erased {c.note}: tombstone is event", 0),
     "ledger retain": (lambda c: ("--days", "0"), lambda c: "erased the content of", 0),
-    "deep setup": (lambda c: ("e6",), lambda c: "e6", 2),
-    "deep status": (lambda c: (), lambda c: "lazaretto deep setup mpnet", 0),
     "doctor": (lambda c: (), lambda c: f"{c.events} events in namespace 'crew'", 0),
     "data leak-check": (lambda c: (), lambda c: "0 overlap an evaluation item", 0),
     "data import": (lambda c: ("cases", c.cases, "--no-live", "--no-screen"), lambda c: "0 added, 1 merged", 0),
@@ -67,6 +69,11 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
 """How a command is called, words of its answer, and its exit code."""
 ELSEWHERE = {
     "audit": "test_audit_commands.py",
+    "repair proposal": "test_proposals.py",
+    "repair accept": "test_proposals.py",
+    "repair dismiss": "test_proposals.py",
+    "mcp pins": "test_pins.py",
+    "deep setup": "test_second_reader.py",
     "learn curate": "test_audit_commands.py",
     "screen": "test_screen_command.py",
     "scan": "test_scanning.py",
@@ -95,6 +102,14 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "repair apply": (("absent.json",), 2, "plan: absent.json cannot be read"),
     "repair undo": (("rc_none",), 2, "receipt: no 'rc_none'"),
     "repair list": (("--store", "nonsense"), 2, "store: 'nonsense' is not a store URL"),
+    "repair proposals": (("--store", "nonsense"), 2, "store: 'nonsense' is not a store URL"),
+    "repair proposal": (("pr_none",), 2, "proposal: no 'pr_none'"),
+    "repair accept": (("pr_none", "--by", "ada"), 2, "proposal: no 'pr_none'"),
+    "repair dismiss": (("pr_none", "--by", "ada"), 2, "proposal: no 'pr_none'"),
+    "actions list": (("absent.json",), 2, "absent.json"),
+    "actions waiting": (("--store", "nonsense"), 2, "store: 'nonsense' is not a store URL"),
+    "authorize": ((), 2, "tool: give a tool"),
+    "mcp pins": (("--pins", "pins.json"), 2, "server: needs exactly one of"),
     "release": (("it_none",), 2, "item: no 'it_none'"),
     "label": (("it_none", "spooky", "--by", "x"), 2, "label: is 'spooky'. Use harmful or benign"),
     "appeal": (("it_none", "--by", "\x01", "--reason", "x"), 2, "by: '\\x01' holds characters"),
@@ -120,6 +135,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "learn thresholds": (("--revert", "9"), 2, "revert: there is no version 9"),
     "learn curate": (("--verdicts", "x"), 2, "verdicts: verdicts and truth go together"),
     "audit": ((), 2, "text: there is nothing to judge"),
+    "deep setup": (("e6",), 2, "names: 'e6' is no model of the second reader"),
     "screen": ((), 2, "screen: needs either a text or --batch"),
     "scan": (("absent",), 2, "path: 'absent' does not exist"),
     "foresight calibrate": (("absent", "--model", "x", "--embedder", "absent:x"), 2, "embedder: 'absent:x' cannot"),
@@ -138,7 +154,18 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
 """A mistake for each command, its exit code and words of the message, the field among them."""
 
 
-NO_POLICY = {"init", "screen", "scan", "foresight calibrate", "keys add", "keys list", "keys revoke", "ledger key"}
+NO_POLICY = {
+    "init",
+    "deep setup",
+    "mcp pins",
+    "screen",
+    "scan",
+    "foresight calibrate",
+    "keys add",
+    "keys list",
+    "keys revoke",
+    "ledger key",
+}
 """Commands that follow no policy."""
 
 

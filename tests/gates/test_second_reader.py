@@ -130,3 +130,24 @@ def test_the_default_guard_asks_it_about_open_texts_alone(tmp_path: Path) -> Non
     assert order.ruling >= Ruling.REVIEW and plain.allowed
     asked = {run.gate: run.status.value for run in order.runs}
     assert asked["second_reader"] == "skipped", "what is surely an order needs no second reading"
+
+
+def test_setting_up_from_a_folder_says_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from lazaretto.cli import build
+
+    (tmp_path / "e5-small-q4.bin").write_bytes(b"small")
+    monkeypatch.setenv(base.FOLDER, str(tmp_path / "here"))
+    wrong = CliRunner().invoke(build(), ["deep", "setup", "e5", "--from", str(tmp_path)])
+    assert wrong.exit_code == 5 and "sha256" in wrong.output
+    small = base.Trunk("e5", {"e5-small-q4.bin": _sha256(b"small")}, (), 0)
+    monkeypatch.setitem(base.TRUNKS, "e5", small)
+    done = CliRunner().invoke(build(), ["deep", "setup", "e5", "--from", str(tmp_path)])
+    assert done.exit_code == 0 and "e5 is ready in" in done.output and is_set_up("e5")
+
+
+def _sha256(content: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(content).hexdigest()

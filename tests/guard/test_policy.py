@@ -14,6 +14,7 @@ from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.personal import PersonalSettings
 from lazaretto.gates.protected import ProtectedSettings
 from lazaretto.gates.secrets import SecretsSettings
+from lazaretto.gates.second_reader import SecondReaderSettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Guard
 from lazaretto.policy import Limits, Policy, commented_toml, markdown_table, read_settings, rows
@@ -27,6 +28,7 @@ GATES = {
     "personal": PersonalSettings,
     "memory": MemorySettings,
     "content": ContentSettings,
+    "second_reader": SecondReaderSettings,
 }
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "policy.md"
 
@@ -99,7 +101,7 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
             "[gates.nobody]\nx = 1",
             "gates.nobody",
             "nobody",
-            "one of blocklist, content, memory, personal, protected, secrets, structure",
+            "one of blocklist, content, memory, personal, protected, second_reader, secrets, structure",
         ),
         ("[gates]\nstructure = 3", "gates.structure", 3, "object"),
         ("a = [", "(file)", "Invalid value (at end of document)", "TOML"),

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from lazaretto.cli.common import JsonFlag, console, emit, plain_errors
+from lazaretto.cli.common import console, plain_errors
 from lazaretto.errors import InputError
-from lazaretto.models.deep.base import TRUNKS, find_trunk, home, is_set_up, set_up
+from lazaretto.models.deep.base import TRUNKS, set_up
 
 
 @plain_errors
@@ -31,21 +31,9 @@ def setup(
         console.print(f"{name} is ready in {folder}", markup=False)
 
 
-@plain_errors
-def status(json: JsonFlag = False) -> None:
-    """Which models are here, verified."""
-    rows = {name: str(find_trunk(name)) if is_set_up(name) else "" for name in TRUNKS}
-
-    def show() -> None:
-        for name, folder in rows.items():
-            console.print(f"{name}: {folder or f'not in {home()}; run: lazaretto deep setup {name}'}", markup=False)
-
-    emit(rows, json, show)
-
-
 def register(app: typer.Typer) -> None:
     """Add ``deep`` to the application."""
     deep = typer.Typer(help="The larger models of the second reader.", no_args_is_help=True)
+    deep.callback()(lambda: None)  # one command, and still `deep setup`
     deep.command("setup")(setup)
-    deep.command("status")(status)
     app.add_typer(deep, name="deep")
