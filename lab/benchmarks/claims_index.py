@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.appending import lock_head
-from lazaretto.ledger.vectors import DIMENSION, _centres, _rounded
+from lazaretto.ledger.vectors import DIMENSION, ClaimRow
 from lazaretto.types import Channel, Observation
 
 PER_ITEM = 1_000
@@ -37,31 +35,11 @@ def vectors_for(count: int, rng: np.random.Generator, topics: np.ndarray) -> np.
 def fill(ledger: Ledger, size: int, rng: np.random.Generator, topics: np.ndarray) -> np.ndarray:
     """So many claims, written past the encoder; returns some of them to ask for."""
     kept = []
-    mark = "?" if ledger._store.dialect == "sqlite" else "%s"
-    statement = (
-        f"INSERT INTO lz_claims (tenant, item, place, start, stop, cell, vector) VALUES ({', '.join([mark] * 7)})"
-    )
     for start in range(0, size, 20_000):
-        count = min(20_000, size - start)
-        notes = [Observation("ann", Channel.MEMORY, f"note {start + n}") for n in range(-(-count // PER_ITEM))]
-        for note in notes:
-            ledger.observe(note)
-        made = vectors_for(count, rng, topics)
-        rounded = _rounded(made)
-        cells = (rounded.astype(np.float32) @ _centres().T).argmax(1)
-
-        def write(connection: sa.Connection, rounded: Any = rounded, cells: Any = cells, notes: Any = notes) -> None:
-            head = lock_head(connection, ledger.namespace)
-            assert head is not None
-            connection.exec_driver_sql(
-                statement,
-                [
-                    (head[0], notes[n // PER_ITEM].id, n % PER_ITEM, 0, 4, int(cells[n]), rounded[n].tobytes())
-                    for n in range(len(rounded))
-                ],
-            )
-
-        ledger._store.transact(write)
+        made = vectors_for(min(20_000, size - start), rng, topics)
+        for place in range(0, len(made), PER_ITEM):
+            note = Observation("ann", Channel.MEMORY, f"note {start + place}")
+            ledger.observe(note, claims=[ClaimRow(0, 4, one) for one in made[place : place + PER_ITEM]])
         kept.append(made[:: max(1, size // QUERIES // 2)][:QUERIES])
     return np.concatenate(kept)[:QUERIES]
 

@@ -228,20 +228,22 @@ Change = Callable[[sqlite3.Connection], object]
         "UPDATE lz_tree SET hash = zeroblob(32) WHERE level = 2",
         "DELETE FROM lz_tree WHERE level = 1 AND place = 0",
         "INSERT INTO lz_tree VALUES (1, 9, 0, zeroblob(32))",
+        "DELETE FROM lz_tree",
+        "DELETE FROM lz_tree WHERE level = 7",
     ],
 )
 def test_the_proofs_themselves_are_verified(tmp_path: Path, statement: str) -> None:
     url = f"sqlite:///{tmp_path / 'crew.db'}"
     ledger, key = signed_ledger(url, tmp_path)
     with ledger:
-        ledger.checkpoint()
+        ledger.append([note(f"one of many {n}") for n in range(2 * merkle.BLOCK)])
         assert ledger.verify(keys=[key.public]).ok
     with contextlib.closing(sqlite3.connect(tmp_path / "crew.db")) as file:
         file.execute(statement)
         file.commit()
     with Ledger.open(url) as again:
         found = again.verify(keys=[key.public])
-    assert not found.ok
+    assert not found.ok and statement.split("lz_")[1].split()[0] in found.table
 
 
 def test_the_commands_sign_rotate_and_verify(tmp_path: Path) -> None:

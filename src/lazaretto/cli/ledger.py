@@ -14,11 +14,17 @@ from rich.table import Table
 from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, console, emit, errors, plain_errors, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
-from lazaretto.ledger import Checkpoint, Ledger, PublicKey, SigningKey
+from lazaretto.ledger import Checkpoint, Ledger, PublicKey, SigningKey, transfer
 from lazaretto.ledger.checkpoints import read_checkpoints, witness_at, witnessed
 from lazaretto.types import Head
 
 commands = typer.Typer(no_args_is_help=True, help="The record of what happened: verify, export, import, erase.")
+
+_PROOFS = {
+    "proved": "proved: every event is signed by a key that is trusted",
+    "unchecked": "not proved: every link holds and the file is signed, but no key was given to check it (--public-key)",
+    "unsigned": "not proved: every link holds, but nothing is signed: the file may be anybody's work",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -57,6 +63,8 @@ def verify(
     def show() -> None:
         if found.ok:
             console.print(f"[green]good[/] {found.checked:,} events, every link holds")
+            for one in found.unproved:
+                console.print(f"not provable: {one}", markup=False, highlight=False)
         else:
             where = "the store" if found.first_bad is None else f"event {found.first_bad}"
             console.print(f"[bold red]broken[/] at {where}: ", end="")
@@ -160,11 +168,33 @@ def export(
 def import_(
     context: CommandContext,
     path: Annotated[Path, typer.Argument(help="A file that 'ledger export' wrote.")],
+    public_key: Annotated[
+        list[str] | None,
+        typer.Option(help="Key that must have signed it all (64 characters); repeat it. Default: the policy's."),
+    ] = None,
+    head: Annotated[Path | None, typer.Option(help="A head of it that was kept earlier.")] = None,
+    witness: Annotated[str | None, typer.Option(help="Where its checkpoints were sent: file:PATH or a store.")] = None,
+    unsigned: Annotated[
+        bool, typer.Option("--unsigned", help="Take a file without signatures, although a key is known.")
+    ] = False,
 ) -> None:
-    """Read an exported namespace into a store, verifying every link: all of it or nothing."""
-    with Ledger.import_(path, context.store) as ledger:
+    """Read an exported namespace into a store, verifying every link and signature: all of it or nothing."""
+    keys = [PublicKey.from_hex(one) for one in public_key or ()]
+    if not keys and context.policy.record.key:
+        keys = [SigningKey.load(Path(context.policy.record.key)).public]
+    kept = None if head is None else _read_head(head)
+    checkpoints = [] if witness is None else _kept_by(witness, transfer.read_head(path).namespace)
+    with Ledger.import_(
+        path, context.store, keys=keys, head=kept, checkpoints=checkpoints, unsigned=unsigned
+    ) as ledger:
         found = ledger.head()
-    context.emit(found, lambda: console.print(f"{found.seq:,} events in namespace {found.namespace}"))
+    data = {"namespace": found.namespace, "seq": found.seq, "hash": found.hash, "proof": ledger.imported}
+
+    def show() -> None:
+        console.print(f"{found.seq:,} events in namespace {found.namespace}")
+        console.print(_PROOFS[str(ledger.imported)], markup=False, highlight=False)
+
+    context.emit(data, show)
 
 
 @commands.command()

@@ -182,21 +182,40 @@ def append_batch(
     linker: Linker,
     namespace: str,
     batch: Batch,
-    claims: Mapping[str, Sequence[vectors.ClaimRow]],
+    claims: Mapping[str, vectors.KeptClaims],
 ) -> EventRows:
     """Append ``batch`` to the chain of ``namespace`` and bring the derived tables in step, in one transaction.
 
-    ``claims``: those of items that the batch brings, by id.
+    ``claims``: those that the events of the batch record, by item.
     """
     head = lock_head(connection, namespace)
     assert head is not None
     check_references(connection, head[0], namespace, batch)
+    told = recorded_claims(batch, claims)
     with gc_paused(len(batch.kinds)):
         recorded = write_batch(connection, linker, namespace, head, batch)
-    for item, rows in claims.items():
-        if rows:
-            vectors.add(connection, head[0], item, rows)
+    for item, place in told.items():
+        vectors.add(connection, head[0], item, head[1] + 1 + place, claims[item])
     return recorded
+
+
+def recorded_claims(batch: Batch, claims: Mapping[str, vectors.KeptClaims]) -> dict[str, int]:
+    """Which event of a batch records the claims of which item; refused unless it brings the very rows it speaks of."""
+    told: dict[str, int] = {}
+    for place, body in enumerate(batch.bodies):
+        if vectors.RECORD not in body:
+            continue
+        try:
+            record = vectors.record_of(batch.kinds[place], batch.subjects[place], body)
+        except ValueError as error:
+            raise InputError("body.claims", str(error)) from None
+        if record is None:
+            continue
+        kept = claims.get(record.item)
+        if record.item in told or kept is None or kept.record() != body[vectors.RECORD]:
+            raise InputError("body.claims", "speaks of claims that are not brought", "Call observe or keep_claims")
+        told[record.item] = place
+    return told
 
 
 def write_batch(

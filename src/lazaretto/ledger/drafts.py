@@ -18,7 +18,9 @@ _CHANNELS = frozenset(c.value for c in Channel)
 _SOURCES = frozenset(s.value for s in SourceClass)
 _PLAIN: dict[str, str] = {word: word.value for word in (*Channel, *SourceClass)}
 _RULINGS = frozenset(r.label for r in Ruling)
-_SEEN_KEYS = frozenset({"channel", "text", "image", "fields", "parents", "source", "key", "ref", "value", "principal"})
+_SEEN_KEYS = frozenset(
+    {"channel", "text", "image", "fields", "parents", "source", "key", "ref", "value", "principal", "claims"}
+)
 _COLUMNS = attrgetter("kind", "subject", "agent", "time")
 _COLUMN_KEYS = ("id", "agent", "time", "namespace")
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -57,7 +57,7 @@ def erase_subjects(
         item = connection.execute(
             sa.select(items.c.channel, items.c.image).where(items.c.tenant == tenant, items.c.id == subject)
         ).first()
-        named = [subject, refs.ABOUT + subject]
+        named = [subject, refs.ABOUT + subject, vectors.ABOUT + subject]
         if not keep_known:
             named.append(fingerprints.ABOUT + subject)
         about = _events_about(connection, tenant, namespace, named)

@@ -33,7 +33,7 @@ from lazaretto.ledger.refs import RefState
 from lazaretto.ledger.schema import events, heads, signatures
 from lazaretto.ledger.signing import PublicKey, SigningKey, handover, head_statement
 from lazaretto.ledger.store import CommitUnsure, Store
-from lazaretto.ledger.vectors import ClaimRow, Floats, Neighbour, VectorIndex
+from lazaretto.ledger.vectors import ClaimRow, Floats, KeptClaims, Neighbour, VectorIndex
 from lazaretto.ledger.verify import Verification
 from lazaretto.names import check_name
 from lazaretto.policy import Record
@@ -62,6 +62,8 @@ class Ledger:
         self._unsure: list[tuple[tuple[object, ...], Sequence[Event]]] = []
         self._lent: dict[str, tuple[bytes, int]] = {}
         self._lending = threading.Lock()
+        self.imported: transfer.Proof | None = None
+        """What was proved of the file it was imported from."""
 
     @classmethod
     def open(
@@ -133,7 +135,7 @@ class Ledger:
         no_repair_after: int | None = None,
         no_label_after: int | None = None,
         first: str | None = None,
-        claims: Mapping[str, Sequence[ClaimRow]] | None = None,
+        claims: Mapping[str, KeptClaims] | None = None,
     ) -> Sequence[Event]:
         wanted = tuple(drafts)
         if not wanted:
@@ -215,8 +217,12 @@ class Ledger:
             if found is not None and bytes(found).hex() == last.hash:
                 return tried
         recorded = work(connection)
-        if self._key is not None and recorded:
-            self._sign(connection, self._key, recorded[-1])
+        if recorded:
+            before, last = recorded[0].seq - 1, recorded[-1]
+            if merkle.kept_of(before) != merkle.kept_of(last.seq):
+                merkle.extend(connection, self._sure_tenant(connection), before, last.seq)
+            if self._key is not None:
+                self._sign(connection, self._key, last)
         return recorded
 
     def _sign(self, connection: sa.Connection, key: SigningKey, last: Event) -> None:
@@ -242,22 +248,24 @@ class Ledger:
         """
         if observation.namespace != self.namespace:
             raise InputError("namespace", f"{observation.namespace!r} is not this ledger's {self.namespace!r}")
-        return self._append([seen_draft(observation), *extra], states, claims={observation.id: claims})
+        seen = seen_draft(observation)
+        if not claims:
+            return self._append([seen, *extra], states)
+        kept = KeptClaims.of(claims)
+        seen = replace(seen, body={**seen.body, vectors.RECORD: kept.record()})
+        return self._append([seen, *extra], states, claims={observation.id: kept})
 
     # proving
 
     def checkpoint(self) -> Checkpoint:
         """The state of the chain for others to keep; signed where the ledger has a key."""
 
-        def work(connection: sa.Connection) -> Checkpoint:
-            head = lock_head(connection, self.namespace)
-            assert head is not None
-            tenant, seq, last = head
-            merkle.extend(connection, tenant, seq)
-            root = merkle.root(merkle.stored_node(connection, tenant), 0, seq)
-            return Checkpoint(self.namespace, seq, last.hex(), root.hex(), time.time())
-
-        made = self._repeatable(work)
+        with self._store.reading(snapshot=True) as connection:
+            tenant = self._tenant(connection)
+            row = connection.execute(_HEAD, {"namespace": self.namespace}).first()
+            seq, last = (0, GENESIS) if row is None else (int(row[0]), bytes(row[1]))
+            root = merkle.root(merkle.stored_node(connection, tenant or 0), 0, seq)
+        made = Checkpoint(self.namespace, seq, last.hex(), root.hex(), time.time())
         if self._key is None:
             return made
         signature = self._key.sign(made.statement()).hex()
@@ -266,8 +274,8 @@ class Ledger:
     def prove(self, old: Checkpoint, new: Checkpoint) -> ConsistencyProof:
         """What shows whoever keeps both that the later chain only added to the earlier one: a few dozen hashes."""
         with self._store.reading(snapshot=True) as connection:
-            tenant = self._tenant(connection)
-            if tenant is None or not 0 <= old.seq <= new.seq <= self.head().seq:
+            tenant = self._tenant(connection) or 0
+            if not 0 <= old.seq <= new.seq <= self.head().seq:
                 raise InputError(
                     "checkpoint", f"{old.seq} to {new.seq} is no stretch of this chain", "Give older, newer"
                 )
@@ -472,9 +480,22 @@ class Ledger:
             return transfer.export_to(connection, self.namespace, Path(path))
 
     @classmethod
-    def import_(cls, path: str | Path, url: str | None = None) -> Ledger:
-        """Read an exported namespace into the store at ``url``, verifying every link: all of it or nothing."""
-        importer = transfer.Importer(Path(path))
+    def import_(
+        cls,
+        path: str | Path,
+        url: str | None = None,
+        *,
+        keys: Sequence[PublicKey] = (),
+        head: Head | None = None,
+        checkpoints: Sequence[Checkpoint] = (),
+        unsigned: bool = False,
+    ) -> Ledger:
+        """Read an exported namespace into the store at ``url``, verifying every link: all of it or nothing.
+
+        With ``keys`` all of it must be signed, as for ``verify``; a file without signatures is then refused, unless
+        ``unsigned``. ``imported`` of the ledger says what was proved.
+        """
+        importer = transfer.Importer(Path(path), keys, head, checkpoints, unsigned=unsigned)
         ledger = cls.open(url, importer.head.namespace)
         try:
             ledger._store.transact(importer.run)
@@ -484,6 +505,9 @@ class Ledger:
         except BaseException:
             ledger.close()
             raise
+        ledger.imported = importer.proof
+        if importer.proof != "proved":
+            log.warning("%s: imported, but who wrote it was not proved (%s)", path, importer.proof)
         return ledger
 
     # blobs and fingerprints
@@ -565,16 +589,20 @@ class Ledger:
     def keep_claims(self, item: str, rows: Sequence[ClaimRow]) -> None:
         """Keep where an item's claims stand and what they mean, so that ``nearest_claims`` finds them."""
         check_name(item, "item")
+        kept = KeptClaims.of(rows)
+        draft = Draft(EventKind.NOTED, vectors.ABOUT + item, body={vectors.RECORD: kept.record()})
+        batch = check_drafts((draft,), self.namespace)
 
-        def work(connection: sa.Connection) -> None:
+        def work(connection: sa.Connection) -> Sequence[Event]:
             tenant = self._sure_tenant(connection)
             state = queries.read_states(connection, self.namespace, [item]).get(item)
             if state is None:
                 raise UnknownItem(item, self.namespace)
-            if rows and not state.erased:
-                vectors.add(connection, tenant, item, rows)
+            if not rows or state.erased or vectors.has(connection, tenant, item):
+                return []
+            return append_batch(connection, self._linker, self.namespace, batch, {item: kept})
 
-        self._repeatable(work)
+        self._record(("claims", item, kept), work)
 
     def nearest_claims(
         self, vector: Floats, *, limit: int = 8, least: float = 0.0, hidden: bool = False

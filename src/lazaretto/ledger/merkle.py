@@ -1,7 +1,8 @@
 """A Merkle tree over a chain's events, as in RFC 6962: proofs of consistency in the logarithm of its length.
 
 Nodes are hashes of whole subtrees and never change, so they are kept (``lz_tree``) and a proof reads a few dozen of
-them. They are added when a checkpoint is made, not on the way of every write.
+them. They are added whenever a block of events is full: so the length of a chain says which nodes there must be, and
+``verify`` finds one that was taken away.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import sqlalchemy as sa
 
-from lazaretto.ledger.chunking import chunks
+from lazaretto.errors import StoreDamaged
 from lazaretto.ledger.schema import events, tree
+
+BLOCK = 64
+"""Events whose nodes are added together."""
 
 Node = Callable[[int, int], bytes]
 """The hash of the whole subtree at a level (0: leaves) and place."""
@@ -89,12 +93,11 @@ def consistent(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequ
 
 
 class Builder:
-    """Whole subtrees as leaves come in: what the store keeps, and what the verifier expects it to have kept."""
+    """Whole subtrees as leaves come in: what the verifier expects the store to have kept."""
 
-    def __init__(self, size: int = 0, edge: Sequence[tuple[int, bytes]] = ()) -> None:
-        """``edge``: level and hash of the whole subtrees that ``size`` leaves are made of, the largest first."""
-        self.size = size
-        self._edge = list(edge)
+    def __init__(self) -> None:
+        self.size = 0
+        self._edge: list[tuple[int, bytes]] = []
 
     def add(self, digest: bytes) -> Iterator[tuple[int, int, bytes]]:
         """Level, place and hash of every subtree that this event completes, above the leaves."""
@@ -116,39 +119,46 @@ class Builder:
         return hashed
 
 
+def kept_of(size: int) -> int:
+    """How many of a chain's first events have their nodes in the store."""
+    return size - size % BLOCK
+
+
 def stored_node(connection: sa.Connection, tenant: int) -> Node:
-    """Nodes from the store."""
+    """Nodes from the store; those of a block that is not full yet, from the events."""
 
     def node(level: int, place: int) -> bytes:
         if level == 0:
             query = sa.select(events.c.hash).where(events.c.tenant == tenant, events.c.seq == place + 1)
-            return leaf(bytes(connection.execute(query).scalar_one()))
+            found = connection.execute(query).scalar()
+            if found is None:
+                raise StoreDamaged(f"event {place + 1} is missing: run 'lazaretto ledger verify'")
+            return leaf(bytes(found))
         query = sa.select(tree.c.hash).where(tree.c.tenant == tenant, tree.c.level == level, tree.c.place == place)
-        return bytes(connection.execute(query).scalar_one())
+        found = connection.execute(query).scalar()
+        return join(node(level - 1, 2 * place), node(level - 1, 2 * place + 1)) if found is None else bytes(found)
 
     return node
 
 
-def extend(connection: sa.Connection, tenant: int, size: int) -> None:
-    """Keep every whole subtree of the first ``size`` events, inside the caller's transaction."""
-    level_one = sa.select(sa.func.max(tree.c.place)).where(tree.c.tenant == tenant, tree.c.level == 1)
-    last = connection.execute(level_one).scalar()
-    have = 0 if last is None else 2 * (int(last) + 1)
-    node = stored_node(connection, tenant)
-    edge, start = [], 0
-    for level in range(have.bit_length() - 1, -1, -1):
-        if have >> level & 1:
-            edge.append((level, node(level, start >> level)))
-            start += 1 << level
-    builder = Builder(have, edge)
-    fresh = connection.execute(
-        sa.select(events.c.hash)
-        .where(events.c.tenant == tenant, events.c.seq > have, events.c.seq <= size)
-        .order_by(events.c.seq)
-    )
-    made = ((tenant, *one) for (digest,) in fresh.all() for one in builder.add(bytes(digest)))
+def extend(connection: sa.Connection, tenant: int, before: int, size: int) -> None:
+    """Keep the nodes of every block that became full between two lengths of a chain, in the caller's transaction."""
     mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    for rows in chunks(made):
+    node = stored_node(connection, tenant)
+    for start in range(kept_of(before), kept_of(size), BLOCK):
+        found = connection.exec_driver_sql(
+            f"SELECT hash FROM lz_events WHERE tenant = {mark} AND seq > {mark} AND seq <= {mark} ORDER BY seq",
+            (tenant, start, start + BLOCK),
+        )
+        builder, rows = Builder(), list[tuple[int, int, int, bytes]]()
+        for (digest,) in found.all():
+            rows += [
+                (tenant, level, (start >> level) + place, made) for level, place, made in builder.add(bytes(digest))
+            ]
+        _, level, place, above = rows[-1]
+        while place & 1:
+            above, level, place = join(node(level, place - 1), above), level + 1, place >> 1
+            rows.append((tenant, level, place, above))
         connection.exec_driver_sql(
             f"INSERT INTO lz_tree (tenant, level, place, hash) VALUES ({', '.join([mark] * 4)})"
             " ON CONFLICT (tenant, level, place) DO NOTHING",

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from lazaretto.errors import StoreDamaged, StoreUnavailable
-from lazaretto.ledger import fingerprints, search
-from lazaretto.ledger.appending import lock_head, write_batch
+from lazaretto.ledger import fingerprints, merkle, search, vectors
+from lazaretto.ledger.appending import existing, lock_head, write_batch
+from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.encoding import Linker
-from lazaretto.ledger.schema import heads, migrations_table
+from lazaretto.ledger.schema import heads, items, migrations_table
 from lazaretto.types import EventKind
 
 
@@ -144,6 +145,55 @@ def _kinds(connection: sa.Connection) -> None:
     )
 
 
+def _provable(connection: sa.Connection) -> None:
+    """Only what can be held to the chain: nodes follow from its length, and no moment stands beside a step."""
+    connection.exec_driver_sql("DELETE FROM lz_tree")  # up to now it reached as far as the last checkpoint
+    for tenant, seq in connection.execute(sa.select(heads.c.tenant, heads.c.seq)).all():
+        merkle.extend(connection, tenant, 0, seq)
+    if any(column["name"] == "applied" for column in sa.inspect(connection).get_columns("lz_steps")):
+        connection.exec_driver_sql("ALTER TABLE lz_steps DROP COLUMN applied")
+
+
+def _recorded_claims(connection: sa.Connection) -> None:
+    """Claims had no events once; now every row rests on one, and its number follows from it.
+
+    The event says of those that are there already that they were adopted: nothing proves what they were before.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("ALTER TABLE lz_claims DROP CONSTRAINT IF EXISTS lz_claims_number")
+    _run_all(
+        connection,
+        (
+            "DROP INDEX IF EXISTS lz_claims_item",
+            "DROP INDEX IF EXISTS lz_claims_tail",
+            "ALTER TABLE lz_claims RENAME TO lz_claims_before",
+            "CREATE TABLE lz_claims (tenant INTEGER NOT NULL, id BIGINT NOT NULL, item {text} NOT NULL,"
+            " place INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, cell SMALLINT NOT NULL,"
+            " vector {blob} NOT NULL, CONSTRAINT lz_claims_number PRIMARY KEY (tenant, id)) {clustered}",
+            "CREATE UNIQUE INDEX lz_claims_item ON lz_claims (tenant, item, place)",
+            "CREATE INDEX lz_claims_before_item ON lz_claims_before (tenant, item, place)",
+        ),
+    )
+    for tenant, namespace in connection.execute(sa.select(heads.c.tenant, heads.c.namespace)).all():
+        _adopt_claims(connection, tenant, namespace)
+    connection.exec_driver_sql("DROP TABLE lz_claims_before")
+
+
+def _adopt_claims(connection: sa.Connection, tenant: int, namespace: str) -> None:
+    for page in chunks(vectors.stored(connection, tenant, "lz_claims_before")):
+        here = existing(connection, tenant, items.c.id, [item for item, _ in page])
+        found = [(item, kept) for item, kept in page if item in here]
+        head = lock_head(connection, namespace)
+        if not found or head is None:
+            continue
+        told = [(vectors.ABOUT + item, {vectors.RECORD: kept.record(), "adopted": True}) for item, kept in found]
+        batch = Batch.of_ledger(EventKind.NOTED, told, time.time())
+        write_batch(connection, Linker(namespace), namespace, head, batch)
+        for seq, (item, kept) in enumerate(found, head[1] + 1):
+            vectors.add(connection, tenant, item, seq, kept)
+        merkle.extend(connection, tenant, head[1], head[1] + len(found))
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "the chain, items, edges and blobs", _chain),
     Migration(2, "fingerprints of known items", _known),
@@ -153,6 +203,8 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(6, "signatures and the tree over the events", _proofs),
     Migration(7, "refs to records in the caller's stores", _refs),
     Migration(8, "events by kind, and what is held", _kinds),
+    Migration(9, "a tree and steps that can be proved", _provable),
+    Migration(10, "claims rest on events", _recorded_claims),
 )
 
 
@@ -168,11 +220,11 @@ def applied_migrations(connection: sa.Connection) -> tuple[int, ...] | None:
     newest = MIGRATIONS[-1].number
     if present and present[-1] > newest:
         raise StoreDamaged(
-            f"the ledger's schema is at version {present[-1]}, but this program knows versions up to {newest}: "
+            f"the ledger's schema (lz_steps) is at version {present[-1]}, but this program knows versions up to {newest}: "
             "install a newer lazaretto"
         )
     if present != tuple(range(1, len(present) + 1)):
-        raise StoreDamaged(f"the ledger's migrations are {list(present)}: one is missing")
+        raise StoreDamaged(f"the ledger's migrations (lz_steps) are {list(present)}: one is missing")
     return present
 
 
@@ -189,12 +241,13 @@ def apply_migrations(connection: sa.Connection, wanted: tuple[Migration, ...] = 
     if present is None:
         _run_all(
             connection,
-            ("CREATE TABLE lz_steps (step INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied {real} NOT NULL)",),
+            ("CREATE TABLE lz_steps (step INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL)",),
         )
     done = tuple(one for one in wanted if one in missing_migrations(present))
     for one in done:
         one.run(connection)
-        connection.execute(migrations_table.insert().values(step=one.number, name=one.name, applied=time.time()))
+    if done:  # at the end: older stores lose a column of this table on the way
+        connection.execute(migrations_table.insert(), [{"step": one.number, "name": one.name} for one in done])
     return done
 
 

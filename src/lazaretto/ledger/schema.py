@@ -11,7 +11,6 @@ migrations_table = sa.Table(
     metadata,
     sa.Column("step", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("name", sa.Text, nullable=False),
-    sa.Column("applied", sa.Double, nullable=False),
 )
 heads = sa.Table(
     "lz_heads",
@@ -85,8 +84,8 @@ known = sa.Table(
 claims = sa.Table(
     "lz_claims",
     metadata,
-    sa.Column("id", sa.BigInteger, primary_key=True),
-    sa.Column("tenant", sa.Integer, nullable=False),
+    sa.Column("tenant", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("item", sa.Text, nullable=False),
     sa.Column("place", sa.Integer, nullable=False),
     sa.Column("start", sa.Integer, nullable=False),

@@ -1,77 +1,158 @@
-"""Whether the database is built as the migrations build it: a trigger or a rule can undo what the chain proves."""
+"""Whether the database is built as the migrations build it: a trigger, a default or an index can undo what the chain
+proves.
+
+SQLite keeps the statement that made each table and index: they are compared with those of a fresh store in memory.
+PostgreSQL is asked what its catalogue holds about our tables; ``postgres_schema.json`` is the answer of a fresh store
+(a test compares the two).
+"""
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
 
+import orjson
 import sqlalchemy as sa
 
-from lazaretto.ledger import migrations
-from lazaretto.ledger.schema import metadata
+from lazaretto.ledger import migrations, search
+from lazaretto.ledger.schema import heads, migrations_table
 
-_SHADOWS = re.compile(r"lz_search_\d+(_data|_idx|_content|_docsize|_config)?")
+Fault = tuple[str, str]
+"""The table at fault, and what is wrong."""
+_INDEX_TABLE = re.compile(r"(lz_search_)(\d+)(_data|_idx|_content|_docsize|_config)?")
+_OURS = "c.relname LIKE 'lz\\_%%' AND n.nspname = current_schema()"
+_FROM = "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+CATALOGUE = {
+    "table": "SELECT c.relname, c.relname, concat_ws(' ', c.relkind, c.relpersistence, c.relrowsecurity,"
+    f" c.relforcerowsecurity, c.relispartition, array_to_string(c.reloptions, ',')) {_FROM}"
+    f" WHERE {_OURS} AND c.relkind NOT IN ('i', 'I')",
+    "column": "SELECT c.relname, a.attname, concat_ws(' ', a.attnum, format_type(a.atttypid, a.atttypmod),"
+    " 'not null ' || a.attnotnull, 'identity ' || a.attidentity::text, 'generated ' || a.attgenerated::text,"
+    " (SELECT 'collate ' || o.collname FROM pg_collation o WHERE o.oid = a.attcollation),"
+    " (SELECT 'default ' || pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d"
+    "  WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum))"
+    f" {_FROM} JOIN pg_attribute a ON a.attrelid = c.oid"
+    f" WHERE {_OURS} AND c.relkind NOT IN ('i', 'I', 'S') AND a.attnum > 0 AND NOT a.attisdropped",
+    "constraint": "SELECT c.relname, k.conname, concat_ws(' ', k.contype, k.convalidated, pg_get_constraintdef(k.oid))"
+    f" {_FROM} JOIN pg_constraint k ON c.oid IN (k.conrelid, k.confrelid) WHERE {_OURS} AND k.contype <> 'n'",
+    "index": "SELECT c.relname, x.relname, concat_ws(' ', i.indisvalid, i.indisready, i.indislive,"
+    " replace(pg_get_indexdef(i.indexrelid), quote_ident(n.nspname) || '.', ''))"
+    f" {_FROM} JOIN pg_index i ON i.indrelid = c.oid JOIN pg_class x ON x.oid = i.indexrelid WHERE {_OURS}",
+    "sequence": "SELECT c.relname, c.relname, concat_ws(' ', s.seqtypid::regtype, s.seqstart, s.seqincrement,"
+    f" s.seqmin, s.seqmax, s.seqcycle) {_FROM} JOIN pg_sequence s ON s.seqrelid = c.oid WHERE {_OURS}",
+    "trigger": f"SELECT c.relname, t.tgname, '' {_FROM} JOIN pg_trigger t ON t.tgrelid = c.oid"
+    f" WHERE {_OURS} AND NOT t.tgisinternal",
+    "rule": f"SELECT c.relname, r.rulename, '' {_FROM} JOIN pg_rewrite r ON r.ev_class = c.oid WHERE {_OURS}",
+    "row policy": f"SELECT c.relname, p.polname, '' {_FROM} JOIN pg_policy p ON p.polrelid = c.oid WHERE {_OURS}",
+    "inheritance": "SELECT c.relname, (CASE WHEN i.inhparent = c.oid THEN i.inhrelid ELSE i.inhparent END)::regclass,"
+    f" '' {_FROM} JOIN pg_inherits i ON c.oid IN (i.inhparent, i.inhrelid) WHERE {_OURS} AND c.relkind <> 'i'",
+}
+"""What is asked of PostgreSQL's catalogue, by what it is about: table, name, how it is made."""
 
 
-def fault_in_schema(connection: sa.Connection) -> str | None:
+def fault_in_schema(connection: sa.Connection) -> Fault | None:
     """What is not as the migrations made it; None when all of it is."""
-    return _fault_sqlite(connection) if connection.dialect.name == "sqlite" else _fault_postgres(connection)
+    sqlite = connection.dialect.name == "sqlite"
+    faults = _faults_sqlite(connection) if sqlite else _faults_postgres(connection)
+    return next(faults, None) or _fault_in_steps(connection)
+
+
+def _fault_in_steps(connection: sa.Connection) -> Fault | None:
+    rows = connection.execute(sa.select(migrations_table).order_by(migrations_table.c.step)).all()
+    wanted = [(one.number, one.name) for one in migrations.MIGRATIONS]
+    for row, step in zip(rows, wanted, strict=False):
+        if tuple(row) != step:
+            return "lz_steps", f"lz_steps: step {row[0]!r} is called {row[1]!r}, not {step[1]!r}"
+    return None if len(rows) == len(wanted) else ("lz_steps", f"lz_steps: it has {len(rows)} steps, not {len(wanted)}")
+
+
+def _plain(sql: str | None) -> str:
+    return " ".join((sql or "").split())
 
 
 @functools.cache
-def _built() -> dict[str, str]:
-    """Every table and index of a fresh SQLite store, with the statement that made it."""
+def _built() -> dict[str, tuple[str, str, str]]:
+    """Everything a fresh SQLite store has, by name: kind, table and the statement that made it.
+
+    The tables of its search index stand for those of every namespace.
+    """
     engine = sa.create_engine("sqlite://")
     with engine.begin() as connection:
         migrations.apply_migrations(connection)
-        rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").all()
+        search.ensure(connection, 0)
+        rows = connection.exec_driver_sql("SELECT name, type, tbl_name, sql FROM sqlite_master").all()
     engine.dispose()
-    return {name: _plain(sql) for name, sql in rows}
+    return {name: (kind, table, _plain(sql)) for name, kind, table, sql in rows}
 
 
-def _plain(sql: str) -> str:
-    return " ".join(sql.split())
-
-
-def _fault_sqlite(connection: sa.Connection) -> str | None:
-    rows = connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL").all()
-    found = {name: _plain(sql) for _, name, sql in rows}
-    for kind, name, _ in rows:
+def _faults_sqlite(connection: sa.Connection) -> Iterator[Fault]:
+    rows = connection.exec_driver_sql("SELECT name, type, tbl_name, sql FROM sqlite_master").all()
+    found: set[str] = set()
+    for name, kind, table, sql in rows:
+        general, tenant = _general(name)
         if kind in ("trigger", "view"):
-            return f"the database has a {kind} {name!r} that no migration made"
-    for name, statement in _built().items():
-        if name not in found:
-            return f"{name!r} is missing from the database"
-        if found[name] != statement:
-            return f"{name!r} was altered: it is not as the migrations made it"
-    for name in found:
-        if name.startswith("lz_") and name not in _built() and not _SHADOWS.fullmatch(name):
-            return f"the database has {name!r}, which no migration made"
-    return None
+            yield table, f"the database has a {kind} {name!r} that no migration made"
+        elif not (name.startswith("lz_") or str(table).startswith("lz_")):
+            continue
+        elif general not in _built():
+            yield table, f"{table} has the {kind} {name!r}, which no migration made"
+        elif (kind, _general(table)[0], _as_general(_plain(sql), tenant)) != _built()[general]:
+            yield table, f"{name!r} was altered: it is not as the migrations made it"
+        found.add(name)
+    for name, (kind, table, _) in _built().items():
+        if name.startswith(("lz_", "sqlite_autoindex_lz_")) and not _general(name)[1] and name not in found:
+            yield table, f"{table}: the {kind} {name!r} is missing from the database"
+    for tenant in sorted({one for name in found if (one := _general(name)[1])}):
+        for name in _built():
+            if _general(name)[1] and name.replace("_0", f"_{tenant}", 1) not in found:
+                yield f"lz_search_{tenant}", f"{name.replace('_0', f'_{tenant}', 1)!r} is missing from the database"
+    if connection.exec_driver_sql("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'").first():
+        for name, _ in connection.exec_driver_sql("SELECT name, seq FROM sqlite_sequence").all():
+            if str(name).startswith("lz_"):
+                yield "sqlite_sequence", f"it counts the rows of {name!r}, which has no automatic numbers"
 
 
-def _fault_postgres(connection: sa.Connection) -> str | None:
-    ours = "c.relname LIKE 'lz\\_%%' AND n.nspname = current_schema()"
-    for what, statement in (
-        ("trigger", "SELECT t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
-         f" JOIN pg_namespace n ON n.oid = c.relnamespace WHERE NOT t.tgisinternal AND {ours}"),
-        ("rule", "SELECT r.rulename FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class"
-         f" JOIN pg_namespace n ON n.oid = c.relnamespace WHERE {ours}"),
-        ("row policy", "SELECT p.polname FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid"
-         f" JOIN pg_namespace n ON n.oid = c.relnamespace WHERE {ours}"),
-    ):  # fmt: skip
-        row = connection.exec_driver_sql(statement, ()).first()
-        if row is not None:
-            return f"the database has a {what} {row[0]!r} that no migration made"
-    inspector = sa.inspect(connection)
-    for table in metadata.tables.values():
-        if not inspector.has_table(table.name):
-            return f"{table.name!r} is missing from the database"
-        columns = {column["name"] for column in inspector.get_columns(table.name)}
-        if columns != {column.name for column in table.columns}:
-            return f"{table.name!r} was altered: its columns are not those the migrations made"
-        wanted = {name for name, sql in _built().items() if sql.startswith(f"CREATE INDEX {name} ON {table.name} ")}
-        missing = wanted - {index["name"] for index in inspector.get_indexes(table.name)}
-        if missing:
-            return f"{min(missing)!r} is missing from the database"
-    return None
+def _general(name: str) -> tuple[str, str]:
+    """The name of a search table with the tenant's number as 0, and that number."""
+    match = _INDEX_TABLE.fullmatch(name)
+    return (f"{match[1]}0{match[3] or ''}", match[2]) if match else (name, "")
+
+
+def _as_general(sql: str, tenant: str) -> str:
+    return sql.replace(f"lz_search_{tenant}", "lz_search_0", 1) if tenant else sql
+
+
+def catalogue(connection: sa.Connection) -> dict[str, dict[str, list[str]]]:
+    """What PostgreSQL's catalogue says about our tables: by kind and ``table name``, the table and how it is made."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for kind, statement in CATALOGUE.items():
+        rows: Any = connection.exec_driver_sql(statement, ()).all()
+        found[kind] = {f"{table} {name}": [table, made] for table, name, made in sorted(map(tuple, rows))}
+    return found
+
+
+@functools.cache
+def _kept() -> dict[str, dict[str, list[str]]]:
+    text = resources.files("lazaretto.ledger").joinpath("postgres_schema.json").read_bytes()
+    kept: dict[str, dict[str, list[str]]] = orjson.loads(text)
+    return kept
+
+
+def _faults_postgres(connection: sa.Connection) -> Iterator[Fault]:
+    for kind, found in catalogue(connection).items():
+        wanted = _kept()[kind]
+        for name in sorted(wanted.keys() | found.keys()):
+            table, what = (wanted.get(name) or found[name])[0], f"{kind} {name.split(' ', 1)[1]!r}"
+            if name not in found:
+                yield table, f"{table}: the {what} is missing from the database"
+            elif name not in wanted:
+                yield table, f"{table} has a {what} that no migration made"
+            elif found[name] != wanted[name]:
+                yield table, f"{table}: the {what} was altered: it is not as the migrations made it"
+    last = connection.exec_driver_sql("SELECT last_value FROM lz_heads_tenant_seq", ()).scalar()
+    most = connection.execute(sa.select(sa.func.max(heads.c.tenant))).scalar()
+    if most is not None and (last is None or last < most):
+        yield "lz_heads_tenant_seq", f"it stands at {last}, though a namespace has the number {most}"

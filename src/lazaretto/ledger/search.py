@@ -21,6 +21,9 @@ MAX_INDEXED = 100_000
 """Characters of a memory that are searchable; PostgreSQL takes about 1 MB of words at most."""
 MAX_QUERY_WORDS = 32
 EXPECTED_WORDS = "expected_words"
+AVERAGES, STRUCTURE = 1, 10
+"""Where FTS5 keeps how many words there are, and which segments its index is made of."""
+_SEGMENT_BITS, _PAGE_BITS = 37, 31
 # contentless: the text itself lies in the event, once
 _FTS = "USING fts5(text, content='', tokenize='unicode61 remove_diacritics 0')"
 
@@ -84,10 +87,10 @@ def _memories(connection: sa.Connection, tenant: int) -> Iterator[list[tuple[int
 def add(connection: sa.Connection, tenant: int, rows: Sequence[tuple[int, str]]) -> None:
     """Index the texts of memories, each under the number of the event that brought it."""
     if connection.dialect.name == "sqlite":
-        table = _table(tenant)
-        _ensure(connection, table)
+        ensure(connection, tenant)
         connection.exec_driver_sql(
-            f"INSERT INTO {table}(rowid, text) VALUES (?, ?)", [(seq, indexed_text(text)) for seq, text in rows]
+            f"INSERT INTO {_table(tenant)}(rowid, text) VALUES (?, ?)",
+            [(seq, indexed_text(text)) for seq, text in rows],
         )
     else:
         connection.exec_driver_sql(
@@ -101,8 +104,9 @@ def _exists(connection: sa.Connection, table: str) -> bool:
     return found.first() is not None
 
 
-def _ensure(connection: sa.Connection, table: str) -> None:
-    connection.exec_driver_sql(f"CREATE VIRTUAL TABLE IF NOT EXISTS {table} {_FTS}")
+def ensure(connection: sa.Connection, tenant: int) -> None:
+    """Make a tenant's index in SQLite, if it is not there yet."""
+    connection.exec_driver_sql(f"CREATE VIRTUAL TABLE IF NOT EXISTS {_table(tenant)} {_FTS}")
 
 
 def drop(connection: sa.Connection, tenant: int, rows: Sequence[tuple[int, str]]) -> None:
@@ -134,14 +138,109 @@ def build_expected(file: sqlite3.Connection, texts: Iterable[tuple[int, str]]) -
 def stored_words(connection: sa.Connection, tenant: int) -> Iterator[tuple[str, int, int]]:
     """Every word of a tenant's SQLite index: the word, its memory's event, its place."""
     table = _table(tenant)
-    if not _exists(connection, table):
-        return
     connection.exec_driver_sql("DROP TABLE IF EXISTS temp.lz_words")
     connection.exec_driver_sql(f"CREATE VIRTUAL TABLE temp.lz_words USING fts5vocab(main, {table}, instance)")
     try:
         yield from (tuple(row) for row in connection.exec_driver_sql("SELECT term, doc, offset FROM temp.lz_words"))
     finally:
         connection.exec_driver_sql("DROP TABLE IF EXISTS temp.lz_words")
+
+
+def has_index(connection: sa.Connection, tenant: int) -> bool:
+    """Whether a tenant has an index in SQLite."""
+    return _exists(connection, _table(tenant))
+
+
+def orphans(connection: sa.Connection) -> list[str]:
+    """Tables of the search index that belong to no namespace, or hold rows that do not."""
+    if connection.dialect.name != "sqlite":
+        lost = connection.exec_driver_sql(
+            "SELECT 1 FROM lz_search WHERE tenant NOT IN (SELECT tenant FROM lz_heads) LIMIT 1", ()
+        )
+        return [] if lost.first() is None else ["lz_search"]
+    rows = connection.exec_driver_sql(
+        "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%' AND name GLOB 'lz_search_[0-9]*'"
+    )
+    tenants = {_table(row[0]) for row in connection.execute(sa.select(heads.c.tenant))}
+    return sorted(row[0] for row in rows if row[0] not in tenants)
+
+
+def fault_in_pages(connection: sa.Connection, tenant: int) -> tuple[str, str] | None:
+    """Which table of a SQLite index has a page or a key that does not belong there, and why.
+
+    FTS5 can check itself, but only where it may write: the check runs on a copy in the connection's temporary file.
+    """
+    table = _table(tenant)
+    row = connection.exec_driver_sql(f"SELECT block FROM {table}_data WHERE id = {STRUCTURE}").first()
+    segments = _segments(b"" if row is None else bytes(row[0]))
+    if segments is None:
+        return f"{table}_data", "its list of segments cannot be read"
+    long_lists, keyed, leaves = set[int](), set[int](), set[int]()
+    for segment, page in connection.exec_driver_sql(f"SELECT segid, pgno FROM {table}_idx"):
+        if not (isinstance(page, int) and segment in segments):
+            return f"{table}_idx", f"it has a key of segment {segment!r}, which is not there"
+        if page >> 1 >= segments[segment][0]:  # a merge leaves keys of pages behind that it has done with
+            keyed.add((segment << _SEGMENT_BITS) + (page >> 1))
+        if page & 1:
+            long_lists.add(segment)
+    for page, size, head in connection.exec_driver_sql(
+        f"SELECT id, length(block), substr(block, 3, 2) FROM {table}_data"
+    ):
+        segment, number = page >> _SEGMENT_BITS, page & ((1 << _PAGE_BITS) - 1)
+        first, last = segments.get(segment, (1, 0))
+        inside = first <= number <= last and (not page >> _PAGE_BITS & 63 or segment in long_lists)
+        if page not in (AVERAGES, STRUCTURE) and not inside:
+            return f"{table}_data", f"it has a page {page} that belongs to nothing"
+        if page > STRUCTURE and not page >> _PAGE_BITS & 63 and int.from_bytes(bytes(head), "big") < size:
+            leaves.add(page)  # words begin here: a key leads to it
+    if leaves != keyed:
+        return f"{table}_data and {table}_idx", "a page has no key, or a key no page"
+    try:
+        _check_copy(connection, table)
+    except sa.exc.DatabaseError as error:
+        return f"{table}_data and {table}_idx", f"they do not fit together: {error.orig}"
+    return None
+
+
+def _check_copy(connection: sa.Connection, table: str) -> None:
+    connection.exec_driver_sql("DROP TABLE IF EXISTS temp.lz_check")
+    connection.exec_driver_sql(f"CREATE VIRTUAL TABLE temp.lz_check {_FTS}")
+    try:
+        for part, columns in (("data", "id, block"), ("idx", "segid, term, pgno"), ("docsize", "id, sz")):
+            connection.exec_driver_sql(f"DELETE FROM temp.lz_check_{part}")
+            connection.exec_driver_sql(
+                f"INSERT INTO temp.lz_check_{part} ({columns}) SELECT {columns} FROM main.{table}_{part}"
+            )
+        connection.exec_driver_sql("INSERT INTO temp.lz_check (lz_check) VALUES ('integrity-check')")
+    finally:
+        connection.exec_driver_sql("DROP TABLE IF EXISTS temp.lz_check")
+
+
+def _segments(block: bytes) -> dict[int, tuple[int, int]] | None:
+    """First and last page of each segment, from FTS5's own record of them; None where it means nothing."""
+    numbers = _varints(block[4:])  # after the version of the settings
+    try:
+        levels, total, _ = next(numbers), next(numbers), next(numbers)
+        found: dict[int, tuple[int, int]] = {}
+        for _ in range(levels):
+            _, count = next(numbers), next(numbers)
+            for _ in range(count):
+                segment = next(numbers)
+                found[segment] = (next(numbers), next(numbers))
+    except StopIteration:
+        return None
+    return found if len(found) == total and next(numbers, None) is None and block[:4] == bytes(4) else None
+
+
+def _varints(data: bytes) -> Iterator[int]:
+    """SQLite's numbers of variable length."""
+    value = place = 0
+    for byte in data:
+        place += 1
+        value = value << 8 | byte if place == 9 else value << 7 | byte & 0x7F
+        if place == 9 or byte < 0x80:
+            yield value
+            value = place = 0
 
 
 def altered(connection: sa.Connection, tenant: int, texts: Sequence[tuple[int, str]]) -> int | None:

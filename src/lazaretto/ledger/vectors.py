@@ -1,16 +1,21 @@
 """Vectors beside the ledger: the claims of memories, found by meaning.
 
 A row per claim says where in its item's text the claim stands, and holds its vector in eight bits; the text itself lies
-in the event, once. Rows are derived: they can be made again from the chain, leave with their item when it is erased,
-and are never exported. Looking up goes through a small index in memory that follows the table: one sign bit per
-dimension. Of a small tenant every row is looked at; those of a large one lie in cells around fixed centres, so that a
-look-up touches about a tenth of them. What comes out of it is ranked again by the stored vectors, visible items only.
+in the event, once. A model made the vectors, so the chain cannot make them again: the event that records them (the
+item's own, or a ``NOTED`` event about ``claims:ITEM`` for those that are read later) holds how many rows there are and
+their digest, and ``verify`` holds the rows to it. They leave with their item when it is erased.
+
+Looking up goes through a small index in memory that follows the table: one sign bit per dimension. Of a small tenant
+every row is looked at; those of a large one lie in cells around fixed centres, so that a look-up touches about a tenth
+of them. What comes out of it is ranked again by the stored vectors, visible items only.
 """
 
 from __future__ import annotations
 
+import hashlib
+import struct
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,9 +24,18 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from lazaretto.errors import InputError
 from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.item_state import visible_sql
 from lazaretto.ledger.schema import claims, items
+from lazaretto.types import EventKind
+
+ABOUT = "claims:"
+"""How the subject of an event begins that records the claims of an item which was there before."""
+RECORD = "claims"
+"""Where the body of an event holds what it records of claims."""
+PLACES = 1 << 20
+"""Claims that an item may have: the number of a row is its event's times this, and its place."""
 
 DIMENSION = 384
 CELLS = 256
@@ -81,19 +95,109 @@ def _bits(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
     return np.packbits(vectors > 0, axis=1).view(np.uint64)
 
 
-def add(connection: sa.Connection, tenant: int, item: str, rows: Sequence[ClaimRow]) -> None:
-    """Keep the claims of an item; once kept, they stay as they are."""
-    vectors = _rounded(np.array([row.vector for row in rows], np.float32).reshape(len(rows), DIMENSION))
-    cells = (vectors.astype(np.float32) @ _centres().T).argmax(axis=1) if len(rows) else []
+@dataclass(frozen=True, slots=True)
+class KeptClaims:
+    """The claims of one item in the form in which they are stored, and what the chain says of them."""
+
+    rows: tuple[tuple[int, int, int, int, bytes], ...]
+    """Place, start, end, cell and vector of each."""
+
+    @classmethod
+    def of(cls, claims: Sequence[ClaimRow]) -> KeptClaims:
+        """From what was read in a text."""
+        if len(claims) >= PLACES:
+            raise InputError("claims", f"are {len(claims):,}", f"An item may have {PLACES - 1:,}")
+        vectors = _rounded(np.array([row.vector for row in claims], np.float32).reshape(len(claims), DIMENSION))
+        cells = (vectors.astype(np.float32) @ _centres().T).argmax(axis=1) if claims else []
+        together = zip(claims, cells, vectors, strict=True)
+        return cls(tuple((n, c.start, c.end, int(cell), v.tobytes()) for n, (c, cell, v) in enumerate(together)))
+
+    def record(self) -> dict[str, Any]:
+        """What the event that brings them says of them."""
+        digest = Digest()
+        for row in self.rows:
+            digest.add(*row)
+        return digest.record()
+
+
+class Digest:
+    """Takes the claims of an item in, row by row, in the order of their places."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(b"lazaretto claims 1\0")
+        self._count = 0
+
+    def add(self, place: int, start: int, end: int, cell: int, vector: bytes) -> None:
+        """One more row."""
+        self._hash.update(struct.pack(">qqqqq", place, start, end, cell, len(vector)))
+        self._hash.update(vector)
+        self._count += 1
+
+    def record(self) -> dict[str, Any]:
+        """How many there were, and their digest."""
+        return {"count": self._count, "digest": self._hash.hexdigest()}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    """What an event says of the claims of an item."""
+
+    item: str
+    count: int
+    digest: str
+    adopted: bool
+    """They stood there before the chain said anything of them: nothing proves that they are what was read."""
+
+
+def record_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> ClaimRecord | None:
+    """What an event says of claims; None for most events, and for those that were erased."""
+    if body is None or RECORD not in body:
+        return None
+    if kind is EventKind.NOTED and subject.startswith(ABOUT):
+        item = subject.removeprefix(ABOUT)
+    elif kind is EventKind.SEEN:
+        item = subject
+    else:
+        return None
+    told = body[RECORD]
+    if not isinstance(told, Mapping) or type(told.get("count")) is not int or not isinstance(told.get("digest"), str):
+        raise ValueError(f"{subject!r} says nothing about claims that can be read")
+    return ClaimRecord(item, told["count"], told["digest"], bool(body.get("adopted", False)))
+
+
+def add(connection: sa.Connection, tenant: int, item: str, seq: int, kept: KeptClaims) -> None:
+    """Keep the claims of an item that event ``seq`` records; once kept, they stay as they are."""
     mark = "?" if connection.dialect.name == "sqlite" else "%s"
     connection.exec_driver_sql(
-        f"INSERT INTO lz_claims (tenant, item, place, start, stop, cell, vector) VALUES ({', '.join([mark] * 7)})"
-        " ON CONFLICT (tenant, item, place) DO NOTHING",
-        [
-            (tenant, item, place, row.start, row.end, int(cell), vector.tobytes())
-            for place, (row, cell, vector) in enumerate(zip(rows, cells, vectors, strict=True))
-        ],
+        f"INSERT INTO lz_claims (tenant, id, item, place, start, stop, cell, vector) VALUES ({', '.join([mark] * 8)})",
+        [(tenant, seq * PLACES + row[0], item, *row) for row in kept.rows],
     )
+
+
+def has(connection: sa.Connection, tenant: int, item: str) -> bool:
+    """Whether claims of an item are kept."""
+    query = sa.select(claims.c.id).where(claims.c.tenant == tenant, claims.c.item == item).limit(1)
+    return connection.execute(query).first() is not None
+
+
+_BY_ITEM = "SELECT item, place, start, stop, cell, vector FROM {table} WHERE tenant = {mark} ORDER BY item, place"
+
+
+def stored(connection: sa.Connection, tenant: int, table: str = "lz_claims") -> Iterator[tuple[str, KeptClaims]]:
+    """The claims of a tenant's items, item by item."""
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    rows = connection.exec_driver_sql(
+        _BY_ITEM.format(table=table, mark=mark), (tenant,), execution_options={"stream_results": True}
+    )
+    item, waiting = "", list[tuple[int, int, int, int, bytes]]()
+    for name, *row, vector in rows:
+        if name != item and waiting:
+            yield item, KeptClaims(tuple(waiting))
+            waiting = []
+        item = name
+        waiting.append((*row, bytes(vector)))
+    if waiting:
+        yield item, KeptClaims(tuple(waiting))
 
 
 def drop(connection: sa.Connection, tenant: int, subjects: Iterable[str]) -> None:
