@@ -220,8 +220,8 @@ def applied_migrations(connection: sa.Connection) -> tuple[int, ...] | None:
     newest = MIGRATIONS[-1].number
     if present and present[-1] > newest:
         raise StoreDamaged(
-            f"the ledger's schema (lz_steps) is at version {present[-1]}, but this program knows versions up to {newest}: "
-            "install a newer lazaretto"
+            f"the ledger's schema (lz_steps) is at version {present[-1]}, but this program knows versions up to"
+            f" {newest}: install a newer lazaretto"
         )
     if present != tuple(range(1, len(present) + 1)):
         raise StoreDamaged(f"the ledger's migrations (lz_steps) are {list(present)}: one is missing")
