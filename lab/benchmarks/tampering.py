@@ -179,6 +179,7 @@ def _alter_sqlite(path: Path, rng: random.Random, turn: int) -> tuple[str, str]:
     with contextlib.closing(sqlite3.connect(path)) as file:
         tables = sorted(row[0] for row in file.execute(SQLITE_TABLES))
         table = tables[turn % len(tables)]
+        assert file.execute(f"SELECT 1 FROM {table}").fetchone(), f"{table} is empty: let fill write to it"
 
         def rows(statement: str) -> tuple[list[str], list[Any]]:
             answer = file.execute(statement)
@@ -231,6 +232,9 @@ def _alter_postgres(url: str, rng: random.Random, turn: int) -> tuple[str, str]:
     with psycopg.connect(url) as file:
         tables = sorted(row[0] for row in file.execute(POSTGRES_TABLES).fetchall())
         table = tables[turn % len(tables)]
+
+        empty = file.execute(f"SELECT 1 FROM {table}").fetchone() is None  # type: ignore[arg-type]
+        assert not empty, f"{table} is empty: let fill write to it"
 
         def rows(statement: str) -> tuple[list[str], list[Any]]:
             answer = file.execute(statement)  # type: ignore[arg-type]

@@ -155,4 +155,7 @@ def _faults_postgres(connection: sa.Connection) -> Iterator[Fault]:
     last = connection.exec_driver_sql("SELECT last_value FROM lz_heads_tenant_seq", ()).scalar()
     most = connection.execute(sa.select(sa.func.max(heads.c.tenant))).scalar()
     if most is not None and (last is None or last < most):
-        yield "lz_heads_tenant_seq", f"it stands at {last}, though a namespace has the number {most}"
+        yield (
+            "lz_heads and lz_heads_tenant_seq",
+            f"lz_heads_tenant_seq: it stands at {last}, though a namespace has the number {most}",
+        )
