@@ -51,6 +51,8 @@ COLUMNS: dict[Room, float] = {
     ("lazaretto", "learn"): 2.85,
     ("lazaretto", "testing"): -0.25,
     ("lazaretto", "tending"): 1.4,
+    ("lazaretto", "late_repairs"): 1.35,
+    ("lazaretto", "actions"): 1.7,
     ("lazaretto", "recorder"): 0.55,
     ("lazaretto", "recall"): 2.15,
     ("lazaretto", "watchers"): -0.5,

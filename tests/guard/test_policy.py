@@ -13,8 +13,8 @@ from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.personal import PersonalSettings
 from lazaretto.gates.protected import ProtectedSettings
-from lazaretto.gates.secrets import SecretsSettings
 from lazaretto.gates.second_reader import SecondReaderSettings
+from lazaretto.gates.secrets import SecretsSettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Guard
 from lazaretto.policy import Limits, Policy, commented_toml, markdown_table, read_settings, rows
