@@ -296,7 +296,7 @@ def main() -> None:
     if options.write:
         RESULTS.mkdir(parents=True, exist_ok=True)
         lines = b"".join(orjson.dumps(one) + b"\n" for one in trials)
-        (RESULTS / f"seed{options.seed}.jsonl").write_bytes(lines)
+        (RESULTS / f"every_table_seed{options.seed}.jsonl").write_bytes(lines)
 
 
 if __name__ == "__main__":

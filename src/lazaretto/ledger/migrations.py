@@ -213,7 +213,9 @@ def applied_migrations(connection: sa.Connection) -> tuple[int, ...] | None:
     inspector = sa.inspect(connection)
     if not inspector.has_table("lz_steps"):
         if connection.dialect.name == "sqlite" and inspector.get_table_names():
-            raise StoreDamaged("the file is a SQLite database, but not a ledger: it holds other tables")
+            raise StoreDamaged(
+                "the file is a SQLite database, but not a ledger: it holds other tables, and no lz_steps"
+            )
         return None
     rows = connection.execute(sa.select(migrations_table.c.step).order_by(migrations_table.c.step))
     present = tuple(int(row[0]) for row in rows)
@@ -258,6 +260,6 @@ def refuse_old(present: tuple[int, ...] | None, url: str) -> None:
     lacking = missing_migrations(present)
     if lacking:
         raise StoreUnavailable(
-            f"the ledger at {url} is at schema version {len(present)} of {MIGRATIONS[-1].number} "
+            f"the ledger at {url} is at schema version {len(present)} of {MIGRATIONS[-1].number} by lz_steps, "
             "and was opened read-only: run 'lazaretto ledger upgrade' first"
         )

@@ -107,8 +107,9 @@ def _faults_sqlite(connection: sa.Connection) -> Iterator[Fault]:
             yield table, f"{table}: the {kind} {name!r} is missing from the database"
     for tenant in sorted({one for name in found if (one := _general(name)[1])}):
         for name in _built():
-            if _general(name)[1] and name.replace("_0", f"_{tenant}", 1) not in found:
-                yield f"lz_search_{tenant}", f"{name.replace('_0', f'_{tenant}', 1)!r} is missing from the database"
+            mine = name.replace("_0", f"_{tenant}", 1)
+            if _general(name)[1] and mine not in found:
+                yield mine, f"{mine!r} is missing from the database"
     if connection.exec_driver_sql("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'").first():
         for name, _ in connection.exec_driver_sql("SELECT name, seq FROM sqlite_sequence").all():
             if str(name).startswith("lz_"):
