@@ -484,6 +484,10 @@ def checkpoint_through(guard: Any) -> Callable[[Any], Any]:
     return through
 
 
+REQUEST = SimpleNamespace(tool_call={"name": "look", "args": {}, "id": "call_1"}, tool=None)
+"""A call that a tool node makes."""
+
+
 def tool_through(guard: Any) -> Callable[[Any], Any]:
     from langgraph.types import Command
 
@@ -492,7 +496,7 @@ def tool_through(guard: Any) -> Callable[[Any], Any]:
     wrap = guarded_tools(guard, agent="scout")["wrap_tool_call"]
 
     def through(state: Any) -> Any:
-        return wrap(None, lambda _: Command(update=state)).update
+        return wrap(REQUEST, lambda _: Command(update=state)).update
 
     return through
 

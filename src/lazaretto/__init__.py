@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from lazaretto.errors import (
         BadAnswer,
         ChainBroken,
+        Forbidden,
         GuardClosed,
         InputError,
         LazarettoError,
         MissingExtra,
         ModelError,
         ModelUnavailable,
+        NotYours,
         PictureWorkerFailed,
         PolicyError,
         RepairRefused,
@@ -92,9 +94,9 @@ _HOMES = {
     "lazaretto.repair.protocol": ("Repair", "RepairRequest", "RepairView"),
     # catch what goes wrong
     "lazaretto.errors": (
-        "BadAnswer", "ChainBroken", "GuardClosed", "InputError", "LazarettoError", "MissingExtra", "ModelError",
-        "ModelUnavailable", "PictureWorkerFailed", "PolicyError", "RepairRefused", "StaleState", "StoreDamaged",
-        "StoreError", "StoreMissing", "StoreUnavailable", "TooLarge", "UnknownItem",
+        "BadAnswer", "ChainBroken", "Forbidden", "GuardClosed", "InputError", "LazarettoError", "MissingExtra",
+        "ModelError", "ModelUnavailable", "NotYours", "PictureWorkerFailed", "PolicyError", "RepairRefused",
+        "StaleState", "StoreDamaged", "StoreError", "StoreMissing", "StoreUnavailable", "TooLarge", "UnknownItem",
         "UnreadablePicture",
     ),
 }  # fmt: skip
@@ -112,6 +114,7 @@ __all__ = [
     "Decision",
     "DueWrite",
     "Evidence",
+    "Forbidden",
     "ForeignRecord",
     "ForeignStore",
     "Gate",
@@ -126,6 +129,7 @@ __all__ = [
     "MissingExtra",
     "ModelError",
     "ModelUnavailable",
+    "NotYours",
     "Observation",
     "PictureWorkerFailed",
     "Policy",

@@ -69,6 +69,12 @@ def endpoint(serve: Callable[[Any], str]) -> str:
     return serve(app) + "/v1"
 
 
+@pytest.fixture(autouse=True)
+def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy may name this module's embedder."""
+    monkeypatch.setenv("LAZARETTO_ALLOW_PLUGINS", __name__)
+
+
 def policy(calibration: Path, **model: str) -> dict[str, Any]:
     embedder = f"{__name__}:Embedder"
     return {

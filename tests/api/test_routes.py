@@ -284,12 +284,13 @@ async def test_an_agents_key_forgets_what_that_agent_wrote_alone(guard: Guard, t
     file = KeyFile(tmp_path / "keys.json")
     key = file.add("scout", Role.AGENT, agents=["scout"])
     refs = {writer: ["notes", "", writer] for writer in ("scout", "ada")}
-    for writer, ref in refs.items():
-        await guard.remember(f"a note of {writer}", agent=writer, ref=ref)
+    await guard.remember("a note of ada", agent="ada", ref=refs["ada"])
     transport = httpx.ASGITransport(app=create_app(guard, keys=file.keys()))
     async with httpx.AsyncClient(
         transport=transport, base_url="http://localhost", headers={"x-api-key": key}
     ) as client:
+        own = {"agent": "scout", "text": "a note of scout", "ref": refs["scout"]}
+        assert (await client.post("/v1/remember", json=own)).status_code == 200
         codes = [
             (await client.post("/v1/forget", json={"agent": "scout", "ref": ref})).status_code for ref in refs.values()
         ]
@@ -395,7 +396,9 @@ async def test_roles_hold_on_every_route(guard: Guard, tmp_path: Path) -> None:
             if not path.startswith("/v1"):
                 continue
             for method in calls:
-                place = path.format(item="it_x", agent="a", incident="in_x", receipt="rc_x", version="v", token="ac_x")
+                place = path.format(
+                    item="it_x", agent="a", incident="in_x", receipt="rc_x", version="v", token="ac_x", proposal="pr_x"
+                )
                 statuses = {}
                 for name, key in (("nobody", ""), ("scout", scout), ("vera", vera)):
                     headers = {"authorization": f"Bearer {key}"}

@@ -18,8 +18,9 @@ SECRET = "the vault code is xylophone"
 NOT_CALLS = {"open", "run", "close", "rehearse_with", "join", "gates"}
 """``open`` chooses the tenant, ``run`` runs a call, ``close`` ends it, ``rehearse_with`` sets up ``before_turn``,
 ``join`` the stores that ``write_back`` reaches, and ``gates`` tells of the policy."""
-NOT_ASKED = {"policy", "ledger", "graph", "foresight", "watchers"}
-"""Attributes: policy, foresight and watchers hold no items; the tenant's ledger and graph have their own tests."""
+NOT_ASKED = {"policy", "ledger", "graph", "foresight", "watchers", "actions"}
+"""Attributes: policy, foresight and watchers hold no items; ``actions`` is reached through the calls; the tenant's
+ledger and graph have their own tests."""
 REF = Ref("crm", "notes", "vault")
 
 
@@ -160,6 +161,18 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
         "held": [guard.held],
         "contacts_to_screen": [guard.contacts_to_screen],
         "note_screened": [lambda: guard.note_screened(["mallory"])],
+        "begin_task": [lambda: guard.begin_task("x", agent="mallory")],
+        "authorize": [
+            lambda: guard.authorize("pay", {"to": "the vault"}, agent="mallory"),
+            *(lambda i=i: guard.authorize("pay", {"to": "x"}, agent="ada", task=i) for i in ids),
+        ],
+        "answer_action": [*(lambda i=i: guard.answer_action(i, True, by="ada") for i in ids)],
+        "waiting_actions": [guard.waiting_actions],
+        "endorse": [lambda: guard.endorse("x", purpose="pay", by="ada")],
+        "proposals": [guard.proposals],
+        "proposal": [*(lambda i=i: guard.proposal(i) for i in ids)],
+        "accept": [*(lambda i=i: guard.accept(i, by="ada") for i in ids)],
+        "dismiss": [*(lambda i=i: guard.dismiss(i, by="ada") for i in ids)],
     }
 
 
@@ -177,7 +190,8 @@ CALLS = (
     "plan", "dry_run", "apply", "undo", "release", "receipts", "before_turn", "before_round",
     "incidents", "incident", "held", "contacts_to_screen", "note_screened", "tend", "suspects",
     "search", "screen", "forget", "import_records", "reconcile", "write_back",
-    "due_writes", "note_written",
+    "due_writes", "note_written", "begin_task", "authorize", "answer_action", "waiting_actions", "endorse",
+    "proposals", "proposal", "accept", "dismiss",
 )  # fmt: skip
 
 

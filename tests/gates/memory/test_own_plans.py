@@ -15,6 +15,11 @@ from lazaretto import SyncGuard
 from lazaretto.gates.memory.claims.extraction import read_claim
 from lazaretto.gates.memory.own_plans import says_no_more
 
+SCREENER_ALONE = {
+    "channels": {"memory": {"stages": [["memory"]], "optional": ["memory"]}},
+    "gates": {"memory": {"false_positive_rate": 0.01, "possible_order": "review"}},
+}
+"""What the screener alone holds: the second reader knows that these plans are no orders."""
 DOSE = "Mr Holm gets 525 mg of metamizole a day."
 PLAN = "Job 210, plan: we give Mr Holm 525 mg of metamizole."
 LIE = "Job 210, plan: we give Mr Holm 975 mg of metamizole."
@@ -48,7 +53,7 @@ def test_a_plan_takes_everything_from_one_known_claim(plan: str, known: str, is_
 @pytest.fixture(scope="module")
 def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncGuard]:
     folder: Path = tmp_path_factory.mktemp("plans")
-    with SyncGuard.open(f"sqlite:///{folder / 'crew.db'}") as opened:
+    with SyncGuard.open(f"sqlite:///{folder / 'crew.db'}", SCREENER_ALONE) as opened:
         yield opened
 
 
