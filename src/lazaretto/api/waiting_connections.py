@@ -12,8 +12,13 @@ import asyncio
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from lazaretto.errors import MissingExtra
+
+try:
+    import h11
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+except ImportError:
+    raise MissingExtra("the HTTP server", "api") from None
 
 HEADERS_S = 10.0
 """From the first byte, or from the connection, until the last header."""
