@@ -99,6 +99,8 @@ class PreparedContent:
     """What the roles must know about the content: text that addresses the judges, cut text, failed OCR."""
     role_cost: RoleCost = RoleCost(Role.PREPROCESSOR)
     fault: str = ""
+    known_text: str = ""
+    """The text without its sentences in languages that the roles do not read; empty where it has none."""
 
     @property
     def kind(self) -> InputKind:

@@ -164,12 +164,12 @@ class JuryArbiter:
         reading = await asyncio.to_thread(self.models.read, debate.prepared)
         positions = {r: s for r in (Role.STRICT, Role.LOOSE) if (s := debate.last_score(r)) is not None}
         risk, settings = self._risk(debate, reading, positions)
-        undecided = _why_undecided(debate, reading, risk)
         threshold = _EVEN if settings else _EXPLICIT
         order = (self.orders or {}).get(debate.prepared.kind, Order.RISK_FIRST)
         rule, reasons = _rule(risk, threshold, order, debate, reading)
         gray, band = self._gray(risk, settings, rule, order)
         reasons += band
+        undecided = _why_undecided(debate, reading, risk, confirmed=rule == CONFIRMED and not gray)
         spread = settings.spread if settings else 30.0
         interval = (float(sigmoid(log_odds(risk) - spread)), float(sigmoid(log_odds(risk) + spread)))
         if undecided:
@@ -266,11 +266,15 @@ class JuryGlance:
 _NOT_READ = "Not all of the text was read: it is too long for the time that one item may take."
 
 
-def _why_undecided(debate: DebateState, reading: JuryScores | None, risk: float) -> str:
+def _why_undecided(debate: DebateState, reading: JuryScores | None, risk: float, *, confirmed: bool) -> str:
+    """Why nothing is settled; empty where something is. What is found unsafe is so in whatever company it stands."""
     if debate.prepared.fault:
         return debate.prepared.fault
-    if debate.prepared.facts.get("language") == "other":
+    language = debate.prepared.facts.get("language")
+    if language == "other":
         return "the text is not in a language this jury reads"
+    if language == "mixed" and not confirmed:
+        return "sentences of it are not in a language this jury reads"
     if reading is None and risk < _EXPLICIT:
         empty = debate.prepared.content.image is None
         return "there is nothing to judge" if empty else "the picture has no description and no words on it"

@@ -19,7 +19,7 @@ from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
 from lazaretto.gates.picture_readings import file_readings, lettering
 from lazaretto.kept_texts import KeptTexts
-from lazaretto.models.language import language_of
+from lazaretto.models.language import Stretch, unknown_stretches, without
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.policy import DEFAULT_LIMITS, Limits
@@ -28,6 +28,13 @@ from lazaretto.types import Evidence
 _KEPT_BYTES = 4 << 20
 """Of pictures' measures and words that were read last."""
 _SEEN: KeptTexts[tuple[dict[str, Any], str]] = KeptTexts(_KEPT_BYTES, lambda one: 1_000 + 4 * len(one[1]))
+_LANGUAGES = ("en",)
+_MOST_TOLD = 16_000
+"""Characters of a part whose sentences are told apart by language."""
+_NOT_ENGLISH = {
+    "other": "The jury reads English; this is not: a person should look at it.",
+    "mixed": "The jury reads English; sentences in other languages stand beside it: a person should look at them.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +73,13 @@ class JuryPreprocessor:
             *injection_evidence(content.description, "description"),
             *injection_evidence(words, "read_text"),
         ]
-        if language_of(" ".join((content.text[:1500], content.description[:1500], words[:1000]))) != "en":
-            facts["language"] = "other"
-            notices.append(
-                Evidence(
-                    "measure", "The jury reads English; this is not: a person should look at it.", {"language": "other"}
-                )
-            )
+        known, language = _in_english(content.text, content.description, words)
+        if language != "en":
+            facts["language"] = language
+            notices.append(Evidence("measure", _NOT_ENGLISH[language], {"language": language}))
         ms = (time.perf_counter() - started) * 1000.0
         role_cost = RoleCost(Role.PREPROCESSOR, "embedded", calls=int(content.image is not None), ms=ms)
-        return PreparedContent(content, description, words, facts, tuple(notices), role_cost, fault)
+        return PreparedContent(content, description, words, facts, tuple(notices), role_cost, fault, known)
 
     def _looked_at(self, image: bytes, found: Opened) -> tuple[dict[str, Any], str]:
         """What is measured on a picture and the words on it. One that goes from agent to agent is looked at once."""
@@ -93,6 +97,24 @@ class JuryPreprocessor:
             facts["explicit"] = max(map(explicit_probability, picture.frames))
         _SEEN.put(key, (facts, words))
         return facts, words
+
+
+def _in_english(*parts: str) -> tuple[str, str]:
+    """The text without its sentences in other languages, where it has such; and ``en``, ``mixed`` or ``other``."""
+    found = [_foreign(part) for part in parts]
+    if not any(found):
+        return "", "en"
+    left = [without(part, several) for part, several in zip(parts, found, strict=True)]
+    if not any(map(str.isalpha, " ".join(left))):
+        return "", "other"
+    return (left[0] if found[0] else ""), "mixed"
+
+
+def _foreign(part: str) -> tuple[Stretch, ...]:
+    """Sentences in languages that the jury does not read; fragments count where there is nothing else."""
+    found = unknown_stretches(part[:_MOST_TOLD], _LANGUAGES)
+    sure = tuple(one for one in found if one.sure)
+    return sure or (() if any(map(str.isalpha, without(part, found))) else found)
 
 
 def explicit_probability(frame: Any) -> float:

@@ -313,7 +313,8 @@ def _spread(count: int) -> list[int]:
 
 def _bearable(prepared: PreparedContent) -> PreparedContent:
     """The content with a huge text sampled, before anything looks for disguises in it."""
-    return replace(prepared, content=replace(prepared.content, text=_sampled(prepared.content.text)))
+    content = replace(prepared.content, text=_sampled(prepared.content.text))
+    return replace(prepared, content=content, known_text=_sampled(prepared.known_text))
 
 
 def _sampled(text: str) -> str:

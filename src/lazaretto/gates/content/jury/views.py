@@ -55,13 +55,14 @@ def content_views(prepared: PreparedContent) -> list[View]:
 
 
 def _readings(prepared: PreparedContent) -> list[tuple[str, str]]:
-    """Text and description as they are judged; also strictly without injections, so that a long one cannot dilute a
-    short request.
+    """Text and description as they are judged; also strictly without injections, and without sentences in languages
+    that the jury does not read, so that these cannot dilute a short request.
     """
     text, description = prepared.content.text, "" if prepared.description == PLACEHOLDER else prepared.description
     whole = (mostly_without_injections(text), mostly_without_injections(description))
     stripped = (strictly_without_injections(text) or whole[0], strictly_without_injections(description) or whole[1])
-    shorter = [(mostly_without_injections(rest), whole[1]) for rest in _one_line_less(text)]
+    apart = [prepared.known_text] if sum(map(str.isalpha, prepared.known_text)) >= _FEWEST_LETTERS else []
+    shorter = [(mostly_without_injections(rest), whole[1]) for rest in (*apart, *_one_line_less(text))]
     return list(dict.fromkeys((whole, stripped, *shorter)))
 
 
