@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from lazaretto import Policy, SyncGuard
 from lazaretto.cli import build
+from lazaretto.cli.application import named_command
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.records import Case, Label
 from lazaretto.types import plain
@@ -40,7 +41,9 @@ def run(empty_world: Path) -> Run:
     """Runs a command and expects an exit code; answers with its JSON where it was asked for, else with all output."""
 
     def call(*words: object, code: int = 0, stdin: str | bytes | None = None) -> Any:
-        done = CliRunner().invoke(build(), [str(word) for word in words], input=stdin)
+        done = CliRunner().invoke(
+            build(named_command([str(one) for one in words])), [str(one) for one in words], input=stdin
+        )
         assert done.exit_code == code, f"{words}: {done.output}\n{done.exception!r}"
         assert "Traceback" not in done.output
         return json.loads(done.stdout) if "--json" in words and code in (0, 1) else done.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 from rich.console import Console
 from typer.testing import CliRunner
 
-from lazaretto.cli import build, common
+from lazaretto.cli import FAMILIES, build, common
+from lazaretto.cli.application import named_command
 
 Run = Callable[..., Any]
 ID = re.compile(r"it_[0-9a-f]{24}")
@@ -23,6 +26,42 @@ ID = re.compile(r"it_[0-9a-f]{24}")
 def test_version_and_short_help(run: Run) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*\n", run("--version"))
     assert "immune system" in run("-h") and "Id of an item" in run("trace", "-h")
+
+
+def test_the_version_loads_no_library() -> None:
+    code = "import sys; sys.argv[1:] = ['--version']; from lazaretto.cli import main; main(); print(*sys.modules)"
+    version, modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.splitlines()
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", version)
+    assert not {"typer", "numpy", "sqlalchemy", "pydantic", "onnxruntime"} & set(modules.split())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_family_is_found_by_its_words(family: str) -> None:
+    app = typer.Typer()
+    importlib.import_module(f"lazaretto.cli.{family}").register(app)
+    app.command("another")(lambda: None)  # so that one command is a group, too
+    assert set(typer.main.get_group(app).commands) == {*FAMILIES[family], "another"}
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["check", "-h"], "check"),
+        (["-q", "-vv", "ledger", "verify"], "ledger"),
+        (["--json", "chek"], "chek"),
+        (["-h", "check"], None),
+        (["--quiet", "--help"], None),
+        ([], None),
+    ],
+)
+def test_a_call_names_its_command(words: list[str], command: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert named_command(words) == command
+    monkeypatch.setenv("_LAZARETTO_COMPLETE", "complete_bash")
+    assert named_command(words) is None, "a shell that completes has to know all"
+
+
+def test_a_mistyped_command_is_met_with_the_nearest(run: Run) -> None:
+    assert "'check'" in run("chek", code=2) and "No such command 'chek'" in run("chek", code=2)
 
 
 def test_text_comes_from_the_option_a_file_or_standard_input(run: Run, empty_world: Path) -> None:
@@ -78,7 +117,7 @@ def test_a_narrow_terminal_folds_an_id_and_cuts_nothing(capsys: pytest.CaptureFi
 
 
 def test_without_the_laboratory_its_commands_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lazaretto.cli.entry_points", lambda group: ())
+    monkeypatch.setattr("lazaretto.cli.application.entry_points", lambda group: ())
     done = CliRunner().invoke(build(), ["bench", "run", "anything"])
     assert done.exit_code == 5 and "pip install lazaretto-lab" in done.stderr
 

@@ -1,118 +1,60 @@
-"""The command line. Each file of this folder holds one family of commands and adds it with ``register(app)``."""
+"""The command line. Each file of this folder holds one family of commands and adds it with ``register(app)``.
+
+A call loads the family of its command alone: ``lazaretto --version`` loads no library at all.
+"""
 
 from __future__ import annotations
 
-import importlib
-import logging
 import sys
-from importlib.metadata import entry_points, version
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+if TYPE_CHECKING:
+    import typer
 
-from lazaretto.cli.common import EXIT_MODEL, EXIT_USAGE, emit, errors
-
-FAMILIES: tuple[str, ...] = (
-    "guard",
-    "actions",
-    "trace",
-    "tend",
-    "conflicts",
-    "repair",
-    "incidents",
-    "ledger",
-    "doctor",
-    "deep",
-    "serve",
-    "mcp",
-    "proxy",
-    "keys",
-    "audit",
-    "data",
-    "learn",
-    "screen",
-    "scan",
-    "foresight",
-)
-"""Modules of this folder, in the order ``--help`` lists them."""
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "guard": ("init", "check", "remember", "recall"),
+    "actions": ("authorize", "actions"),
+    "trace": ("trace", "contacts"),
+    "tend": ("tend", "suspects"),
+    "conflicts": ("conflicts",),
+    "repair": ("repair", "release", "label", "appeal"),
+    "incidents": ("incidents", "incident", "held"),
+    "ledger": ("ledger",),
+    "doctor": ("doctor",),
+    "deep": ("deep",),
+    "serve": ("serve",),
+    "mcp": ("mcp",),
+    "proxy": ("proxy",),
+    "keys": ("keys",),
+    "audit": ("audit",),
+    "data": ("data",),
+    "learn": ("learn",),
+    "screen": ("screen",),
+    "scan": ("scan",),
+    "foresight": ("foresight",),
+}
+"""Modules of this folder, in the order ``--help`` lists them, each with the words that begin its commands."""
 COMMANDS = "lazaretto.commands"
-"""The entry point group through which other distributions add families: ``register(app)`` each."""
+"""The entry point group through which other distributions add families: ``register(app)`` each. They cannot replace a
+command of the product."""
 LABORATORY = ("bench", "epidemic", "attack", "train", "drill")
 """Commands of the laboratory, which say how to install it where it is absent."""
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(version("lazaretto"))
-        raise typer.Exit
+def build(command: str | None = None) -> typer.Typer:
+    """The application: whole, or as far as it needs to be for one of its commands."""
+    from lazaretto.cli import application
 
-
-def build() -> typer.Typer:
-    """The whole application."""
-    app = typer.Typer(
-        name="lazaretto",
-        help="An immune system for multi-agent AI: inspect, hold, clean and release what agents read, keep and say.",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback()(_root)
-    for family in FAMILIES:
-        importlib.import_module(f"lazaretto.cli.{family}").register(app)
-    added = {point.name: point for point in entry_points(group=COMMANDS)}
-    for point in added.values():
-        point.load()(app)
-    for name in LABORATORY:
-        if name not in added:
-            _without_laboratory(app, name)
-    return app
-
-
-def _set_verbosity(verbose: int, quiet: bool) -> None:
-    """What is said on standard error besides the answer: warnings, unless more or less is asked for."""
-    if not verbose and not quiet:
-        return
-    log = logging.getLogger("lazaretto")
-    log.setLevel(logging.ERROR if quiet else logging.INFO if verbose == 1 else logging.DEBUG)
-    if not quiet and not log.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-        log.addHandler(handler)
-
-
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
-    verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="Say on standard error what is done; -vv: each gate too.")
-    ] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No warnings on standard error, only errors.")] = False,
-) -> None:
-    _set_verbosity(verbose, quiet)
-
-
-def _without_laboratory(app: typer.Typer, name: str) -> None:
-    anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-
-    @app.command(name, context_settings=anything, hidden=True)
-    def missing() -> None:
-        errors.print(f"'lazaretto {name}' belongs to the laboratory: pip install lazaretto-lab", markup=False)
-        raise typer.Exit(EXIT_MODEL)
+    return application.build(command)
 
 
 def main() -> None:
     """Entry point of the ``lazaretto`` command."""
-    if "--json" not in sys.argv:
-        build()()
+    if sys.argv[1:] == ["--version"]:
+        from importlib.metadata import version
+
+        print(version("lazaretto"))
         return
-    try:
-        code = build()(standalone_mode=False)
-    except Exception as error:  # wrong usage; everything else was said by the command itself
-        told = getattr(error, "format_message", None)
-        if told is None:
-            raise
-        emit({"error": {"type": "UsageError", "message": told(), "exit_code": EXIT_USAGE}}, True, lambda: None)
-        code = EXIT_USAGE
-    sys.exit(code if isinstance(code, int) else 0)
+    from lazaretto.cli import application
+
+    application.run()
