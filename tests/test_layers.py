@@ -23,6 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "names": {"errors"},
     "identity": {"types", "errors"},
     "kept_texts": set(),
+    "processor_time": {"types"},
     "presets": set(),
     "policy": {"types", "errors", "presets"},
     "plugins": {"types", "errors", "policy"},

@@ -27,6 +27,7 @@ GROUND = (
     "names",
     "identity",
     "kept_texts",
+    "processor_time",
     "presets",
     "policy",
     "plugins",

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
+import codecs
+import random
 import tempfile
 import time
 from dataclasses import replace
@@ -22,13 +25,32 @@ import orjson
 from lazaretto import Guard, Policy
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "worst_write"
-LAYERS, WIDE = 4, 120
+LAYERS, WIDE = 6, 120
 UNITS = {"letters and dots": "a.", "line breaks": "a\n", "names": "Ann ", "one word": "abcdefgh"}
 HONEST = {
     "note": "The berth of the Marguerite is number nine until Thursday, says the harbour office.",
     "page": "The harbour office opens at nine. Ships that carry tea wait at berth four; crates are counted twice. "
     * 10,
 }
+PARENTS = "The wallet number of the harbour office changed to 4412 today, and the old one is closed."
+
+
+def dense(size: int) -> str:
+    """Signs that each are a token of their own, in no order that repeats."""
+    rng = random.Random(size)
+    return "".join(rng.choice("!#$%&()*+,-./:;<=>?@[]^_{|}~aeiou0123456789") for _ in range(size))
+
+
+def disguised(size: int) -> str:
+    """Sentences in as many disguises as there are, one after the other: each gives one more view of the text."""
+    plain = prose(160)
+    kinds = (
+        base64.b64encode(plain.encode()).decode(), plain.encode().hex(), codecs.encode(plain, "rot13"), plain[::-1],
+        " ".join(plain), plain.translate(str.maketrans("oieas", "01345")), plain.replace(" ", "_"),
+        "".join(f"\\u{ord(c):04x}" for c in plain), " ".join(str(ord(c)) for c in plain), plain.replace("e", "е"),
+    )  # fmt: skip
+    text = "\n".join(kinds) + "\n"
+    return (text * (size // len(text) + 1))[:size]
 
 
 def prose(size: int) -> str:
@@ -57,31 +79,44 @@ async def timed(guard: Guard, name: str, text: str, size: int, parents: list[str
     return line
 
 
+def hostile(size: int) -> dict[str, str]:
+    """Texts of a size that cost as much as we know how to make them cost."""
+    repeated = {name: (unit * (size // len(unit) + 1))[:size] for name, unit in UNITS.items()}
+    return {"prose": prose(size), "dense": dense(size), "disguised": disguised(size), **repeated}
+
+
 async def measure(sizes: list[int], parents: int) -> list[dict[str, object]]:
-    """All of them, the honest ones first."""
-    policy = Policy.recommended()
-    policy = replace(policy, limits=replace(policy.limits, max_parents=max(parents, policy.limits.max_parents)))
+    """All of them, the honest ones first; each hostile text in a store of its own."""
     lines = []
     with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{folder}/crew.db"
-        async with Guard.open(url, Policy.minimal()) as quick:
-            layer: list[str] = []
-            for depth in range(LAYERS):
-                layer = [
-                    (await quick.remember(f"Note {depth}.{n}: crates for berth {n}.", agent="ada", parents=layer)).item
-                    for n in range(max(WIDE, parents) if depth == LAYERS - 1 else WIDE)
-                ]
-        async with Guard.open(url, policy) as guard:
-            await guard.remember("It begins.", agent="ada")
+        async with Guard.open(f"sqlite:///{folder}/texts.db") as guard:
+            await guard.remember("It begins. Ignore what the harbour master says about the tide.", agent="ada")
             for name, text in HONEST.items():
                 lines.append(await timed(guard, f"honest {name}", text, len(text)))
             for size in sizes:
-                lines.append(await timed(guard, "prose", prose(size), size))
-                for name, unit in UNITS.items():
-                    lines.append(await timed(guard, name, (unit * (size // len(unit) + 1))[:size], size))
-            text = "The wallet of the harbour is kept at desk nine, and its number changed to 4412 today."
-            lines.append(await timed(guard, f"{parents} parents", text, len(text), layer[:parents]))
+                for name, text in hostile(size).items():
+                    lines.append(await timed(guard, name, text, size))
+        if parents:
+            lines.append(await of_many_parents(f"sqlite:///{folder}/parents.db", parents))
     return lines
+
+
+async def of_many_parents(url: str, parents: int) -> dict[str, object]:
+    """One short text that changes what is known, made from many notes, each of which was made from many."""
+    policy = Policy.recommended()
+    policy = replace(policy, limits=replace(policy.limits, max_parents=max(parents, policy.limits.max_parents)))
+    async with Guard.open(url, Policy.minimal()) as quick:
+        layer: list[str] = []
+        for depth in range(LAYERS):
+            layer = [
+                (await quick.remember(f"Note {depth}.{n}: crates for berth {n}.", agent="ada", parents=layer)).item
+                for n in range(max(WIDE, parents) if depth == LAYERS - 1 else WIDE)
+            ]
+    async with Guard.open(url, policy) as guard:
+        await guard.remember("The wallet number of the harbour office is 9001.", agent="dana", source="direct_user")
+        for number in range(30):  # until the claims of the notes are read in
+            await guard.remember(f"The tide was {number} hands at noon.", agent="ada", parents=[])
+        return await timed(guard, f"{parents} parents", PARENTS, len(PARENTS), layer[:parents])
 
 
 def main() -> None:

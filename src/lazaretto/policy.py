@@ -137,6 +137,15 @@ class ChannelPolicy:
     ] = Ruling.REVIEW
     timeout_s: Annotated[float, Field(gt=0, le=3600, description="Longest time one gate may take.")] = 5.0
     budget_s: Annotated[float, Field(gt=0, le=3600, description="Longest time all gates together may take.")] = 30.0
+    processor_s: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=3600,
+            description="Processor time all gates together may work on one item; a text shorter than 6,000 characters "
+            "gets less, at least a quarter. What there was no time to read makes it `review`.",
+        ),
+    ] = 4.0
     budget_tokens: Annotated[
         int, Field(ge=0, description="Model tokens all gates together may spend; 0 means no limit.")
     ] = 0

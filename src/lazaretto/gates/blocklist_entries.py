@@ -90,6 +90,10 @@ def _whom_before(item: str, ruling: Ruling, ledger: Ledger) -> SourceClass | Non
     return ledger.item(item).source
 
 
+_TYPED_BY_HAND = 100_000
+"""A longer text that differs in its typing is another text: nobody types it anew."""
+
+
 def text_keys(text: str, min_folded: int, beside: str = "") -> list[Key]:
     """The fingerprints of a text (with the picture beside it), the exact one first; a very short text has no other."""
     if not text:
@@ -98,7 +102,7 @@ def text_keys(text: str, min_folded: int, beside: str = "") -> list[Key]:
     folded = fold(text)
     if len(folded) < min_folded:
         return keys
-    near = same_but_for_typing(text)
+    near = same_but_for_typing(text) if len(text) <= _TYPED_BY_HAND else ""
     return [*keys, *([(NEAR, _digest(near, beside))] if near else []), (FOLDED, _digest(folded, beside))]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from lazaretto.policy import DEFAULT_LIMITS, DEFAULT_TRUST, Limits, TrustPolicy
+from lazaretto.processor_time import ProcessorTime
 from lazaretto.types import Channel, Correction, Observation, Ruling, Verdict
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ class Budget:
     """On ``time.monotonic()``'s clock."""
     tokens: int | None = None
     """None: no limit."""
+    processor: ProcessorTime = ProcessorTime()  # noqa: RUF009
+    """What all gates together may still work on the item; counted where they use ``processor_time``."""
 
     @property
     def seconds_left(self) -> float:

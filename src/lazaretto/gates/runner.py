@@ -22,6 +22,7 @@ from lazaretto.errors import MissingExtra
 from lazaretto.gates.cascade import settles, why_not_needed
 from lazaretto.gates.protocol import Budget, Gate, GateContext, WarmUp
 from lazaretto.policy import ChannelPolicy, Stage
+from lazaretto.processor_time import given, time_for
 from lazaretto.types import Channel, Cost, Evidence, GateRun, Observation, Ruling, RunStatus, Verdict, plain
 
 MAX_STUCK_THREADS = 4
@@ -153,6 +154,7 @@ async def run_stages(
     """Every stage in order, the gates of one stage at once. A block ends it, unless the policy says ``run_all``."""
     await _warm_up(slots[name] for stage in policy.stages for name in Stage.of(stage).gates)
     deadline = time.monotonic() + policy.budget_s
+    processor = time_for(observation, policy.processor_s)
     verdicts: list[Verdict] = []
     runs: list[GateRun] = []
     settling: set[str] = set()
@@ -175,7 +177,7 @@ async def run_stages(
                 _run_gate(
                     slots[name],
                     observation,
-                    replace(contexts[name], earlier=earlier, budget=Budget(deadline, tokens)),
+                    replace(contexts[name], earlier=earlier, budget=Budget(deadline, tokens, processor)),
                     policy,
                 )
                 for name in stage.gates
@@ -211,7 +213,7 @@ async def _run_gate(
     allowed_s = max(min(timeout_s, context.budget.seconds_left), needed)
     whole = allowed_s >= timeout_s
     started = time.perf_counter()
-    context = replace(context, budget=Budget(time.monotonic() + allowed_s, context.budget.tokens))
+    context = replace(context, budget=replace(context.budget, deadline=time.monotonic() + allowed_s))
     try:
         worker = slot.worker()
         said = await _within(slot, worker, _safely(gate, observation, context), allowed_s)
@@ -251,7 +253,8 @@ async def _safely(gate: Gate, observation: Observation, context: GateContext) ->
     """The gate's answer; whatever it raises becomes a ``GateCrash``, so that nothing can end the loop it runs on."""
     task = asyncio.current_task()
     try:
-        return await gate.examine(observation, context)
+        with given(context.budget.processor):
+            return await gate.examine(observation, context)
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise

@@ -7,7 +7,6 @@ pictures, and it clears nothing that it did not read whole.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from lazaretto.gates.protocol import GateContext
 from lazaretto.models.deep import DeepReader, Reading, reader_for, shared_reader
 from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
+from lazaretto.processor_time import in_thread, left, until
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 NAME = "second_reader"
@@ -62,15 +62,17 @@ class SecondReader:
         tasks, others = open_questions(context.earlier)
         if observation.image is not None or not observation.text or not tasks:
             return _no_opinion(observation, "It only reads texts that other gates left open.")
-        return await asyncio.to_thread(self._read, observation, tasks, others)
+        return await in_thread(self._read, observation, tasks, others)
 
     def _read(self, observation: Observation, tasks: Sequence[Task], others: bool) -> Verdict:
         started = time.perf_counter()
+        if left() <= 0:
+            return _no_opinion(observation, "No processor time is left for a second reading.")
         name = self._given.name if self._given else reader_for(observation.text)
         if not name:
             return _no_opinion(observation, "No reader here knows its language; run: lazaretto deep setup e5")
         reader = self._given or shared_reader(name)
-        readings = _all_views(reader, views(observation.text), self.settings.most_seconds)
+        readings = _all_views(reader, views(observation.text, until()), left(self.settings.most_seconds))
         cost = Cost((time.perf_counter() - started) * 1000, sum(one.tokens for _, one in readings), 1)
         found = [self._finding(observation, task, reader, readings, cost) for task in tasks]
         worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk))
@@ -134,13 +136,13 @@ def open_questions(earlier: Sequence[Verdict]) -> tuple[tuple[Task, ...], bool]:
 
 def _all_views(reader: DeepReader, several: Sequence[View], most_seconds: float) -> list[tuple[View, Reading]]:
     """Every view of the text, the plain one first, as far as the time lasts."""
-    until = time.monotonic() + most_seconds
+    end = time.thread_time() + most_seconds
     found = [(several[0], reader.read(several[0].text, most_seconds))]
     for view in several[1:]:
-        left = until - time.monotonic()
-        if left <= 0:
+        seconds = end - time.thread_time()
+        if seconds <= 0 or left() <= 0:
             return [(found[0][0], _partly(found[0][1])), *found[1:]]
-        found.append((view, reader.read(view.text, left)))
+        found.append((view, reader.read(view.text, seconds)))
     return found
 
 

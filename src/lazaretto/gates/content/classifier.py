@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
 
 from lazaretto.gates.content.arbitration import CONFIRMED, DEFAULT, IN_DOUBT, RULES, UNDECIDED, label_for
 from lazaretto.gates.content.records import PLACEHOLDER, DebateState, Finding, Role, RoleCost
 from lazaretto.models.guard_model import GuardModel
+from lazaretto.processor_time import in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ClassifierArbiter:
             if prepared.description != PLACEHOLDER and not prepared.fault:
                 why = "there is nothing to judge"
             return Finding(label_for(DEFAULT), 0.5, UNDECIDED, RULES[UNDECIDED], undecided=why)
-        found = await asyncio.to_thread(self.model.score, words)
+        found = await in_thread(self.model.score, words)
         ms = (time.perf_counter() - started) * 1000.0
         gray = self.allow_below <= found.risk < self.unsafe_from
         rule = CONFIRMED if found.risk >= (0.5 if gray else self.unsafe_from) else DEFAULT

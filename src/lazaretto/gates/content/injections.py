@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.types import Evidence
 
 _JUDGE = (
@@ -102,7 +103,7 @@ _INVISIBLE = frozenset("\u200b\u2060\ufeff\u00ad\u061c\u180e") | {
     chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xE0000, 0xE0080))
 }
 """Characters nobody sees. The joiners U+200C and U+200D are not among them: Persian and emoji need them."""
-_SCAN_LIMIT = 200_000
+_SCAN_LIMIT = 50_000
 """Characters scanned at each end of a very long text; its middle is never sent to a model whole."""
 
 
@@ -123,8 +124,19 @@ def visible(text: str) -> str:
     return text if text.isascii() else text.translate(_UNSEEN)
 
 
+_RECENT: KeptTexts[tuple[InjectedSpan, ...]] = KeptTexts(256 << 10, lambda spans: 100 + 200 * len(spans))
+"""Of texts that were scanned last: one debate asks several times."""
+
+
 def find_injections(text: str) -> tuple[InjectedSpan, ...]:
     """The spans of ``text`` that speak to the judges, merged where they overlap, in order."""
+    known = _RECENT.get(key := digest(text))
+    if known is None:
+        _RECENT.put(key, known := _find_injections(text))
+    return known
+
+
+def _find_injections(text: str) -> tuple[InjectedSpan, ...]:
     pieces = (
         [(0, text)]
         if len(text) <= 2 * _SCAN_LIMIT

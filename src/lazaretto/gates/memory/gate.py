@@ -26,7 +26,7 @@ from lazaretto.gates.memory.record_model import RecordModel, shared_model
 from lazaretto.gates.memory.record_review import Look
 from lazaretto.gates.memory.record_screener import RecordJudgement
 from lazaretto.gates.memory.record_watch import RecordWatch, notes
-from lazaretto.gates.memory.text_screener import GRAY, Screening, TextScreener, Unread, shared_screener
+from lazaretto.gates.memory.text_screener import GRAY, MOST_SECONDS, Screening, TextScreener, Unread, shared_screener
 from lazaretto.gates.picture_readings import (
     FEWEST_WORDS,
     LETTERING,
@@ -43,6 +43,7 @@ from lazaretto.models.protocol import ChatModel
 from lazaretto.pictures import open_picture
 from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, DEFAULT_TRUST, RulingWord, Share, TrustPolicy, read_settings
+from lazaretto.processor_time import in_thread, left
 from lazaretto.provenance.text_edits import without_spans
 from lazaretto.types import Channel, Correction, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
 
@@ -50,6 +51,11 @@ MEMORY_POISONING = "ASI06"
 INTER_AGENT = "ASI07"
 _MOST_QUOTED = 3
 """Sentences that the evidence quotes of what nobody here can read."""
+UNREAD = "too_long_to_read_whole"
+_NOT_READ = "Only parts of it were read: it is too long for the processor time that the policy gives one item."
+_NOT_COMPARED = "Not all that it says was compared with what is known: the processor time of one item was spent."
+SCREENING = 0.75
+"""The screener's share of what is left of an item's processor time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +154,20 @@ class MemoryGate:
         """One pass over the text and over what a picture says; the strongest order decides."""
         verdicts = []
         if observation.fields is not None:
-            verdicts.append(await asyncio.to_thread(self._examine_record, observation, context))
+            verdicts.append(await in_thread(self._examine_record, observation, context))
         if observation.image is not None:
             verdicts += await self._examine_picture(observation, context)
         if observation.text or not verdicts:
-            verdicts.append(await asyncio.to_thread(self._examine_text, observation, context))
+            verdicts.append(await in_thread(self._examine_text, observation, context))
         return functools.reduce(_stricter, verdicts)
+
+    def _screen(self, text: str) -> Screening:
+        """As much of it as there is time for; claims are compared in what is left."""
+        return self._screener.screen([text], left(MOST_SECONDS / SCREENING) * SCREENING)[0]
 
     def _examine_text(self, observation: Observation, context: GateContext) -> Verdict:
         started = time.perf_counter()
-        screening = self._screener.screen([observation.text])[0]
+        screening = self._screen(observation.text)
         ms = (time.perf_counter() - started) * 1000
         verdict = self.judge(observation, screening, ms, trust=context.trust)
         if self._may_be_plan(observation, verdict, screening):
@@ -179,7 +189,7 @@ class MemoryGate:
             readings += tuple(one for one in letters if len(one.text.split()) >= FEWEST_WORDS)
         else:
             unread.append("lettering and codes, which need lazaretto[vision]")
-        screenings = await asyncio.to_thread(self._screener.screen, [one.text for one in readings]) if readings else []
+        screenings = [await in_thread(self._screen, one.text) for one in readings]
         ms = (time.perf_counter() - started) * 1000
         verdicts = [
             self.judge(observation, screening, ms, within=one.view, trust=context.trust)
@@ -190,7 +200,7 @@ class MemoryGate:
             note = Evidence("measure", f"Of the picture was not read: {', '.join(unread)}.", {})
             verdicts[0] = replace(verdicts[0], evidence=(*verdicts[0].evidence, note))
         if not found.texts_whole and verdicts[0].ruling < Ruling.REVIEW:
-            verdicts[0] = replace(verdicts[0], ruling=Ruling.REVIEW, rule="too_long_to_read_whole")
+            verdicts[0] = replace(verdicts[0], ruling=Ruling.REVIEW, rule=UNREAD)
         return verdicts
 
     def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook | None]:
@@ -255,6 +265,11 @@ class MemoryGate:
     def _compare_claims(self, verdict: Verdict, observation: Observation, context: GateContext) -> Verdict:
         judged = self.claims.judge(observation, context.ledger, context.graph, context.trust.table())
         told = with_claims(verdict, judged, self.settings.claims)
+        if judged.cut:
+            note = Evidence("measure", _NOT_COMPARED, {})
+            told = replace(told, evidence=(*told.evidence, note), interval=(told.interval[0], 1.0))
+            if told.ruling < Ruling.REVIEW:
+                return replace(told, ruling=Ruling.REVIEW, rule=UNREAD)
         if told.rule == judged.rule and told.ruling is Ruling.REWRITE:
             return self._offering(told, restoring.restored(observation, judged.items, self.claims, context.ledger))
         return told
@@ -328,7 +343,7 @@ class MemoryGate:
         mine = observation.source in self.settings.may_order
         found = [(Ruling.ALLOW, "trusted_order" if order and mine else "clean")]
         if not screening.whole:
-            found.insert(0, (Ruling.REVIEW, "too_long_to_read_whole"))
+            found.insert(0, (Ruling.REVIEW, UNREAD))
         if screening.unread:
             found.insert(0, (self._of_unread(observation, screening, within, trust), "unknown_language"))
         if order and not mine:
@@ -384,8 +399,8 @@ def _taxonomy(channel: Channel) -> tuple[str, ...]:
 def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "") -> tuple[Evidence, ...]:
     if rule == "unknown_language":
         return tuple(_not_read(one, within) for one in screening.unread[:_MOST_QUOTED])
-    if rule in ("clean", "too_long_to_read_whole"):
-        words = "Nothing in it reads like an order to an agent." if rule == "clean" else "Only parts of it were read."
+    if rule in ("clean", UNREAD):
+        words = "Nothing in it reads like an order to an agent." if rule == "clean" else _NOT_READ
         if rule == "clean" and screening.risk >= GRAY:
             words = "It may be an order to an agent; the policy's review_rate lets it pass."
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)

@@ -22,6 +22,7 @@ from lazaretto.gates.memory.text_windows import chosen_windows, shortened
 from lazaretto.models.language import Stretch, language_of, unknown_stretches, without
 from lazaretto.models.minilm import Encoder, Tokens, split_heads
 from lazaretto.models.weight_files import Arrays, read_weights
+from lazaretto.processor_time import is_over
 
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
 TOP_TOKENS = 6
@@ -142,9 +143,9 @@ class TextScreener:
 
     def _screened(self, text: str, until: float) -> Screening:
         readings, apart = views(text, until), list[tuple[Stretch, ...]]()
-        in_time = time.thread_time() <= until
+        in_time = not is_over(until)
         for view in readings:
-            if apart and time.thread_time() > until:
+            if apart and is_over(until):
                 break
             apart.append(unknown_stretches(view.text, self.calibration.languages))
         in_time &= len(apart) == len(readings)
@@ -182,7 +183,7 @@ class TextScreener:
         for view, window in windows:
             marks = self._encoder.token_states([window.ids])[0] @ self._head + self._bias
             marked.setdefault(view, []).append((window, marks))
-            if time.thread_time() > until and window is not windows[-1][1]:
+            if is_over(until) and window is not windows[-1][1]:
                 return marked, False
         return marked, whole
 

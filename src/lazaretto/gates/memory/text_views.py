@@ -15,7 +15,6 @@ import html
 import math
 import re
 import string
-import time
 import unicodedata
 import urllib.parse
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lazaretto.gates.normalization import CONFUSABLE, INVISIBLE
+from lazaretto.processor_time import is_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def views(text: str, until: float = math.inf) -> tuple[View, ...]:
     _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), bare))
     found += _decoded(seen, MAX_DEPTH)
     for name, read in _READINGS:
-        if len(found) >= MAX_VIEWS or time.thread_time() > until:
+        if len(found) >= MAX_VIEWS or is_over(until):
             break
         _add(found, name, read(bare[:MAX_TURNED]))
     said = [view for view in found if view.text.strip()]

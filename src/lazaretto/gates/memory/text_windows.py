@@ -8,12 +8,12 @@ from __future__ import annotations
 import bisect
 import math
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lazaretto.gates.memory.text_views import View
 from lazaretto.models.minilm import WINDOW_TOKENS, Tokens, window_texts
+from lazaretto.processor_time import is_over
 
 MOST_WINDOWS = 128
 """Read of one text: about 110 kB of English without disguises."""
@@ -27,7 +27,13 @@ _CUE = re.compile(
     r"deben|istruzioni|devono|instruções|devem|negeer|instructies|moeten)\b|@|https?://|<\w+>|\[inst",
     re.IGNORECASE,
 )
-
+_CUE_PARTS = (
+    "ignor", "disregard", "forget", "overrid", "bypass", "skip", "instruct", "system", "prompt", "assistant", "agent",
+    " ai", "bot", "must", "always", "never", "forward", "send", "transfer", "upload", "reveal", "password", "secret",
+    "key", "token", "execut", "run ", "install", "delet", "disabl", "approv", "without", "confirm", "do not", "don't",
+    "from now on", "vergiss", "anweisung", "müssen", "sofort", "consigne", "doivent", "désormais", "instruccion",
+    "deben", "istruzion", "devono", "instruç", "devem", "negeer", "moeten", "@", "http", "<", "[inst",
+)  # fmt: skip
 
 MOST_CHARACTERS = 120_000
 """Looked at of one text: more than all windows hold. Of a longer one the most suspicious stretches, and some of all."""
@@ -53,7 +59,7 @@ def shortened(text: str, most: int = MOST_CHARACTERS) -> Shortened | None:
     if len(text) <= most:
         return None
     starts, count = range(0, len(text), _STRETCH), most // _STRETCH
-    order = sorted(starts, key=lambda at: -len({cue.lower() for cue in _CUE.findall(text, at, at + _STRETCH)}))
+    order = sorted(starts, key=lambda at: -_cues(text[at : at + _STRETCH].lower()))
     kept = set(order[: count * 2 // 3])
     rest, spread = [at for at in starts if at not in kept], count - len(kept)
     kept.update(rest[round(i * (len(rest) - 1) / (spread - 1))] for i in range(spread))
@@ -63,6 +69,11 @@ def shortened(text: str, most: int = MOST_CHARACTERS) -> Shortened | None:
         parts.append(text[at : at + _STRETCH])
         here += len(parts[-1]) + 1
     return Shortened("\n".join(parts), tuple(places))
+
+
+def _cues(stretch: str) -> int:
+    """How many parts of words of orders stand in a stretch: cheap, for there may be hundreds of stretches."""
+    return sum(part in stretch for part in _CUE_PARTS)
 
 
 def chosen_windows(
@@ -78,7 +89,7 @@ def chosen_windows(
     found = [(views[0], window) for window in first]
     whole = True
     for view in views[1:]:
-        if time.thread_time() > until:
+        if is_over(until):
             whole = False
             break
         windows = window_texts([view.text], max_windows=10**9, stride=_STRIDE)[0]

@@ -22,6 +22,7 @@ from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
 from lazaretto.models.deep.packed import unpacked_changes
 from lazaretto.models.language import unknown_stretches
 from lazaretto.models.weight_files import read_weights
+from lazaretto.processor_time import is_over
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "reader"
 WINDOW = 256
@@ -72,7 +73,7 @@ class DeepReader:
 
     def read(self, text: str, most_seconds: float = 10.0) -> Reading:
         """The strongest window decides, for each task by itself."""
-        until = time.monotonic() + most_seconds
+        until = time.thread_time() + most_seconds
         encoded = self._network.tokenizer.encode(text[: MOST_WINDOWS * WINDOW * 16], add_special_tokens=False)
         starts = list(range(0, max(1, len(encoded.ids) - (WINDOW - 2) + _STRIDE), _STRIDE))
         whole = len(starts) <= MOST_WINDOWS and len(text) <= MOST_WINDOWS * WINDOW * 16
@@ -88,7 +89,7 @@ class DeepReader:
             if value > order:
                 order, quote = value, _quote(text, encoded.offsets[start : start + len(ids)], marks)
             harm = max(harm, float(states.mean(axis=0) @ self._harm[0] + self._harm[1]))
-            if time.monotonic() > until and n + 1 < len(picked):
+            if is_over(until) and n + 1 < len(picked):
                 whole = False
                 break
         return Reading(float(order), float(harm), self.name, quote, whole, tokens)

@@ -7,7 +7,6 @@ harm costing more, Loose's with false alarms costing more, so they close in on e
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from lazaretto.gates.content.records import (
     RoleCost,
     Speech,
 )
+from lazaretto.processor_time import in_thread
 from lazaretto.types import Evidence
 
 HAZARD_IDS: Mapping[str, tuple[str, ...]] = {
@@ -113,7 +113,7 @@ class JuryDebater:
     async def argue(self, debate: DebateState) -> Speech:
         """Its risk, the spans that moved it, and what changed since the last round."""
         started = time.perf_counter()
-        reading = await asyncio.to_thread(self.models.read, debate.prepared)
+        reading = await in_thread(self.models.read, debate.prepared)
         explicit = float(debate.prepared.facts.get("explicit", 0.0))
         if reading is None:
             score, argument, quotes, hazards = _unread(explicit)
@@ -161,7 +161,7 @@ class JuryArbiter:
     async def decide(self, debate: DebateState) -> Finding:
         """The finding, with the numbers that decided."""
         started = time.perf_counter()
-        reading = await asyncio.to_thread(self.models.read, debate.prepared)
+        reading = await in_thread(self.models.read, debate.prepared)
         positions = {r: s for r in (Role.STRICT, Role.LOOSE) if (s := debate.last_score(r)) is not None}
         risk, settings = self._risk(debate, reading, positions)
         threshold = _EVEN if settings else _EXPLICIT
@@ -249,7 +249,7 @@ class JuryGlance:
         if prepared.kind is not InputKind.TEXT or prepared.notices or prepared.fault or prepared.facts:
             return None
         started = time.perf_counter()
-        odds = await asyncio.to_thread(self.models.glance, prepared)
+        odds = await in_thread(self.models.glance, prepared)
         if odds is None:
             return None
         risk, ms = float(sigmoid(odds)), (time.perf_counter() - started) * 1000.0

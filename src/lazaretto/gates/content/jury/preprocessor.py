@@ -7,7 +7,6 @@ detector.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from lazaretto.models.language import Stretch, unknown_stretches, without
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.policy import DEFAULT_LIMITS, Limits
+from lazaretto.processor_time import in_thread
 from lazaretto.types import Evidence
 
 _KEPT_BYTES = 4 << 20
@@ -49,12 +49,12 @@ class JuryPreprocessor:
     async def prepare(self, content: Content) -> PreparedContent:
         """The content in words. A picture that cannot be decoded is a fault, never a guess."""
         if content.image is None:
-            return await asyncio.to_thread(self._prepare, content, None)
+            return await in_thread(self._prepare, content, None)
         try:
             found = await open_picture(content.image, self.limits)
         except UnreadablePicture as error:
-            return await asyncio.to_thread(self._prepare, content, None, str(error))
-        return await asyncio.to_thread(self._prepare, content, found)
+            return await in_thread(self._prepare, content, None, str(error))
+        return await in_thread(self._prepare, content, found)
 
     def _prepare(self, content: Content, found: Opened | None, fault: str = "") -> PreparedContent:
         started = time.perf_counter()

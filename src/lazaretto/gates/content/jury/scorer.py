@@ -30,6 +30,7 @@ from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
+from lazaretto.processor_time import is_over, left, until
 
 MOST_WINDOWS = 32
 """Windows read of one view: a longer text is sampled evenly over its whole length."""
@@ -155,7 +156,7 @@ class JuryModels:
             known = self._known.get(key)
             if known is None:
                 seconds = MOST_SECONDS if len(prepared.content.text) <= _CHARACTERS else HUGE_SECONDS
-                known = (self._read(prepared, time.thread_time() + seconds),)
+                known = (self._read(prepared, until(seconds)),)
                 self._known.put(key, known)
             return known[0]
 
@@ -167,8 +168,8 @@ class JuryModels:
         if len(prepared.content.text) > _CHARACTERS:
             return None
         with self._turn(_key(prepared)):
-            until, views = time.thread_time() + _FIRST * MOST_SECONDS, content_views(_bearable(prepared))
-            risk = max((self._glance(view, until) for view in views), default=0.0)
+            end, views = until(_FIRST * left(MOST_SECONDS)), content_views(_bearable(prepared))
+            risk = max((self._glance(view, end) for view in views), default=0.0)
             return risk if views and risk < 0 else None
 
     @contextmanager
@@ -211,7 +212,7 @@ class JuryModels:
         """The worst of the views; those there is no time for are not read, and that is said."""
         found, readings = content_views(_bearable(prepared)), list[JuryScores]()
         for place, view in enumerate(found):
-            if readings and time.thread_time() > until:
+            if readings and is_over(until):
                 break
             end = time.thread_time() + max(0.0, until - time.thread_time()) / (len(found) - place)
             readings.append(self._read_view(view, end))
@@ -286,7 +287,7 @@ class _DebaterModel:
         every = windows(kind, text, picture, MOST_WINDOWS * WINDOW // self.window, self.window)
         read: dict[int, NDArray[np.float32]] = {}
         for place in _spread(len(every)):
-            if read and time.thread_time() > until:
+            if read and is_over(until):
                 break
             read[place] = self.encoder.token_states([every[place].ids])[0]
         parts, states = [every[place] for place in sorted(read)], [read[place] for place in sorted(read)]

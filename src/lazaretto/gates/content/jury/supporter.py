@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from lazaretto.gates.content.jury.windows import clean
 from lazaretto.gates.content.library import FLOOR, CaseLibrary
 from lazaretto.gates.content.records import Briefing, Label, Precedent, PreparedContent, Role, RoleCost
+from lazaretto.processor_time import in_thread
 
 _CUES = 6
 _NEAR = 0.6
@@ -49,7 +49,7 @@ class JurySupporter:
         started = time.perf_counter()
         near: tuple[Precedent, ...] = ()
         if self.library is not None:
-            near = await asyncio.to_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
+            near = await in_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
         words = _words(prepared.words)
         weighed = tuple(made for p in near if (made := _compared(p, words)) is not None)
         cues = tuple(dict.fromkeys(c for p in weighed for c in p.case.cues))[:_CUES]

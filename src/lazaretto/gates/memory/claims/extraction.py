@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -135,7 +137,7 @@ def claims_of(text: str) -> tuple[Claim, ...]:
         return (read_claim(whole, 0, len(text)),) if len(_WORD.findall(whole)) >= _MIN_WORDS else ()
     claims: list[Claim] = []
     last: tuple[int, int] | None = None
-    for start, end in sentences(text)[:MAX_SENTENCES]:
+    for start, end in itertools.islice(_sentences(text), MAX_SENTENCES):
         leans = _LEANS.match(text, start, end) or (last is not None and text[last[1] - 1] == "?")
         first = last[0] if last is not None and leans and end - last[0] <= MAX_CLAIM_CHARS else start
         last = (start, end)
@@ -143,9 +145,13 @@ def claims_of(text: str) -> tuple[Claim, ...]:
         if len(_WORD.findall(body)) >= _MIN_WORDS and not body.endswith("?"):
             claims.append(read_claim(body[:MAX_CLAIM_CHARS], first, end))
     if len(claims) > MAX_CLAIMS:
-        weighty = sorted(claims, key=lambda c: (not c.sensitive, not c.announces, not c.values, c.start))[:MAX_CLAIMS]
-        claims = sorted(weighty, key=lambda c: c.start)
+        claims = sorted(weightiest_first(claims)[:MAX_CLAIMS], key=lambda c: c.start)
     return tuple(claims)
+
+
+def weightiest_first(claims: Iterable[Claim]) -> list[Claim]:
+    """Those about money, access, safety and permissions, then those that announce a change, then those with values."""
+    return sorted(claims, key=lambda c: (not c.sensitive, not c.announces, not c.values, c.start))
 
 
 def says_one_thing(text: str) -> bool:
@@ -155,16 +161,19 @@ def says_one_thing(text: str) -> bool:
 
 def sentences(text: str) -> list[tuple[int, int]]:
     """Where the sentences and lines of a text begin and end."""
-    cuts, begin = [], len(text) - len(text.lstrip())
+    return list(_sentences(text))
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
+    begin = len(text) - len(text.lstrip())
     for match in _END.finditer(text):
         if _ABBREVIATION.search(text, max(0, match.start() - 8), match.start()):
             continue
         if text[begin : match.start()].strip():
-            cuts.append((begin, match.start()))
+            yield begin, match.start()
         begin = match.end()
     if text[begin:].strip():
-        cuts.append((begin, len(text.rstrip())))
-    return cuts
+        yield begin, len(text.rstrip())
 
 
 @lru_cache(maxsize=4_096)  # about 5 MB: a sentence is cut at MAX_CLAIM_CHARS

@@ -32,6 +32,7 @@ from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow, Neighbour
+from lazaretto.processor_time import left
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, EventKind, Evidence, Observation, SourceClass
 
@@ -50,6 +51,8 @@ _ASKED_AGAIN = 1
 """Pairs that are read only to find out whether somebody says the same, where nothing is opposed: the nearest."""
 _REFUSED = "changes_known_claim"
 _NAMED = 4
+_BEFORE_CLOCK = 4
+"""Pairs that are read between two looks at the clock."""
 _MOST_ANCESTORS = 64
 
 
@@ -104,6 +107,8 @@ class ClaimJudgement:
     evidence: tuple[Evidence, ...]
     whole: bool
     """False while claims of the namespace are still being read in."""
+    cut: bool = False
+    """Whether there was no time to compare all its claims."""
     ms: float = 0.0
 
 
@@ -149,6 +154,7 @@ class ClaimJudge:
         whole = self.reader.catch_up(ledger)
         read = self.reader.read([observation.text])[0]
         near = self._near(read, ledger, without=observation.id)
+        cut = not read.whole or left() <= 0
         first = [self._is_read_first(pair) for pair in near]
         found = self._related(list(itertools.compress(near, first)))
         rest = [pair for pair, told in zip(near, first, strict=True) if not told]
@@ -161,7 +167,7 @@ class ClaimJudge:
             new = update_rule.alone(observation, trust)
         judged = self._decide(observation, read, found, new, (ledger, graph, trust))
         ms = (time.perf_counter() - started) * 1000
-        return ClaimJudgement(*judged, whole, ms)
+        return ClaimJudgement(*judged, whole, cut or left() <= 0, ms)
 
     def find(self, query: str, ledger: Ledger, limit: int) -> list[str]:
         """Ids of visible memories near to a query in meaning, nearest first."""
@@ -189,6 +195,8 @@ class ClaimJudge:
         """
         near: list[tuple[Claim, Neighbour]] = []
         for claim, vector in zip(read.claims, read.vectors, strict=True):
+            if near and left() <= 0:
+                break
             near += [
                 (claim, one) for one in ledger.nearest_claims(vector, limit=NEAREST, least=LEAST_COSINE, hidden=hidden)
             ]
@@ -209,9 +217,8 @@ class ClaimJudge:
 
     def _related(self, pairs: Sequence[NearPair], *, hidden: bool = False) -> list[Found]:
         """The pairs with their relations; surest conflict first."""
-        asked = [(pair.old, pair.new, pair.cosine) for pair in pairs]
-        bars = [() if hidden else self._bars(pair) for pair in pairs]  # of hidden ones only agreement counts
-        answers: Sequence[Related] = self.model.compare(asked, bars)
+        answers: Sequence[Related] = self._answers(pairs, hidden)
+        pairs = pairs[: len(answers)]
         if self._gray_pairs is not None and not hidden:
             told = zip(pairs, answers, strict=True)
             answers = self._gray_pairs.settle([Pair(p.old, p.new, p.meeting, related) for p, related in told])
@@ -220,6 +227,17 @@ class ClaimJudge:
             for p, related in zip(pairs, answers, strict=True)
         ]
         return _surest(found)
+
+    def _answers(self, pairs: Sequence[NearPair], hidden: bool) -> list[Related]:
+        """The relation of each pair, the nearest first, as far as the time lasts."""
+        told: list[Related] = []
+        for first in range(0, len(pairs), _BEFORE_CLOCK):
+            if left() <= 0:
+                break
+            some = pairs[first : first + _BEFORE_CLOCK]
+            bars = [() if hidden else self._bars(pair) for pair in some]  # of hidden ones only agreement counts
+            told += self.model.compare([(pair.old, pair.new, pair.cosine) for pair in some], bars)
+        return told
 
     def _corroborating(self, found: Sequence[Found], rest: Sequence[NearPair]) -> list[Found]:
         """Of pairs that cannot conflict, the first that agrees and those asked before it; none where one agrees anyway.
@@ -232,7 +250,7 @@ class ClaimJudge:
             return asked
         for pair in [pair for pair in rest if pair.meeting is Meeting.SAME][:_ASKED_AGAIN]:
             asked += self._related([pair])
-            if asked[-1].related.agrees >= agree_at:
+            if asked and asked[-1].related.agrees >= agree_at:
                 break
         return asked
 

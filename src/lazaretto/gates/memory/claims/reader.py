@@ -9,15 +9,19 @@ from functools import cache
 
 import numpy as np
 
-from lazaretto.gates.memory.claims.extraction import Claim, claims_of
+from lazaretto.gates.memory.claims.extraction import Claim, claims_of, weightiest_first
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow, Floats
 from lazaretto.models.minilm import DIMENSION, claim_minilm
+from lazaretto.processor_time import apart, left
 
 _MOST_BYTES = 4 << 20
 """Of texts that were read last."""
 _AT_ONCE = 32
+_CATCHING_UP = 0.5
+_BEFORE_CLOCK = 4
+"""Claims that are read between two looks at the clock."""
 _CLAIM_BYTES = 1_000
 """Of a claim besides its text."""
 
@@ -28,6 +32,8 @@ class ReadText:
 
     claims: tuple[Claim, ...]
     vectors: Floats
+    whole: bool = True
+    """False when there was no time for all of its claims: the weightiest were read."""
 
     def size(self) -> int:
         """About how many bytes it takes."""
@@ -46,17 +52,12 @@ class ClaimReader:
         self._caught_up: dict[tuple[str, str], int] = {}
 
     def read(self, texts: Sequence[str]) -> list[ReadText]:
-        """The claims of each text, with vectors; one pass of the encoder for all of them."""
+        """The claims of each text, with vectors: as many as there is time for, the weightiest first."""
         found = {text: one for text in dict.fromkeys(texts) if (one := self._recent.get(digest(text))) is not None}
-        fresh = {text: claims_of(text) for text in dict.fromkeys(texts) if text not in found}
-        said = [claim.text for claims in fresh.values() for claim in claims]
-        vectors = claim_minilm().embed_texts(said) if said else np.zeros((0, DIMENSION), np.float32)
-        place = 0
-        for text, claims in fresh.items():
-            found[text] = ReadText(claims, np.asarray(vectors[place : place + len(claims)], np.float32))
-            place += len(claims)
-        for text in fresh:
-            self._recent.put(digest(text), found[text])
+        for text in dict.fromkeys(texts):
+            if text not in found:
+                found[text] = _read(text)
+                self._recent.put(digest(text), found[text])
         return [found[text] for text in texts]
 
     def vector(self, text: str) -> Floats:
@@ -73,12 +74,15 @@ class ClaimReader:
         if read.claims:
             ledger.keep_claims(item, read.rows())
 
-    def catch_up(self, ledger: Ledger, seconds: float = 1.0) -> bool:
+    def catch_up(self, ledger: Ledger, seconds: float = _CATCHING_UP) -> bool:
         """Keep the claims of memories that have none: written by others, restored, or before there was an index.
 
-        At most so long at a time; False when some are left for the next time.
+        At most so long of this thread's processor at a time; False when some are left for the next time.
         """
-        until = time.monotonic() + seconds
+        with apart():
+            return self._catch_up(ledger, time.thread_time() + seconds)
+
+    def _catch_up(self, ledger: Ledger, until: float) -> bool:
         key = (ledger.url, ledger.namespace)
         while True:
             head = ledger.head().seq
@@ -89,13 +93,25 @@ class ClaimReader:
             texts = {
                 one.id: one.text for one in ledger.items(ids=[item for _, item in missing], hidden=True, limit=None)
             }
-            self.read([text for text in texts.values() if text])
             for seq, item in missing:
                 if texts.get(item):
                     self.keep(ledger, item, texts[item])
                 self._caught_up[key] = seq
-            if time.monotonic() > until:
-                return False
+                if time.thread_time() > until:
+                    return False
+
+
+def _read(text: str) -> ReadText:
+    claims = weightiest_first(claims_of(text))
+    rows: list[Floats] = []
+    for first in range(0, len(claims), _BEFORE_CLOCK):
+        if rows and left() <= 0:
+            break
+        some = [claim.text for claim in claims[first : first + _BEFORE_CLOCK]]
+        rows.extend(np.asarray(claim_minilm().embed_texts(some), np.float32))
+    order = sorted(range(len(rows)), key=lambda at: claims[at].start)
+    vectors = np.array([rows[at] for at in order], np.float32).reshape(len(rows), DIMENSION)
+    return ReadText(tuple(claims[at] for at in order), vectors, len(rows) == len(claims))
 
 
 @cache
