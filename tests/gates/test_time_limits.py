@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lazaretto import processor_time
 from lazaretto.gates.content.gate import UNREAD_RULE, verdict_of
 from lazaretto.gates.memory import text_screener, text_views, text_windows
 from lazaretto.gates.memory.text_windows import MOST_CHARACTERS, shortened
@@ -24,7 +25,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, float], None]:
 
     def slow(module: Any, step: float) -> None:
         ticks = itertools.count(0.0, step)
-        monkeypatch.setattr(module, "time", SimpleNamespace(thread_time=lambda: next(ticks), perf_counter=lambda: 0.0))
+        slow_time = SimpleNamespace(thread_time=lambda: next(ticks), perf_counter=lambda: 0.0)
+        for one in (module, processor_time):
+            monkeypatch.setattr(one, "time", slow_time, raising=False)
 
     return slow
 

