@@ -50,8 +50,7 @@ def _mail(guard: SyncGuard, to: str, body: str = "the summary") -> str:
 def _answered(guard: SyncGuard, tool: str, arguments: dict[str, Any], result: str) -> None:
     """A tool is called and its answer read, as an adapter does it."""
     if guard.authorize(tool, arguments, agent="worker").allowed:
-        source = guard.guard.actions.source_of(tool)
-        guard.check(result, agent="worker", channel="tool", source=source)
+        guard.check(result, agent="worker", channel="tool", tool=tool)
 
 
 def plainly(guard: SyncGuard) -> list[str]:

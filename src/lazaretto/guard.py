@@ -175,6 +175,8 @@ class Guard:
         parents: Sequence[str] = (),
         once: str | None = None,
         principal: str | None = None,
+        tool: str | None = None,
+        answer: Any = None,
     ) -> Decision:
         """Judge something an agent is about to read or say, and record both.
 
@@ -182,12 +184,23 @@ class Guard:
         this call: repeated with it, after an answer that never came, it records nothing new and answers the same.
         ``principal`` is who proved to be behind the call, for example ``key:scout``; without it, your own process
         vouches for the agent's name (``process:<agent>``).
+
+        ``tool`` is the tool that answered with it. Where the policy names that as a directory, the whole values in its
+        answer count as the crew's own before another tool is called (docs/actions.md); ``answer`` is the answer as
+        data, where ``text`` has only its words.
         """
+        listing = None
+        if tool is not None:
+            name = check_name(tool, "tool", printable=True)
+            listing = self.actions.listing(name, text if answer is None else answer)
+            source = source or (SourceClass.TOOL_OUTPUT_INTERNAL if listing and not listing.speaks else None)
 
         def read(observation: Observation, decision: Decision) -> list[Draft]:
-            reads = decision.allowed and is_reading(observation)
+            if not (decision.allowed and is_reading(observation)):
+                return []
             body = reader_body(observation.principal)
-            return [Draft(EventKind.RETRIEVED, observation.id, observation.agent, body)] if reads else []
+            known = [] if listing is None else [self.actions.listed_draft(observation.id, observation.agent, listing)]
+            return [Draft(EventKind.RETRIEVED, observation.id, observation.agent, body), *known]
 
         raw = RawInput(
             agent, channel or _channel_for(text, image), text, image, None, parents, source, once=once,

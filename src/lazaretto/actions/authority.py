@@ -19,10 +19,12 @@ from lazaretto.actions.call_log import (
     CallLog,
     call_subject,
     endorsement_subject,
+    listed_subject,
     task_subject,
 )
 from lazaretto.actions.classes import Tool, guess
 from lazaretto.actions.judge import Judge, Judgement
+from lazaretto.actions.listing import Listing, listing_of
 from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.actions.values import fingerprint, read_arguments, value_form, values_of
@@ -41,6 +43,7 @@ MOST_RESTED_ON = 32
 SHOWN, SHOWN_TO_PEOPLE = 400, 4_000
 """Characters of a value that a decision keeps, and that a person who is asked sees."""
 VERIFIER = "tool:"
+_MOST_BEGUN = 10_000
 
 
 def classify(settings: ActionSettings, tool: Tool) -> tuple[ActionClass, str]:
@@ -62,15 +65,21 @@ class Authority:
         own = policy.trust.table()[SourceClass.MODEL_INFERENCE]
         self._judge = Judge(self.settings, own, ledger.namespace)
         self._log = CallLog(ledger, graph, policy, self.settings)
+        self.begun: dict[str, str] = {}
+        """The task of each agent that was begun here last."""
 
     def classify(self, tool: Tool) -> tuple[ActionClass, str]:
         """What a tool does and how that is known."""
         return classify(self.settings, tool)
 
-    def source_of(self, tool: str) -> SourceClass:
-        """Who stands behind what a tool answers: a directory of the policy is the crew's own."""
-        own, others = SourceClass.TOOL_OUTPUT_INTERNAL, SourceClass.TOOL_OUTPUT_EXTERNAL
-        return own if self.settings.is_directory(tool) else others
+    def listing(self, tool: str, answer: Any) -> Listing | None:
+        """The single values of what a tool answered, where the policy names it as a directory."""
+        return listing_of(answer) if self.settings.is_directory(tool) else None
+
+    def listed_draft(self, item: str, agent: str, listing: Listing) -> Draft:
+        """What the ledger keeps of a directory's answer: its whole values, by their fingerprints."""
+        marks = sorted({fingerprint(self._ledger.namespace, one) for one in listing.values})
+        return Draft(EventKind.NOTED, listed_subject(agent), agent, {"item": item, "values": marks})
 
     def authorize(
         self, tool: Tool, arguments: Any, agent: str, task: str | None = None, principal: str = ""
@@ -136,7 +145,7 @@ class Authority:
         }
         told |= {} if would is None else {"would": would}
         told |= {"principal": call.principal} if call.principal else {}
-        if call.action is ActionClass.READ:
+        if call.action is ActionClass.READ or (call.action is ActionClass.FETCH and ruling == "allow"):
             draft = Draft(EventKind.NOTED, CALLED, call.agent, {"id": decision, **told})
         else:
             told |= {"arguments": _shown(call.arguments), "reasons": list(reasons), "token": token}
@@ -227,9 +236,11 @@ class Authority:
 
     # tasks
 
-    @staticmethod
-    def task_drafts(item: str, agent: str, tools: tuple[str, ...]) -> list[Draft]:
+    def task_drafts(self, item: str, agent: str, tools: tuple[str, ...]) -> list[Draft]:
         """What begins a task with an item that an agent is told."""
+        self.begun[agent] = item
+        while len(self.begun) > _MOST_BEGUN:
+            del self.begun[next(iter(self.begun))]
         body = {"item": item, "tools": list(tools)}
         moment = time.time()
         read = Draft(EventKind.RETRIEVED, item, agent, time=moment)

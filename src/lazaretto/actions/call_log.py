@@ -26,8 +26,9 @@ from lazaretto.types import Event, EventKind, Ruling
 LOOK_BACK = 10_000
 MOST_AGENTS = 1_000
 """Agents whose minds are kept ready; others are read from the graph again."""
-CALLED, ASKED, TASK = "actions:called", "actions:asked", "actions:task:"
-"""Subjects of notes: calls that are no decision, calls that wait for a person, and how those of tasks begin."""
+CALLED, ASKED, TASK, LISTED = "actions:called", "actions:asked", "actions:task:", "actions:listed:"
+"""Subjects of notes: calls that are no decision, calls that wait for a person, and how those of tasks and of what
+directories answered begin."""
 _KINDS = (
     EventKind.RETRIEVED,
     EventKind.SENT,
@@ -46,7 +47,16 @@ _HELD = frozenset(ruling.label for ruling in Ruling if ruling > Ruling.WARN)
 
 def task_subject(agent: str) -> str:
     """Under which the ledger has the tasks of an agent."""
-    return f"{TASK}{hashlib.sha256(agent.encode()).hexdigest()[:32]}"
+    return f"{TASK}{_digest(agent)}"
+
+
+def listed_subject(agent: str) -> str:
+    """Under which the ledger has what directories answered to an agent."""
+    return f"{LISTED}{_digest(agent)}"
+
+
+def _digest(agent: str) -> str:
+    return hashlib.sha256(agent.encode()).hexdigest()[:32]
 
 
 def call_subject(agent: str, tool: str, arguments: bytes) -> str:
@@ -119,6 +129,9 @@ class CallLog:
         since = task.time if task is not None else time.time() - self._settings.window_s
         mind = Mind(self._ledger, self._graph, self._policy, self._held)
         mind.add(self._graph.read_by(agent, since))
+        for event in self._ledger.events(subject=listed_subject(agent), kinds=(EventKind.NOTED,)):
+            if event.time >= since:
+                mind.add_listed(*_listed(event))
         return _Agent(mind, task)
 
     def _follow(self) -> None:
@@ -140,6 +153,9 @@ class CallLog:
             self._held.discard(event.subject)
         elif event.kind is EventKind.NOTED and event.subject.startswith(TASK):
             self._begin(event)
+        elif event.kind is EventKind.NOTED and event.subject.startswith(LISTED):
+            if event.agent in self._agents:
+                self._agents[event.agent].mind.add_listed(*_listed(event))
         elif event.kind is EventKind.NOTED and event.subject == CALLED:
             self._called(event, body)
         elif event.kind is EventKind.REPORTED and "action" in body:
@@ -176,7 +192,7 @@ class CallLog:
         calls.append(event.time)
         while len(calls) > LOOK_BACK:
             calls.popleft()
-        if action != "read":
+        if action not in ("read", "fetch"):
             for key, trust in handed.items():
                 before = self._handed_out.pop(key, (event.time, 1.0))
                 self._handed_out[key] = (before[0], min(before[1], trust))
@@ -212,3 +228,8 @@ class AgentView:
 def _task(event: Event) -> Task | None:
     body = event.body or {}
     return Task(str(body["item"]), event.time, tuple(body.get("tools") or ())) if "item" in body else None
+
+
+def _listed(event: Event) -> tuple[str, frozenset[str]]:
+    body = event.body or {}
+    return str(body.get("item", "")), frozenset(map(str, body.get("values") or ()))

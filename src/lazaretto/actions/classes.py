@@ -63,6 +63,7 @@ _CODE_ARGUMENTS = word_set("code command cmd script sql shell expression program
 _RECIPIENTS = word_set(
     "to recipient recipients receiver receivers cc bcc participants attendees invitees addressee mailto"
 )
+_ADDRESSES = word_set("url uri urls link links href website webpage page_url host hostname endpoint")
 _AMOUNTS = word_set("amount price total sum value_usd amount_usd")
 _MEMBER = re.compile(r"\badds? (?:\w+ ){0,2}(?:user|member|collaborator|admin|owner)s?\b", re.I)
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -102,7 +103,7 @@ def guess(tool: Tool) -> tuple[ActionClass, str]:
     words, arguments = words_of(tool.name), {a.casefold() for a in tool.arguments}
     said = tool.description.split(".")[0]
     if words and words[0] in _READS and not arguments & _CODE_ARGUMENTS:
-        return ActionClass.READ, f"its name begins with {words[0]!r}"
+        return _reads(arguments, f"its name begins with {words[0]!r}")
     if arguments & _CODE_ARGUMENTS:
         return ActionClass.EXECUTE, f"it takes {min(arguments & _CODE_ARGUMENTS)!r}"
     if _MEMBER.search(" ".join(words)) or _MEMBER.search(said):
@@ -117,10 +118,17 @@ def guess(tool: Tool) -> tuple[ActionClass, str]:
     return _from_description(said, arguments)
 
 
+def _reads(arguments: set[str], why: str) -> tuple[ActionClass, str]:
+    """Who reads at an address that the call names speaks to whoever is there."""
+    if there := arguments & _ADDRESSES:
+        return ActionClass.FETCH, f"{why}, and it takes {min(there)!r}"
+    return ActionClass.READ, why
+
+
 def _from_description(said: str, arguments: set[str]) -> tuple[ActionClass, str]:
     words = words_of(said)
     if words and (words[0] in _READS or words[0].rstrip("s") in _READS or words[0] in ("returns", "retrieves")):
-        return ActionClass.READ, f"its description begins with {words[0]!r}"
+        return _reads(arguments, f"its description begins with {words[0]!r}")
     for action, known in _WORDS:
         if hit := next((word for word in words if word in known or word.removesuffix("s") in known), ""):
             return action, f"its description has {hit!r}"

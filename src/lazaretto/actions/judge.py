@@ -52,8 +52,10 @@ class Judge:
     ) -> Judgement:
         """May this be called now, with what is in mind?"""
         needs = self._settings.needs(action)
-        control = self._control(tool, action, needs, view)
         origins = tuple(self._origin(value, needs.of(value.kind), view, endorsed) for value in values[:MOST_VALUES])
+        control = self._control(tool, action, needs, view)
+        if action is ActionClass.FETCH and not control.enough and (asked := _asked_there(origins, needs)):
+            control = asked
         if action is ActionClass.READ:
             return Judgement("allow", (), control, origins)
         lacking = [] if control.enough else [control.why]
@@ -106,29 +108,35 @@ class Judge:
         lowest = min(view.mind.least_trusted()[0], self._own_trust)
         origin = Origin(value.argument, value.kind, shown, "nowhere", lowest, needed)
         if best is not None:
-            known, trust, repeats = best
+            known, trust, how = best
             is_task = view.task is not None and known.id == view.task.item
-            found: Found = "repeated" if repeats else "task" if is_task else "read"
+            found: Found = "task" if is_task and how == "read" else how
             origin = Origin(value.argument, value.kind, shown, found, trust, needed, known.id, known.path)
         if not origin.enough and endorsed(mark):
             return Origin(value.argument, value.kind, shown, "endorsed", 1.0, needed, origin.item, origin.path)
         return origin
 
-    def _found(self, value: ArgumentValue, view: AgentView, mark: str) -> tuple[Known, float, bool] | None:
-        """The most trusted item that names a value, how far, and whether it only repeats what the crew handed out."""
+    def _found(self, value: ArgumentValue, view: AgentView, mark: str) -> tuple[Known, float, Found] | None:
+        """The most trusted item that names a value, how far it is trusted there, and how it stands in it."""
         if value.number is not None:
             candidates = view.mind.find_number(value.number)
         else:
             candidates = view.mind.find(value_form(value.value), account_form(value.value))
-        best: tuple[Known, float, bool] | None = None
-        for known in candidates:
-            trust, repeats = view.mind.trust_of(known), False
-            if known.source in _TOOLS:
-                echoed = view.repeated(mark, known.id, known.time)
-                trust, repeats = min(trust, echoed), echoed < trust
+        best: tuple[Known, float, Found] | None = None
+        for known in [*candidates, *view.mind.listed_in(mark)]:
+            trust, how = self._trust_there(known, view, mark)
             if best is None or trust > best[1]:
-                best = (known, trust, repeats)
+                best = (known, trust, how)
         return best
+
+    def _trust_there(self, known: Known, view: AgentView, mark: str) -> tuple[float, Found]:
+        trust = view.mind.trust_of(known)
+        how: Found = "read"
+        if (listed := view.mind.trust_of_listed(known, mark)) is not None:
+            trust, how = listed, "directory"
+        if known.source in _TOOLS and (echoed := view.repeated(mark, known.id, known.time)) < trust:
+            return echoed, "repeated"
+        return trust, how
 
     def listed(self, value: str) -> bool:
         """Whether the policy lists a destination: as it stands, or by the host that it leads to."""
@@ -177,6 +185,15 @@ class Judge:
         if len(values) > MOST_VALUES:
             past.append(f"more than {MOST_VALUES} values: too many to look for")
         return past
+
+
+def _asked_there(origins: Sequence[Origin], needs: Needs) -> Control | None:
+    """Who wanted a page that the task, or something else that is trusted, names: whoever named it."""
+    there = [one for one in origins if one.kind is Kind.DESTINATION]
+    if not there or any(one.trust < needs.control for one in there):
+        return None
+    lowest = min(there, key=lambda one: one.trust)
+    return Control(lowest.trust, needs.control, f"{lowest.argument} is trusted", lowest.item, lowest.path)
 
 
 def _matches(value: str, form: str, account: str, pattern: str) -> bool:

@@ -7,6 +7,7 @@ it: a message that passes on the user's words names the user's values, whoever p
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ MOST_CHARACTERS = 100_000
 _MOST_SOURCES = 64
 """Items that one item was made from that are looked into, the nearest first."""
 _TRUSTED = 0.6
+_SENTENCES = re.compile(r"(?<=[a-z0-9])\.(?=[A-Z][a-z])")
+"""Where a person forgot the space between two sentences."""
 _MOST_LOOKED_AT = 256
 """Items that share a word with a value and are read for it, the most trusted first."""
 
@@ -54,6 +57,8 @@ class Mind:
         self._table = policy.trust.table()
         self._waiting: dict[str, None] = {}
         self._lowest_dropped: Known | None = None
+        self._listed: dict[str, frozenset[str]] = {}
+        self._lists: dict[str, set[str]] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -71,6 +76,12 @@ class Mind:
     def add(self, items: Iterable[str]) -> None:
         """Items that the agent read; they are looked into when something is asked."""
         self._waiting.update(dict.fromkeys(item for item in items if item not in self._read))
+
+    def add_listed(self, item: str, values: frozenset[str]) -> None:
+        """What a directory answered: the item, and its whole values by their fingerprints."""
+        self._listed[item] = values
+        for value in values:
+            self._lists.setdefault(value, set()).add(item)
 
     def relearn(self) -> None:
         """Look into everything again: what something was made from has changed."""
@@ -104,7 +115,8 @@ class Mind:
         text = one.text[:MOST_CHARACTERS]
         said = text if one.source is SourceClass.DIRECT_USER else ""
         addresses = tuple(addresses_in(text)) if trust >= _TRUSTED else ()
-        known = Known(one.id, trust, path, one.source, one.time, plain_form(text), said, addresses)
+        form = plain_form(f"{text}\n{parted}" if (parted := _SENTENCES.sub(". ", said)) != said else text)
+        known = Known(one.id, trust, path, one.source, one.time, form, said, addresses)
         self._known[one.id] = known
         if said:
             self._people.append(known)
@@ -141,6 +153,20 @@ class Mind:
     def trust_of(self, known: Known) -> float:
         """The trust of an item now."""
         return 0.0 if known.id in self._held else known.trust
+
+    def trust_of_listed(self, known: Known, value: str) -> float | None:
+        """How far a value is trusted in a directory's answer: as the crew's own where it is a whole value of it, as a
+        stranger's where it stands in a longer text. None for what is no directory's answer."""
+        if known.id not in self._listed:
+            return None
+        if value not in self._listed[known.id] or len(known.path) > 1:
+            return min(self.trust_of(known), self._table[SourceClass.TOOL_OUTPUT_EXTERNAL])
+        own = 0.0 if known.id in self._held else self._table[SourceClass.TOOL_OUTPUT_INTERNAL]
+        return max(self.trust_of(known), own)
+
+    def listed_in(self, value: str) -> list[Known]:
+        """Directories' answers of which a value, by its fingerprint, is a whole value."""
+        return [self._known[item] for item in self._lists.get(value, ()) if item in self._known]
 
     def least_trusted(self) -> tuple[float, Known | None]:
         """The lowest trust in mind and the item that sets it. Nothing in mind: the model is on its own."""

@@ -15,6 +15,7 @@ class ActionClass(StrEnum):
     """What a tool does to the world."""
 
     READ = "read"  # looks something up
+    FETCH = "fetch"  # looks something up at an address that the call names
     WRITE = "write"  # changes something of the crew's own
     SEND = "send"  # carries words to somebody
     PAY = "pay"  # moves money, or orders and books what costs money
@@ -36,9 +37,9 @@ class Kind(StrEnum):
     FREE = "free"  # dates, switches, words of a fixed list; not traced
 
 
-Found = Literal["listed", "endorsed", "task", "read", "repeated", "nowhere"]
-"""How a value was found again: on the policy's list, endorsed, in the task, in something read, in something read that
-only repeats what the crew itself handed out earlier, or nowhere."""
+Found = Literal["listed", "endorsed", "task", "directory", "read", "repeated", "nowhere"]
+"""How a value was found again: on the policy's list, endorsed, in the task, as a whole value of a directory's answer,
+in something read, in something read that only repeats what the crew itself handed out earlier, or nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

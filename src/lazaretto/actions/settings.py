@@ -64,7 +64,9 @@ class ActionSettings:
     ] = field(default_factory=dict)
     directories: Annotated[
         tuple[str, ...],
-        Field(description="Tools that list your own people, channels, goods: their results count as your own."),
+        Field(
+            description="Tools that list your own people, channels, files, goods: each whole value counts as your own."
+        ),
     ] = ()
     verifiers: Annotated[
         tuple[str, ...], Field(description="Tools whose word may endorse a value: a bank's register, a directory.")
@@ -77,6 +79,7 @@ class ActionSettings:
         float, Field(gt=0, description="How long what was read stays in mind, where no task was begun, in seconds.")
     ] = 86_400.0
     read: Needs = Needs()
+    fetch: Needs = Needs()
     write: Needs = Needs()
     send: Needs = Needs(control=0.8, destination=0.8, link=0.8, secret=0.8)
     pay: Needs = SENSITIVE

@@ -160,7 +160,7 @@ def _read_leaf(
     if kind is Kind.TEXT:
         return [ArgumentValue(place, Kind.LINK, address) for address in addresses_in(text)]
     if kind is Kind.DESTINATION and re.search(r"[,;\s]", text.strip()) and len(parts := addresses_in(text)) > 0:
-        whole = [] if _only_addresses(text, parts) else [ArgumentValue(place, kind, text)]
+        whole = [] if only_addresses(text, parts) else [ArgumentValue(place, kind, text)]
         return [*(ArgumentValue(place, kind, one) for one in parts), *whole]
     inside = [] if _is_address(text.strip()) else addresses_in(text)
     links = [ArgumentValue(place, Kind.LINK, address) for address in inside]
@@ -216,7 +216,8 @@ def addresses_in(text: str) -> list[str]:
     return [one for one in found if not any(one != other and one in other for other in found)]
 
 
-def _only_addresses(text: str, parts: list[str]) -> bool:
+def only_addresses(text: str, parts: list[str]) -> bool:
+    """Whether a text is a list of addresses and nothing else."""
     for part in parts:
         text = text.replace(part, " ")
     return not re.sub(r"[\s,;<>\"]+", "", text)

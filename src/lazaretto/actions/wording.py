@@ -11,6 +11,7 @@ import re
 
 from lazaretto.actions.classes import word_set, words_of
 from lazaretto.actions.records import ActionClass
+from lazaretto.actions.values import addresses_in
 
 _VERBS: dict[ActionClass, frozenset[str]] = {
     ActionClass.SEND: word_set(
@@ -46,6 +47,11 @@ _NEGATIONS = word_set("not don't dont never without cannot no")
 _TO_THE_USER = word_set("me us")
 _WORD = re.compile(r"[\w']+|[.!?;:,\n()-]")
 _STOPS = frozenset(".!?;:,\n()-")
+_PAGES = word_set(
+    "website websites webpage webpages page pages article articles link links blog blogs url urls site sites web "
+    "internet online"
+)
+"""What a task speaks of that asks for pages to be read."""
 _GENERIC = word_set("get list search find read fetch check show view tool api call user data item")
 _SYNONYMS = {"create": ("add",), "add": ("create",), "reschedule": ("move", "postpone"), "remove": ("kick",)}
 """Other words for the verb that a tool is named by."""
@@ -55,6 +61,8 @@ _NEAR = 5
 
 def asks_for(text: str, tool: str, action: ActionClass) -> str:
     """The word with which a text asks for such an action; empty where none does."""
+    if action is ActionClass.FETCH:
+        return asks_for_pages(text)
     name = words_of(tool)
     own = {name[0], *_SYNONYMS.get(name[0], ())} - _GENERIC if name else set()
     verbs = _VERBS.get(action, frozenset()) | own
@@ -68,6 +76,12 @@ def asks_for(text: str, tool: str, action: ActionClass) -> str:
             if noun := next((one for one in made if one in _NOUNS.get(action, ())), ""):
                 return noun
     return ""
+
+
+def asks_for_pages(text: str) -> str:
+    """The word with which a text asks for pages that it does not name; a text that names pages asks for these alone."""
+    spoken = {*_WORD.findall(text.casefold())} & _PAGES
+    return "" if addresses_in(text) else min(spoken, default="")
 
 
 def _is_request(words: list[str], place: int, word: str) -> bool:

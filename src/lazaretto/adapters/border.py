@@ -85,9 +85,18 @@ class Border:
 
     # texts on their way
 
-    async def tool(self, text: str, *, agent: str | None = None, source: SourceClass | str | None = None) -> str:
-        """What a tool returned, or a notice."""
-        return await self._read(text, Channel.TOOL, agent, source)
+    async def tool(self, text: str, *, agent: str | None = None, name: str = "", answer: Any = None) -> str:
+        """What a tool returned, or a notice. ``name`` is the tool's, ``answer`` all that it returned, as data."""
+        if not name or not self.guard.policy.actions:
+            return await self._read(text, Channel.TOOL, agent, None)
+        return await self._read(text, Channel.TOOL, agent, None, tool=agent_name(name), answer=answer)
+
+    async def answered(self, value: Any, name: str, *, agent: str | None = None, dialect: str = "plain") -> Any:
+        """What a tool returned, of any shape, with notices where something in it is held."""
+        data = _as_data(value) if self.guard.policy.actions else None
+        return await self.cleaned(
+            value, partial(self.tool, agent=agent, name=name, answer=data), agent=agent, dialect=dialect
+        )
 
     async def document(self, text: str, *, agent: str | None = None) -> str:
         """A page or passage that an agent is about to read, or a notice."""
@@ -124,13 +133,16 @@ class Border:
             known = self._answer(key, "", decision)
         return known or None
 
-    async def _read(self, text: str, channel: Channel, agent: str | None, source: SourceClass | str | None) -> str:
+    async def _read(
+        self, text: str, channel: Channel, agent: str | None, source: SourceClass | str | None, **told: Any
+    ) -> str:
         who = self.agent if agent is None else agent_name(agent)
-        key = (channel.value, str(source), who, text)
+        begun = self.guard.actions.begun.get(who, "")  # a new task: what is read again is in mind again
+        key = (channel.value, f"{source} {told.get('tool', '')}", who, begun, text)
         known = await self._known(key)
         if known is not None or not text.strip():
             return text if known is None else known
-        return self._answer(key, text, await self.guard.check(text, agent=who, channel=channel, source=source))
+        return self._answer(key, text, await self.guard.check(text, agent=who, channel=channel, source=source, **told))
 
     async def _known(self, key: tuple[str, ...]) -> str | None:
         """What was answered before, unless the item was held or released since; None where nobody was asked."""
@@ -173,10 +185,6 @@ class Border:
             agent_name(tool), arguments, agent=who, description=str(description or ""), schema=known
         )
         return None if made.allowed else made.notice
-
-    def source_of(self, tool: str) -> SourceClass | None:
-        """Who stands behind what a tool answers, where the policy says it: its directories are the crew's own."""
-        return self.guard.actions.source_of(agent_name(tool)) if self.guard.policy.actions else None
 
     # values of any shape
 
@@ -265,6 +273,14 @@ class Border:
 
     def _items(self, ids: Sequence[str]) -> dict[Ref, Observation]:
         return {one.ref: one for one in self.guard.ledger.items(ids=ids, limit=None) if one.ref is not None}
+
+
+def _as_data(value: Any) -> Any:
+    """A tool's answer as plain data: objects by the texts in them."""
+    if isinstance(value, (str, Mapping, list, tuple)):
+        return value
+    texts = [one.text for one in read_strings(value).texts if not one.is_key]
+    return texts[0] if len(texts) == 1 else texts
 
 
 def _digest(key: tuple[str, ...]) -> tuple[str, ...]:

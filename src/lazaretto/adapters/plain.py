@@ -34,10 +34,9 @@ def guard_tool(guard: Guard | SyncGuard, *, agent: str = "agent") -> Callable[[C
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         name = getattr(function, "__name__", "tool")
-        source = border.source_of(name)
 
         async def clean(result: Any) -> Any:
-            return await border.cleaned(result, functools.partial(border.tool, source=source))
+            return await border.answered(result, name)
 
         async def may_call(*arguments: Any, **named: Any) -> str | None:
             given = inspect.signature(function).bind_partial(*arguments, **named).arguments

@@ -1,0 +1,135 @@
+"""The single values of what a directory answers: ids, addresses, names, each whole.
+
+A directory of the policy lists the crew's own people, channels, files or goods. It does not speak: a value in it counts
+as the crew's own where it is a whole value of the answer, never as a part of a longer text, which a stranger may have
+written (a channel's name, the description of an event, the words of a message).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from lazaretto.actions.values import account_form, addresses_in, only_addresses
+from lazaretto.types import plain
+
+MOST_CHARACTERS = 50_000
+"""Of an answer that are taken apart; of a longer one nothing is believed."""
+MOST_LISTED = 5_000
+_MOST_DEPTH = 16
+_SINGLE_WORDS = 4
+"""A text of more words could say something."""
+_LONGEST = 200
+_LABEL = re.compile(r"[^:\n]{1,40}:\s+")
+_CELLS = re.compile(r"[,;|\t]")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a directory answered."""
+
+    values: tuple[str, ...] = ()
+    """Every whole value, each once."""
+    speaks: bool = True
+    """Whether a value is long enough to say something: then the answer as a whole counts as a stranger's."""
+
+
+def listing_of(answer: Any) -> Listing:
+    """The single values of an answer: of plain data, of JSON, YAML or a Python literal as text, or of short lines."""
+    found: dict[str, None] = {}
+    speaks = False
+    for leaf in _leaves(_opened(answer), 0):
+        text = leaf.strip()
+        speaks = speaks or not _is_single(text)
+        if text and len(text) <= _LONGEST and "\n" not in text:
+            found[text] = None
+            parts = addresses_in(text)
+            if len(parts) > 1 and only_addresses(text, parts):
+                found |= dict.fromkeys(parts)
+        if len(found) > MOST_LISTED:
+            return Listing()
+    return Listing(tuple(found), speaks)
+
+
+def _opened(answer: Any) -> Any:
+    """An answer as data: a text that is written data is read as such."""
+    if not isinstance(answer, str):
+        return plain(answer)
+    text = answer.strip()
+    if len(text) > MOST_CHARACTERS:
+        return {"": text}
+    for read in (_json, _literal, _yaml):
+        data = read(text)
+        if isinstance(data, (dict, list, tuple)):
+            return data
+    return _lines(text)
+
+
+def _json(text: str) -> Any:
+    if not text.startswith(("{", "[")):
+        return None
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return None
+
+
+def _literal(text: str) -> Any:
+    if not text.startswith(("{", "[", "(")):
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None
+
+
+def _yaml(text: str) -> Any:
+    try:
+        yaml: Any = importlib.import_module("yaml")
+    except ImportError:
+        return None
+    if "&" in text and re.search(r"(?:^|[\s:-])&\w", text):  # anchors make small texts huge
+        return None
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return None
+
+
+def _lines(text: str) -> Any:
+    """A list of short lines, perhaps with labels; any other text is one value."""
+    lines = [_BULLET.sub("", line).strip() for line in text.splitlines() if line.strip()]
+    parts = [part.strip() for line in lines for part in _parts(line)]
+    return parts if all(_is_single(part) for part in parts) else [text]
+
+
+def _parts(line: str) -> list[str]:
+    label = _LABEL.match(line)
+    rest = line if label is None else line[label.end() :]
+    return [*([] if label is None else [label[0].strip().removesuffix(":")]), *_CELLS.split(rest)]
+
+
+def _is_single(text: str) -> bool:
+    """Whether a text is too short to say anything, or an account or address in its usual groups."""
+    return len(text) <= _LONGEST // 2 and (len(text.split()) <= _SINGLE_WORDS or bool(account_form(text)))
+
+
+def _leaves(value: Any, depth: int) -> Iterator[str]:
+    if depth > _MOST_DEPTH:
+        yield "too deep to be a list of single values"
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _leaves(inner, depth + 1)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for inner in value:
+            yield from _leaves(inner, depth + 1)
+    elif value is not None and not isinstance(value, bool):
+        yield value if isinstance(value, str) else str(value)
