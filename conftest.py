@@ -22,6 +22,8 @@ from lazaretto.ledger import Ledger
 from lazaretto.pictures import hold_workers, release_workers
 
 REPOSITORY = Path(__file__).resolve().parent
+# Tests move the home folder about; what models are made of is kept in one place for all of them.
+os.environ.setdefault("LAZARETTO_CACHE", str(REPOSITORY / ".cache" / "models"))
 
 
 @pytest.fixture(scope="session", autouse=True)

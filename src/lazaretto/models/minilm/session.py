@@ -1,8 +1,8 @@
 """Where the encoder runs: onnxruntime on the processor, with weights given from memory.
 
 The graphs beside this module (``tools/make_encoder_graphs.py`` writes them) hold no weights: those of the verified base
-file, with an adapter merged in, are handed over when a session opens. Nothing is kept on disk, so there is no cache
-that somebody could swap.
+file, with an adapter merged in, are handed over when a session opens. What is kept on disk between two processes are
+the rounded numbers alone (``models/built.py``).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -113,10 +113,15 @@ class RelationModel:
             weights / "relation.safetensors", "calibration.json", "the relation model of claims"
         )
         self.calibration = RelationCalibration(**fitted)
-        adapter, self._head = split_heads(arrays)
-        self._quick, self._full = Encoder(adapter, blocks=True), Encoder(adapter)
+        self._adapter, self._head = split_heads(arrays)
+        self._quick = Encoder(self._adapter, blocks=True)
         self._known: OrderedDict[bytes, _Answer] = OrderedDict()
         self._lock = threading.Lock()
+
+    @cached_property
+    def _full(self) -> Encoder:
+        """In full precision, loaded with the first pair that is near to a bar."""
+        return Encoder(self._adapter)
 
     def compare(
         self, pairs: Sequence[tuple[Claim, Claim, float]], bars: Sequence[Sequence[float]] | None = None
