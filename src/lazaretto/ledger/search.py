@@ -6,9 +6,10 @@ shared table would let one tenant measure another's words.
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -20,6 +21,8 @@ from lazaretto.types import EventKind
 MAX_INDEXED = 100_000
 """Characters of a memory that are searchable; PostgreSQL takes about 1 MB of words at most."""
 MAX_QUERY_WORDS = 32
+MOST_HITS = 2_000
+"""Visible memories with one word of a query that are ranked, the newest: of a rare word all, of a common one enough."""
 EXPECTED_WORDS = "expected_words"
 AVERAGES, STRUCTURE = 1, 10
 """Where FTS5 keeps how many words there are, and which segments its index is made of."""
@@ -296,34 +299,50 @@ def _find_sqlite(
     table = _table(tenant)
     if not _exists(connection, table):
         return []
-    match = " OR ".join(f'"{word}"' for word in words)
-    rows = connection.exec_driver_sql(
-        f"SELECT s.rowid, -bm25({table}) AS score FROM {table} s"
+    # the score of a query is the sum of its words' scores
+    hits = (
+        f"SELECT s.rowid AS seq, -bm25({table}) AS r FROM {table} s"
         " CROSS JOIN lz_events e ON e.tenant = ? AND e.seq = s.rowid"
         " CROSS JOIN lz_items i ON i.tenant = e.tenant AND i.id = e.subject"
         f" WHERE {table} MATCH ? AND i.tenant = ? AND {visible_sql('i')} AND (? IS NULL OR i.agent = ?)"
-        " ORDER BY score DESC, s.rowid DESC LIMIT ?",
-        (tenant, match, tenant, agent, agent, limit),
+        " ORDER BY s.rowid DESC LIMIT ?"
     )
-    return [(int(seq), float(score)) for seq, score in rows]
+    scores, most = dict[int, float](), max(MOST_HITS, limit)
+    for word in words:
+        given = (tenant, f'"{word}"', tenant, agent, agent, most)
+        for seq, r in connection.exec_driver_sql(hits, given):
+            scores[int(seq)] = scores.get(int(seq), 0.0) + float(r)
+    return _best(scores, limit)
 
 
 def _find_postgres(
     connection: sa.Connection, tenant: int, words: list[str], agent: str | None, limit: int
 ) -> list[tuple[int, float]]:
-    # ts_rank alone does not know that rare words say more; weigh each word by its rarity among this tenant's memories
-    rows = connection.exec_driver_sql(
-        "WITH asked AS (SELECT plainto_tsquery('simple', word) AS q FROM unnest(%(words)s::text[]) AS word),"
-        " hits AS (SELECT s.seq, a.q, ts_rank(s.words, a.q, 1) AS r FROM asked a"
-        "   JOIN lz_search s ON s.tenant = %(tenant)s AND s.words @@ a.q),"
-        " weights AS (SELECT q, ln(1 +"
-        "   (SELECT count(*) FROM lz_search WHERE tenant = %(tenant)s)::float8 / count(*)) AS w"
-        "   FROM hits GROUP BY q)"
-        " SELECT h.seq, sum(h.r * weights.w) AS score FROM hits h JOIN weights ON weights.q = h.q"
-        " JOIN lz_events e ON e.tenant = %(tenant)s AND e.seq = h.seq"
+    # a statement for each word: the planner has to know whether it is rare
+    hits = (
+        "SELECT s.seq, ts_rank(s.words, q, 1) AS r FROM plainto_tsquery('simple', %(word)s) AS q, lz_search s"
+        " JOIN lz_events e ON e.tenant = s.tenant AND e.seq = s.seq"
         f" JOIN lz_items i ON i.tenant = e.tenant AND i.id = e.subject AND {visible_sql('i')}"
         " AND (%(agent)s::text IS NULL OR i.agent = %(agent)s)"
-        " GROUP BY h.seq ORDER BY score DESC, h.seq DESC LIMIT %(limit)s",
-        {"words": words, "tenant": tenant, "agent": agent, "limit": limit},
+        " WHERE s.tenant = %(tenant)s AND s.words @@ plainto_tsquery('simple', %(word)s)"
+        " ORDER BY s.seq DESC LIMIT %(most)s"
     )
-    return [(int(seq), float(score)) for seq, score in rows]
+    newest = connection.exec_driver_sql(
+        "SELECT max(seq) FROM lz_search WHERE tenant = %(tenant)s", {"tenant": tenant}
+    ).scalar()
+    scores, most = dict[int, float](), max(MOST_HITS, limit)
+    for word in words:
+        given = {"word": word, "tenant": tenant, "agent": agent, "most": most}
+        found = [(int(seq), float(r)) for seq, r in connection.exec_driver_sql(hits, given)]
+        if found:
+            # ts_rank does not know that rare words say more: a word weighs by how rare it is among those looked at
+            among = int(newest or 0) - (found[-1][0] if len(found) == most else 0) + 1
+            weight = math.log(1 + among / len(found))
+            for seq, r in found:
+                scores[seq] = scores.get(seq, 0.0) + r * weight
+    return _best(scores, limit)
+
+
+def _best(scores: Mapping[int, float], limit: int) -> list[tuple[int, float]]:
+    """The best, newer ones first where they fit alike."""
+    return sorted(scores.items(), key=lambda one: (-one[1], -one[0]))[:limit]
