@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import gc
 import random
 import resource
@@ -32,7 +33,7 @@ import orjson
 import sqlalchemy as sa
 from repairs_under_load import ROOT, stores
 
-from lazaretto import Guard, Policy
+from lazaretto import Guard, Policy, kept_texts
 from lazaretto.ledger import Ledger, seen_draft
 from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass
 
@@ -135,19 +136,47 @@ async def keep_writing(count: int, preset: str) -> dict[str, Any]:
     """One worker that writes ``count`` memories: its memory meanwhile, and what Python itself holds at the end."""
     policy = Policy.minimal() if preset == "minimal" else Policy.recommended()
     points: list[tuple[int, float]] = []
+    shares: list[tuple[int, float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         async with Guard.open(f"sqlite:///{folder}/crew.db", policy) as guard:
             for number in range(count):
                 text = f"Ship {number} lies at berth {number * 7 % 400} with {number * 13 % 90} crates of tea."
                 await guard.remember(text, agent=f"agent{number % AGENTS}", parents=[])
                 if number % max(1, count // 50) == 0:
+                    gc.collect()
                     points.append((number, rss()))
-                    print(points[-1], flush=True)
+                    shares.append((number, kept_mb(), malloc_mb()))
+                    print(points[-1], shares[-1], flush=True)
             gc.collect()
             points.append((count, rss()))
-            sizes = {"graph_items": guard.graph.stats()["items"]}
-            points.append((count, rss()))
-    return {"preset": preset, "writes": count, "points": points, **sizes}
+            shares.append((count, kept_mb(), malloc_mb()))
+            kept_texts.forget()
+            gc.collect()
+            forgotten = (kept_mb(), malloc_mb())
+            sizes = {"graph_items": guard.graph.stats()["items"], "rss_with_graph_mb": rss()}
+    return {
+        "preset": preset, "writes": count, "points": points, "kept_and_allocated_mb": shares,
+        "after_forgetting_mb": forgotten, **sizes,
+    }  # fmt: skip
+
+
+def kept_mb() -> float:
+    """What caches of texts that were read say they keep."""
+    return sum(one.bytes for one in kept_texts._kept) / 1e6
+
+
+class _Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", *"bcdefg", "used", "free", "top")]
+
+
+def malloc_mb() -> float:
+    """What the C library has handed out and not got back, Python's small objects aside; 0 without glibc."""
+    try:
+        ask = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return 0.0
+    ask.restype = _Mallinfo
+    return float(ask().used) / 1e6
 
 
 async def what_python_holds(count: int, preset: str) -> list[str]:

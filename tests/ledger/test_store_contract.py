@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from lazaretto.errors import InputError, StoreError, TooLarge, UnknownItem
-from lazaretto.ledger import ItemState, Ledger, Store, seen_draft
+from lazaretto.ledger import ItemState, Ledger, Store, search, seen_draft
 from lazaretto.ledger.vectors import DIMENSION, ClaimRow
 from lazaretto.types import (
     Channel,
@@ -196,6 +196,22 @@ def test_search_ranks_rare_words_higher(ledger: Ledger) -> None:
     found = ledger.search("the lazaretto", limit=5)
     assert found[0][0].id == rare.id and len(found) == 5
     assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+
+
+def test_of_a_common_word_the_newest_are_ranked_and_of_a_rare_one_all(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every memory with a word of the query was ranked: 88 seconds in PostgreSQL where a million had it."""
+    monkeypatch.setattr(search, "MOST_HITS", 3)
+    rare, *common = [memory("the lazaretto of old"), *(memory(f"the ship {n}") for n in range(8))]
+    ledger.append([seen_draft(one) for one in [rare, *common]])
+    held = [Draft(EventKind.RULED, one.id, body={"ruling": "quarantine", "rule": "x", "risk": 1}) for one in common[6:]]
+    ledger.append(held)
+    newest = [one.id for one in common[5:2:-1]]
+    assert [one.id for one, _ in ledger.search("ship", limit=2)] == newest[:2], "what is held takes no place"
+    found = [one.id for one, _ in ledger.search("the lazaretto", limit=3)]
+    assert found[0] == rare.id and set(found[1:]) <= set(newest)
+    assert len(ledger.search("ship", limit=5)) == 5, "as many as were asked for"
 
 
 ITEM = "it_x"
