@@ -26,7 +26,6 @@ from lazaretto.errors import GuardClosed, InputError, RepairRefused
 from lazaretto.foreign.imports import Importer
 from lazaretto.foreign.outbox import Outbox, stored_anyway, stored_when_allowed
 from lazaretto.foreign.records import DueWrite, Entry, ForeignRecord, ForeignStore, Imported, Reconciled
-from lazaretto.gates.decision import with_verdict
 from lazaretto.gates.one_at_a_time import OneAtATime
 from lazaretto.gates.policy_gates import GateState, PolicyGates
 from lazaretto.gates.protocol import Gate
@@ -390,13 +389,14 @@ class Guard:
         """Calls that wait for a person, the newest first."""
         return await self._in_store_thread(self.actions.waiting)
 
-    async def endorse(self, value: str, *, purpose: str, by: str) -> str:
+    async def endorse(self, value: str, *, purpose: str, by: str, caller: Identity | None = None) -> str:
         """Raise the trust of a value for one purpose (a tool or a class of actions); returns the receipt's id.
 
-        ``by`` is a person, or ``tool:NAME`` of a tool that the policy names under ``actions.verifiers``.
+        ``by`` is a person, or ``tool:NAME`` of a tool that the policy names under ``actions.verifiers``. Nobody
+        endorses a value that they brought in: ``NotYours``. ``caller`` is who proved to be behind a request.
         """
         person = check_name(by, "by", printable=True)
-        return await self._in_store_thread(self.actions.endorse, value, purpose, person)
+        return await self._in_store_thread(self.actions.endorse, value, purpose, person, caller)
 
     def gates(self) -> tuple[GateState, ...]:
         """Every gate that the policy names: on which channels it is asked, and whether it is there."""
@@ -893,8 +893,8 @@ class Guard:
 
         def work() -> Decision:
             mind = self._recorder.in_mind(observation, stated) if writes else InMind()
-            owned = with_verdict(decided, self._owners.verdict(observation, stands=stands))
-            return self._recorder.record(observation, owned, mind, follow_ups)
+            owned = functools.partial(self._owners.ruled, stands=stands)
+            return self._recorder.record(observation, decided, mind, follow_ups, owned)
 
         decision = await self._in_store_thread(work)
         self.watchers.tell("decided", observation, decision, began)

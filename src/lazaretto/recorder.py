@@ -1,7 +1,7 @@
 """The record of an item: with its ruling, what it was made from and what belongs to it, whole or not at all.
 
 What the sources of an item are at that very moment has a say in its ruling. When one of them is held or released while
-the item is written, the ruling is made again.
+the item is written, the ruling is made again; likewise when somebody else becomes the owner of its record meanwhile.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from lazaretto.gates.decision import recorded, recorded_decision, with_verdict
 from lazaretto.gates.memory.claims import consequences
 from lazaretto.ingest.reading_log import InMind, ReadingLog, reader_body
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.refs import Standing
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.policy import Policy
 from lazaretto.provenance import echoes, taint
@@ -23,6 +24,8 @@ _TRIES = 10
 """How often the sources of an item may change while it is recorded."""
 FollowUps = Callable[[Observation, Decision], list[Draft]]
 """Says which events belong to an item besides its ruling; they are recorded with it or not at all."""
+Owned = Callable[[Observation], tuple[Verdict | None, Standing]]
+"""What the owner of an item's record has to say, with how the record stands."""
 
 
 class Recorder:
@@ -40,15 +43,19 @@ class Recorder:
         rules = policy.influence
         self._reading_log = ReadingLog(ledger, messages=rules.messages, window_s=rules.window_s)
 
-    def record(self, observation: Observation, decided: Decision, mind: InMind, follow_ups: FollowUps) -> Decision:
-        """Record an item with its ruling, on which the state of its sources at that moment has a say."""
+    def record(
+        self, observation: Observation, decided: Decision, mind: InMind, follow_ups: FollowUps, owned: Owned
+    ) -> Decision:
+        """Record an item with its ruling, on which the state of its sources at that moment, and the owner of its record,
+        have a say."""
         ruling, trust = self._policy.taint.ruling, self._policy.trust.table()
         for _ in range(_TRIES):
             echoed = () if ruling is Ruling.ALLOW else echoes.echoed(observation, self._ledger, trust)
             tainted, seen = taint.on_writing(observation, mind.read, self._ledger, ruling, echoed)
             rests_on = {*observation.parents, *mind.links, *echoed}
             states = {item: state for item, state in seen.items() if item in rests_on}
-            decision = with_verdict(decided, tainted)
+            owners, standing = owned(observation)
+            decision = with_verdict(with_verdict(decided, owners), tainted)
             if self._policy.mode == "observe":
                 decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
             drafts = [Draft(EventKind.RULED, observation.id, body=recorded(decision))]
@@ -60,9 +67,10 @@ class Recorder:
                 drafts += echoes.marks([observation])
             drafts += [*follow_ups(observation, decision), *consequences.follow_ups(decision)]
             try:
-                self._ledger.observe(observation, drafts, states=states, claims=self._claims_of(observation))
+                claims = self._claims_of(observation)
+                self._ledger.observe(observation, drafts, states=states, claims=claims, record=standing)
             except StaleState:
-                continue  # a source was held or released in between
+                continue  # a source was held or released in between, or somebody else wrote to the record
             except InputError as error:
                 before = self.recorded(observation) if error.field == "id" else None
                 if before is None:
@@ -72,7 +80,7 @@ class Recorder:
             if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
                 self._tell(observation, max(v.ruling for v in verdicts), verdicts)
             return decision
-        raise StoreUnavailable(f"the sources of {observation.id} keep changing; nothing was recorded, try again")
+        raise StoreUnavailable(f"the sources of {observation.id} or its record keep changing; nothing was recorded, try again")
 
     def recorded(self, observation: Observation) -> Decision | None:
         """What was decided when an item of this id was recorded; None where there is none.

@@ -140,3 +140,13 @@ def test_a_persons_word_stands_in_an_audit_as_it_does_for_the_guard(run: Run, tm
         guard.label(item, "harmful", by="dan")
         report = json.loads(run("audit", "--text", text, "--json").stdout)
         assert (report["label"], report["rule"]) == ("unsafe", "person") and not guard.screen(text, agent="bob").allowed
+        other = guard.remember("The ferry leaves at nine.", agent="ada").item
+        guard.label(other, "benign", by="dan")
+    rows = (("a", text), ("b", "The ferry leaves at nine."), ("c", "The ferry leaves at nine, says eve."))
+    items, out = tmp_path / "items.jsonl", tmp_path / "out.jsonl"
+    items.write_text("".join(json.dumps({"id": name, "text": words}) + "\n" for name, words in rows))
+    assert json.loads(run("audit", "--batch", items, "--out", out, "--json").stdout)["unsafe"] == 2
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(one["label"], one["rule"] == "person") for one in lines] == [
+        ("unsafe", True), ("safe", True), ("unsafe", False),
+    ]  # fmt: skip

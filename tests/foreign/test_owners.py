@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from lazaretto import ForeignRecord, Guard, Ref, Ruling
+from lazaretto import ForeignRecord, Guard, Observation, Ref, Ruling
 from lazaretto.errors import Forbidden
+from lazaretto.gates.record_owners import RecordOwners
 
 BANK = ("shelf", "crew.bank", "northwind")
 STATUS = ("shelf", "crew.status", "ticket-12")
@@ -181,3 +184,25 @@ async def test_what_is_at_stake_in_a_record(
     guard = open_guard()
     await guard.remember(agent="ada", ref=ref, value=before)
     assert (await guard.remember(agent="bob", ref=ref, value=after)).allowed is not weighty
+
+
+async def test_of_two_who_write_first_at_once_one_owns_the_record(crew: Guard) -> None:
+    """Both were judged before either was recorded: the owner is decided where the ledger writes."""
+    ruled, both = RecordOwners.ruled, threading.Barrier(2, timeout=30)
+
+    def late(self: RecordOwners, observation: Observation, *, stands: bool = False) -> Any:
+        seen = ruled(self, observation, stands=stands)
+        if not both.broken and observation.agent not in met:
+            met.add(observation.agent)
+            both.wait()
+        return seen
+
+    met: set[str] = set()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(RecordOwners, "ruled", late)
+        told = await asyncio.gather(
+            crew.remember(agent="treasurer", ref=BANK, value=HONEST), crew.remember(agent="scout", ref=BANK, value=FORGED)
+        )
+    assert met == {"treasurer", "scout"} and sorted(one.allowed for one in told) == [False, True]
+    (waits,) = (one for one in told if not one.allowed)
+    assert waits.rule == WAITS and crew.ledger.verify().ok

@@ -27,7 +27,16 @@ from lazaretto.actions.judge import Judge, Judgement
 from lazaretto.actions.listing import Listing, listing_of
 from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization
 from lazaretto.actions.settings import ActionSettings
-from lazaretto.actions.values import fingerprint, read_arguments, value_form, values_of
+from lazaretto.actions.values import (
+    account_form,
+    accounts_in,
+    fingerprint,
+    plain_form,
+    read_arguments,
+    stands_in,
+    value_form,
+    values_of,
+)
 from lazaretto.errors import InputError, StaleState, UnknownItem
 from lazaretto.identity import Identity, require_not_own
 from lazaretto.ledger import Ledger
@@ -44,6 +53,8 @@ SHOWN, SHOWN_TO_PEOPLE = 400, 4_000
 """Characters of a value that a decision keeps, and that a person who is asked sees."""
 VERIFIER = "tool:"
 _MOST_BEGUN = 10_000
+_NEWEST = 5_000
+"""Items that are looked through, whoever wrote them, for a value that somebody endorses."""
 
 
 def classify(settings: ActionSettings, tool: Tool) -> tuple[ActionClass, str]:
@@ -216,19 +227,33 @@ class Authority:
 
     # endorsement
 
-    def endorse(self, value: str, purpose: str, by: str) -> str:
-        """Raise the trust of a value for one purpose: a class of actions or a tool. Returns the receipt's id."""
+    def endorse(self, value: str, purpose: str, by: str, caller: Identity | None = None) -> str:
+        """Raise the trust of a value for one purpose: a class of actions or a tool. Returns the receipt's id.
+
+        ``NotYours`` for a value that an item of ``by``, or of the ``caller``, names.
+        """
         if not isinstance(value, str) or not value_form(value):
             raise InputError("value", "is empty or no text", "Give the account, address or name itself")
         check_name(purpose, "purpose", printable=True)
         if by.startswith(VERIFIER) and by.removeprefix(VERIFIER) not in self.settings.verifiers:
             fix = "Name it in actions.verifiers, or let a person endorse the value"
             raise InputError("by", f"{by.removeprefix(VERIFIER)!r} is no verifier", fix)
+        require_not_own(caller, by, self._naming(value, {by, *((caller.name, *caller.agents) if caller else ())}))
         receipt = new_id("en")
         mark = fingerprint(self._ledger.namespace, value)
         body = {"endorsed": receipt, "purpose": purpose, "by": by}
         self._ledger.append([Draft(EventKind.NOTED, endorsement_subject(mark), by, body)])
         return receipt
+
+    def _naming(self, value: str, names: set[str]) -> list[Observation]:
+        """Items that name a value: of the newest ones, and of all that were written under some names."""
+        found = self._ledger.items(hidden=True, limit=_NEWEST)
+        for name in names:
+            found += self._ledger.items(agent=name, hidden=True, limit=None)
+        account, form = account_form(value), value_form(value)
+        if account:
+            return [one for one in found if account in accounts_in(one.text)]
+        return [one for one in found if stands_in(form, plain_form(one.text))]
 
     def _endorsed(self, mark: str, tool: Tool, action: ActionClass) -> bool:
         events = self._ledger.events(subject=endorsement_subject(mark), kinds=(EventKind.NOTED,))

@@ -107,6 +107,20 @@ def _show_asked(one: Asked) -> None:
     console.print(f"  lazaretto authorize --approve {one.token} --by YOU   or   --refuse {one.token}", markup=False)
 
 
+@family.command("endorse")
+@with_context()
+def endorse(
+    context: CommandContext,
+    value: Annotated[str, typer.Argument(help="The account, address or name itself.")],
+    purpose: Annotated[str, typer.Option("--purpose", help="A tool, or a class of actions such as pay.")],
+    by: Annotated[str, typer.Option("--by", help="Who vouches for it. Nobody does for a value they brought in.")],
+) -> None:
+    """Raise the trust of a value for one purpose; prints the receipt's id."""
+    with context.open_guard() as guard:
+        receipt = guard.endorse(value, purpose=purpose, by=by)
+    context.emit({"receipt": receipt}, lambda: console.print(receipt, markup=False, highlight=False))
+
+
 @family.command("list")
 @with_context()
 def list_tools(

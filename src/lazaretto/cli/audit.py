@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,22 +13,20 @@ from lazaretto.cli.common import EXIT_FLAGGED, console, progress_bar, standard_i
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.guard import TextArgument, TextOption, one_text
 from lazaretto.errors import InputError
-from lazaretto.gates.blocklist import person_said
-from lazaretto.gates.blocklist_entries import NEAR
 from lazaretto.gates.content.assembly import live_library, make_panel
 from lazaretto.gates.content.batch import BatchOptions, flagged, run_batch
 from lazaretto.gates.content.batch_on_ray import RayPanels
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import DebateSettings, hold_debate
 from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.people import with_peoples_word
 from lazaretto.gates.content.records import Content, Outcome
 from lazaretto.gates.content.report import markdown, report_data
 from lazaretto.gates.content.report_html import page
 from lazaretto.gates.content.settings import ContentSettings, content_settings
-from lazaretto.gates.protocol import GateContext
 from lazaretto.ingest.raw_input import read_text
+from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import BY_PERSON
 
 
 def content_policy(context: CommandContext) -> ContentSettings:
@@ -114,10 +112,10 @@ def audit(
     if not text.strip() and content.image is None and not description.strip():
         raise InputError("text", "there is nothing to judge", "Give --text, --image or both")
     transcript = asyncio.run(hold_debate(_panel(settings, context), content, debate))
-    data = report_data(transcript)
+    with context.open_ledger() as ledger:
+        data = _by_people(context, ledger)(content, report_data(transcript))
     data["allowed"] = data["label"] == Outcome.SAFE.value
     data["reasons"] = [data["reasoning"] or data["rule_text"], *(row["summary"] for row in data["evidence"])]
-    data |= _by_person(context, content, data)
     if report is not None:
         _write_report(report, data)
     context.emit(data, lambda: _show(data, report))
@@ -125,20 +123,10 @@ def audit(
         raise typer.Exit(EXIT_FLAGGED)
 
 
-def _by_person(context: CommandContext, content: Content, data: dict[str, Any]) -> dict[str, Any]:
-    """What changes in a report where a person has spoken about the same content before: the word stands, as it does for
-    the guard. Nearly the same words are not excused from what the debate finds unsafe."""
-    if content.description:
-        return {}
-    with context.open_ledger() as ledger:
-        shown = GateContext(ledger, ProvenanceGraph(ledger), context.policy.gates.get("blocklist", {}))
-        said = person_said(content.text, content.image, replace(shown, limits=context.policy.limits))
-    if said is None or (said[0] == NEAR and data["label"] == Outcome.UNSAFE.value):
-        return {}
-    entry, label = said[1], Outcome.SAFE if said[1].cleared else Outcome.UNSAFE
-    words = f"The same was called {'benign' if entry.cleared else 'harmful'} before: {entry.item}."
-    told = {"label": label.value, "rule": BY_PERSON.rstrip(":"), "rule_text": words, "reasoning": words}
-    return {**told, "allowed": entry.cleared, "undecided": False, "reasons": [words, *data["reasons"]]}
+def _by_people(context: CommandContext, ledger: Ledger) -> Callable[[Content, dict[str, Any]], dict[str, Any]]:
+    """Puts the word of people in the place of a debate's outcome."""
+    graph = ProvenanceGraph(ledger)
+    return lambda content, report: with_peoples_word(report, content, ledger, graph, context.policy)
 
 
 def _show(data: dict[str, Any], written: Path | None) -> None:
@@ -169,7 +157,9 @@ def _batch(context: CommandContext, panel: Panel | RayPanels, items: Path, out: 
     with progress_bar(context.as_json) as bar:
         task = bar.add_task("judging", total=None)
         step = lambda done, total: bar.update(task, completed=done, total=total)  # noqa: E731
-        summary = asyncio.run(run_batch(panel, items, out, options, step))
+        with context.open_ledger() as ledger:
+            spoken = _by_people(context, ledger)
+            summary = asyncio.run(run_batch(panel, items, out, options, step, spoken))
 
     def show() -> None:
         console.print(

@@ -18,6 +18,7 @@ from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.update_rule import Witness, newcomer, witnesses
 from lazaretto.gates.memory.claims.values import values_in
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.refs import RefState, Standing, standing
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import (
@@ -58,9 +59,20 @@ class RecordOwners:
 
         ``stands``: it stands in the store already, whoever put it there, and its reader is not its writer.
         """
-        if observation.ref is None or self._policy.refs.others is Ruling.ALLOW:
+        return self._verdict(observation, self._state(observation), stands)
+
+    def ruled(self, observation: Observation, *, stands: bool = False) -> tuple[Verdict | None, Standing]:
+        """``verdict``, with how the record stood when it was made."""
+        state = self._state(observation)
+        return self._verdict(observation, state, stands), standing(state)
+
+    def _state(self, observation: Observation) -> RefState | None:
+        ref = observation.ref
+        return None if ref is None else self._ledger.ref_states([ref]).get(ref)
+
+    def _verdict(self, observation: Observation, state: RefState | None, stands: bool) -> Verdict | None:
+        if self._policy.refs.others is Ruling.ALLOW:
             return None
-        state = self._ledger.ref_states([observation.ref]).get(observation.ref)
         if state is None or not state.owner or state.owner_held:
             return None
         known = {one.id: one for one in self._ledger.items(ids=[state.owner, state.wanted or state.owner], hidden=True)}

@@ -136,6 +136,7 @@ class Ledger:
         no_label_after: int | None = None,
         first: str | None = None,
         claims: Mapping[str, KeptClaims] | None = None,
+        record: tuple[Ref, refs.Standing] | None = None,
     ) -> Sequence[Event]:
         wanted = tuple(drafts)
         if not wanted:
@@ -150,6 +151,8 @@ class Ledger:
                 self._require_no_label(connection, states, no_label_after)
             if first is not None:
                 self._require_first(connection, first)
+            if record is not None:
+                self._require_record(connection, *record)
             return append_batch(connection, self._linker, self.namespace, batch, claims or {})
 
         return self._record(wanted, work)
@@ -185,6 +188,12 @@ class Ledger:
         known = sa.select(events.c.seq).where(events.c.tenant == head[0], events.c.subject == subject).limit(1)
         if connection.execute(known).first() is not None:
             raise StaleState(subject)
+
+    def _require_record(self, connection: sa.Connection, ref: Ref, seen: refs.Standing) -> None:
+        head = lock_head(connection, self.namespace)  # nobody else becomes its owner until this is done
+        assert head is not None
+        if refs.standing(refs.states(connection, head[0], [ref]).get(ref)) != seen:
+            raise StaleState(ref.key)
 
     def _record(self, key: tuple[object, ...], work: Callable[[sa.Connection], Sequence[Event]]) -> Sequence[Event]:
         """Run ``work`` so that its events are recorded exactly once, even when the store dies while it commits."""
@@ -241,19 +250,22 @@ class Ledger:
         *,
         states: Mapping[str, ItemState] | None = None,
         claims: Sequence[ClaimRow] = (),
+        record: refs.Standing | None = None,
     ) -> Sequence[Event]:
         """Record an observation, and whatever else belongs to the same moment, in one transaction.
 
-        ``claims``: of its text, kept with it as ``keep_claims`` does it later.
+        ``claims``: of its text, kept with it as ``keep_claims`` does it later. ``record``: how its ref stood when the
+        observation was ruled on; ``StaleState`` where somebody owns it now who did not then, or it holds another item.
         """
         if observation.namespace != self.namespace:
             raise InputError("namespace", f"{observation.namespace!r} is not this ledger's {self.namespace!r}")
         seen = seen_draft(observation)
+        ref = None if observation.ref is None or record is None else (observation.ref, record)
         if not claims:
-            return self._append([seen, *extra], states)
+            return self._append([seen, *extra], states, record=ref)
         kept = KeptClaims.of(claims)
         seen = replace(seen, body={**seen.body, vectors.RECORD: kept.record()})
-        return self._append([seen, *extra], states, claims={observation.id: kept})
+        return self._append([seen, *extra], states, claims={observation.id: kept}, record=ref)
 
     # proving
 

@@ -56,6 +56,16 @@ class RefState:
         return self.wanted != self.there
 
 
+Standing = tuple[str, bool, str]
+"""Who owns a record, whether that item is held, which item should stand there: what a ruling on another version of the
+record rests on."""
+
+
+def standing(state: RefState | None) -> Standing:
+    """How a record stands; that of one that nobody wrote is empty."""
+    return ("", False, "") if state is None else (state.owner, state.owner_held, state.wanted)
+
+
 def check_ref(ref: object, field: str = "ref") -> Ref:
     """A ref from a ``Ref`` or three texts: system, namespace (may be empty) and key."""
     if isinstance(ref, str) or not isinstance(ref, (tuple, list)) or len(ref) != 3:

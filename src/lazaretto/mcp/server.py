@@ -17,6 +17,7 @@ from pydantic import Field
 from lazaretto.errors import LazarettoError, MissingExtra
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import ContentGate
+from lazaretto.gates.content.people import with_peoples_word
 from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import report_data
 from lazaretto.gates.content.settings import content_settings
@@ -128,7 +129,9 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
     async def audit(text: _Text) -> dict[str, Any]:
         """Have a text judged by debate, with reasons and precedents. Nothing is recorded."""
         panel = await asyncio.to_thread(debates.panel_for, guard.ledger, guard.policy.limits)
-        return report_data(await hold_debate(panel, Content("item", text), debates.settings.debate))
+        content = Content("item", text)
+        report = report_data(await hold_debate(panel, content, debates.settings.debate))
+        return await asyncio.to_thread(with_peoples_word, report, content, guard.ledger, guard.graph, guard.policy)
 
     @tool
     async def incident(

@@ -97,6 +97,7 @@ async def answer_action(token: str, body: AnswerBody, guard: TheGuard, caller: R
 
 @router.post("/endorse", response_model=Endorsed)
 async def endorse(body: EndorseBody, guard: TheGuard, caller: Reviewer) -> Response:
-    """Raise the trust of a value for one purpose."""
+    """Raise the trust of a value for one purpose. Nobody endorses a value that they brought in."""
     by = signature(caller, body.by)
-    return answer({"receipt": await guard.endorse(body.value, purpose=body.purpose, by=by)})
+    receipt = await guard.endorse(body.value, purpose=body.purpose, by=by, caller=caller.identity)
+    return answer({"receipt": receipt})

@@ -40,6 +40,7 @@ from lazaretto.api.requests import (
 from lazaretto.errors import InputError, LazarettoError, MissingExtra
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import ContentGate, make
+from lazaretto.gates.content.people import with_peoples_word
 from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import report_data
 from lazaretto.guard import Guard
@@ -207,7 +208,8 @@ async def _audited(body: AuditBody, request: Request, guard: Guard) -> dict[str,
         gate = state.content_gate = make(guard.policy.gates.get("content", {}))
     panel = await asyncio.to_thread(gate.panel_for, guard.ledger, guard.policy.limits)
     content = Content("item", body.text, picture, body.description)
-    return report_data(await hold_debate(panel, content, gate.settings.debate))
+    report = report_data(await hold_debate(panel, content, gate.settings.debate))
+    return await asyncio.to_thread(with_peoples_word, report, content, guard.ledger, guard.graph, guard.policy)
 
 
 async def _each(items: Any, work: Any) -> list[dict[str, Any]]:

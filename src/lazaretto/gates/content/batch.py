@@ -125,12 +125,19 @@ def _hold(file: BinaryIO, path: Path) -> None:
         raise InputError("out", f"{path} is in use by another run", "Wait for it, or name another file") from None
 
 
+Spoken = Callable[[Content, dict[str, Any]], dict[str, Any]]
+"""The report of a content, with what people said of it before."""
+
+
 def verdict_line(item: str, outcome: Transcript | InputError) -> dict[str, Any]:
     """One output line. What cannot even be read is undecided, and never called safe."""
     if isinstance(outcome, InputError):
         body: dict[str, Any] = {"id": item, "label": Outcome.REVIEW.value, "risk": 0.5, "rule": UNDECIDED}
         return {**body, "report": {"undecided": str(outcome), "faults": [str(outcome)]}, "tokens": 0, "ms": 0.0}
-    report = report_data(outcome)
+    return _line(item, report_data(outcome))
+
+
+def _line(item: str, report: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": item,
         "label": report["label"],
@@ -174,9 +181,14 @@ async def verdict_lines(
 
 
 async def run_batch(
-    panel: Panel | Panels, items: Path, out: Path, options: BatchOptions = PLAIN, progress: Progress | None = None
+    panel: Panel | Panels,
+    items: Path,
+    out: Path,
+    options: BatchOptions = PLAIN,
+    progress: Progress | None = None,
+    spoken: Spoken | None = None,
 ) -> BatchSummary:
-    """Judge every item of a file that the output does not hold yet."""
+    """Judge every item of a file that the output does not hold yet; what people said stands above that."""
     places = read_items(items)
     unreadable: list[tuple[str, InputError]] = []
     if options.fresh:
@@ -196,6 +208,11 @@ async def run_batch(
                     except InputError as error:
                         unreadable.append((key, error))
 
+        def again(key: str) -> Content:
+            with items.open("rb") as another:
+                another.seek(places[key])
+                return read_content(orjson.loads(another.readline()), items.parent)
+
         def write(line: dict[str, Any]) -> None:
             file.write(orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS) + b"\n")
             file.flush()
@@ -211,7 +228,8 @@ async def run_batch(
         else:
             lines = panel.verdicts(contents(), options)
         async for line in lines:
-            write(line)
+            judged = spoken is not None and line["rule"] != UNDECIDED
+            write(_line(line["id"], spoken(again(line["id"]), line["report"])) if spoken and judged else line)
         for key, error in unreadable:
             write(verdict_line(key, error))
     _put_in_order(out, places)

@@ -1,0 +1,34 @@
+"""What people said of a content before stands above a debate about it, as it stands above the gates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lazaretto.gates.blocklist import person_said
+from lazaretto.gates.blocklist_entries import NEAR
+from lazaretto.gates.content.records import Content, Outcome
+from lazaretto.gates.protocol import GateContext
+from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import BY_PERSON
+
+
+def with_peoples_word(
+    report: Mapping[str, Any], content: Content, ledger: Ledger, graph: ProvenanceGraph, policy: Policy
+) -> dict[str, Any]:
+    """The report of a debate; where a person has spoken about the same content, that word is its outcome.
+
+    Nearly the same words are not excused from what the debate finds unsafe. Blocks: it reads the ledger.
+    """
+    if content.description:
+        return dict(report)
+    shown = GateContext(ledger, graph, policy.gates.get("blocklist", {}), limits=policy.limits)
+    said = person_said(content.text, content.image, shown)
+    if said is None or (said[0] == NEAR and report["label"] == Outcome.UNSAFE.value):
+        return dict(report)
+    entry, label = said[1], Outcome.SAFE if said[1].cleared else Outcome.UNSAFE
+    words = f"The same was called {'benign' if entry.cleared else 'harmful'} before: {entry.item}."
+    told = {"label": label.value, "rule": BY_PERSON.rstrip(":"), "rule_text": words, "reasoning": words}
+    return {**report, **told, "undecided": ""}
