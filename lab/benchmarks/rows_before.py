@@ -121,7 +121,9 @@ async def mcp_source(crew: Crew) -> Seen:
     told = asked.structured_content or {}
     found = [one for one in await crew.guard.recall("instructions", agent="bob") if ORDER in one.text]
     trust = [crew.guard.graph.trust(one.id, crew.guard.policy.trust.table()) for one in found]
-    return bool(found), f"{told.get('ruling', 'refused')}; recalled with trust {[getattr(t, 'value', t) for t in trust]}"
+    return bool(
+        found
+    ), f"{told.get('ruling', 'refused')}; recalled with trust {[getattr(t, 'value', t) for t in trust]}"
 
 
 async def three_names(crew: Crew) -> Seen:
@@ -257,7 +259,9 @@ async def readme_crew(crew: Crew) -> Seen:
 
     from lazaretto.adapters.langgraph import guard_node, guard_store
 
-    written = re.search(r"guard_store\(guard, InMemoryStore\(\)(?:, agent=\"(\w+)\")?\)", (TREE / "README.md").read_text())
+    written = re.search(
+        r"guard_store\(guard, InMemoryStore\(\)(?:, agent=\"(\w+)\")?\)", (TREE / "README.md").read_text()
+    )
     assert written is not None, "the README shows guard_store"
     store = guard_store(crew.guard, InMemoryStore(), **({"agent": written[1]} if written[1] else {}))
 
@@ -272,7 +276,8 @@ async def readme_crew(crew: Crew) -> Seen:
         graph.add_node(name, guard_node(crew.guard, keep(key, text), agent=name))
     graph.add_edge(START, "treasurer")
     graph.add_edge("treasurer", "scout")
-    await graph.compile(store=store).ainvoke({"messages": [("user", "pay the open invoices")]})
+    given: Any = {"messages": [("user", "pay the open invoices")]}
+    await graph.compile(store=store).ainvoke(given)
     kept = sorted(one.key for one in await store.asearch(("bank",)))
     return "page" in kept, f"agent={written[1] or 'the node'}; in the store: {kept}"
 

@@ -113,7 +113,7 @@ class Guard:
         self._recorder = Recorder(ledger, self.policy, tell, self._gates.claims_of)
         self._lessons = Lessons(ledger, tell)
         self._taints = TaintRulings(ledger, self.graph, self.policy, tell)
-        self._labels = Labels(ledger, self._taints, self._lessons, tell)
+        self._labels = Labels(ledger, self._taints, self._lessons, tell, observes=self.policy.mode == "observe")
         self._contacts = ContactQueue(ledger, self.graph)
         self._incidents = Incidents(ledger, self.graph)
         self._view = RepairView(ledger, self.graph, judge=self._gates.held_today, correction=self._gates.correction)
@@ -487,6 +487,9 @@ class Guard:
         self, item: str, label: Literal["harmful", "benign"], *, by: str, caller: Identity | None = None
     ) -> Event:
         """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released.
+
+        What was made from a harmful item is held with it; the next ``tend`` proposes repairs of the rest, as it does
+        after a finding of its own.
 
         ``NotYours`` where ``by``, or the ``caller`` of a server, would clear what it wrote itself.
         """

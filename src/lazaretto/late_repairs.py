@@ -17,7 +17,7 @@ from lazaretto.errors import RepairRefused, StaleState
 from lazaretto.gates.decision import recorded
 from lazaretto.gates.look_log import TENDED, LookLog
 from lazaretto.gates.protocol import SecondLook
-from lazaretto.ledger import ItemState
+from lazaretto.ledger import ItemState, Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.taint_rulings import log_acts
 from lazaretto.repair import engine, proposals
@@ -116,11 +116,13 @@ class LateRepairs:
         origins = self._log.origins
         if not origins:
             return Repaired()
+        states = await in_store(self._ledger.states, origins)
+        held = [item for item in origins if item in states and states[item].held]
         tainted: tuple[str, ...] = ()
         if self._policy.repair.automatic != "apply":
-            tainted = await in_store(self._hold_made_from, origins)
-        reach, looked = await self._reached(origins, in_store)
-        done: Repaired = await in_store(self._repaired, origins, reach, looked)
+            tainted = await in_store(self._hold_made_from, held)
+        reach, looked = await self._reached(held, in_store)
+        done: Repaired = await in_store(self._repaired, origins, held, reach, looked)
         return replace(done, held=(*tainted, *done.held))
 
     async def planned(self, origin: str, in_store: InStore) -> RepairPlan:
@@ -132,19 +134,16 @@ class LateRepairs:
 
     async def _reached(self, origins: Sequence[str], in_store: InStore) -> tuple[_Reach, dict[str, Looked]]:
         reach: _Reach = await in_store(self._descendants, origins)
-        observations = await in_store(self._observations, list(reach.hops))
+        observations = await in_store(items_of, self._ledger, list(reach.hops))
         looked = await self._look_again([o for o in observations if o.fields is not None])
         return reach, {one.item: one for one in looked if one.heard is not None}
-
-    def _observations(self, items: Sequence[str]) -> list[Observation]:
-        return self._ledger.items(ids=items, hidden=True, limit=None) if items else []
 
     def _descendants(self, origins: Sequence[str]) -> _Reach:
         hops: dict[str, int] = {}
         nearest: dict[str, str] = {}
         for origin in origins:
             for step in self._graph.blast_radius(origin, history=True).items:
-                if self._visible(step.id) and step.hops < hops.get(step.id, step.hops + 1):
+                if self._log.visible(step.id) and step.hops < hops.get(step.id, step.hops + 1):
                     hops[step.id], nearest[step.id] = step.hops, origin
         return _Reach(hops, nearest)
 
@@ -153,11 +152,14 @@ class LateRepairs:
         rebuilt = [judged[item].observation for item, how in choice.items() if how and how != "isolate"]
         return self._plan(origin, {origin}, judged, rebuilt, set())
 
-    def _repaired(self, origins: Sequence[str], reach: _Reach, judged: Mapping[str, Looked]) -> Repaired:
+    def _repaired(
+        self, done: Sequence[str], origins: Sequence[str], reach: _Reach, judged: Mapping[str, Looked]
+    ) -> Repaired:
+        """``done``: what waits no longer after this; ``origins``: those of them that are held still."""
         choice = self._contained(judged, reach.hops)
         for _ in range(_TRIES):
             seq = self._log.follow()
-            still = [item for item, how in choice.items() if how and self._visible(item)]
+            still = [item for item, how in choice.items() if how and self._log.visible(item)]
             isolated = [item for item in still if choice[item] == "isolate"]
             rebuilt = [item for item in still if item not in isolated]
             plans = self._plans(origins, reach, judged, rebuilt)
@@ -165,7 +167,7 @@ class LateRepairs:
             told = {
                 "looked": {item: one.notes for item, one in judged.items()},
                 "held": isolated,
-                "repaired": list(origins),
+                "repaired": list(done),
                 "refused": work.refused,
                 "proposed": work.proposed,
             }
@@ -174,7 +176,7 @@ class LateRepairs:
             ]
             states = {item: state for item in isolated if (state := self._log.state(item))}
             drafts = [Draft(EventKind.NOTED, TENDED, body=told), *rulings, *work.drafts]
-            if self._appended(drafts, {**states, **work.states}, seq):
+            if appended(self._ledger, drafts, {**states, **work.states}, seq):
                 log_acts([*rulings, *work.drafts])
                 steps = [step for plan in work.applied for step in plan.steps]
                 hidden = tuple(s.item for s in steps if s.action in ("hide", "remove"))
@@ -270,17 +272,19 @@ class LateRepairs:
         why = self._view.judge(made) if made.text else ""
         return RepairStep(step.item, "hide", {"why": why}) if why else step
 
-    def _appended(self, drafts: Sequence[Draft], states: Mapping[str, ItemState], seq: int) -> bool:
-        """Append, unless one of the items changed or was labelled since ``seq``: then the caller looks again."""
-        try:
-            self._ledger.append(drafts, states=states, no_label_after=seq)
-        except StaleState:
-            return False
-        return True
 
-    def _visible(self, item: str) -> bool:
-        state = self._log.state(item)
-        return state is not None and state.visible
+def items_of(ledger: Ledger, ids: Sequence[str]) -> list[Observation]:
+    """Some items, held ones too."""
+    return ledger.items(ids=ids, hidden=True, limit=None) if ids else []
+
+
+def appended(ledger: Ledger, drafts: Sequence[Draft], states: Mapping[str, ItemState], seq: int) -> bool:
+    """Append, unless one of the items changed or was labelled since ``seq``: then the caller looks again."""
+    try:
+        ledger.append(drafts, states=states, no_label_after=seq)
+    except StaleState:
+        return False
+    return True
 
 
 @dataclass(slots=True)

@@ -46,8 +46,8 @@ class Recorder:
     def record(
         self, observation: Observation, decided: Decision, mind: InMind, follow_ups: FollowUps, owned: Owned
     ) -> Decision:
-        """Record an item with its ruling, on which the state of its sources at that moment, and the owner of its record,
-        have a say."""
+        """Record an item with its ruling. The state of its sources at that moment has a say in it, and the owner of its
+        record."""
         ruling, trust = self._policy.taint.ruling, self._policy.trust.table()
         for _ in range(_TRIES):
             echoed = () if ruling is Ruling.ALLOW else echoes.echoed(observation, self._ledger, trust)
@@ -80,7 +80,9 @@ class Recorder:
             if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
                 self._tell(observation, max(v.ruling for v in verdicts), verdicts)
             return decision
-        raise StoreUnavailable(f"the sources of {observation.id} or its record keep changing; nothing was recorded, try again")
+        raise StoreUnavailable(
+            f"the sources of {observation.id} or its record keep changing; nothing was recorded, try again"
+        )
 
     def recorded(self, observation: Observation) -> Decision | None:
         """What was decided when an item of this id was recorded; None where there is none.

@@ -14,15 +14,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from lazaretto.errors import RepairRefused, StaleState
+from lazaretto.errors import RepairRefused
 from lazaretto.gates.cascade import ANSWERED
 from lazaretto.gates.decision import decide, recorded, with_verdict
 from lazaretto.gates.look_log import TENDED, LookLog
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.gates.record_owners import RecordOwners
 from lazaretto.gates.runner import Examination, GateSlot, run_stages
-from lazaretto.late_repairs import BUSY, LateRepairs, Looked, Repaired
-from lazaretto.ledger import ItemState
+from lazaretto.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
 from lazaretto.ledger.fingerprints import forgotten
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint
@@ -116,7 +115,7 @@ class Tending:
         items, until, left = await in_store(self._due, limit, news)
         if not items and not self.log.under_way:
             return done
-        observations = await in_store(self._observations, items)
+        observations = await in_store(items_of, self._ledger, items)
         looked = await self._look_again(observations)
         body = {"until": until, "done": not left}
         recorded: Tended = await in_store(self._record, looked, body)
@@ -138,16 +137,13 @@ class Tending:
                 looked.append(Looked(one, decision, looks))
         if looked:
             self.log.follow()
-            looked = [one for one in looked if self._visible(one.item)]
+            looked = [one for one in looked if self.log.visible(one.item)]
         return self._record(looked, {}).held if looked else ()
 
     def _due(self, limit: int, news: int) -> tuple[list[str], int, int]:
         self.log.follow()
         found = suspects(self._ledger, self._graph, SUSPECTS) if self.log.failures else ()
         return self.log.due(limit, [suspect.item for suspect in found if suspect.chance is not None], news)
-
-    def _observations(self, items: Sequence[str]) -> list[Observation]:
-        return self._ledger.items(ids=items, hidden=True, limit=None) if items else []
 
     def _memory_gates(self) -> list[str]:
         """Gates that can look again and stand in the memory channel's stages."""
@@ -206,7 +202,7 @@ class Tending:
                 drafts.append(Draft(EventKind.RELEASED, one.item, body={"by": MACHINE, "rule": one.decision.rule}))
                 if one.observation.text or one.observation.image:
                     drafts.append(forgotten(one.item))  # off the block list: its copies are as clean as it is
-            if self._appended(drafts, changed, seq):
+            if appended(self._ledger, drafts, changed, seq):
                 log_acts(drafts)
                 for one in held:
                     self._tell(one.observation, one.decision.ruling, one.decision.standing)
@@ -249,18 +245,6 @@ class Tending:
         body = (rulings[-1].body or {}) if rulings else {}
         spoke = {v["gate"] for v in body.get("verdicts", ()) if Ruling.from_label(v["ruling"]) > Ruling.WARN}
         return spoke | set(str(body.get("rule", "")).split(":")[1:2])
-
-    def _appended(self, drafts: Sequence[Draft], states: Mapping[str, ItemState], seq: int) -> bool:
-        """Append, unless one of the items changed or was labelled since ``seq``: then the caller looks again."""
-        try:
-            self._ledger.append(drafts, states=states, no_label_after=seq)
-        except StaleState:
-            return False
-        return True
-
-    def _visible(self, item: str) -> bool:
-        state = self.log.state(item)
-        return state is not None and state.visible
 
 
 def _tended(done: Repaired) -> Tended:

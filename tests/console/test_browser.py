@@ -27,7 +27,8 @@ playwright = pytest.importorskip("playwright.sync_api", reason="needs the dev ex
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.app import create_app
 from lazaretto.gates.content.casebook import Casebook
-from lazaretto.types import Ruling
+from lazaretto.repair.proposals import proposing
+from lazaretto.types import RepairPlan, RepairStep, Ruling
 
 CHROMIUM = os.environ.get("LAZARETTO_CHROMIUM") or shutil.which("chromium") or ""
 AXE = Path(__file__).resolve().parents[1] / "data" / "axe" / "axe.min.js"
@@ -50,7 +51,7 @@ pytestmark = pytest.mark.skipif(
 def served(crew: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A server with a key for each role."""
     file = KeyFile(tmp_path_factory.mktemp("keys") / "keys.json")
-    secrets = {role.value: file.add(f"some-{role.value}", role) for role in Role}
+    secrets = {role.value: file.add(f"some-{role.value}", role, any_agent=role is Role.AGENT) for role in Role}
     app = create_app(crew.guard, keys=file.keys())
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
@@ -226,6 +227,7 @@ def test_hostile_items_break_no_page_and_every_page_is_accessible(page: Any, ser
     guard = crew.guard
     made = [guard.run(guard.remember(text, agent=FORMULA, source="untrusted_document")) for text in HOSTILE]
     made.append(guard.run(guard.remember("<i>look</i>", agent="<b>scout</b>", image=bomb())))
+    guard.run(guard.remember(HOSTILE[1], agent=FORMULA, parents=[made[0].item]))
     guard.run(guard.label(made[0].item, "harmful", by="<img src=x onerror='window.ran=1'>"))
     guard.run(guard.appeal(made[2].item, HOSTILE[0], by=FORMULA))
     guard.run(guard.report(HOSTILE[1], agent=FORMULA, success=False, rests_on=[made[0].item]))
@@ -237,15 +239,18 @@ def test_hostile_items_break_no_page_and_every_page_is_accessible(page: Any, ser
     page.on("dialog", lambda dialog: faults.append(dialog.message))
     axe = AXE.read_text()
     receipt = guard.run(guard.receipts())[-1]
+    proposal, drafts = proposing(RepairPlan("contain", made[0].item, (RepairStep(made[1].item, "cut"),), HOSTILE[0]))
+    guard.ledger.append(drafts)
     paths = [
         "/", "/map", "/incidents", f"/incidents/{incident.id}", f"/receipts/{receipt.id}", "/memories", "/learning",
-        "/health", *(f"/items/{one.item}" for one in made[2:]), f"/queue?item={made[2].item}", "/nowhere",
+        "/health", *(f"/items/{one.item}" for one in made[2:]), f"/queue?item={made[2].item}",
+        f"/proposals/{proposal}", "/nowhere",
     ]  # fmt: skip
     for path in paths:
         page.set_viewport_size({"width": 1200, "height": 800})
         go(page, served, path)
         page.wait_for_load_state("load")
-        checked = path in (*paths[:4], *paths[5:9], paths[-2])
+        checked = path in (*paths[:4], *paths[5:9], *paths[-3:-1])
         for scheme in ("light", "dark") if checked else ():
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             if not page.evaluate("typeof axe === 'object'"):

@@ -201,7 +201,8 @@ async def test_of_two_who_write_first_at_once_one_owns_the_record(crew: Guard) -
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(RecordOwners, "ruled", late)
         told = await asyncio.gather(
-            crew.remember(agent="treasurer", ref=BANK, value=HONEST), crew.remember(agent="scout", ref=BANK, value=FORGED)
+            crew.remember(agent="treasurer", ref=BANK, value=HONEST),
+            crew.remember(agent="scout", ref=BANK, value=FORGED),
         )
     assert met == {"treasurer", "scout"} and sorted(one.allowed for one in told) == [False, True]
     (waits,) = (one for one in told if not one.allowed)

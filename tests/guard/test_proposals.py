@@ -236,3 +236,29 @@ async def test_a_reviewer_does_not_bring_back_what_they_wrote(open_guard: Open, 
     await one.guard.tend()
     with pytest.raises(NotYours):
         await one.guard.label(one.made["origin"], "benign", by="dan", caller=Identity(Kind.KEY, "r", agents=("bo",)))
+
+
+async def test_a_persons_harmful_word_holds_and_proposes_like_a_late_finding(open_guard: Open, store_url: str) -> None:
+    one = await crew(open_guard, store_url)
+    one.gate.bad = set()
+    await one.guard.label(one.made["origin"], "harmful", by="dan")
+    assert not one.guard.ledger.state(one.made["made"]).visible and one.guard.ledger.state(one.made["plain"]).visible
+    done = await one.guard.tend()
+    (proposal,) = await one.guard.proposals()
+    assert done.proposed == (proposal.id,) and proposal.origin == one.made["origin"]
+    assert proposal.actions[one.made["plain"]] == "cut" and proposal.actions[one.made["made"]] == "replace"
+    assert not await one.guard.receipts() and (await one.guard.tend()).proposed == ()
+    await one.guard.label(one.made["origin"], "benign", by="dan")
+    assert await one.guard.proposals() == () and one.guard.ledger.state(one.made["made"]).visible
+
+
+@pytest.mark.parametrize("automatic", ["ask", "apply"])
+async def test_a_word_that_was_taken_back_before_the_next_look_repairs_nothing(
+    open_guard: Open, store_url: str, automatic: str
+) -> None:
+    one = await crew(open_guard, store_url, automatic)
+    one.gate.bad, before = set(), one.texts()
+    await one.guard.label(one.made["origin"], "harmful", by="dan")
+    await one.guard.label(one.made["origin"], "benign", by="dan")
+    done = await one.guard.tend()
+    assert (done.held, done.proposed, await one.guard.receipts()) == ((), (), ()) and one.texts() == before

@@ -109,6 +109,11 @@ class LookLog:
                 return self._older(item)
             return None if self._looks.settled[number] else self._states[number]
 
+    def visible(self, item: str) -> bool:
+        """Whether a memory is in use, and a machine has a say in it."""
+        state = self.state(item)
+        return state is not None and state.visible
+
     def _older(self, item: str) -> ItemState | None:
         """The state of a memory from before the horizon."""
         state = self._ledger.states([item]).get(item)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
+from lazaretto.gates.look_log import TENDED
 from lazaretto.gates.memory.claims.conflicts import settling
 from lazaretto.identity import Identity, require_not_own
 from lazaretto.learn.lessons import LABELS, Lessons
@@ -22,13 +23,23 @@ class Labels:
     """Records what people decided and what follows from it. Every call blocks."""
 
     def __init__(
-        self, ledger: Ledger, taints: TaintRulings, lessons: Lessons, tell: Callable[[Observation, Ruling], None]
+        self,
+        ledger: Ledger,
+        taints: TaintRulings,
+        lessons: Lessons,
+        tell: Callable[[Observation, Ruling], None],
+        *,
+        observes: bool = False,
     ) -> None:
-        """``tell`` tells the gates that learn what became of an item."""
+        """``tell`` tells the gates that learn what became of an item; one that only ``observes`` repairs nothing."""
         self._ledger, self._taints, self._lessons, self._tell = ledger, taints, lessons, tell
+        self._observes = observes
 
     def label(self, item: str, label: str, by: str, caller: Identity | None = None) -> Event:
-        """Record what an item truly is, as a person says: harmful is held with what came from it, benign released."""
+        """Record what an item truly is, as a person says: harmful is held with what came from it, benign released.
+
+        Repairs of the rest that came from a harmful item are the work of the next look (``LateRepairs``).
+        """
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
         self._ledger.state(check_name(item, "item", printable=True))
@@ -38,7 +49,10 @@ class Labels:
         decision = Decision(item, Ruling.BLOCK, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")
         said = Draft(EventKind.LABELLED, item, body={"label": "harmful", "by": by})
         ruled, tainted = Draft(EventKind.RULED, item, body=plain(decision)), self._taints.holding([item])
-        event = self._ledger.append([said, ruled, *tainted])[0]
+        drafts = [said, ruled, *tainted]
+        if self._ledger.state(item).visible and not self._observes:  # it was in use: looking again repairs the rest
+            drafts.append(Draft(EventKind.NOTED, TENDED, body={"origins": [item]}))
+        event = self._ledger.append(drafts)[0]
         self._lessons.catch_up()
         log_acts([ruled])
         self._taints.tell(tainted)

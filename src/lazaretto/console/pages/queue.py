@@ -32,7 +32,9 @@ async def proposal(visit: Visit) -> Response:
     known = {row.seen.id: row for row in await asyncio.to_thread(rows, visit.guard, items)}
     changed = [one for one in found.changes if one.action == "replace"]
     others = [one for one in found.changes if one.action != "replace"]
-    facts: dict[str, Any] = {"found": found, "rows": known, "changed": changed, "others": others}
+    listed = {one.item for one in found.changes}
+    left = [(item, why) for item, why in found.plan.left.items() if item not in listed]
+    facts: dict[str, Any] = {"found": found, "rows": known, "changed": changed, "others": others, "left": left}
     return visit.page("proposal.html", here="queue", **facts)
 
 
