@@ -181,7 +181,8 @@ async def block_list(crew: Crew) -> Seen:
     users = await crew.guard.check(ORDER, agent="ann", source="direct_user")
     _, bad = await crew.post("scout", "/v1/check", agent="scout", image=_logo(ORDER), channel="image")
     _, clean = await crew.post("scout", "/v1/check", agent="scout", image=_logo(), channel="image")
-    listed = [rule for rule in (users.rule, clean["rule"]) if rule.startswith("blocklist")]
+    held = [(users.rule, users.allowed), (clean["rule"], clean["ruling"] in ("allow", "warn"))]
+    listed = [rule for rule, allowed in held if rule.startswith("blocklist") and not allowed]
     told = f"agent {agents['rule']}, user {users.rule}; picture {bad['rule']}, clean one {clean['rule']}"
     return bool(listed), told
 
@@ -208,7 +209,7 @@ async def unasked_repair(crew: Crew) -> Seen:
     sync = SyncGuard(crew.guard)
 
     def work() -> dict[str, Any]:
-        origin = story["tell"](sync, 30)
+        origin = story["tell"](sync, 20)
         for text in CALLS:
             sync.remember(text, agent="agent1", source="agent_message")
         other = story["ORIGIN"].replace("Halvorsen", "Okafor")

@@ -21,7 +21,7 @@ def story() -> dict[str, Any]:
 
 
 def told(crew: SyncGuard, story: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    origin = story["tell"](crew, 120)
+    origin = story["tell"](crew, 60)
     story["find_late"](crew)
     return origin, story["picture"](crew)
 
@@ -32,12 +32,10 @@ def test_no_honest_note_is_changed(open_guard: Callable[..., Guard], store_url: 
     done = crew.tend(limit=1_000)
     after = story["compared"](before, story["picture"](crew), origin)
     assert after["held_of_which_the_note"] and after["held"] == len(done.held)
-    assert after["held"] == 3, (
-        "the note and the two that were made from it: what is held for its descent accuses nobody"
-    )
+    assert after["held"] == 2, "the note and what was made from it: what is held for its descent accuses nobody"
     assert (after["rewritten"], after["cut_loose"], after["new_items"], after["texts_changed"]) == (0, 0, 0, 0)
     (proposal,) = crew.proposals()
-    assert proposal.counts["cut"] > 50, "what came from it: a person is asked"
+    assert proposal.counts["cut"] > 40, "what came from it: a person is asked"
     crew.label(origin, "benign", by="dana")
     back = story["compared"](before, story["picture"](crew), origin)
     assert (back["held"], back["rewritten"], back["cut_loose"]) == (0, 0, 0) and crew.proposals() == ()
@@ -50,7 +48,7 @@ def test_applied_as_it_was_before_it_is_taken_back_by_one_word(
     origin, before = told(crew, story)
     crew.tend(limit=1_000)
     after = story["compared"](before, story["picture"](crew), origin)
-    assert after["cut_loose"] > 50, "what looking again did unasked before"
+    assert after["cut_loose"] > 40, "what looking again did unasked before"
     crew.label(origin, "benign", by="dana")
     back = story["compared"](before, story["picture"](crew), origin)
     assert (back["held"], back["rewritten"], back["cut_loose"]) == (0, 0, 0) and crew.ledger.verify().ok
