@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, console, emit, errors, plain_errors, print_table
 from lazaretto.cli.context import CommandContext, with_context
-from lazaretto.errors import InputError
+from lazaretto.errors import InputError, MissingExtra, ModelError
 from lazaretto.ledger import Checkpoint, Ledger, PublicKey, SigningKey, transfer
 from lazaretto.ledger.checkpoints import read_checkpoints, witness_at, witnessed
 from lazaretto.types import Head
@@ -69,10 +70,71 @@ def verify(
             where = "the store" if found.first_bad is None else f"event {found.first_bad}"
             console.print(f"[bold red]broken[/] at {where}: ", end="")
             console.print(found.reason, markup=False, highlight=False)
+            if found.fix:
+                console.print(found.fix, markup=False, highlight=False)
 
     context.emit(found, show)
     if not found.ok:
         raise typer.Exit(EXIT_FLAGGED)
+
+
+@commands.command()
+@with_context()
+def rebuild(
+    context: CommandContext,
+    public_key: Annotated[
+        list[str] | None, typer.Option(help="Key that must have signed the chain (64 characters); repeat it.")
+    ] = None,
+) -> None:
+    """Make the derived tables again from the chain, where 'ledger verify' finds one altered. Stop the guard first.
+
+    Exit code 1 when something is left that the chain cannot make again.
+    """
+    keys = [PublicKey.from_hex(one) for one in public_key or ()]
+    with context.open_ledger(create=False) as ledger:
+        made = ledger.rebuild(keys=keys)
+        same, anew, waiting = _read_claims_again(ledger, made.claims_lost)
+        found = ledger.verify(keys=keys)
+    data = {
+        **{"events": made.events, "fault": made.fault, "ok": found.ok, "reason": found.reason},
+        **{"claims_restored": same, "claims_read_anew": anew, "claims_waiting": waiting},
+    }
+
+    def show() -> None:
+        console.print(f"rebuilt from {made.events:,} events", highlight=False)
+        console.print(f"before: {made.fault}" if made.fault else "before: no fault", markup=False, highlight=False)
+        if same or anew:
+            console.print(f"claims read again: {same:,} as they were, {anew:,} recorded anew", highlight=False)
+        if waiting:
+            console.print(
+                f"claims of {waiting:,} items wait for their model: pip install 'lazaretto[gates]'", markup=False
+            )
+        console.print("good now" if found.ok else f"still wrong: {found.reason}", markup=False, highlight=False)
+
+    context.emit(data, show)
+    if not found.ok:
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+def _read_claims_again(ledger: Ledger, lost: Sequence[str]) -> tuple[int, int, int]:
+    """How many items have the claims that the chain recorded, how many other ones, how many wait for a model."""
+    same = anew = 0
+    try:
+        from lazaretto.gates.memory.claims.reader import shared_reader
+    except ImportError:
+        return 0, 0, len(lost)
+    reader = shared_reader()
+    for number, item in enumerate(lost):
+        try:
+            read = reader.read([ledger.item(item).text or ""])[0]
+        except (MissingExtra, ModelError):
+            return same, anew, len(lost) - number
+        if ledger.restore_claims(item, read.rows()):
+            same += 1
+        else:
+            ledger.keep_claims(item, read.rows())
+            anew += 1
+    return same, anew, 0
 
 
 def _kept_by(witness: str | None, namespace: str) -> list[Checkpoint]:

@@ -5,6 +5,7 @@ from lazaretto.ledger.drafts import observation_of, seen_draft
 from lazaretto.ledger.fingerprints import Fingerprint
 from lazaretto.ledger.item_state import ItemState, changes_of, with_change
 from lazaretto.ledger.ledger import Ledger
+from lazaretto.ledger.rebuild import Rebuilt
 from lazaretto.ledger.signing import PublicKey, SigningKey
 from lazaretto.ledger.store import Store
 from lazaretto.ledger.verify import Verification
@@ -16,6 +17,7 @@ __all__ = [
     "ItemState",
     "Ledger",
     "PublicKey",
+    "Rebuilt",
     "SigningKey",
     "Store",
     "Verification",

@@ -16,6 +16,8 @@ from lazaretto.ledger.schema import blob_refs, blobs, items
 
 _FETCH = 500
 Row = tuple[Any, ...]
+ClaimsOfItem = tuple[bytes, int | None, int, str]
+"""Item, event, count and digest of its claims; no event where their numbers are of none."""
 
 
 class Fault(Exception):
@@ -142,14 +144,7 @@ class DerivedCheck:
 
     def _claims(self) -> None:
         """Rows by item, each item's held to the digest that the chain has of them."""
-        item = bytes_of("item", self._dialect)
-        rows = stream(
-            self._connection,
-            f"SELECT {item}, id, place, start, stop, cell, vector FROM lz_claims"
-            " WHERE tenant = {tenant} ORDER BY item, place",
-            self._tenant,
-        )
-        compare("lz_claims", self._tables.claims(), _by_item(rows), key=1, seq=1)
+        compare("lz_claims", self._tables.claims(), stored_claims(self._connection, self._tenant), key=1, seq=1)
 
     def _search(self) -> None:
         if self._dialect == "postgresql":
@@ -212,8 +207,19 @@ class DerivedCheck:
             raise Fault(seq, which, f"{which}: the picture {str(digest)[:12]}... is missing or was altered")
 
 
-def _by_item(rows: Iterator[Row]) -> Iterator[tuple[bytes, int | None, int, str]]:
-    """Item, event, count and digest of its claims as they stand; no event where their numbers are of none."""
+def stored_claims(connection: sa.Connection, tenant: int) -> Iterator[ClaimsOfItem]:
+    """The claims of each item as they stand, in the order of the items."""
+    item = bytes_of("item", connection.dialect.name)
+    rows = stream(
+        connection,
+        f"SELECT {item}, id, place, start, stop, cell, vector FROM lz_claims"
+        " WHERE tenant = {tenant} ORDER BY item, place",
+        tenant,
+    )
+    yield from _by_item(rows)
+
+
+def _by_item(rows: Iterator[Row]) -> Iterator[ClaimsOfItem]:
     for item, group in groupby(rows, key=lambda row: bytes(row[0])):
         digest, seqs = vectors.Digest(), set[int | None]()
         for _, number, place, start, end, cell, vector in group:

@@ -18,7 +18,19 @@ import sqlalchemy as sa
 
 from lazaretto.errors import InputError, StaleState, UnknownItem
 from lazaretto.kept_texts import forget
-from lazaretto.ledger import blobs, erasure, fingerprints, merkle, queries, refs, search, transfer, vectors, verify
+from lazaretto.ledger import (
+    blobs,
+    erasure,
+    fingerprints,
+    merkle,
+    queries,
+    rebuild,
+    refs,
+    search,
+    transfer,
+    vectors,
+    verify,
+)
 from lazaretto.ledger.appending import append_batch, lock_head
 from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, Witness, witness_at
 from lazaretto.ledger.database_errors import translate
@@ -29,6 +41,7 @@ from lazaretto.ledger.fingerprints import Fingerprint
 from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.lease import Lease
+from lazaretto.ledger.rebuild import Rebuilt
 from lazaretto.ledger.refs import RefState
 from lazaretto.ledger.schema import events, heads, signatures
 from lazaretto.ledger.signing import PublicKey, SigningKey, handover, head_statement
@@ -175,9 +188,10 @@ class Ledger:
 
     def _require_no_label(self, connection: sa.Connection, items: Container[str], after: int) -> None:
         labelled = sa.select(events.c.subject).where(
-            events.c.tenant == self._tenant(connection), events.c.seq > after,
+            events.c.tenant == self._tenant(connection),
+            events.c.seq > after,
             events.c.kind == EventKind.LABELLED.value,
-        )  # fmt: skip
+        )
         for (item,) in connection.execute(labelled):
             if item in items:
                 raise StaleState(item)
@@ -447,6 +461,23 @@ class Ledger:
         """
         with self._store.reading(snapshot=True) as connection:
             return verify.verify(connection, self.namespace, head, tuple(checkpoints), tuple(keys))
+
+    def rebuild(self, *, keys: Sequence[PublicKey] = ()) -> Rebuilt:
+        """Make every derived table again from the chain, all or nothing; ``ChainBroken`` where the chain does not hold.
+
+        With ``keys`` the chain must be signed, as for ``verify``. Where ``claims_lost`` names items, their claims have
+        to be read again: ``restore_claims``.
+        """
+        made = self._repeatable(lambda c: rebuild.rebuild(c, self.namespace, tuple(keys)))
+        self._vectors = VectorIndex()
+        return made
+
+    def restore_claims(self, item: str, rows: Sequence[ClaimRow]) -> bool:
+        """Put the claims of an item back after ``rebuild``; False where these are not those that the chain recorded,
+        so that ``keep_claims`` has to record them anew."""
+        check_name(item, "item")
+        kept = KeptClaims.of(rows)
+        return self._repeatable(lambda c: rebuild.restore_claims(c, self._sure_tenant(c), item, kept))
 
     def stats(self) -> dict[str, Any]:
         """How much this namespace holds."""

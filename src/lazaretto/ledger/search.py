@@ -130,6 +130,20 @@ def drop(connection: sa.Connection, tenant: int, rows: Sequence[tuple[int, str]]
         )
 
 
+def remove(connection: sa.Connection, tenant: int) -> None:
+    """Take a tenant's whole index away, whatever state it is in."""
+    if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql("DELETE FROM lz_search WHERE tenant = %s", (tenant,))
+        return
+    table = _table(tenant)
+    if not _exists(connection, table):
+        return
+    if _exists(connection, f"{table}_config"):  # FTS5 opens no index of another version, not even to drop it
+        connection.exec_driver_sql(f"DELETE FROM {table}_config")
+        connection.exec_driver_sql(f"INSERT INTO {table}_config VALUES ('version', 4)")
+    connection.exec_driver_sql(f"DROP TABLE {table}")
+
+
 def build_expected(file: sqlite3.Connection, texts: Iterable[tuple[int, str]]) -> None:
     """A fresh index of ``texts`` in a SQLite file of the verifier's own, to be read as ``EXPECTED_WORDS``."""
     file.execute(f"CREATE VIRTUAL TABLE expected {_FTS}")

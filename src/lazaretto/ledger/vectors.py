@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
 from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.encoding import decode_body
 from lazaretto.ledger.item_state import visible_sql
-from lazaretto.ledger.schema import claims, items
+from lazaretto.ledger.schema import claims, events, items
 from lazaretto.types import EventKind
 
 ABOUT = "claims:"
@@ -198,6 +199,18 @@ def stored(connection: sa.Connection, tenant: int, table: str = "lz_claims") -> 
         waiting.append((*row, bytes(vector)))
     if waiting:
         yield item, KeptClaims(tuple(waiting))
+
+
+def last_record(connection: sa.Connection, tenant: int, item: str) -> tuple[int, ClaimRecord] | None:
+    """What the chain said last of the claims of an item, and the event that said it."""
+    told = sa.select(events.c.seq, events.c.kind, events.c.subject, events.c.body).where(
+        events.c.tenant == tenant, events.c.subject.in_((item, ABOUT + item)), events.c.body.is_not(None)
+    )
+    for seq, kind, subject, body in connection.execute(told.order_by(events.c.seq.desc())).all():
+        record = record_of(EventKind(kind), subject, decode_body(bytes(body)))
+        if record is not None:
+            return int(seq), record
+    return None
 
 
 def drop(connection: sa.Connection, tenant: int, subjects: Iterable[str]) -> None:

@@ -42,14 +42,21 @@ class Verification:
     """The table at fault; two with "and" between them when it is their disagreement that shows it."""
     unproved: tuple[str, ...] = ()
     """What nothing here can prove or disprove, though no fault was found in it."""
+    fix: str = ""
+    """What mends it, where something here can: the chain makes derived tables again."""
 
 
-def _stored_events(connection: sa.Connection, tenant: int) -> Iterator[StoredEvent]:
+def stored_events(
+    connection: sa.Connection, tenant: int, after: int = 0, limit: int | None = None
+) -> Iterator[StoredEvent]:
+    """Events as their bytes lie there, in their order."""
     texts = ", ".join(bytes_of(column, connection.dialect.name) for column in ("kind", "subject", "agent"))
+    most = "" if limit is None else f" LIMIT {int(limit)}"
+    past = f" AND seq > {int(after)}" if after else ""  # a number that is none stands before all others
     for row in stream(
         connection,
         f"SELECT seq, {texts}, time, digest, prev, hash, salt, body FROM lz_events"
-        " WHERE tenant = {tenant} ORDER BY seq",
+        f" WHERE tenant = {{tenant}}{past} ORDER BY seq{most}",
         tenant,
     ):
         yield StoredEvent(*row)
@@ -79,14 +86,24 @@ def verify(
     try:
         verifier.run()
     except Fault as fault:
-        return Verification(False, verifier.checked, fault.seq, fault.reason, fault.table)
+        return Verification(False, verifier.checked, fault.seq, fault.reason, fault.table, fix=_fix(fault.table))
     except (StoreDamaged, sa.exc.DatabaseError, UnicodeDecodeError) as error:
         if isinstance(error, sa.exc.OperationalError) and connection.dialect.name == "postgresql":
             raise
         text = " ".join(str(getattr(error, "orig", error)).split())
         reason = f"{verifier.table}: the store cannot be read here: {text}"
-        return Verification(False, verifier.checked, verifier.checked + 1, reason, verifier.table)
+        fix = _fix(verifier.table)
+        return Verification(False, verifier.checked, verifier.checked + 1, reason, verifier.table, fix=fix)
     return Verification(True, verifier.checked, unproved=tuple(verifier.unproved))
+
+
+_DERIVED = ("lz_items", "lz_edges", "lz_search", "lz_known", "lz_refs", "lz_claims", "lz_tree", "lz_steps")
+
+
+def _fix(table: str) -> str:
+    """What to do about a fault in a table."""
+    derived = all(one.startswith(_DERIVED) for one in table.split(" and "))
+    return "it can be made again from the chain: run 'lazaretto ledger rebuild'" if derived else ""
 
 
 class _Verifier:
@@ -197,7 +214,7 @@ class _Verifier:
         linker = Linker(self._namespace)
         proofs = _Proofs(self._connection, tenant, self._namespace, self._checkpoints, self._keys)
         stored_edges = _EdgeReader(_stored_edges(self._connection, tenant))
-        for stored in _stored_events(self._connection, tenant):
+        for stored in stored_events(self._connection, tenant):
             seq = self.checked + 1
             fault = fault_in(stored, seq, self._last, linker)
             if fault:
