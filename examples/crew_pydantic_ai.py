@@ -51,9 +51,11 @@ class Guarded(AbstractCapability[Any]):
         """Judge what the model answered; a held tool call is not made."""
         return await self._message(response)
 
-    async def after_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, result: Any) -> Any:
-        """Judge what a tool returned."""
-        return await self.border.cleaned(result, self.border.tool)
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        """Ask whether a tool may be called, where the policy has a table [actions]; judge what it returned."""
+        about = {"description": tool_def.description, "schema": tool_def.parameters_json_schema}
+        refused = await self.border.may_call(call.tool_name, args, **about)
+        return refused or await self.border.answered(await handler(args), call.tool_name)
 
     async def _message(self, message: Any) -> Any:
         return replace(message, parts=[await self._part(part) for part in message.parts])

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border
@@ -111,22 +112,29 @@ class GuardChat(ChatMiddleware):
 
 
 class GuardFunctions(FunctionMiddleware):
-    """Judges what a function returned before anybody reads it."""
+    """Asks before a function is called, where the policy says so, and judges what it returned."""
 
     def __init__(self, border: Border) -> None:
         self._border = border
 
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
-        """Call, judge."""
+        """Ask, call, judge. A call that may not be made is answered with a notice."""
+        function = context.function
+        given = context.arguments
+        told = given if isinstance(given, Mapping) else given.model_dump(mode="json") if given is not None else {}
+        refused = await self._border.may_call(function.name, dict(told), description=function.description)
+        if refused is not None:
+            context.result = refused
+            return
         await call_next()
         result = context.result
         if isinstance(result, list):
+            judge = partial(self._border.tool, name=function.name)
             context.result = [
-                await _cleaned(self._border, part, self._border.tool) if isinstance(part, Content) else part
-                for part in result
+                await _cleaned(self._border, part, judge) if isinstance(part, Content) else part for part in result
             ]
         elif result is not None:
-            context.result = await self._border.cleaned(result, self._border.tool)
+            context.result = await self._border.answered(result, function.name)
 
 
 def guard_history(guard: Guard | SyncGuard, history: HistoryProvider, *, agent: str = "agent") -> GuardedHistory:

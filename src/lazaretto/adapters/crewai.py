@@ -159,16 +159,27 @@ class StorageRecords:
 def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator[None]:
     """While it lasts, every crew of this process has its tool results and its models' inputs and answers judged.
 
-    CrewAI's hooks belong to the process, not to a crew.
+    CrewAI's hooks belong to the process, not to a crew. Where the policy has a table ``[actions]``, each call of a tool
+    is asked about first; CrewAI itself tells the model that one was blocked, and the log says which and why.
     """
     border = Border(guard, agent)
 
     def who(context: Any) -> str:
         return agent_name(getattr(context.agent, "role", None) or border.agent)
 
+    def before_tool(context: Any) -> bool | None:
+        told = getattr(context.tool, "description", "")
+        refused = border.wait(
+            border.may_call, context.tool_name, context.tool_input or {}, agent=who(context), description=told
+        )
+        if refused is not None:
+            log.warning("%s: %s", context.tool_name, refused)
+        return None if refused is None else False
+
     def after_tool(context: Any) -> str | None:
         name, result = who(context), context.tool_result
-        done = border.wait(border.clean, result, partial(border.tool, agent=name), agent=name)
+        judge = partial(border.tool, agent=name, name=context.tool_name, answer=result)
+        done = border.wait(border.clean, result, judge, agent=name)
         return str(done.value) if done.changed else None
 
     def before_model(context: Any) -> None:
@@ -187,12 +198,14 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
         done = border.wait(border.clean, context.response, partial(border.said, agent=name), agent=name)
         return str(done.value) if done.changed else None
 
+    hooks.register_before_tool_call_hook(before_tool)
     hooks.register_after_tool_call_hook(after_tool)
     hooks.register_before_llm_call_hook(before_model)
     hooks.register_after_llm_call_hook(after_model)
     try:
         yield
     finally:
+        hooks.unregister_before_tool_call_hook(before_tool)
         hooks.unregister_after_tool_call_hook(after_tool)
         hooks.unregister_before_llm_call_hook(before_model)
         hooks.unregister_after_llm_call_hook(after_model)

@@ -110,14 +110,17 @@ class GuardPlugin(BasePlugin):
         done = await cleaned_parts(self._border, llm_response.content, judge, agent)
         return None if done is llm_response.content else llm_response.model_copy(update={"content": done})
 
+    async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
+        """Ask whether a tool may be called; where it may not, the model is told so instead."""
+        agent = agent_name(tool_context.agent_name)
+        told = getattr(tool, "description", "")
+        refused = await self._border.may_call(tool.name, tool_args, agent=agent, description=told)
+        return None if refused is None else {"result": refused}
+
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> Any:
         """Judge what a tool returned."""
         agent = agent_name(tool_context.agent_name)
-
-        async def judge(text: str) -> str:
-            return await self._border.tool(text, agent=agent)
-
-        done = await self._border.cleaned(result, judge)
+        done = await self._border.answered(result, str(getattr(tool, "name", "tool")), agent=agent)
         if done is result:
             return None
         return done if isinstance(done, dict) else {"result": done}

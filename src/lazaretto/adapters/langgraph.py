@@ -353,15 +353,15 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
     """
     border = Border(guard, agent, acting=acting_node)
 
-    async def clean(result: Any) -> Any:
+    async def clean(result: Any, name: str) -> Any:
         if isinstance(result, Command):
             return Command(
                 graph=result.graph,
-                update=await from_tool(border, result.update),
-                resume=await from_tool(border, result.resume),
-                goto=await from_tool(border, result.goto),
+                update=await from_tool(border, result.update, name),
+                resume=await from_tool(border, result.resume, name),
+                goto=await from_tool(border, result.goto, name),
             )
-        return await from_tool(border, result)
+        return await from_tool(border, result, name)
 
     async def told(error: Exception) -> Exception:
         said = await border.cleaned(error, border.tool)
@@ -384,7 +384,7 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
             raise
         except Exception as error:
             raise border.wait(told, error) from None
-        return border.wait(clean, result)
+        return border.wait(clean, result, request.tool_call["name"])
 
     async def awrap(request: Any, execute: Callable[[Any], Awaitable[Any]]) -> Any:
         if (instead := await refused(request)) is not None:
@@ -395,7 +395,7 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
             raise
         except Exception as error:
             raise await told(error) from None
-        return await clean(result)
+        return await clean(result, request.tool_call["name"])
 
     return {"wrap_tool_call": wrap, "awrap_tool_call": awrap}
 

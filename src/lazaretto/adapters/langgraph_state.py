@@ -13,6 +13,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lazaretto.adapters.border import NOTICE, Border, agent_name
@@ -257,14 +258,14 @@ async def _cleaned(reader: Reader, value: Any, path: tuple[Any, ...] = ()) -> An
     return found.build(parts)
 
 
-async def from_tool(border: Border, value: Any) -> Any:
+async def from_tool(border: Border, value: Any, name: str = "") -> Any:
     """What a tool returned: every message and text in it is the tool's word."""
     message = value if isinstance(value, BaseMessage) else None
     if message is not None:
-        return await cleaned_message(border, message, border.tool)
+        return await cleaned_message(border, message, partial(border.tool, name=name, answer=message.content))
     found = opened(value)
     if not _messages(value) or not isinstance(found, Parted) or found.build is None:
-        return await border.cleaned(value, border.tool, dialect="langchain")
-    parts = [(step, await from_tool(border, part)) for step, part in found.parts]
+        return await border.answered(value, name, dialect="langchain")
+    parts = [(step, await from_tool(border, part, name)) for step, part in found.parts]
     same = all(new is old for (_, new), (_, old) in zip(parts, found.parts, strict=True))
     return value if same else found.build(parts)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -25,7 +26,15 @@ try:
     from agents.run import CallModelData, ModelInputData
     from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
-    from agents import Model, ModelResponse, RunConfig, SessionABC, ToolGuardrailFunctionOutput, ToolOutputGuardrail
+    from agents import (
+        Model,
+        ModelResponse,
+        RunConfig,
+        SessionABC,
+        ToolGuardrailFunctionOutput,
+        ToolInputGuardrail,
+        ToolOutputGuardrail,
+    )
 except ImportError:
     raise MissingExtra("the OpenAI Agents adapter", "openai-agents") from None
 
@@ -73,13 +82,39 @@ def guard_tool_output(guard: Guard | SyncGuard, *, agent: str = "agent") -> Tool
     border = Border(guard, agent)
 
     async def judged(data: Any) -> ToolGuardrailFunctionOutput:
-        judge = partial(border.tool, agent=agent_name(data.agent.name))
+        who, tool = agent_name(data.agent.name), str(data.context.tool_name)
+        judge = partial(border.tool, agent=who, name=tool, answer=data.output if isinstance(data.output, str) else None)
         done = await border.clean(data.output, judge)
         if not done.changed:
             return ToolGuardrailFunctionOutput.allow()
         return ToolGuardrailFunctionOutput.reject_content(done.whole or str(done.value))
 
     return ToolOutputGuardrail(guardrail_function=judged, name="lazaretto")
+
+
+def guard_tool_input(
+    guard: Guard | SyncGuard, *, agent: str = "agent", description: str = ""
+) -> ToolInputGuardrail[Any]:
+    """A guardrail for ``function_tool(tool_input_guardrails=[...])``: asks whether the tool may be called now.
+
+    A call that may not be made is answered with a notice. Nobody is asked where the policy has no table ``[actions]``.
+    """
+    border = Border(guard, agent)
+
+    async def asked(data: Any) -> ToolGuardrailFunctionOutput:
+        call = data.context
+        try:
+            given: Any = json.loads(call.tool_arguments or "{}")
+        except ValueError:
+            given = {"input": call.tool_arguments}
+        refused = await border.may_call(
+            str(call.tool_name), given, agent=agent_name(data.agent.name), description=description
+        )
+        if refused is None:
+            return ToolGuardrailFunctionOutput.allow()
+        return ToolGuardrailFunctionOutput.reject_content(refused)
+
+    return ToolInputGuardrail(guardrail_function=asked, name="lazaretto")
 
 
 def guard_session(guard: Guard | SyncGuard, session: Any, *, agent: str = "agent") -> GuardedSession:

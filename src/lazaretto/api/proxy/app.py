@@ -178,7 +178,7 @@ class Proxy:
         if said is None:  # it cannot be judged
             words = "the model's endpoint answered something else than JSON"
             return _json(call.dialect.fault(words, "bad_upstream"), 502)
-        return _json(await call.auditor.answered(said, known), 200, headers)
+        return _json(await call.auditor.answered(said, known, call.body), 200, headers)
 
     async def _ask(self, request: Request, path: str, content: bytes) -> tuple[int, bytes, dict[str, str]]:
         """The whole answer, bounded: its status, its body, and headers that may be passed on."""
@@ -270,7 +270,7 @@ async def _held_back(call: _Call, answer: httpx.Response, known: frozenset[str])
             return dialect.fault_in_stream(
                 "the model's stream broke off; what it had said is withheld", "broken_stream"
             )
-        held = await call.auditor.streamed(said_in(events, dialect, known))
+        held = await call.auditor.streamed(said_in(events, dialect, known), [event.data for event in events], call.body)
         if held is not None:
             return dialect.as_stream(str(call.body.get("model", "")), held)
     except _Away as away:

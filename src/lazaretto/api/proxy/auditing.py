@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from lazaretto.api.conversations import Judged, Passage, judge
+from lazaretto.api.proxy.calls import ToolCall, calls_in, calls_in_stream, described
 from lazaretto.api.proxy.dialects import Dialect
 from lazaretto.api.proxy.passages import COULD_NOT, MARK, Json, Unit, marked_source, withhold_named
 from lazaretto.api.proxy.streams import Said
@@ -17,6 +18,7 @@ from lazaretto.guard import Guard
 from lazaretto.ingest.cleaning import Cleaned, cleaned
 from lazaretto.ingest.left_out import left_out
 from lazaretto.ingest.strings import Path, read_strings
+from lazaretto.names import MAX_NAME
 from lazaretto.types import Channel, SourceClass
 
 _REWRITTEN = ("content", "text", "refusal")
@@ -72,8 +74,31 @@ class Auditor:
                 changed += 1
         return Counts(len(units) + named, changed + named)
 
-    async def answered(self, body: Json, known: frozenset[str]) -> Json:
+    async def answered(self, body: Json, known: frozenset[str], request: Json) -> Json:
         """The answer as the agent may have it; ``known``: strings of the request, which endpoints repeat."""
+        done = await self._judged(body, known)
+        refused = await self.may_call(calls_in(done), request)
+        return done if refused is None else self.dialect.withhold(done, refused)
+
+    async def may_call(self, calls: Sequence[ToolCall], request: Json) -> str | None:
+        """The words to say in place of an answer with a call that may not be made; None where all may.
+
+        Nobody is asked where the policy has no table ``[actions]``. All calls of an answer are withheld with the first:
+        an agent gets the whole answer or none.
+        """
+        if not calls or not self.guard.policy.actions:
+            return None
+        tools, notices = described(request), []
+        for call in calls:
+            words, schema = tools.get(call.name, ("", None))
+            made = await self.guard.authorize(
+                call.name[:MAX_NAME] or "tool", call.arguments, agent=self.agent, description=words, schema=schema,
+                principal=self.principal,
+            )  # fmt: skip
+            notices += [] if made.allowed else [made.notice]
+        return "\n".join(notices) or None
+
+    async def _judged(self, body: Json, known: frozenset[str]) -> Json:
         found = self.dialect.answered(body, self.guard.policy.proxy)
         echoes = [(unit, frozenset() if unit.rewritable else known) for unit in found]
         said = [(unit, echo) for unit, echo in echoes if self._says_something(unit, echo)]
@@ -108,8 +133,12 @@ class Auditor:
             return value
         return self.dialect.fault(read_strings(value).text[:2_000], "upstream_error")
 
-    async def streamed(self, said: Said) -> str | None:
+    async def streamed(self, said: Said, events: Sequence[Json], request: Json) -> str | None:
         """The words to say in place of a stream that may not be passed on; None where it may."""
+        held = await self._held(said)
+        return held if held is not None else await self.may_call(calls_in_stream(events), request)
+
+    async def _held(self, said: Said) -> str | None:
         if said.unread:
             return COULD_NOT
         sources = self.guard.policy.proxy
