@@ -30,6 +30,20 @@ def test_a_sound_installation_is_sound(tmp_path: Path) -> None:
     assert found["store"]["ok"] and found["chain"]["ok"] and found["python"]["ok"]
 
 
+def test_the_models_of_the_second_reader_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}").close()
+    monkeypatch.setenv("LAZARETTO_DEEP", str(tmp_path / "deep"))
+    code, found = findings(tmp_path / "crew.db")
+    absent = found["second reader: mpnet"]
+    assert (code, absent["ok"], absent["fix"]) == (0, False, "lazaretto deep setup mpnet") and "405 MB" in str(
+        absent["found"]
+    )
+    (tmp_path / "deep" / "e5").mkdir(parents=True)
+    (tmp_path / "deep" / "e5" / "e5-small-q4.bin").write_bytes(b"swapped")
+    code, found = findings(tmp_path / "crew.db")
+    assert code == 1 and "not the official" in str(found["second reader: e5"]["found"])
+
+
 def test_a_missing_extra_is_named_with_its_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed, "EXTRAS", (("lazaretto[vision]", "no_such_module", "reading text in pictures"),))
     code, found = findings(tmp_path / "crew.db")

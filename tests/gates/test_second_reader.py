@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ pytest.importorskip("py3langid", reason="needs the gates extra")
 from lazaretto import SyncGuard
 from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings, open_questions
-from lazaretto.models.deep import DeepReader, Reading, base, is_set_up, reader_for, set_up, shared_reader
+from lazaretto.models.deep import DeepReader, Reading, base, choice, is_set_up, reader_for, set_up, shared_reader
 from lazaretto.models.deep.packed import packed, unpacked_rows
 from lazaretto.types import Channel, Observation, Ruling, SourceClass, Verdict
 
@@ -97,8 +98,34 @@ def test_four_bits_keep_rows_nearly() -> None:
 
 def test_a_language_that_nobody_reads_gets_no_opinion(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(base.FOLDER, str(tmp_path))
-    assert reader_for("The berth is number nine.") == "minilm"
-    assert reader_for("Вчера мы купили хлеб и молоко в магазине у дома.") == ""
+    assert reader_for("The berth is number nine.", "orders") == reader_for("The berth is nine.", "harm") == "minilm"
+    assert reader_for("Вчера мы купили хлеб и молоко в магазине у дома.", "orders") == ""
+    german = "Gestern haben wir Brot und Milch im Laden neben dem Haus gekauft."
+    assert (reader_for(german, "orders"), reader_for(german, "harm")) == ("minilm", "")
+
+
+def test_the_best_reader_for_a_language_and_a_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "is_set_up", lambda name: True)
+    german = "Gestern haben wir Brot und Milch im Laden neben dem Haus gekauft."
+    russian = "Вчера мы купили хлеб и молоко в магазине у дома."
+    english = "Yesterday we bought bread and milk in the shop beside the house."
+    both = f"{english} {russian}"
+    assert [reader_for(text, "harm") for text in (english, german, russian, both)] == ["mpnet", "e5", "e5", "e5"]
+    assert [reader_for(text, "orders") for text in (english, german, russian, both)] == ["mpnet", "e5", "e5", "e5"]
+    assert choice.languages_of(both) == {"en", "ru"}
+
+
+def test_the_table_of_languages_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = Path(__file__).parents[2] / "tools" / "reader_languages.py"
+    if not tool.is_file() or not (tool.parents[1] / "lab" / "results" / "reader").is_dir():
+        pytest.skip("needs the repository")
+    spec = importlib.util.spec_from_file_location("reader_languages", tool)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "TABLE", tmp_path / "languages.json")
+    module.main()
+    assert (tmp_path / "languages.json").read_text() == choice.TABLE.read_text(), "run tools/reader_languages.py"
 
 
 def test_a_swapped_model_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.keys import key_file
 from lazaretto.errors import LazarettoError, MissingExtra, StoreMissing
 from lazaretto.installed import Finding, packages
+from lazaretto.models.deep.base import TRUNKS, find_trunk, is_set_up
 from lazaretto.types import Channel
 
 
@@ -77,10 +78,26 @@ def _keys() -> list[Finding]:
     return [Finding("keys", False, words, "Revoke them, and add them again with --agent")]
 
 
+def _deep() -> list[Finding]:
+    """The larger models of the second reader: set up or not, and whether they are the official files."""
+    findings = []
+    for name, trunk in TRUNKS.items():
+        part, size = f"second reader: {name}", f"{trunk.megabytes} MB to fetch"
+        if not is_set_up(name):
+            findings.append(Finding(part, False, f"not set up ({size})", f"lazaretto deep setup {name}"))
+            continue
+        try:
+            findings.append(Finding(part, True, f"verified, in {find_trunk(name)}"))
+        except LazarettoError as error:
+            fix = f"Delete {trunk.folder}, then: lazaretto deep setup {name}"
+            findings.append(Finding(part, False, str(error), fix, required=True))
+    return findings
+
+
 def examine(context: CommandContext) -> list[Finding]:
     """Everything the doctor looks at, in order."""
     product, python, *extras = packages()
-    return [product, python, *_policy(context), *_store(context), *_keys(), *extras]
+    return [product, python, *_policy(context), *_store(context), *_keys(), *_deep(), *extras]
 
 
 @with_context()

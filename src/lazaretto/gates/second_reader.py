@@ -7,16 +7,20 @@ pictures, and it clears nothing that it did not read whole.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.cascade import EVEN
 from lazaretto.gates.memory.text_views import View, views
 from lazaretto.gates.protocol import GateContext
+from lazaretto.models.asked_reader import Address, AskedReader
+from lazaretto.models.classifier_reader import ClassifierReader
 from lazaretto.models.deep import DeepReader, Reading, reader_for, shared_reader
 from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
@@ -29,6 +33,19 @@ ORDER_RULES = frozenset({"possible_order", "unknown_language"})
 """Rules of gate ``memory`` that leave open whether a text orders an agent about."""
 _OPEN = (Ruling.WARN, Ruling.REVIEW)
 _WORDS = {"orders": "an order to an agent", "harm": "harmful"}
+_E5 = "run: lazaretto deep setup e5"
+SHIPPED = ("minilm", "mpnet", "e5")
+_Readings = list[tuple[View, Reading]]
+
+
+def check_reader(words: str) -> str:
+    """``ValueError`` for what names no reader."""
+    kind, _, place = words.partition(":")
+    if kind == "endpoint":
+        Address.read(place)
+    elif not (words in ("auto", *SHIPPED) or (kind in ("folder", "hf") and place)):
+        raise ValueError("auto, minilm, mpnet, e5, folder:PATH, hf:OWNER/NAME or endpoint:ADDRESS#MODEL")
+    return words
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +62,44 @@ class SecondReaderSettings:
     order: Annotated[RulingWord, Field(description="Ruling for an order out of place.")] = Ruling.QUARANTINE
     harm: Annotated[RulingWord, Field(description="Ruling for harmful content.")] = Ruling.BLOCK
     most_seconds: Annotated[float, Field(gt=0, le=60, description="Time for one text.")] = 10.0
+    reader: Annotated[
+        str,
+        AfterValidator(check_reader),
+        Field(
+            description="Who reads: auto (the best that is set up for the text's language), minilm, mpnet, e5,"
+            " folder:PATH, hf:OWNER/NAME or endpoint:ADDRESS#MODEL."
+        ),
+    ] = "auto"
+    answers: Annotated[
+        tuple[Task, ...],
+        Field(min_length=1, description="What a folder, hf or endpoint reader is asked; `auto` answers the rest."),
+    ] = ("orders", "harm")
+    labels: Annotated[
+        tuple[str, ...],
+        Field(description="Classes of a folder or hf reader that count, where their names do not tell."),
+    ] = ()
+    hold_at: Annotated[
+        float, Field(description="Log-odds from which a folder, hf or endpoint reader holds; it has no measured bars.")
+    ] = 3.0
+    clear_below: Annotated[float, Field(description="Log-odds below which such a reader clears.")] = -3.0
+
+
+class Reader(Protocol):
+    """Whoever reads a text a second time."""
+
+    name: str
+
+    def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+        """What it makes of the text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Bars:
+    """Log-odds of one task from which a reader holds, and below which it clears."""
+
+    hold: float
+    clear: float
 
 
 class SecondReader:
@@ -54,8 +109,10 @@ class SecondReader:
     channels = frozenset(Channel)
 
     def __init__(self, settings: SecondReaderSettings, reader: DeepReader | None = None) -> None:
-        """``reader``: another than those that ship, which are loaded with the first open text."""
+        """``reader``: another than those that the settings name, which are loaded with the first open text."""
         self.settings, self._given = settings, reader
+        self._asked: dict[Task, Reader] = {}
+        self._lock = threading.Lock()
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """The answer to what is open; without one, a verdict that clears nothing."""
@@ -68,42 +125,76 @@ class SecondReader:
         started = time.perf_counter()
         if left() <= 0:
             return _no_opinion(observation, "No processor time is left for a second reading.")
-        name = self._given.name if self._given else reader_for(observation.text)
-        if not name:
-            return _no_opinion(observation, "No reader here knows its language; run: lazaretto deep setup e5")
-        reader = self._given or shared_reader(name)
-        readings = _all_views(reader, views(observation.text, until()), left(self.settings.most_seconds))
-        cost = Cost((time.perf_counter() - started) * 1000, sum(one.tokens for _, one in readings), 1)
-        found = [self._finding(observation, task, reader, readings, cost) for task in tasks]
-        worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk))
-        clears = worst.ruling is Ruling.ALLOW and worst.risk < EVEN
-        if clears and (others or not all(one.whole for _, one in readings)):
-            return _no_opinion(observation, "Something else is open that a reader of texts cannot settle.", cost)
+        several, known = views(observation.text, until()), dict[int, _Readings]()
+        found, cost, unsettled = list[Verdict](), Cost(), "Something else is open that a reader of texts cannot settle."
+        for task in tasks:
+            try:
+                reader = self._reader_for(observation.text, task)
+                if reader is None:
+                    others, unsettled = (
+                        True,
+                        f"No reader here can tell in its language whether it is {_WORDS[task]}; {_E5}",
+                    )
+                    continue
+                if id(reader) not in known:
+                    known[id(reader)] = _all_views(reader, several, self.settings.most_seconds)
+            except (ModelError, MissingExtra) as error:
+                others, unsettled = True, f"The second reader has no answer: {error}"
+                continue
+            readings = known[id(reader)]
+            spent = sum(one.tokens for every in known.values() for _, one in every)
+            cost = Cost((time.perf_counter() - started) * 1000, spent, len(known))
+            others |= not all(one.whole for _, one in readings)
+            found.append(self._finding(observation, task, reader, readings, cost))
+        worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk), default=None)
+        if worst is None or (others and worst.ruling is Ruling.ALLOW and worst.risk < EVEN):
+            return _no_opinion(observation, unsettled, cost)
         return worst
 
+    def _reader_for(self, text: str, task: Task) -> Reader | None:
+        """Whom to ask; None where nobody can tell."""
+        if self._given is not None:
+            return self._given
+        kind, _, place = self.settings.reader.partition(":")
+        if place and task in self.settings.answers:
+            with self._lock:
+                if task not in self._asked:
+                    self._asked[task] = self._foreign(kind, place, task)
+                return self._asked[task]
+        if self.settings.reader in SHIPPED:
+            return shared_reader(self.settings.reader)
+        name = reader_for(text, task)
+        return shared_reader(name) if name else None
+
+    def _foreign(self, kind: str, place: str, task: Task) -> Reader:
+        if kind == "endpoint":
+            return AskedReader(Address.read(place), task)
+        where = place if kind == "folder" else f"hf:{place}"
+        return ClassifierReader(where, task, self.settings.labels)
+
+    def _bars(self, reader: Reader, task: Task) -> _Bars:
+        if isinstance(reader, DeepReader):
+            rates = (self.settings.false_positive_rate, self.settings.clear_rate)
+            return _Bars(*(reader.bar(task, rate) for rate in rates))
+        return _Bars(self.settings.hold_at, self.settings.clear_below)
+
     def _finding(
-        self,
-        observation: Observation,
-        task: Task,
-        reader: DeepReader,
-        readings: Sequence[tuple[View, Reading]],
-        cost: Cost,
+        self, observation: Observation, task: Task, reader: Reader, readings: _Readings, cost: Cost
     ) -> Verdict:
         view, best = max(readings, key=lambda one: _score(one[1], task))
-        score = _score(best, task)
-        hold, clear = (reader.bar(task, rate) for rate in (self.settings.false_positive_rate, self.settings.clear_rate))
+        score, bars = _score(best, task), self._bars(reader, task)
         facts = {
             "reader": reader.name,
             "score": round(score, 2),
-            "hold_at": round(hold, 2),
-            "clear_below": round(clear, 2),
+            "hold_at": round(bars.hold, 2),
+            "clear_below": round(bars.clear, 2),
         }
-        if score > hold:
+        if score > bars.hold:
             ruling = self.settings.order if task == "orders" else self.settings.harm
             words, rule, risk = f"A second reader finds it is {_WORDS[task]}", f"second_reading_{task}", 0.9
             if task == "orders" and best.quote:
                 words, facts = f"{words}: “{best.quote}”", {**facts, "view": view.name}
-        elif score < clear:
+        elif score < bars.clear:
             ruling, words, rule, risk = Ruling.ALLOW, f"A second reader finds it is not {_WORDS[task]}", "settled", 0.05
         else:
             ruling, words, rule, risk = (
@@ -134,12 +225,14 @@ def open_questions(earlier: Sequence[Verdict]) -> tuple[tuple[Task, ...], bool]:
     return tuple(tasks), others
 
 
-def _all_views(reader: DeepReader, several: Sequence[View], most_seconds: float) -> list[tuple[View, Reading]]:
-    """Every view of the text, the plain one first, as far as the time lasts."""
-    end = time.thread_time() + most_seconds
-    found = [(several[0], reader.read(several[0].text, most_seconds))]
+def _all_views(reader: Reader, several: Sequence[View], most_seconds: float) -> _Readings:
+    """Every view of the text, the plain one first, as far as the time lasts: that of the processor for models in this
+    process, that of the clock for others."""
+    clock = time.thread_time if isinstance(reader, DeepReader) else time.monotonic
+    end = clock() + left(most_seconds)
+    found = [(several[0], reader.read(several[0].text, left(most_seconds)))]
     for view in several[1:]:
-        seconds = end - time.thread_time()
+        seconds = end - clock()
         if seconds <= 0 or left() <= 0:
             return [(found[0][0], _partly(found[0][1])), *found[1:]]
         found.append((view, reader.read(view.text, seconds)))

@@ -1,8 +1,7 @@
 """The second reader of texts: how far a text orders an agent about, and how far it is harmful.
 
-Both numbers come from one pass. English and related languages are read by ``mpnet`` where it is set up, else by the
-small ``minilm`` that ships with the gates; other languages by ``e5`` where it is set up, else by nobody. What a number
-means was measured on sources that the reader had not seen (``calibration.json``; docs/models/reader.md).
+Both numbers come from one pass. Who reads a text depends on its languages and on the question (``choice``). What a
+number means was measured on sources that the reader had not seen (``calibration.json``; docs/models/reader.md).
 """
 
 from __future__ import annotations
@@ -17,10 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.models.deep.base import is_set_up
 from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
 from lazaretto.models.deep.packed import unpacked_changes
-from lazaretto.models.language import unknown_stretches
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import is_over
 
@@ -30,8 +27,6 @@ _STRIDE = 207
 TOP_TOKENS = 6
 """As in training: the order score of a window is the mean of its most suspicious tokens."""
 MOST_WINDOWS = 24
-KNOWN = frozenset({"en", "de", "fr", "es", "it", "pt", "nl"})
-"""Languages that minilm and mpnet read."""
 _NETWORKS: Mapping[str, type[Any]] = {"minilm": Minilm, "mpnet": Mpnet, "e5": E5}
 
 
@@ -107,13 +102,6 @@ def _quote(text: str, offsets: Sequence[tuple[int, int]], marks: NDArray[np.floa
     at = offsets[min(int(marks.argmax()), len(offsets) - 1)][0]
     start = max(text.rfind(end, 0, at) for end in (". ", "\n", "! ", "? ")) + 1
     return text[start:].strip()[:160]
-
-
-def reader_for(text: str) -> str:
-    """The name of the best reader here for a text's language; empty where none can read it."""
-    if any(one.sure for one in unknown_stretches(text, KNOWN)):
-        return "e5" if is_set_up("e5") else ""
-    return "mpnet" if is_set_up("mpnet") else "minilm"
 
 
 @cache
