@@ -34,7 +34,7 @@ from lazaretto.gates.runner import Worker
 from lazaretto.identity import Identity, require_not_own
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.incidents.records import Held, Incident, State
-from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
+from lazaretto.ingest.raw_input import RawInput, check_own_fields, read_observation, read_text
 from lazaretto.ingest.reading_log import InMind, is_reading, met_by, reader_body
 from lazaretto.learn.labels import Labels
 from lazaretto.learn.lessons import SCREENED, ContactQueue, Lessons
@@ -231,6 +231,7 @@ class Guard:
         ``ref`` says where that store keeps it: (system, namespace, key). Write it there when it is allowed; repairs
         follow it there (``join``). ``value`` is what is kept there, as JSON data, and takes the place of ``text``.
         """
+        check_own_fields(fields)
         raw = RawInput(
             agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once, ref=ref, value=value,
             principal=principal,

@@ -17,6 +17,8 @@ from typing import Any, Literal, NamedTuple
 
 MACHINE = "lazaretto"
 """Who released what proved clean; whatever anybody else released is a person's word."""
+REBUILT = "rebuilt"
+"""In the meta data of a structured memory: a repair made it anew."""
 BY_PERSON = "person:"
 """How the rule of a ruling begins that a person made."""
 

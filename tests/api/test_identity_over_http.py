@@ -16,6 +16,7 @@ from lazaretto import Guard
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.app import create_app
 from lazaretto.cli import build as build_cli
+from lazaretto.errors import InputError
 from lazaretto.types import SourceClass
 
 ABOVE = ("tool_output_internal", "direct_user", "system")
@@ -204,3 +205,33 @@ async def test_the_front_leads_people_to_the_console(guard: Guard, keys: KeyFile
     async with over(create_app(guard, keys=keys.keys())) as nobody:
         front = await nobody.get("/")
     assert (front.status_code, front.headers["location"]) == (307, "/console/")
+
+
+@pytest.mark.parametrize("role", [Role.AGENT, Role.REVIEWER])
+async def test_a_key_for_any_agent_uses_no_name_of_another_key(guard: Guard, keys: KeyFile, role: Role) -> None:
+    """Under a reviewer's name it could leave items that this reviewer may then not decide on."""
+    secret = keys.add("spare", role, any_agent=role is Role.AGENT)
+    keys.add("vera", Role.REVIEWER)
+    keys.add("ledger", Role.AGENT, agents=["treasurer"])
+    async with over(create_app(guard, keys=keys.keys()), secret) as spare:
+        for name, status in (("vera", 403), ("ledger", 403), ("treasurer", 403), ("spare", 200), ("free", 200)):
+            said = await spare.post("/v1/remember", json={"agent": name, "text": f"The lamp of {name} is green."})
+            assert said.status_code == status, name
+        report = {"agent": "vera", "what": "paid", "success": False}
+        assert (await spare.post("/v1/report", json=report)).status_code == 403
+
+
+async def test_no_writer_says_that_a_repair_made_its_record(guard: Guard, keys: KeyFile) -> None:
+    """What a repair made anew is not looked at again: that is for repairs to say."""
+    secret = keys.add("scout", Role.AGENT, agents=["scout"])
+    body = {"agent": "scout", "text": "The lamp is green.", "fields": {"meta": {"rebuilt": True}}}
+    async with over(create_app(guard, keys=keys.keys()), secret) as scout:
+        refused = await scout.post("/v1/remember", json=body)
+        several = await scout.post("/v1/remember/batch", json={"items": [body]})
+    assert (refused.status_code, refused.json()["field"]) == (422, "fields.meta.rebuilt")
+    assert several.json()["results"][0]["field"] == "fields.meta.rebuilt" and not guard.ledger.items(hidden=True)
+
+
+def test_nobody_is_named_as_the_guard(keys: KeyFile) -> None:
+    with pytest.raises(InputError, match="the guard itself"):
+        keys.add("lazaretto", Role.REVIEWER)

@@ -25,7 +25,7 @@ from lazaretto.files import replacing
 from lazaretto.identity import OWN_WORDS, Identity, Kind
 from lazaretto.names import check_name
 from lazaretto.policy import CLOSED
-from lazaretto.types import SourceClass, plain
+from lazaretto.types import MACHINE, SourceClass, plain
 
 log = logging.getLogger("lazaretto")
 
@@ -56,7 +56,7 @@ class Caller:
     shared: bool = False
     """Whether everybody may be this caller: the holder of the one token, or of none."""
     taken: tuple[str, ...] = ()
-    """Names that other keys are bound to: a key for any agent may not use them."""
+    """Names of other keys, and those they are bound to: a key for any agent may not use them."""
 
     @property
     def identity(self) -> Identity:
@@ -95,8 +95,8 @@ class Key:
         return not self.agents and self.role is not Role.ADMIN
 
 
-RESERVED = ("open", "token", "anybody")
-"""Names in the ledger of callers without a key of their own."""
+RESERVED = ("open", "token", "anybody", MACHINE)
+"""Names in the ledger of callers without a key of their own, and of the guard itself."""
 _KEYS = TypeAdapter(tuple[Key, ...])
 
 
@@ -139,7 +139,9 @@ class KeyFile:
         if agents and any_agent:
             raise InputError("any_agent", "is asked for beside agents that are named", "Give one of the two")
         if name in RESERVED:
-            raise InputError("name", f"{name!r} means whoever comes without a key of their own", "Choose another name")
+            raise InputError(
+                "name", f"{name!r} means the guard itself, or whoever comes without a key", "Choose another name"
+            )
         spoken = tuple(check_name(agent, "agent", printable=True) for agent in agents)
         known = self.keys()
         if any(key.name == name for key in known):
@@ -190,11 +192,11 @@ class Door:
 
     def _of(self, keys: Sequence[Key]) -> dict[str, Caller]:
         ours = [key for key in keys if key.namespace in ("", self._namespace)]
-        bound = tuple(dict.fromkeys(agent for key in ours for agent in key.agents))
+        owners = [(name, key.name) for key in ours for name in (key.name, *key.agents)]
         return {
             key.sha256: Caller(
                 key.name, key.role, key.agents, key.grants,
-                taken=bound if key.unbound and key.role is Role.AGENT else (),
+                taken=tuple(name for name, owner in owners if owner != key.name) if key.unbound else (),
             )
             for key in ours
         }  # fmt: skip

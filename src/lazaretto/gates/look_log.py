@@ -17,7 +17,7 @@ import numpy as np
 from lazaretto.gates.second_looks import BLAMED, SecondLooks
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
 from lazaretto.ledger.tail import Tail
-from lazaretto.types import BY_PERSON, MACHINE, Channel, Event, EventKind
+from lazaretto.types import BY_PERSON, MACHINE, REBUILT, Channel, Event, EventKind
 
 TENDED = "tend"
 """Subject of the NOTED events that say what was looked at again."""
@@ -150,7 +150,7 @@ class LookLog:
         self._numbers[event.subject] = number
         self._looks.wrote(np.array([number]), np.array([True]))
         meta = (body.get("fields") or {}).get("meta") or {}
-        self._looks.settled[number] = bool(meta.get("rebuilt"))
+        self._looks.settled[number] = bool(meta.get(REBUILT))
         self._news.append(event.seq)
         if meta.get("success") is False:
             self._blame(body.get("parents", ()))

@@ -20,7 +20,7 @@ from lazaretto.foreign.values import check_value, text_of
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids, check_name, check_principal
 from lazaretto.policy import Limits
-from lazaretto.types import PROCESS, Channel, MemoryFields, Observation, Ref, SourceClass, new_id, plain
+from lazaretto.types import PROCESS, REBUILT, Channel, MemoryFields, Observation, Ref, SourceClass, new_id, plain
 
 Word = TypeVar("Word", Channel, SourceClass)
 
@@ -145,6 +145,13 @@ def check_image(data: bytes, limit: int) -> None:
         raise TooLarge("image", len(data), limit)
     if not data:
         raise InputError("image", "is empty", "Leave it out, or give the bytes of a picture")
+
+
+def check_own_fields(fields: MemoryFields | Mapping[str, Any] | None) -> None:
+    """``InputError`` for a record that says of itself what only a repair may say: such a one is not looked at again."""
+    meta = fields.get("meta") if isinstance(fields, Mapping) else None if fields is None else fields.meta
+    if isinstance(meta, Mapping) and REBUILT in meta:
+        raise InputError(f"fields.meta.{REBUILT}", "is set by repairs alone", "Leave it out")
 
 
 def read_fields(value: MemoryFields | Mapping[str, Any] | None, limit: int) -> MemoryFields | None:

@@ -20,7 +20,7 @@ from lazaretto.provenance.carrying import recorded_spans
 from lazaretto.provenance.text_edits import Spans, corrected, difference, without_spans
 from lazaretto.repair.engine import replacement
 from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.types import Channel, Correction, MemoryFields, Observation, RepairPlan, RepairStep, new_id
+from lazaretto.types import REBUILT, Channel, Correction, MemoryFields, Observation, RepairPlan, RepairStep, new_id
 
 TRUSTED_NEEDED = 3
 NEIGHBOURS = 8
@@ -56,7 +56,7 @@ def rebuilt(fields: MemoryFields, trusted: Sequence[Observation]) -> MemoryField
     voice = np.array([w / agents.count(a) for w, a in zip(weight, agents, strict=True)])
     actions = np.array([records[i].action for i in nearest.tolist()])
     median = np.array([_weighted_median(actions[:, d], voice) for d in range(actions.shape[1])])
-    return replace(fields, action=tuple(float(v) for v in median), meta={**fields.meta, "rebuilt": True})
+    return replace(fields, action=tuple(float(v) for v in median), meta={**fields.meta, REBUILT: True})
 
 
 def _situations(records: Sequence[MemoryFields]) -> np.ndarray:

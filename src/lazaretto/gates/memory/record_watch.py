@@ -23,7 +23,7 @@ from lazaretto.gates.memory.record_review import Look, RecordReview, Records, jo
 from lazaretto.gates.memory.record_screener import RecordJudgement, judgement, vector_of
 from lazaretto.ledger import ItemState, Ledger, changes_of, observation_of, with_change
 from lazaretto.ledger.tail import Tail
-from lazaretto.types import Channel, Event, EventKind, Evidence, Observation
+from lazaretto.types import REBUILT, Channel, Event, EventKind, Evidence, Observation
 
 GATE = "memory"
 _KINDS = (
@@ -120,7 +120,7 @@ class RecordWatch:
             return
         self._next += 1
         self._numbers[observation.id], self._names[number] = number, observation.id
-        rebuilt = bool(observation.fields and observation.fields.meta.get("rebuilt"))
+        rebuilt = bool(observation.fields and observation.fields.meta.get(REBUILT))
         self._kept[number] = _Kept(records, rebuilt=rebuilt)
         gone = self._names.pop(number - self._most, None)
         if gone is not None:
