@@ -7,6 +7,7 @@ may clear.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -62,7 +63,7 @@ class Identity:
         """``Forbidden`` for a name that the caller may not use."""
         if self.agents and agent not in self.agents:
             raise Forbidden(f"{self.kind.value} {self.name!r} speaks for {', '.join(self.agents)}, not for {agent!r}")
-        if agent in self.taken:
+        if self.taken and _form(agent) in map(_form, self.taken):
             raise Forbidden(
                 f"{self.kind.value} {self.name!r} may not write as {agent!r}: another key is bound to that name"
             )
@@ -102,6 +103,11 @@ class Identity:
         if behind == f"{Kind.PROXY.value}:{self.name}" and behind != OPEN_PROXY:
             return True  # its key, used through the proxy
         return item.agent in (self.name, *self.agents) or behind == own or behind.startswith(f"{own}/")
+
+
+def _form(name: str) -> str:
+    """A name as people read it: case, spacing and compatibility forms are not what tells two names apart."""
+    return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def require_not_own(caller: Identity | None, by: str, cleared: Iterable[Observation]) -> None:

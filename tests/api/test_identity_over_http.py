@@ -214,7 +214,8 @@ async def test_a_key_for_any_agent_uses_no_name_of_another_key(guard: Guard, key
     keys.add("vera", Role.REVIEWER)
     keys.add("ledger", Role.AGENT, agents=["treasurer"])
     async with over(create_app(guard, keys=keys.keys()), secret) as spare:
-        for name, status in (("vera", 403), ("ledger", 403), ("treasurer", 403), ("spare", 200), ("free", 200)):
+        refused = ("vera", "ledger", "treasurer", "Treasurer", "treasurer ", "\uff34reasurer")
+        for name, status in (*((name, 403) for name in refused), ("spare", 200), ("free", 200)):
             said = await spare.post("/v1/remember", json={"agent": name, "text": f"The lamp of {name} is green."})
             assert said.status_code == status, name
         report = {"agent": "vera", "what": "paid", "success": False}
