@@ -25,7 +25,7 @@ BREAD = "A recipe for rye bread with caraway, baked slowly over night"
 @pytest.fixture
 def empty_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in, an empty home, and none of our environment variables."""
-    for name in ("LAZARETTO_STORE", "LAZARETTO_POLICY", "LAZARETTO_NAMESPACE", "LAZARETTO_TOKEN"):
+    for name in ("LAZARETTO_STORE", "LAZARETTO_POLICY", "LAZARETTO_NAMESPACE", "LAZARETTO_TOKEN", "LAZARETTO_URL"):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     home.mkdir()

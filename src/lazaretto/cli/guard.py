@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from lazaretto import presets
+from lazaretto.cli import remote
 from lazaretto.cli.common import (
     EXIT_FLAGGED,
     JsonFlag,
@@ -23,10 +25,10 @@ from lazaretto.cli.common import (
 )
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
-from lazaretto.policy import Policy, commented_toml
+from lazaretto.ingest.raw_input import read_text
+from lazaretto.policy import Limits, Policy, commented_toml
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.recall import Recalled
-from lazaretto.sync_guard import SyncGuard
 from lazaretto.types import Channel, Decision, Ruling, RunStatus, decision_data
 
 AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Who brought it in, wrote it, or reads it.")]
@@ -61,9 +63,8 @@ def _gate_settings() -> dict[str, type]:
     return found
 
 
-def _content(guard: SyncGuard, text: str, file: Path | None, image: Path | None) -> tuple[str | bytes, bytes | None]:
+def _content(limits: Limits, text: str, file: Path | None, image: Path | None) -> tuple[str | bytes, bytes | None]:
     """The text and the picture that the options name."""
-    limits = guard.policy.limits
     if file is not None and text:
         raise InputError("text", "is given twice, as text and by --file", "Give one of them")
     said: str | bytes = text
@@ -113,6 +114,17 @@ def _finish(context: CommandContext, decision: Decision) -> None:
         raise typer.Exit(EXIT_FLAGGED)
 
 
+def _finish_remote(
+    context: CommandContext, url: str, call: str, asked: dict[str, Any], said: str | bytes, picture: bytes | None
+) -> None:
+    text = read_text(said, context.policy.limits.max_text_bytes)
+    body = {**asked, "text": text, "image": base64.b64encode(picture).decode() if picture else None}
+    data = remote.decide(url, call, {name: value for name, value in body.items() if value is not None})
+    context.emit(data, lambda: remote.show(data))
+    if not data["allowed"]:
+        raise typer.Exit(EXIT_FLAGGED)
+
+
 @plain_errors
 def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("policy.toml"),
@@ -146,9 +158,16 @@ def check(
     source: SourceOption = None,
     parent: Annotated[list[str] | None, typer.Option("--parent", help="Id it was derived from; may repeat.")] = None,
 ) -> None:
-    """Judge something an agent is about to read or say. Exit code 1 when it should not be used."""
+    """Judge something an agent is about to read or say. Exit code 1 when it should not be used.
+
+    Where LAZARETTO_URL names a running server, that one judges; LAZARETTO_TOKEN is its key.
+    """
+    said, picture = _content(context.policy.limits, one_text(words, text), file, image)
+    if url := remote.server_of(context):
+        asked = {"agent": agent, "channel": channel, "source": source, "parents": parent or []}
+        _finish_remote(context, url, "check", asked, said, picture)
+        return
     with context.open_guard() as guard:
-        said, picture = _content(guard, one_text(words, text), file, image)
         decision = guard.check(said, agent=agent, channel=channel, image=picture, source=source, parents=parent or ())
     _finish(context, decision)
 
@@ -168,9 +187,13 @@ def remember(
     source: SourceOption = None,
     key: Annotated[str | None, typer.Option("--key", help="The name under which your own store keeps it.")] = None,
 ) -> None:
-    """Judge and keep a memory. Exit code 1 when it is held back."""
+    """Judge and keep a memory. Exit code 1 when it is held back. LAZARETTO_URL counts as for check."""
+    said, picture = _content(context.policy.limits, one_text(words, text), file, image)
+    if url := remote.server_of(context):
+        asked = {"agent": agent, "source": source, "parents": parent, "key": key}
+        _finish_remote(context, url, "remember", asked, said, picture)
+        return
     with context.open_guard() as guard:
-        said, picture = _content(guard, one_text(words, text), file, image)
         decision = guard.remember(said, agent=agent, parents=parent, image=picture, source=source, key=key)
     _finish(context, decision)
 
