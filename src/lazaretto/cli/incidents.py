@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,8 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.repair import show_proposal, show_proposed
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
+from lazaretto.gates.memory.claims.consequences import conflicts_of
+from lazaretto.gates.memory.claims.readable import quoted
 from lazaretto.incidents.records import Incident
 from lazaretto.incidents.report import moment, to_json, to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
@@ -101,6 +104,7 @@ def held(context: CommandContext, limit: LimitOption = 50) -> None:
         found = guard.held(limit=limit)
         waiting = () if context.as_json else guard.proposals()
         proposed = [guard.proposal(one.id) for one in waiting[:SHOWN_WHOLE]]
+        against = {} if context.as_json else _against(guard, [one.id for one in found])
 
     def show() -> None:
         if not found and not waiting:
@@ -112,6 +116,8 @@ def held(context: CommandContext, limit: LimitOption = 50) -> None:
             console.print(f"  {showable(one.agent, 60)}, {moment(one.since)}: {said}", markup=False, highlight=False)
             for reason in one.reasons[:1]:
                 console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)
+            for told in against.get(one.id, ()):
+                console.print(f"  contradicts {showable(told, 240)}", markup=False, highlight=False)
             settle = f"lazaretto release {one.id}   or   lazaretto label {one.id} harmful --by YOU"
             console.print(f"  {settle}", markup=False, highlight=False)
         for repair in proposed:
@@ -120,6 +126,13 @@ def held(context: CommandContext, limit: LimitOption = 50) -> None:
             show_proposal(other)
 
     context.emit(found, show)
+
+
+def _against(guard: SyncGuard, items: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """What each item contradicts, in words: whoever opens the store may see both."""
+    trust = guard.policy.trust.table()
+    found = conflicts_of(guard.ledger, items) if items else {}
+    return {item: quoted(others, guard.ledger, trust) for item, others in found.items()}
 
 
 def _write(path: Path, text: str) -> None:

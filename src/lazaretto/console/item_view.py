@@ -8,6 +8,7 @@ from typing import Any
 
 from lazaretto.console.content import evidence_of, quoted_spans, speeches_of
 from lazaretto.gates.memory.claims.consequences import conflicts_of
+from lazaretto.gates.memory.claims.readable import in_words
 from lazaretto.guard import Guard
 from lazaretto.ledger import ItemState
 from lazaretto.provenance.traces import Trust
@@ -160,7 +161,12 @@ def item_view(guard: Guard, item: str) -> ItemView:
         row=Row(seen, state, 0, trust.value),
         trust=trust,
         stories=tuple(map(Story.of, told)),
-        reasons=tuple(_reason(one) for one in deciding if one.get("kind") not in ("precedent", "debate")),
+        reasons=tuple(
+            reason
+            for one in deciding
+            if one.get("kind") not in ("precedent", "debate")
+            for reason in (_reason(one), *_in_words(guard, one))
+        ),
         precedents=tuple(_reason(one) for one in evidence if one.get("kind") == "precedent"),
         speeches=tuple(_speech(said) for one in evidence for said in speeches_of(one)),
         not_run=tuple(
@@ -191,6 +197,11 @@ def _in_order(ruled: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]) -
     rows = [(f"{v.get('gate')}:{v.get('rule')}", Ruling.from_label(str(v["ruling"])), v) for v in verdicts]
     rows = [row for row in rows if row[0] == rule or not held or row[1] > Ruling.ALLOW]
     return [v for _, _, v in sorted(rows, key=lambda row: (row[0] != rule, -row[1]))]
+
+
+def _in_words(guard: Guard, evidence: Mapping[str, Any]) -> list[Reason]:
+    """What a conflict is about, with the text of the other item: read now, for it is not kept in the evidence."""
+    return [Reason("claim", told) for told in in_words(evidence, guard.ledger, guard.policy.trust.table())]
 
 
 def _reason(evidence: Mapping[str, Any]) -> Reason:

@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.gates.memory.claims.occasions import said_again, two_events
+from lazaretto.gates.memory.claims.occasions import Kind, at_two_times, said_again, two_events
+from lazaretto.gates.memory.claims.occasions import kind as kind_of
 from lazaretto.gates.memory.claims.things import two_of_a_kind
+from lazaretto.gates.memory.claims.tongues import language_of
 from lazaretto.gates.memory.claims.values import STRONG, Value
 
 FEATURES = (
     "values_shared", "values_conflict", "strong_conflict", "number_conflict", "strong_equal", "names_conflict",
     "names_shared", "subject_jaccard", "subject_of_old", "subject_of_new", "negation_differs", "permission_opposed",
     "permission_equal", "new_announces", "old_announces", "new_is_later", "same_date", "opposites", "number_ratio",
-    "length_ratio", "equal_text", "both_have_values",
+    "length_ratio", "equal_text", "both_have_values", "new_waives", "old_guards", "both_events", "two_times",
+    "two_of_a_kind", "foreign",
 )  # fmt: skip
 _NUMERIC = ("money", "percent", "date", "year", "time", "quantity", "number")
 _OPPOSED = {frozenset(("require", "waive")), frozenset(("forbid", "allow")), frozenset(("forbid", "waive"))}
@@ -158,6 +161,12 @@ def compared(old: Claim, new: Claim) -> list[float]:
         else 2.0 - min(1.0, len(new.text) / max(1, len(old.text))),
         float(old.text.casefold().strip(" .") == new.text.casefold().strip(" .")),
         float(bool(typed_a) and bool(typed_b)),
+        float(new.permission in ("waive", "allow")),
+        float(old.permission in ("require", "forbid")),
+        float(kind_of(old) is Kind.EVENT and kind_of(new) is Kind.EVENT),
+        float(at_two_times(old, new)),
+        float(two_things(old, new) or two_of_a_kind(old, new)),
+        float(language_of(new.text) != "en"),
     ]  # fmt: skip
 
 

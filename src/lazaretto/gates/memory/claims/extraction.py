@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from lazaretto.gates.memory.claims import tongues
 from lazaretto.gates.memory.claims.values import Value, values_in
 from lazaretto.kept_texts import also_forget
 
@@ -19,6 +20,9 @@ MAX_CLAIM_CHARS = 600
 MAX_PASSAGE_CHARS = 400
 """A text that is not longer is one claim: its sentences explain each other."""
 _MIN_WORDS = 2
+_ELIDED = re.compile(r"^(?:[ldnsjcmt]|qu)['’]")
+_STEM = 6
+"""Letters of a word that count where its endings are not known."""
 _END = re.compile(r"(?<=[.!?])[\"”’)]?\s+(?=[\"“(]?[A-Z0-9À-Þ])|\n+\s*(?:[-*•]\s+|\d+[.)]\s+)?")
 _ABBREVIATION = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|no|nr|vs|etc|inc|ltd|co|e\.g|i\.e|approx|fig|dept|jr|sr)|"
                            r"\b[A-Z])\.$", re.I)  # fmt: skip
@@ -33,7 +37,10 @@ _PERMISSIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"no longer (?:needs?|requires?|ha(?:s|ve) to|must|necessary|mandatory|required|needed)|(?:not|n['’]t) "
         r"(?:need|required?|have to|necessary|mandatory|needed)|\boptional\b|\bexempt|\bwaive|\bwithout (?:\w+ ){0,3}"
         r"(?:approv|sign|asking|permission|consent|check|review|agree)|no (?:\w+ ){0,2}(?:approval|signature|check|"
-        r"limit|permission|review)|\bunlimited\b|only one signature|needs? not", re.I)),
+        r"limit|permission|review)|\bunlimited\b|only one signature|needs? not|"
+        r"\bneeds? no\b|\bunnecessary\b|\bsuperfluous\b|\bformality\b|\bfor show\b|\bon paper\b|(?:can|may|could) "
+        r"(?:\w+ )?be (?:left (?:out|off)|skipped|ignored|omitted|bypassed|bridged|waived)|"
+        r"\bskips?\b|\bnobody has to\b", re.I)),
     ("forbid", re.compile(
         r"\b(?:must|may|can|should|shall)(?:not| never| not|n['’]t)\b|\bcannot\b|\bcan['’]t\b|(?:not|never) "
         r"(?:be )?(?:allowed|permitted|authori[sz]ed)|\bforbidden\b|\bprohibit|\bban(?:s|ned)?\b|\bnobody may\b|"
@@ -183,14 +190,16 @@ def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
     blank = list(text)
     for value in values:
         blank[value.start : value.end] = " " * (value.end - value.start)
-    words = frozenset(_stem(w) for w in _WORD.findall("".join(blank).casefold()) if w not in _STOP and len(w) > 2)
-    permission = next((name for name, pattern in _PERMISSIONS if pattern.search(text)), "")
+    language = tongues.language_of(text)
+    words = _content_words("".join(blank).casefold(), language)
+    permissions = tongues.PERMISSIONS.get(language, _PERMISSIONS)
+    permission = next((name for name, pattern in permissions if pattern.search(text)), "")
     return Claim(
         text=text,
         start=start,
         end=len(text) if end is None else end,
         values=values,
-        negated=len([m for m in _NEGATION.findall(text) if m.casefold() != "can"]) % 2 == 1,
+        negated=_is_negated(text, language),
         permission=permission,
         announces=bool(_CHANGE.search(text)),
         declares=bool(_DECLARED.search(text)),
@@ -201,6 +210,23 @@ def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
 
 
 also_forget(read_claim.cache_clear)
+also_forget(tongues.language_of.cache_clear)
+
+
+def _content_words(text: str, language: str) -> frozenset[str]:
+    """Stems of the words that say what it is about; of other languages than English the first letters."""
+    words = [w for w in _WORD.findall(text) if len(w) > 2]
+    if language == "fr":
+        words = [_ELIDED.sub("", w) for w in words]
+    if language == "en":
+        return frozenset(_stem(w) for w in words if w not in _STOP)
+    return frozenset(w[:_STEM] for w in words if w not in tongues.COMMON[language])
+
+
+def _is_negated(text: str, language: str) -> bool:
+    if language in tongues.NEGATION:
+        return len(tongues.NEGATION[language].findall(text)) % 2 == 1
+    return len([m for m in _NEGATION.findall(text) if m.casefold() != "can"]) % 2 == 1
 
 
 def moves_money_or_access(text: str) -> bool:

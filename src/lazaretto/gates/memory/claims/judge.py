@@ -26,6 +26,7 @@ from lazaretto.gates.memory.claims.comparison import (
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim, says_one_thing
 from lazaretto.gates.memory.claims.gray_pairs import GrayPairs, Pair
 from lazaretto.gates.memory.claims.occasions import progress
+from lazaretto.gates.memory.claims.quiet import WEAKENS, Quiet, shared_quiet_head
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
 from lazaretto.gates.memory.claims.stakes import at_stake
@@ -44,7 +45,7 @@ LEAST_COSINE = 0.34
 """Claims farther apart than this are about different things: .35 in full precision, and what eight bits may be off."""
 LEAST_ASKED = 0.3
 """The same for a question and a claim that may answer it."""
-LEAST_APART = 0.6
+LEAST_APART = 0.5
 """Claims that meet in nothing are read from here on: farther apart, the model was never as sure of a conflict as it has
 to be there (decision 0050)."""
 _ASKED_AGAIN = 1
@@ -97,7 +98,8 @@ class ClaimJudgement:
     items: tuple[str, ...]
     """Items it stands in that relation to, surest first."""
     rule: str
-    """changes_known_claim | accepted_change | announces_change | possible_conflict | corroborated | nothing_known."""
+    """changes_known_claim | accepted_change | announces_change | possible_conflict | weakens_control |
+    new_destination | corroborated | nothing_known."""
     refused: bool
     """Whether it says what its source may not change."""
     doubtful: bool
@@ -326,11 +328,20 @@ class ClaimJudge:
             )
             data = {"start": told[0].start, "end": told[0].end, "trust": round(new.trust, 2)}
             return Relation.NONE, (), "announces_change", False, True, 0.5, (), (Evidence("claim", words, data),)
+        quiet = self._quiet_poison(read, new) if not agreeing else None
+        if quiet is not None:
+            return _of_quiet(quiet, new)
         if agreeing:
             words = f"Agrees with {_listed(items)}."
             evidence = (Evidence("claim", words, {"relation": "agrees", "items": list(items[:_NAMED])}),)
             return Relation.AGREES, items, "corroborated", False, False, doubt, (), evidence
         return Relation.NONE, (), "nothing_known", False, False, doubt, (), ()
+
+    def _quiet_poison(self, read: ReadText, new: Witness) -> Quiet | None:
+        """A claim of a source that may not decide such things, that weakens a control or sends something elsewhere."""
+        if new.trust >= self._rule.sensitive_trust or not len(read.vectors):
+            return None
+        return shared_quiet_head().find(zip(read.claims, read.vectors, strict=True))
 
     def _said_already(self, found: Found, old: Witness, known: Sequence[tuple[Claim, Witness]]) -> bool:
         """Whether a usable memory that may change the old claim says what the new one says: then it changes nothing."""
@@ -385,6 +396,18 @@ class ClaimJudge:
         ]
         more = update_rule.witnesses((f.item for f in said), graph, trust, held=True)
         return update_rule.voices([*support, *more.values()], new)
+
+
+def _of_quiet(
+    quiet: Quiet, new: Witness
+) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:
+    does = "weaken a control" if quiet.rule == WEAKENS else "send something of the crew's to a new place"
+    words = f"Would {does}, which a source of trust {new.trust:.2g} may not decide: “{quiet.claim.text[:160]}”"
+    data = {
+        "start": quiet.claim.start, "end": quiet.claim.end, "trust": round(new.trust, 2),
+        "probability": round(quiet.probability, 3),
+    }  # fmt: skip
+    return Relation.NONE, (), quiet.rule, False, True, 0.5, (), (Evidence("claim", words, data),)
 
 
 def _waiting(items: Collection[str], ledger: Ledger) -> set[str]:

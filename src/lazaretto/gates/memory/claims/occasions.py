@@ -122,7 +122,8 @@ def when(claim: Claim) -> dict[str, set[str]]:
     return found
 
 
-def _at_two_times(old: Claim, new: Claim) -> bool:
+def at_two_times(old: Claim, new: Claim) -> bool:
+    """Whether two claims name two moments of one sort."""
     ours, theirs = when(old), when(new)
     return any(ours[sort].isdisjoint(theirs[sort]) for sort in ours.keys() & theirs.keys())
 
@@ -136,7 +137,7 @@ def two_events(old: Claim, new: Claim) -> bool:
     """
     if not all(_is_report(claim) for claim in (old, new)) or _differ(old, new, _RECEIVERS):
         return False
-    if _at_two_times(old, new) or _numbered_apart(old, new):
+    if at_two_times(old, new) or _numbered_apart(old, new):
         return True
     if when(old) != when(new) or old.negated != new.negated:
         return False

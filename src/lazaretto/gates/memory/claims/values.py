@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from lazaretto.gates.memory.claims import tongues
+
 MAX_VALUES = 40
 """Of one claim; a table of numbers is not compared cell by cell."""
 STRONG = frozenset({"account", "mail", "host", "path", "phone", "version", "package"})
@@ -35,7 +37,7 @@ _MONTHS = {
         ("jan january", "feb february", "mar march", "apr april", "may", "jun june", "jul july", "aug august",
          "sep sept september", "oct october", "nov november", "dec december"), 1)
     for name in names.split()
-}  # fmt: skip
+} | tongues.MONTHS  # fmt: skip
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _WORDS = {
     word: str(number)
@@ -46,17 +48,22 @@ _WORDS = {
     ]
     )
 } | {"twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "hundred": "100", "thousand": "1000",
-     "half": "0.5", "quarter": "0.25", "once": "1", "twice": "2", "dozen": "12"}  # fmt: skip
+     "half": "0.5", "quarter": "0.25", "once": "1", "twice": "2", "dozen": "12"} | tongues.NUMBERS  # fmt: skip
 _CURRENCIES = {"€": "eur", "$": "usd", "£": "gbp", "euro": "eur", "euros": "eur", "dollar": "usd", "dollars": "usd",
                "pound": "gbp", "pounds": "gbp"}  # fmt: skip
+_COINS = "euros?|dollars?|pounds?|francs?|franken|pesos?|cents?|centimes?|céntimos?"
 _CODES = "EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|CZK|CAD|AUD|INR|CNY|BTC|ETH"
 _UNITS = (
     "milligrams?|micrograms?|grams?|kilograms?|kilos?|tonnes?|tons?|mcg|mg|kg|g|millilitres?|litres?|liters?|ml|l|"
     "kilometres?|metres?|meters?|miles?|km|cm|mm|m|degrees?|°c|°f|seconds?|minutes?|hours?|days?|weeks?|months?|years?|"
     "bytes?|kb|mb|gb|tb|requests?|characters?|pieces?|seats?|users?|tablets?|drops?|units?|people|persons?|times|bar|"
-    "volts?|watts?|kw|hz|tokens?|items?|copies|signatures?|approvals?|votes?|working days"
+    "volts?|watts?|kw|hz|tokens?|items?|copies|signatures?|approvals?|votes?|working days|" + "|".join(tongues.UNITS)
 )
-_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
+_NUMBER = (
+    r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?(?![\d.])|"
+    r"[1-9]\d{0,2}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+,\d{1,2}(?!\d)|\d+(?:\.\d+)?"
+)
+"""1,200.50 and 1.200,50 and 1 200: in one language a dot is what a comma is in another."""
 _DOMAINS = (
     "com|org|net|io|dev|app|ai|co|uk|de|fr|nl|eu|us|ch|at|it|es|pl|se|no|dk|fi|be|jp|cn|in|br|au|ca|info|biz|gov|edu|"
     "mil|example|test|internal|local|lan|corp|cloud|svc|cluster|onion|xyz|online|site|tech|me"
@@ -72,7 +79,12 @@ def _plain(text: str) -> str:
 
 
 def _amount(text: str) -> str:
-    cleaned = text.replace(",", "")
+    cleaned = re.sub(r"[ \u00a0\u202f]", "", text)
+    if re.fullmatch(r"[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?", cleaned):
+        cleaned = cleaned.replace(".", "").replace(",", ".")
+    elif re.fullmatch(r"\d+,\d{1,2}", cleaned):
+        cleaned = cleaned.replace(",", ".")
+    cleaned = cleaned.replace(",", "")
     number = float(_WORDS.get(cleaned.casefold(), cleaned if re.fullmatch(r"[\d.]+", cleaned) else "0"))
     return f"{number:g}"
 
@@ -97,6 +109,11 @@ def _date(m: re.Match[str]) -> str:
     return f"{int(day) if day else ''}/{month}/{m['y1'] or m['y2'] or m['y3'] or ''}"
 
 
+def _hour(m: re.Match[str]) -> str:
+    """18 Uhr, 19 h, 16 h 30, 6 o'clock."""
+    return f"{int(m['hour'] or m['heure'] or m['h3']):02d}:{m['minute'] or m['min2'] or '00'}"
+
+
 def _time(m: re.Match[str]) -> str:
     text = m[0].casefold()
     if text in ("noon", "midday"):
@@ -117,6 +134,8 @@ _UNIT_NAMES = {"mg": "milligram", "mcg": "microgram", "g": "gram", "kg": "kilogr
 
 def _quantity(m: re.Match[str]) -> str:
     unit = m["unit"].casefold()
+    if unit in tongues.UNITS:
+        return f"{_amount(m['n'])} {tongues.UNITS[unit]}"
     unit = unit[:-1] if unit.endswith("s") and len(unit) > 3 else unit
     return f"{_amount(m['n'])} {_UNIT_NAMES.get(unit, unit)}"
 
@@ -158,10 +177,14 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
      lambda m: f"{m['label'].casefold()} {int(m['n'])}"),
     ("date",
      re.compile(rf"\b(?:(?P<iso>\d{{4}}-\d\d?-\d\d?)|(?P<dotted>\d\d?[./]\d\d?[./]\d{{4}})"
-                rf"|(?P<d1>\d\d?)(?:st|nd|rd|th)?(?: of)? (?P<m1>{_MONTH})\b\.?(?:,? (?P<y1>\d{{4}}))?"
+                rf"|(?P<d1>\d\d?)(?:st|nd|rd|th|\.)?(?: of| de)? (?P<m1>{_MONTH})\b\.?(?:,? (?P<y1>\d{{4}}))?"
                 rf"|(?P<m2>{_MONTH})\.? (?P<d2>\d\d?)(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<y2>\d{{4}}))?"
                 rf"|(?P<m3>{_MONTH}) (?P<y3>\d{{4}}))\b", re.I), _date),
     ("date", re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b"), lambda m: m[0].casefold().rstrip("s")),
+    ("date", re.compile(rf"\b(?:{'|'.join(tongues.DAYS)})s?\b", re.I),
+     lambda m: tongues.DAYS.get(m[0].casefold()) or tongues.DAYS[m[0].casefold().rstrip("s")]),
+    ("time", re.compile(r"\b(?P<hour>\d{1,2})(?:[:.](?P<minute>\d\d))?(?: Uhr\b| o['’]clock\b)|"
+                        r"\b(?P<heure>\d{1,2})\s?h\s?(?P<min2>\d\d)\b|\b(?P<h3>\d{1,2}) h\b"), _hour),
     ("time", re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?\b(?!\s*[ap]\.?m)|\b(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s?"
                         r"(?P<half>[ap]\.?m\b)|\b(?:noon|midday|midnight)\b", re.I), _time),
     ("version", re.compile(r"\bv?(\d+\.\d+\.\d+[\w.-]*)\b", re.I), lambda m: m[1].casefold()),
@@ -170,8 +193,9 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
      re.compile(rf"(?P<sign>[€$£])\s?(?P<n1>{_NUMBER})\s?(?P<scale1>k|m|bn|thousand|million|billion)?\b"
                 rf"|\b(?P<before>{_CODES})\s?(?P<n2>{_NUMBER})\s?(?P<scale2>k|m|bn|thousand|million|billion)?\b"
                 rf"|\b(?P<n3>{_NUMBER})\s?(?P<scale3>k|m|bn|thousand|million|billion)?\s?"
-                rf"(?:(?P<code>{_CODES}|€|£)|(?P<word>euros?|dollars?|pounds?))(?!\w)", re.I), _money),
-    ("percent", re.compile(rf"\b(?P<n>{_NUMBER})\s?(?:%|percent\b|per cent\b)", re.I), lambda m: _amount(m["n"])),
+                rf"(?:(?P<code>{_CODES}|€|£)|(?P<word>{_COINS}))(?!\w)", re.I), _money),
+    ("percent", re.compile(rf"\b(?P<n>{_NUMBER})\s?(?:%|(?:percent|per cent|prozent|pour cent|por ciento)\b)", re.I),
+     lambda m: _amount(m["n"])),
     ("quantity", re.compile(rf"\b(?P<n>{_NUMBER}|{'|'.join(_WORDS)})[\s-]?(?:an? |of an? )?(?P<unit>{_UNITS})\b(?!/)",
                             re.I), _quantity),
     ("year", re.compile(r"\b(?:1[5-9]|20)\d\d\b"), lambda m: m[0]),
@@ -210,7 +234,9 @@ def values_in(text: str) -> tuple[Value, ...]:
 
 
 def _names(text: str, taken: bytearray) -> Iterator[Value]:
-    """Runs of capitalised words. A single one at the beginning of a sentence is only a beginning."""
+    """Runs of capitalised words. A single one at the beginning of a sentence is only a beginning, and in German only a
+    noun, unless it stands behind a title."""
+    german = tongues.language_of(text) == "de"
     for match in _NAME.finditer("".join("," if used else c for c, used in zip(text, taken, strict=True))):
         start, end = match.span()
         words = match[0].split()
@@ -223,9 +249,20 @@ def _names(text: str, taken: bytearray) -> Iterator[Value]:
         begins = start == match.start() and (start == 0 or text[:start].rstrip()[-1:] in '.!?:\n“"')
         if len(words) == 1 and begins and not _looks_named(text, start, end):
             continue
+        if german and not _is_named_in_german(words):
+            continue
         name = re.sub(r"['’]s\b|['’]$", "", " ".join(words)).casefold()
         if len(name) > 1:
             yield Value("name", name, start, end)
+
+
+def _is_named_in_german(words: list[str]) -> bool:
+    """Whether capitalised words of German are more than nouns: two of them side by side, letters with digits, or
+    capitals inside."""
+    alone = [word for word in words if word[0].isupper() and word.casefold() not in tongues.COMMON["de"]]
+    if len(alone) > 1:
+        return len(alone) == len(words)
+    return any(any(c.isdigit() for c in word) or word[1:] != word[1:].lower() for word in alone)
 
 
 def _looks_named(text: str, start: int, end: int) -> bool:

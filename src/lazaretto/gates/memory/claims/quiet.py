@@ -1,0 +1,65 @@
+"""Quiet poison: a rule that weakens a control, or sends something of the crew's to a new place, with nothing known
+that it contradicts.
+
+A logistic head reads the vector that the claim has anyway (all-MiniLM-L6-v2) and plain words (``quiet_words``). What
+it finds is no proof; so it only asks for a person, and only about sources that may not decide such things themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from lazaretto.gates.memory.claims.extraction import Claim
+from lazaretto.gates.memory.claims.quiet_words import moves_something, names_a_place, quiet_features
+from lazaretto.ledger.vectors import Floats
+from lazaretto.models.weight_files import read_weights
+
+WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
+WEAKENS, DESTINATION = "weakens_control", "new_destination"
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """A claim that a person should see although nothing contradicts it."""
+
+    claim: Claim
+    rule: str
+    """``weakens_control`` or ``new_destination``."""
+    probability: float
+
+
+class QuietHead:
+    """Loads once, reads many."""
+
+    def __init__(self, weights: Path = WEIGHTS) -> None:
+        arrays, fitted = read_weights(weights / "quiet.safetensors", "quiet.json", "the head of quiet poison")
+        self._weight = np.asarray(arrays["weight"], np.float64)
+        self._bias, self._scale = float(fitted["bias"]), float(fitted["vector_scale"])
+        self.hold_at = float(fitted["hold_at"])
+
+    def score(self, claim: Claim, vector: Floats) -> float:
+        """Log-odds that the claim weakens a control or sends something elsewhere."""
+        x = np.concatenate([np.asarray(vector, np.float64) * self._scale, quiet_features(claim)])
+        return float(x @ self._weight) + self._bias
+
+    def find(self, claims: Iterable[tuple[Claim, Floats]]) -> Quiet | None:
+        """The claim that most needs a person; none where none does."""
+        scored = ((self.score(claim, vector), claim) for claim, vector in claims)
+        best = max(scored, key=lambda one: one[0], default=None)
+        if best is None or best[0] < self.hold_at:
+            return None
+        score, claim = best
+        sent = names_a_place(claim) and moves_something(claim)
+        return Quiet(claim, DESTINATION if sent else WEAKENS, 1 / (1 + math.exp(-score)))
+
+
+@cache
+def shared_quiet_head() -> QuietHead:
+    """One per process."""
+    return QuietHead()

@@ -1,0 +1,61 @@
+"""Conflicts in words that people can read: contradicts 'Brightwater is paid to DE-4410' (Ada, trust 0.9, Monday).
+
+The evidence of a ruling names items, never their texts: what is erased later must not live on in the ruling on
+another. So the texts are read when somebody looks, from the store of that crew, and what was erased has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from lazaretto.ledger import Ledger
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import SourceClass
+
+_QUOTED = 120
+_MOST = 4
+_THIS_WEEK = 6
+"""Days within which the name of the day says which one is meant."""
+
+
+def in_words(
+    evidence: Mapping[str, Any], ledger: Ledger, trust: Mapping[SourceClass, float], now: datetime | None = None
+) -> tuple[str, ...]:
+    """What recorded evidence of kind ``claim`` says, with the texts of the items that it names; empty where it names
+    none. For those who may see the items: ``ledger`` is that of their own crew."""
+    if evidence.get("kind") != "claim":
+        return ()
+    data = evidence.get("data") or {}
+    verb = {"contradicts": "contradicts", "updates": "changes"}.get(str(data.get("relation")), "")
+    named = [str(one) for one in data.get("items") or () if isinstance(one, str)][:_MOST]
+    return tuple(f"{verb} {told}" for told in quoted(named, ledger, trust, now)) if verb else ()
+
+
+def quoted(
+    items: Sequence[str], ledger: Ledger, trust: Mapping[SourceClass, float], now: datetime | None = None
+) -> tuple[str, ...]:
+    """Each item as 'its text' (agent, trust, day); what was erased, or is not of this crew, is left out."""
+    if not items:
+        return ()
+    graph, states = ProvenanceGraph(ledger), ledger.states(items)
+    seen = {one.id: one for one in ledger.items(ids=list(items), hidden=True, limit=None)}
+    told = []
+    for item in items:
+        one = seen.get(item)
+        if one is None or not one.text or item not in states or states[item].erased:
+            continue
+        text = " ".join(one.text.split())
+        text = f"{text[: _QUOTED - 1]}…" if len(text) > _QUOTED else text
+        told.append(f"'{text}' ({one.agent}, trust {graph.trust(item, trust).value:.2g}, {_day(one.time, now)})")
+    return tuple(told)
+
+
+def _day(time: float, now: datetime | None) -> str:
+    """The day of something: by its name within a week, else as a date."""
+    then, today = datetime.fromtimestamp(time, UTC), now or datetime.now(UTC)
+    days = (today.date() - then.date()).days
+    if days == 0:
+        return "today"
+    return f"{then:%A}" if 0 < days <= _THIS_WEEK else f"{then:%Y-%m-%d}"
