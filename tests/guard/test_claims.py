@@ -266,3 +266,18 @@ def test_an_answer_near_a_bar_is_read_again_in_full_precision() -> None:
     assert model.compare([pair], [()]) == [quick], "nothing is decided by it"
     assert model.compare([pair, pair], [(quick.conflict,), ()]) == [full, full], "what is decided by one is for both"
     assert model.compare([pair], [()]) == [full], "once known, it is used"
+
+
+def test_what_is_held_tells_what_it_contradicts_and_the_evidence_does_not(guard: SyncGuard) -> None:
+    """The console and the command line read the other text when somebody looks; the ruling names its id alone."""
+    from lazaretto.cli.incidents import _against
+
+    known = guard.remember(APPROVAL, agent="ada", source="direct_user")
+    poison = guard.remember(WAIVED, agent="bob", source="agent_message")
+    assert not poison.allowed
+    told = _against(guard, [poison.item])[poison.item]
+    assert told == (f"'{APPROVAL}' (ada, trust 0.9, today)",)
+    recorded = [e.summary for v in poison.verdicts for e in v.evidence if e.kind == "claim"]
+    assert recorded and not any(APPROVAL in one for one in recorded)
+    guard.ledger.erase(known.item, "asked for")
+    assert _against(guard, [poison.item])[poison.item] == ()
