@@ -1,0 +1,74 @@
+"""Where own pairs of facts are won and lost: no claim, too far apart, told by a rule, or by the relation model.
+
+    python lab/benchmarks/facts_stages.py held --out lab/results/facts/stages_held.jsonl
+    python lab/benchmarks/facts_stages.py fitted
+
+One row for each pair, as if the newer came from a source of less trust; ``quiet``: held as quiet poison.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+from pathlib import Path
+from typing import Any
+
+from lazaretto.gates.memory.claims.comparison import Meeting, meeting
+from lazaretto.gates.memory.claims.extraction import claims_of
+from lazaretto.gates.memory.claims.judge import LEAST_APART, LEAST_COSINE
+from lazaretto.gates.memory.claims.quiet import shared_quiet_head
+from lazaretto.gates.memory.claims.relation import shared_relation_model
+from lazaretto.models.minilm import claim_minilm
+from lazaretto_lab.training.claims.facts_data import all_pairs
+
+
+def rows(held_out: bool) -> list[dict[str, Any]]:
+    """Every pair with the stage that settled it."""
+    pairs = [one for one in all_pairs() if one.held_out is held_out]
+    texts = list(dict.fromkeys(text for one in pairs for text in (one.old, one.new)))
+    vectors = dict(zip(texts, claim_minilm().embed_texts(texts), strict=True))
+    model, head = shared_relation_model(), shared_quiet_head()
+    at = model.calibration
+    bars = {Meeting.OPPOSED: at.conflict_at, Meeting.ALIKE: at.alike_at, Meeting.APART: at.apart_at}
+    found = []
+    for one in pairs:
+        row: dict[str, Any] = {"group": one.group, "work": one.work, "language": one.language}
+        old, new = claims_of(one.old), claims_of(one.new)
+        if not old or not new:
+            found.append(row | {"stage": "no claim", "held": False, "quiet": False})
+            continue
+        cosine = float(vectors[one.old] @ vectors[one.new])
+        meet = meeting(old[0], new[0], cosine)
+        conflict = model.compare([(old[0], new[0], cosine)])[0].conflict
+        quiet = head.find([(new[0], vectors[one.new])]) is not None
+        if cosine < LEAST_COSINE or (meet is Meeting.APART and cosine < LEAST_APART):
+            stage, held = "far", False
+        elif meet not in bars:
+            stage, held = f"rule: {meet.value}", False
+        else:
+            held = conflict >= bars[meet]
+            stage = f"{'conflict' if held else 'no conflict'}, {meet.value}"
+        found.append(row | {"stage": stage, "held": held, "quiet": quiet, "conflict": round(conflict, 3)})
+    return found
+
+
+def main() -> None:
+    """Print the table; keep the rows with ``--out``."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", choices=("held", "fitted"))
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    found = rows(given.part == "held")
+    for group in dict.fromkeys(row["group"] for row in found):
+        mine = [row for row in found if row["group"] == group]
+        either = sum(row["held"] or (row["quiet"] and group != "restatement") for row in mine)
+        stages = dict(collections.Counter(row["stage"] for row in mine).most_common())
+        print(f"{group}: {either} of {len(mine)} held, {sum(row['held'] for row in mine)} as conflicts; {stages}")
+    if given.out:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        given.out.write_text("\n".join(json.dumps(row) for row in found) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
