@@ -33,6 +33,8 @@ _FEWEST = 70
 """Rows of one label from which on a source counts in the bars."""
 _DOUBTFUL = ("hatemoji", "information_hazard")
 """Sources that say nothing about the rates: one was made to fool classifiers, the other asks mostly about companies."""
+_LOOK_ALIKE = ("phtest", "coconot_contrast", "look_alikes", "twins")
+"""Harmless sources that were made to look harmful: they count in the mean rate, but do not set the bar alone."""
 _MISSED_HARM = {0: 1.0, 1: 1.5}
 _FALSE_ALARM = {0: 1.5, 1: 1.0}
 
@@ -149,14 +151,17 @@ def best_guess(odds: Floats, labels: NDArray[np.int64], weights: Floats) -> floa
 def bars(items: Items, odds: Floats) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """(rate, log-odds) from which on content is unsafe and below which it is safe.
 
-    Rates are means over sources, and no harmless source may have more than twice the rate of false alarms.
+    Rates are means over sources, and no harmless source may have more than twice the rate of false alarms, but those
+    that were made to look harmful.
     """
     harmless, harmful = (_by_source(items, odds, label) for label in (0, 1))
+    ordinary = _by_source(items.pick(~np.isin(items.source, _LOOK_ALIKE)), odds[~np.isin(items.source, _LOOK_ALIKE)], 0)
     block = []
     for rate in RATES:
         steps = np.unique(np.concatenate(harmless))
         shares = np.stack([1 - np.searchsorted(one, steps, side="left") / len(one) for one in harmless])
-        fits = (shares.mean(axis=0) <= rate) & (shares.max(axis=0) <= 2 * rate)
+        worst = np.max([1 - np.searchsorted(one, steps, side="left") / len(one) for one in ordinary], axis=0)
+        fits = (shares.mean(axis=0) <= rate) & (worst <= 2 * rate)
         block.append((rate, float(steps[np.argmax(fits)]) if fits.any() else float(steps[-1]) + 0.5))
     allow = []
     for rate in MISSES:

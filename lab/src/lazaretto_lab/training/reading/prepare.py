@@ -1,0 +1,104 @@
+"""Writes what ``training.py`` needs on a machine that has neither the data nor this project.
+
+    python -m lazaretto_lab.training.reading.prepare ../shared/data WORK
+
+The screener's material and the jury's examples, both in the languages that the encoder's word pieces can carry, with
+notes of everyday work in both tasks; which sources each split leaves out; the encoder in half precision.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from lazaretto.gates.content.jury.windows import clean
+from lazaretto.gates.content.records import InputKind
+from lazaretto.models.minilm import minilm_folder
+from lazaretto_lab.training.jury import multi_seat
+from lazaretto_lab.training.jury.bundle import labelled, write_examples, write_input
+from lazaretto_lab.training.jury.data import Example
+from lazaretto_lab.training.jury.train import ADDRESSES
+from lazaretto_lab.training.reader.bundle import FAMILIES, MULTILINGUAL, fold_of, left_out
+from lazaretto_lab.training.reader.work_notes import LANGUAGES, work_note
+from lazaretto_lab.training.reading import training
+from lazaretto_lab.training.screener import bundle, material
+from lazaretto_lab.training.screener import training as screener
+
+NOTES_SOURCE = "work_notes"
+_NOTES, _HARMLESS_NOTES, _MOST = 3000, 800, 300
+
+
+def prepare(data: Path, work: Path) -> None:
+    """All files of the work folder."""
+    work.mkdir(parents=True, exist_ok=True)
+    bundle.WEIGHTS[NOTES_SOURCE] = 8
+    lines, contexts = [*material.lines(data, 0), *_note_lines()], material.contexts(data, 0)
+    bundle._write(work / "material.npz.xz", bundle._material(lines, contexts))
+    bundle._write(work / "held.npz.xz", bundle._held(data, lines))
+    examples, numbers = labelled(data)
+    judged = [number >= 0 for number in numbers]
+    for example, fold in (*_other_languages(data), *_harmless_notes()):
+        examples.append(example)
+        numbers.append(fold)
+        judged.append(False)
+    write_input(examples, numbers, ADDRESSES.read_text(encoding="utf-8").splitlines(), work / "input.npz")
+    write_examples(examples, numbers, work / "examples.jsonl")
+    out = [left_out(split) for split in FAMILIES]
+    seen = [[number != k and e.source not in names for e, number in zip(examples, numbers, strict=True)]
+            for k, names in enumerate(out)]  # fmt: skip
+    np.savez_compressed(work / "judged.npz", judged=np.array(judged), seen=np.array(seen))
+    (work / "splits.json").write_text(json.dumps([sorted(names) for names in out]))
+    families = {family: split for split, several in FAMILIES.items() for family in several}
+    (work / "families.json").write_text(json.dumps(families))
+    frozen = multi_seat.load_safetensors(str(minilm_folder() / "model.safetensors"), "cpu")
+    halves = {k: v.numpy().astype(np.float16) for k, v in frozen.items() if k.startswith(("embeddings", "encoder"))}
+    np.savez_compressed(work / "encoder.npz", **halves)
+    for module, name in ((training, "training.py"), (multi_seat, "multi_seat.py"), (screener, "screener_training.py")):
+        shutil.copy(Path(module.__file__ or ""), work / name)
+    print(f"{len(lines)} lines, {len(contexts)} contexts, {len(examples)} examples, {sum(judged)} of them judged")
+
+
+def _note_lines() -> Iterator[material.Line]:
+    rng = random.Random("notes/lines")
+    for language in LANGUAGES:
+        for _ in range(_NOTES):
+            yield material.Line(work_note(language, rng), material.NOTE, NOTES_SOURCE, language)
+
+
+def _harmless_notes() -> Iterator[tuple[Example, int]]:
+    rng = random.Random("notes/harm")
+    for language in LANGUAGES:
+        for _ in range(_HARMLESS_NOTES):
+            yield _example(work_note(language, rng), 0.0, NOTES_SOURCE), -1
+
+
+def _other_languages(data: Path) -> Iterator[tuple[Example, int]]:
+    """Moderation texts in the other known languages; the sources keep their fold, and are not judged."""
+    rng, folds, count = random.Random("languages"), fold_of(), Counter[tuple[str, str, str]]()
+    for name in MULTILINGUAL:
+        rows = list(material.rows_of(data / "moderation" / f"{name}.jsonl.gz"))
+        rng.shuffle(rows)
+        for row in rows:
+            key = (row["source"], row["label"], row["lang"])
+            if row["lang"] == "en" or row["lang"] not in material.KNOWN or row["source"] not in folds:
+                continue
+            if count[key] < _MOST:
+                count[key] += 1
+                label = float(row["label"] == "unsafe")
+                yield replace(_example(row["text"][:1500], label, row["source"]), trust=0.7), folds[row["source"]]
+
+
+def _example(text: str, label: float, source: str) -> Example:
+    return Example(InputKind.TEXT, clean(text), "", label, source)
+
+
+if __name__ == "__main__":
+    prepare(Path(sys.argv[1]), Path(sys.argv[2]))
