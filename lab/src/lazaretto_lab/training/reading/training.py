@@ -1,9 +1,9 @@
 """Trains the trunk of ``lazaretto.reading``: low-rank changes to all-MiniLM-L6-v2 and the heads on its states.
 
 Six seats are trained at once on the same batches: seat k never sees fold k of the risky texts nor the families of
-orders that belong to it; the last seat sees all and ships. A text counts for a seat only if none of its sources is left out
-there. Heads: a mark per token for orders; risk for four kinds of content, once for Strict and once for Loose; hazards;
-benign contexts; a vector that is close to what the plain encoder makes of a stretch by itself.
+orders that belong to it; the last seat sees all and ships. A text counts for a seat only if none of its sources is
+left out there. Heads: a mark per token for orders; risk for four kinds of content, once for Strict and once for Loose;
+hazards; benign contexts; a vector that is close to what the plain encoder makes of a stretch by itself.
 
 Needs torch and numpy alone, the folder that ``prepare.py`` wrote, and three files beside it: the jury's
 ``multi_seat.py``, the screener's ``training.py`` as ``screener_training.py``, and the encoder's weights.
