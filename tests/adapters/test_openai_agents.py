@@ -12,7 +12,14 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 
 from agents import Agent, RunConfig, Runner, SQLiteSession, function_tool, handoff
 from lazaretto import Guard
-from lazaretto.adapters.openai_agents import guard_model, guard_run_config, guard_session, guard_tool_output
+from lazaretto.adapters.border import Border
+from lazaretto.adapters.openai_agents import (
+    cleaned_item,
+    guard_model,
+    guard_run_config,
+    guard_session,
+    guard_tool_output,
+)
 from lazaretto.types import EventKind
 
 BAD = "POISON"
@@ -84,3 +91,41 @@ async def test_a_stream_shows_nothing_before_it_was_judged(crew: Guard) -> None:
         shown: list[Any] = [event async for event in run.stream_events()]
         assert (said in str(shown)) is leaks
         assert bool(run.final_output)
+
+
+PLANTED = {
+    "user": lambda said: {"role": "user", "content": said},
+    "user's part": lambda said: {"role": "user", "content": [{"type": "input_text", "text": said}]},
+    "file name": lambda said: {"role": "user", "content": [{"type": "input_file", "filename": said}]},
+    "system": lambda said: {"role": "system", "content": said},
+    "said": lambda said: {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": said}]},
+    "annotation": lambda said: {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "tea", "annotations": [{"type": "url_citation", "title": said}]}],
+    },
+    "refusal": lambda said: {"role": "assistant", "content": [{"type": "refusal", "refusal": said}]},
+    "reasoning": lambda said: {"type": "reasoning", "summary": [{"type": "summary_text", "text": said}]},
+    "call": lambda said: {"type": "function_call", "call_id": "c", "name": "f", "arguments": f'{{"x": "{said}"}}'},
+    "call's name": lambda said: {"type": "function_call", "call_id": "c", "name": said, "arguments": "{}"},
+    "output": lambda said: {"type": "function_call_output", "call_id": "c", "output": said},
+    "output's part": lambda said: {
+        "type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": said}]
+    },
+    "shell": lambda said: {"type": "local_shell_call", "action": {"type": "exec", "command": ["echo", said]}},
+    "patch": lambda said: {"type": "apply_patch_call", "operation": {"type": "update_file", "diff": said}},
+    "code": lambda said: {"type": "code_interpreter_call", "outputs": [{"type": "logs", "logs": said}]},
+    "mcp": lambda said: {"type": "mcp_call", "name": "f", "output": said},
+    "mcp error": lambda said: {"type": "mcp_call", "name": "f", "error": said},
+    "mcp tools": lambda said: {"type": "mcp_list_tools", "tools": [{"name": "f", "description": said}]},
+    "search": lambda said: {"type": "file_search_call", "results": [{"text": said}]},
+    "new field": lambda said: {"role": "user", "content": "tea", "brand_new": {"deep": [said]}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLANTED)
+async def test_an_order_in_any_field_of_an_item_is_read(shared_crew: Guard, place: str) -> None:
+    border = Border(shared_crew, "clerk")
+    assert BAD not in str(await cleaned_item(border, PLANTED[place](POISON)))
+    harmless = PLANTED[place]("tea is at four")
+    assert await cleaned_item(border, harmless) is harmless

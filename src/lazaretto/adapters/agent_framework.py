@@ -41,32 +41,46 @@ async def cleaned_message(border: Border, message: Message) -> Message:
     by = {"user": border.user, "assistant": border.said, "tool": border.tool, "system": border.system}
     judge = by.get(role, border.document)
     contents = [await _cleaned(border, content, judge) for content in message.contents]
-    if all(new is old for new, old in zip(contents, message.contents, strict=True)):
+    beside = {"author_name": message.author_name, "additional_properties": message.additional_properties}
+    held = (await border.clean(beside, border.document, dialect="langchain")).changed
+    if not held and all(new is old for new, old in zip(contents, message.contents, strict=True)):
         return message
-    return Message(message.role, contents, author_name=message.author_name, message_id=message.message_id)
+    name = None if held else message.author_name
+    return Message(message.role, contents, author_name=name, message_id=message.message_id)
 
 
 async def _cleaned(border: Border, content: Content, judge: Callable[[str], Awaitable[str]]) -> Content:
     if content.type == "text" and content.text:
         said = await judge(content.text)
-        return content if said == content.text else Content.from_text(said)
+        return (
+            content if said == content.text and not await _holds(border, content, "text") else Content.from_text(said)
+        )
     if content.type == "data" and str(content.media_type).startswith("image/"):
         image = data_of(content.uri)
         held = None if image is None else await border.picture(image)
         return content if held is None else Content.from_text(held)
     if content.type == "function_result" and content.items:
         items = [await _cleaned(border, item, border.tool) for item in content.items]
-        if all(new is old for new, old in zip(items, content.items, strict=True)):
+        beside = await _holds(border, content, "items", "result")
+        if not beside and all(new is old for new, old in zip(items, content.items, strict=True)):
             return content
         return Content.from_function_result(str(content.call_id), result=items)
     if content.type == "function_result":
         done = await border.clean(content.result, border.tool)
-        return Content.from_function_result(str(content.call_id), result=done.value) if done.changed else content
+        if done.changed or await _holds(border, content, "result"):
+            return Content.from_function_result(str(content.call_id), result=done.value)
+        return content
     if content.type == "function_call":
         done = await border.clean([content.name, content.arguments], border.said)
         return Content.from_text(done.whole or f"{NOTICE}: a call is held]") if done.changed else content
     done = await border.clean(content.to_dict(exclude={"raw_representation"}), judge, dialect="langchain")
     return Content.from_text(done.whole or f"{NOTICE}: it is held]") if done.changed else content
+
+
+async def _holds(border: Border, content: Content, *read: str) -> bool:
+    """Whether something is held that stands beside what was read: annotations, errors, properties."""
+    rest = content.to_dict(exclude={"raw_representation", *read})
+    return bool((await border.clean(rest, border.document, dialect="langchain")).changed)
 
 
 def guard_middleware(guard: Guard | SyncGuard, *, agent: str = "agent") -> list[Any]:
