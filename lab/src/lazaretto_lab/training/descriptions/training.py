@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("more", type=Path)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    reader._read = cache(reader._read.__wrapped__)  # type: ignore[assignment]  # every sentence is read once
+    reader._read = cache(reader._read.__wrapped__)  # every sentence is read once
     real, more = described(options.packages), described(options.more)
     checked = [text for name, texts in real.items() if not first_half(name) for text in texts]
     known = {text for texts in real.values() for text in texts}
