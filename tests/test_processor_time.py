@@ -74,8 +74,8 @@ def test_short_texts_get_less_and_huge_ones_no_more_than_what_is_worth_reading()
     def seconds(size: int, **fields: Any) -> float:
         return time_for(Observation("a", Channel.MEMORY, "x" * size, **fields), 4.0).left()
 
-    assert seconds(1) == pytest.approx(1.0, abs=0.01) and seconds(2_000) == 2.0
-    assert seconds(6_000) == seconds(120_000) == 4.0 and seconds(1_000_000) == 2.0
+    assert seconds(1) == pytest.approx(0.8, abs=0.01) and seconds(2_000) == pytest.approx(1.6)
+    assert seconds(8_000) == seconds(120_000) == 4.0 and seconds(1_000_000) == 2.0
     assert seconds(1, image="0" * 64) == 4.0, "nobody knows how much a picture says"
 
 

@@ -20,7 +20,7 @@ from lazaretto.types import Observation
 
 P = ParamSpec("P")
 T = TypeVar("T")
-SHORT, WHOLE_FROM = 0.25, 6_000
+SHORT, WHOLE_FROM = 0.2, 8_000
 """Share of the time that even the shortest text gets, and the characters from which on a text gets all of it."""
 HUGE, HUGE_SHARE = 120_000, 0.5
 """Characters of which no gate reads more, and what a longer text gets: it waits for a person in any case."""
