@@ -71,20 +71,25 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, object]:
         opened = time.perf_counter()
         guard.authorize("get_balance", {}, agent="worker")
         opened = time.perf_counter() - opened
-        spent = []
+        spent, busy = [], []
         for n in range(options.calls):
             guard.check(f"result {n}: {note(n)}", agent="worker", channel="tool")
             account = "GB29NWBK60161331926819" if n % 2 else "US133000000121212121212"
             call = {"recipient": account, "amount": 98.7 + n, "reference": f"invoice {n}", "cc": "ann@corp.example"}
-            began = time.perf_counter()
+            began, worked = time.perf_counter(), time.thread_time()
             guard.guard.actions.authorize(_tool(), call, "worker")
+            busy.append((time.thread_time() - worked) * 1e3)
             spent.append((time.perf_counter() - began) * 1e3)
     spent.sort()
+    busy.sort()
     return {
         "items": options.items, "in_mind": options.mind, "calls": options.calls,
         "fill_s": round(filled, 1), "first_call_s": round(opened, 2),
         "p50_ms": round(spent[len(spent) // 2], 2), "p99_ms": round(spent[int(len(spent) * 0.99)], 2),
-        "max_ms": round(spent[-1], 2), "cores": os.cpu_count(), "machine": platform.machine(),
+        "max_ms": round(spent[-1], 2),
+        "processor_p50_ms": round(busy[len(busy) // 2], 2),
+        "processor_p99_ms": round(busy[int(len(busy) * 0.99)], 2), "cores": os.cpu_count(),
+        "machine": platform.machine(),
         "load": round(os.getloadavg()[0], 1),
     }  # fmt: skip
 

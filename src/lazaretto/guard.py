@@ -205,7 +205,10 @@ class Guard:
             agent, channel or _channel_for(text, image), text, image, None, parents, source, once=once,
             principal=principal,
         )  # fmt: skip
-        return await self._judge_and_record(raw, read)
+        decision = await self._judge_and_record(raw, read)
+        if self.actions.follows(agent):
+            await self._in_store_thread(self.actions.take_in, agent)
+        return decision
 
     async def remember(
         self,

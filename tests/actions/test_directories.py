@@ -95,4 +95,5 @@ async def test_a_page_is_fetched_when_it_is_named_or_asked_for(open_guard: Calla
 def test_a_tool_that_takes_an_address_fetches() -> None:
     assert guess(Tool("get_page", "", ("url",)))[0] == "fetch" and guess(Tool("get_page", "", ("page",)))[0] == "read"
     assert guess(Tool("post_page", "", ("url",)))[0] == "send"
+    assert guess(Tool("approve_transfer"))[0] == "pay"  # a word about mail carried it, in every poisoned crew
     assert asks_for_pages("Read the article") == "article" and asks_for_pages("Read the article on a.example.com") == ""

@@ -83,6 +83,15 @@ class Authority:
         """What a tool does and how that is known."""
         return classify(self.settings, tool)
 
+    def follows(self, agent: str) -> bool:
+        """Whether calls of an agent are judged here, so that its mind is kept ready."""
+        return self._log.follows(agent)
+
+    def take_in(self, agent: str) -> None:
+        """Take in what an agent just read, so that its next call need not wait for it."""
+        with self._log.about(agent):
+            pass
+
     def listing(self, tool: str, answer: Any) -> Listing | None:
         """The single values of what a tool answered, where the policy names it as a directory."""
         return listing_of(answer) if self.settings.is_directory(tool) else None

@@ -105,6 +105,10 @@ class CallLog:
         self._answers: dict[str, Mapping[str, float]] = {}
         self._lock = threading.Lock()
 
+    def follows(self, agent: str) -> bool:
+        """Whether an agent's mind is kept ready."""
+        return agent in self._agents
+
     @contextmanager
     def about(self, agent: str, task: str | None = None) -> Iterator[AgentView]:
         """What is known of an agent now; ``task`` names an earlier task than its last."""

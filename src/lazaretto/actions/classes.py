@@ -41,7 +41,8 @@ _WORDS: tuple[tuple[ActionClass, frozenset[str]], ...] = (
         ActionClass.PAY,
         word_set(
             "pay payment payments purchase buy order book reserve refund charge checkout transaction transactions "
-            "invoice donate wire withdraw deposit subscribe money reservation booking"
+            "invoice donate wire withdraw deposit subscribe money reservation booking approve authorize "
+            "authorise settle"
         ),
     ),
     (
