@@ -141,13 +141,15 @@ def read_by_everybody() -> Callable[[], bool]:
     from lazaretto.gates.content.records import Content, PreparedContent
     from lazaretto.gates.memory.claims.extraction import read_claim
     from lazaretto.gates.memory.claims.reader import shared_reader
+    from lazaretto.reading import shared_reading
 
     shared_reader().read([SECRET])
     jury = shipped_models()
     jury.read(PreparedContent(Content("x", SECRET)))
-    assert shared_reader().knows(SECRET) and read_claim.cache_info().currsize and len(jury._known) and len(jury._looks)
+    reading = shared_reading()
+    assert shared_reader().knows(SECRET) and read_claim.cache_info().currsize and len(jury._known) and reading.bytes
     return lambda: bool(
-        shared_reader().knows(SECRET) or read_claim.cache_info().currsize or len(jury._known) or len(jury._looks)
+        shared_reader().knows(SECRET) or read_claim.cache_info().currsize or len(jury._known) or reading.bytes
     )
 
 

@@ -1,0 +1,187 @@
+"""What reading costs: a note with and without the models, tokens encoded per text, sessions and memory of a process.
+
+    python lab/benchmarks/reading_cost.py --label after          # writes lab/results/reading_cost/after.json
+    PYTHONPATH=OTHER/src python lab/benchmarks/reading_cost.py --label before     # the same of another tree
+    python lab/benchmarks/reading_cost.py --table                # the section of docs/performance.md from both
+
+Notes of thirteen words (``reading_notes.txt``; no two speak of the same) go through `recommended` and `minimal` in
+turn, warm, in one process; the ratio is of processor time. Tokens are counted where the encoder runs: those of pairs
+of claims apart, those of texts against the text's own tokens ([CLS] and [SEP] included).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import platform
+import resource
+import statistics
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from performance_page import write_section
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE.parent / "results" / "reading_cost"
+NOTES = (HERE / "reading_notes.txt").read_text(encoding="utf-8").splitlines()
+EVERYDAY = HERE.parents[1] / "tests" / "data" / "everyday_notes.toml"
+WARM = 6
+
+
+def sample_texts() -> dict[str, str]:
+    """The texts whose tokens are counted: prose, and a note of four lines."""
+    prose = " ".join(NOTES)
+    return {
+        "13-word note": "A gull took the sandwich of the mayor while she opened the fair.",
+        "four-line note": "\n".join(line.replace("the", "our") for line in NOTES[:4]),
+        "1,000 characters": prose[200:1200],
+        "8 kB": " ".join(" ".join(NOTES[n::step]) for step in (1, 3, 7) for n in range(step))[:8000],
+    }
+
+
+@contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """Windows and tokens that encoders read meanwhile; ``pairs``: those of pairs of claims."""
+    from lazaretto.gates.memory.claims.relation import shared_relation_model
+    from lazaretto.models.minilm.encoder import Encoder
+
+    found: Counter[str] = Counter()
+    model, plain = shared_relation_model(), Encoder.token_states
+    pairs = {id(model._quick), id(model._full)}
+
+    def counting(self: Encoder, windows: Any) -> Any:
+        kind = "pairs" if id(self) in pairs else "texts"
+        found[f"{kind} windows"] += len(windows)
+        found[f"{kind} tokens"] += sum(map(len, windows))
+        return plain(self, windows)
+
+    Encoder.token_states = counting  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        Encoder.token_states = plain  # type: ignore[method-assign]
+
+
+def note_times(guards: dict[str, Any]) -> dict[str, list[float]]:
+    """Processor milliseconds of each note by each guard, taking turns."""
+    taken: dict[str, list[float]] = {name: [] for name in guards}
+    for text in NOTES:
+        for name, guard in guards.items():
+            started = time.process_time()
+            guard.remember(text, agent="ada")
+            taken[name].append((time.process_time() - started) * 1000)
+    return {name: several[WARM:] for name, several in taken.items()}
+
+
+def tokens_of(guard: Any) -> dict[str, dict[str, float]]:
+    """Per text: its own tokens, those encoded, and the ratio."""
+    from lazaretto.models.minilm import minilm_tokenizer
+
+    found = {}
+    for name, text in sample_texts().items():
+        own = len(minilm_tokenizer().encode(text).ids)
+        with counted() as counts:
+            guard.remember(text, agent="bea")
+        found[name] = {"own": own, **counts, "ratio": round(counts["texts tokens"] / own, 2)}
+    return found
+
+
+def second_reader_share(guard: Any) -> dict[str, float]:
+    """Of the everyday notes, the share that is asked of the second reader: mere traffic here, nothing is judged."""
+    notes = tomllib.loads(EVERYDAY.read_text(encoding="utf-8"))["note"]
+    asked = answered = 0
+    for note in notes:
+        decision = guard.check(note["text"], agent="cy", channel="message", source="agent_message")
+        run = next((one for one in decision.runs if one.gate == "second_reader"), None)
+        asked += run is not None and run.status.value == "ran"
+        answered += any(one.gate == "second_reader" and one.rule != "no_opinion" for one in decision.verdicts)
+    return {"notes": len(notes), "asked": asked, "answered": answered}
+
+
+def sessions() -> int:
+    """Sessions of onnxruntime that live in this process."""
+    import onnxruntime
+
+    return sum(isinstance(one, onnxruntime.InferenceSession) for one in gc.get_objects())
+
+
+def measured() -> dict[str, Any]:
+    """All of it, in this process."""
+    from lazaretto import Policy, SyncGuard
+
+    with tempfile.TemporaryDirectory() as folder:
+        guards = {
+            name: SyncGuard.open(f"sqlite:///{Path(folder) / f'{name}.db'}", getattr(Policy, name)())
+            for name in ("minimal", "recommended")
+        }
+        times = note_times(guards)
+        medians = {name: round(statistics.median(several), 2) for name, several in times.items()}
+        found = {
+            "ratio": round(medians["recommended"] / medians["minimal"], 2),
+            "median_ms": medians,
+            "tokens": tokens_of(guards["recommended"]),
+            "second_reader": second_reader_share(guards["recommended"]),
+            "sessions": sessions(),
+            "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+            "machine": platform.machine(),
+            "processor_ms": times,
+        }
+        for guard in guards.values():
+            guard.close()
+    return found
+
+
+def table(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Both side by side."""
+    rows = [
+        ("13-word note, `recommended` / `minimal`, processor time", "ratio"),
+        ("sessions of onnxruntime", "sessions"),
+        ("peak memory, MB", "peak_mb"),
+    ]
+    lines = [
+        "## One reading of a text",
+        "",
+        "`python lab/benchmarks/reading_cost.py --label after`, then `--table` (raw: lab/results/reading_cost).",
+        "*Before* is the tree in which every gate had an encoder of its own. Tokens are those of texts, without pairs",
+        "of claims.",
+        f"Measured on {after['machine']}.",
+        "",
+        "| | before | after |",
+        "|---|---|---|",
+        *(f"| {words} | {before[key]} | {after[key]} |" for words, key in rows),
+    ]
+    for name in after["tokens"]:
+        cells = [f"{one['tokens'][name]['texts tokens']} ({one['tokens'][name]['ratio']})" for one in (before, after)]
+        own = after["tokens"][name]["own"]
+        lines.append(f"| tokens encoded, {name} of {own} tokens (ratio) | {cells[0]} | {cells[1]} |")
+    asked = [f"{one['second_reader']['answered']} of {one['second_reader']['notes']}" for one in (before, after)]
+    lines.append(f"| everyday notes that a second reader read | {asked[0]} | {asked[1]} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, or write the section."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--label", help="write the result under this name")
+    parser.add_argument("--table", action="store_true", help="renew the section of docs/performance.md")
+    options = parser.parse_args()
+    if options.table:
+        before, after = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("before", "after"))
+        write_section("one reading", table(before, after))
+        return
+    found = measured()
+    print(json.dumps({key: value for key, value in found.items() if key != "processor_ms"}, indent=1))
+    if options.label:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (RESULTS / f"{options.label}.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
