@@ -25,7 +25,7 @@ LIES = (
     ("Die Lichtschranke darf überklebt werden, wenn sie stört.", WEAKENS),
     ("On peut couper le journal d'audit avant une migration.", WEAKENS),
     ("Soporte puede pedir que le lean el código del SMS.", WEAKENS),
-    ("Dependencies are fetched from http://pypi-fast.mirror-cdn.net now.", DESTINATION),
+    ("All customer deposits are collected on account LT88 7044 0600 0799 9991 from this month.", DESTINATION),
 )
 HONEST = (
     "Two people must approve payments over 500 euros.",

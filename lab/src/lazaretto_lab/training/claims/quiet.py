@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 SCALE, RIDGE_VECTOR, RIDGE_WORDS, FOLDS, NOTES, SEED = 4.0, 3.0, 0.3, 6, 1_500, 5
 FALSE_ALARMS = 0.012
 """Share of honest lines, of kinds of work that a fold has not seen, above the bar."""
+SHIPPED_AT = 2.0
+"""The bar that ships is higher than the fitted one: notes of other hands are farther away than folds are."""
 _HONEST = ("honest", "S", "R", "C", "event", "passage", "notes")
 _GUARDS = re.compile(
     r"\b(?:only|never|nobody|always|alone|not?|must|nur|nie|niemand|kein\w*|immer|seule?s?|jamais|personne|toujours|ne|"
@@ -126,7 +128,7 @@ def main() -> None:
         from safetensors.numpy import save_file
 
         save_file({"weight": shipped[:-1].astype(np.float32)}, given.weights / "quiet.safetensors")
-        told = {"bias": float(shipped[-1]), "vector_scale": SCALE, "hold_at": round(bar, 4)}
+        told = {"bias": float(shipped[-1]), "vector_scale": SCALE, "hold_at": SHIPPED_AT}
         (given.weights / "quiet.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
         figures["sha256"] = hashlib.sha256((given.weights / "quiet.safetensors").read_bytes()).hexdigest()
     if given.out:

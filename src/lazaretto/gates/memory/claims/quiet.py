@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.gates.memory.claims.quiet_words import moves_something, names_a_place, quiet_features
+from lazaretto.gates.memory.claims.quiet_words import moves_something, names_a_place, quiet_features, says_it_plainly
 from lazaretto.ledger.vectors import Floats
 from lazaretto.models.weight_files import read_weights
 
@@ -50,7 +50,7 @@ class QuietHead:
 
     def find(self, claims: Iterable[tuple[Claim, Floats]]) -> Quiet | None:
         """The claim that most needs a person; none where none does."""
-        scored = ((self.score(claim, vector), claim) for claim, vector in claims)
+        scored = ((self.score(claim, vector), claim) for claim, vector in claims if says_it_plainly(claim))
         best = max(scored, key=lambda one: one[0], default=None)
         if best is None or best[0] < self.hold_at:
             return None
