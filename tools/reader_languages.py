@@ -2,7 +2,7 @@
 
     python tools/reader_languages.py
 
-Reads ``lab/results/reader``, writes ``src/lazaretto/models/weights/reader/languages.json``. ``other`` is the
+Reads ``lab/results/reader/*.json``, writes ``src/lazaretto/models/weights/reader/languages.json``. ``other`` is the
 lowest of a reader's languages: what was never measured is taken for no better than the worst that was.
 """
 
@@ -31,8 +31,8 @@ def measured(lines: list[dict[str, Any]]) -> dict[str, float]:
 
 def main() -> None:
     table: dict[str, dict[str, dict[str, float]]] = {"orders": {}, "harm": {}}
-    for name in ("e5", "mpnet"):
-        stored = json.loads((RESULTS / f"{name}.json").read_text())
+    for file in sorted(RESULTS.glob("*.json")):
+        stored = json.loads(file.read_text())
         for task, readers in table.items():
             readers[stored["trunk"]] = measured(stored[task]["lines"])
     TABLE.write_text(json.dumps(table, indent=1) + "\n")

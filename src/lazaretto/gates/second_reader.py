@@ -1,8 +1,8 @@
-"""The second reader as the guard sees it: a text that earlier gates left open is read once more, by a larger model.
+"""The second reader as the guard sees it: a text that earlier gates left open is read once more, by another model.
 
 It answers only the questions that are open: does the text order an agent about (gate ``memory``), is it harmful (gate
 ``content``)? What it is sure of is settled; else the earlier verdict stands. It never speaks about claims, secrets or
-pictures, and it clears nothing that it did not read whole. Where no reader is set up it has no opinion.
+pictures, and it clears nothing that it did not read whole.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ORDER_RULES = frozenset({"possible_order", "unknown_language"})
 """Rules of gate ``memory`` that leave open whether a text orders an agent about."""
 _OPEN = (Ruling.WARN, Ruling.REVIEW)
 _WORDS = {"orders": "an order to an agent", "harm": "harmful"}
-_SET_UP = "run: lazaretto deep setup"
-SHIPPED = ("mpnet", "e5")
+_E5 = "run: lazaretto deep setup e5"
+SHIPPED = ("minilm", "mpnet", "e5")
 _Readings = list[tuple[View, Reading]]
 
 
@@ -44,7 +44,7 @@ def check_reader(words: str) -> str:
     if kind == "endpoint":
         Address.read(place)
     elif not (words in ("auto", *SHIPPED) or (kind in ("folder", "hf") and place)):
-        raise ValueError("auto, mpnet, e5, folder:PATH, hf:OWNER/NAME or endpoint:ADDRESS#MODEL")
+        raise ValueError("auto, minilm, mpnet, e5, folder:PATH, hf:OWNER/NAME or endpoint:ADDRESS#MODEL")
     return words
 
 
@@ -66,7 +66,7 @@ class SecondReaderSettings:
         str,
         AfterValidator(check_reader),
         Field(
-            description="Who reads: auto (the best that is set up for the text's language), mpnet, e5,"
+            description="Who reads: auto (the best that is set up for the text's language), minilm, mpnet, e5,"
             " folder:PATH, hf:OWNER/NAME or endpoint:ADDRESS#MODEL."
         ),
     ] = "auto"
@@ -133,7 +133,7 @@ class SecondReader:
                 if reader is None:
                     others, unsettled = (
                         True,
-                        f"No reader here can tell in its language whether it is {_WORDS[task]}; {_SET_UP}",
+                        f"No reader here can tell in its language whether it is {_WORDS[task]}; {_E5}",
                     )
                     continue
                 if id(reader) not in known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lazaretto.gates.content.jury.views import content_views, mostly_without_injections
-from lazaretto.gates.content.jury.windows import CLS, PICTURE_IDS, SEP, WINDOW, clean, compose, left_out, windows
+from lazaretto.gates.content.jury.windows import CLS, PICTURE_IDS, SEP, WINDOW, clean, compose, windows
 from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, PreparedContent
 from lazaretto.models.language import language_of
 
@@ -112,18 +112,11 @@ def test_emoji_are_read_as_words_and_not_as_ink():
     assert clean("plain words stay: 10 € and naïve") == "plain words stay: 10 € and naïve"
 
 
-def test_a_text_without_a_line_lacks_one_stretch_of_tokens():
-    whole = [CLS, 7, 8, 8, 9, 8, SEP]
-    assert left_out(whole, [CLS, 7, 9, 8, SEP]) == (2, 4)
-    assert left_out(whole, [CLS, 7, 8, 8, 9, SEP]) == (5, 6)
-    assert left_out(whole, [CLS, 7, 8, SEP]) == (3, 6)
-    for other in (whole, [CLS, 9, SEP, 7], [CLS, 7, 8, 9, SEP], [*whole, 7]):
-        assert left_out(whole, other) is None
-    assert [v.within for v in content_views(PreparedContent(Content("a", "Bread is baked.\nTea is made.")))] == [
-        "",
-        "Bread is baked. Tea is made.",
-        "Bread is baked. Tea is made.",
-    ]
+def test_a_wider_window_holds_more_and_needs_fewer():
+    text = list(range(1000, 1800))
+    narrow, wide = (windows(InputKind.TEXT, text, [], 8, size) for size in (256, 512))
+    assert len(narrow) == 4 and len(wide) == 2
+    assert all(len(w.ids) <= 512 for w in wide) and wide[-1].text[1] == len(text)
 
 
 async def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -188,17 +189,15 @@ def test_debaters_close_in_on_each_other():
 
 
 def test_swapped_weights_are_refused(tmp_path):
-    from lazaretto.reading import WEIGHTS
+    import lazaretto.models
 
-    shutil.copytree(WEIGHTS, tmp_path / "reading")
-    manifest = json.loads((tmp_path / "reading" / "jury.json").read_text())
-    manifest["sha256"]["trunk.safetensors"] = "0" * 64
-    (tmp_path / "reading" / "jury.json").write_text(json.dumps(manifest))
-    with pytest.raises(ModelUnavailable, match=r"trunk\.safetensors"):
-        JuryModels(tmp_path / "reading")
-    (tmp_path / "reading" / "jury.json").unlink()
-    with pytest.raises(ModelUnavailable, match=r"jury's numbers"):
-        JuryModels(tmp_path / "reading")
+    shipped = Path(lazaretto.models.__file__).parent / "weights" / "jury"
+    shutil.copytree(shipped, tmp_path / "jury")
+    manifest = json.loads((tmp_path / "jury" / "jury.json").read_text())
+    (tmp_path / "jury" / "strict.safetensors").write_bytes((shipped / "loose.safetensors").read_bytes())
+    with pytest.raises(ModelUnavailable, match=r"strict\.safetensors"):
+        JuryModels(tmp_path / "jury")
+    assert set(manifest["sha256"]) == {"strict.safetensors", "loose.safetensors"}
 
 
 def _picture(size: tuple[int, int], words: str = "", frames: int = 1, kind: str = "PNG") -> bytes:

@@ -107,18 +107,18 @@ def _seeing(panel: Panel, settings: ContentSettings, limits: Limits) -> Panel:
 
 @functools.lru_cache(maxsize=4)
 def text_embedder(encoder: str = "") -> TextEmbedder | None:
-    """What retrieval compares by, or None without the ``gates`` extra: retrieval is then by words alone.
+    """The encoder retrieval uses, or None without the ``models`` extra: retrieval is then by words alone.
 
-    ``encoder``: a folder or ``hf:owner/name`` in place of the one reading that the gates share.
+    ``encoder``: a folder or ``hf:owner/name`` in place of all-MiniLM-L6-v2.
     """
     if encoder:
         from lazaretto.models.hub_embedder import HubEmbedder
 
         return HubEmbedder(encoder)
     try:
-        from lazaretto.reading import reading_embedder
+        from lazaretto.models.minilm import fast_minilm
 
-        return reading_embedder()
+        return fast_minilm()
     except MissingExtra:
         return None
 

@@ -59,7 +59,7 @@ class ContentSettings:
     ] = "embedded"
     classifier: ClassifierSettings = ClassifierSettings()
     encoder: Annotated[
-        str, Field(description="Encoder that finds precedents: a folder or hf:owner/name; empty: the gates' own.")
+        str, Field(description="Encoder that finds precedents: a folder or hf:owner/name; empty: all-MiniLM-L6-v2.")
     ] = ""
     hearing_s: Annotated[
         float, Field(gt=0, le=3600, description="Time for a debate of language models, past the channel's timeout.")

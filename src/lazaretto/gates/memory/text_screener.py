@@ -1,6 +1,6 @@
 """Screens text memories: marks the stretches that order an agent about, and says how sure it is.
 
-The one reading of the text (``lazaretto.reading``) marks every token; the risk of a text comes from its most suspicious
+One pass of all-MiniLM-L6-v2 with a small adapter marks every token; the risk of a text comes from its most suspicious
 stretch, so a short order in a long document is not averaged away. A sentence in a language that its calibration does
 not name is left out and named: the model does not guess what it says, and goes on reading the sentences around it.
 """
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,11 @@ from numpy.typing import NDArray
 from lazaretto.gates.memory.text_views import View, views
 from lazaretto.gates.memory.text_windows import chosen_windows, shortened
 from lazaretto.models.language import Stretch, language_of, unknown_stretches, without
-from lazaretto.models.minilm import Tokens
+from lazaretto.models.minilm import Encoder, Tokens, split_heads
+from lazaretto.models.weight_files import Arrays, read_weights
 from lazaretto.processor_time import is_over
-from lazaretto.reading import WEIGHTS, OneReading, Trunk, shared_reading
 
+WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
 TOP_TOKENS = 6
 """As in training: the logit of a window is the mean of its most suspicious tokens."""
 MOST_SECONDS = 3.0
@@ -121,8 +121,10 @@ class TextScreener:
     """Loads once, screens many."""
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
-        self._reading = shared_reading() if weights == WEIGHTS else OneReading(Trunk(weights))
-        self.calibration = _calibration(self._reading.trunk.orders)
+        arrays, self.calibration = _load(weights)
+        adapter, head = split_heads(arrays)
+        self._head, self._bias = head["weight"].reshape(-1), float(head["bias"][0])
+        self._encoder = Encoder(adapter, int8=True)
 
     def screen(self, texts: Sequence[str], most_seconds: float = MOST_SECONDS) -> list[Screening]:
         """One screening per text, in order; at most so long for each."""
@@ -179,7 +181,8 @@ class TextScreener:
         windows, whole = chosen_windows(readings, until=until) if readings else ([], True)
         marked: dict[View, list[_Marked]] = {}
         for view, window in windows:
-            marked.setdefault(view, []).append((window, self._reading.window(window.ids).of("marks", 0)))
+            marks = self._encoder.token_states([window.ids])[0] @ self._head + self._bias
+            marked.setdefault(view, []).append((window, marks))
             if is_over(until) and window is not windows[-1][1]:
                 return marked, False
         return marked, whole
@@ -236,9 +239,10 @@ def _spans(view: View, several: list[_Marked]) -> list[Span]:
     return sorted(spans, key=lambda s: -s.logit)
 
 
-def _calibration(fitted: Mapping[str, Any]) -> Calibration:
+def _load(weights: Path) -> tuple[Arrays, Calibration]:
+    arrays, fitted = read_weights(weights / "screener.safetensors", "calibration.json", "the text-memory screener")
     knots = {name: tuple(fitted[name]) for name in ("logits", "risk", "languages")}
-    return Calibration(fitted["thresholds"], spread=float(fitted["spread"]), **knots)
+    return arrays, Calibration(fitted["thresholds"], spread=float(fitted["spread"]), **knots)
 
 
 @cache

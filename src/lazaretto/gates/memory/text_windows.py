@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lazaretto.gates.memory.text_views import View
-from lazaretto.models.minilm import Tokens
+from lazaretto.models.minilm import WINDOW_TOKENS, Tokens, window_texts
 from lazaretto.processor_time import is_over
-from lazaretto.reading import text_windows
 
 MOST_WINDOWS = 128
 """Read of one text: about 110 kB of English without disguises."""
+_STRIDE = WINDOW_TOKENS - 2 - 48
+"""Windows overlap by 48 tokens, so that an order is whole in one of them."""
 _CUE = re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass|skip|instruct\w*|system|prompt|assistants?|agents?|ai|bots?|must|always|"
     r"never|forward|send|transfer|upload|reveal|password|secret|keys?|tokens?|execute|run|install|delete|disable|approve|"
@@ -83,7 +84,7 @@ def chosen_windows(
     Another view is read only where it says something that the text itself does not, and there is time for it until a
     moment of ``time.thread_time``.
     """
-    first = text_windows(views[0].text)
+    first = window_texts([views[0].text], max_windows=10**9, stride=_STRIDE)[0]
     said = _pairs(first)
     found = [(views[0], window) for window in first]
     whole = True
@@ -91,7 +92,7 @@ def chosen_windows(
         if is_over(until):
             whole = False
             break
-        windows = text_windows(view.text)
+        windows = window_texts([view.text], max_windows=10**9, stride=_STRIDE)[0]
         found += [(view, w) for w in windows if not _pairs([w]) <= said]
     ordered = sorted(found, key=lambda one: -_suspicion(*one)) if len(found) > 1 else found
     if len(ordered) <= most:

@@ -26,10 +26,10 @@ def reader_for(text: str, task: str) -> str:
     readers = {
         name: min(_quality(measured, language) for language in languages)
         for name, measured in _table()[task].items()
-        if is_set_up(name)
+        if name == "minilm" or is_set_up(name)
     }
-    best = max(readers, key=lambda name: readers[name], default="")
-    return best if best and readers[best] >= LEAST else ""
+    best = max(readers, key=lambda name: readers[name])
+    return best if readers[best] >= LEAST else ""
 
 
 def languages_of(text: str) -> frozenset[str]:

@@ -14,7 +14,7 @@ from lazaretto.errors import MissingExtra
 from lazaretto.models.built import built, digest_of, source_of
 from lazaretto.models.deep.base import MPNET, find_trunk
 from lazaretto.models.deep.e5_file import LAYER, E5File, e5_tokenizer, unpacked
-from lazaretto.models.minilm import session
+from lazaretto.models.minilm import Encoder, minilm_tokenizer, session
 from lazaretto.models.minilm.session import open_session, rounded_in_blocks
 
 _HERE = Path(__file__).parent
@@ -40,6 +40,20 @@ class Network(Protocol):
     def states(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """The last states of one window, (tokens, width)."""
         ...
+
+
+class Minilm:
+    """all-MiniLM-L6-v2, which every gate stands on already."""
+
+    begin, end = 101, 102
+
+    def __init__(self, changes: Changes) -> None:
+        self.tokenizer = minilm_tokenizer()
+        self._encoder = Encoder({k: v for k, v in changes.items() if not k.startswith("head.")}, blocks=True)
+
+    def states(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """The last states of one window."""
+        return self._encoder.token_states([ids])[0]
 
 
 class Mpnet:

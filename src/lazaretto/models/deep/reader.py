@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.models.deep.network import E5, Mpnet, Network
+from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
 from lazaretto.models.deep.packed import unpacked_changes
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import is_over
@@ -27,7 +27,7 @@ _STRIDE = 207
 TOP_TOKENS = 6
 """As in training: the order score of a window is the mean of its most suspicious tokens."""
 MOST_WINDOWS = 24
-_NETWORKS: Mapping[str, type[Any]] = {"mpnet": Mpnet, "e5": E5}
+_NETWORKS: Mapping[str, type[Any]] = {"minilm": Minilm, "mpnet": Mpnet, "e5": E5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Reading:
     harm: float
     """Log-odds that it is harmful."""
     reader: str
-    """``mpnet`` or ``e5``."""
+    """``minilm``, ``mpnet`` or ``e5``."""
     quote: str
     """Where it reads most like an order."""
     whole: bool

@@ -7,7 +7,7 @@ the table of words; only the layers, which an adapter changes, are an encoder's 
 """
 
 from lazaretto.models.minilm.base import minilm_folder
-from lazaretto.models.minilm.embedder import MiniLM, claim_minilm, shared_minilm
+from lazaretto.models.minilm.embedder import MiniLM, claim_minilm, fast_minilm, shared_minilm
 from lazaretto.models.minilm.encoder import Encoder
 from lazaretto.models.minilm.tokens import WINDOW_TOKENS, Tokens, minilm_tokenizer, window_texts
 from lazaretto.models.minilm.weights import DIMENSION, Adapter, split_heads
@@ -20,6 +20,7 @@ __all__ = [
     "MiniLM",
     "Tokens",
     "claim_minilm",
+    "fast_minilm",
     "minilm_folder",
     "minilm_tokenizer",
     "shared_minilm",

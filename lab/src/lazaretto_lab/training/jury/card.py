@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-MANIFEST = Path(str(resources.files("lazaretto.models"))) / "weights" / "reading" / "jury.json"
+MANIFEST = Path(str(resources.files("lazaretto.models"))) / "weights" / "jury" / "jury.json"
 
 
 def tables(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -71,7 +71,7 @@ def main() -> None:
     two.add_argument("--some", type=int, default=0, help="train on every n-th example only, to try the road")
     three = steps.add_parser("assemble")
     three.add_argument("--seats", default="strict,loose", help="which trained seats are Strict and Loose")
-    three.add_argument("--out", type=Path, default=Path("weights/jury"))
+    three.add_argument("--out", type=Path, default=Path("src/lazaretto/models/weights/jury"))
     for step, function in ((one, prepare), (two, train), (three, assemble)):
         step.add_argument("--work", type=Path, required=True)
         step.set_defaults(function=function)

@@ -1,13 +1,15 @@
-"""What the jury's debaters read in a content: the one reading of its words gives both their logits and their quotes.
+"""The trained models behind the jury's debaters: one pass over the content gives both debaters their logits and their
+quotes.
 
 A debater's logit is a mean of token scores, so every clause's share in it is exact: the quotes are not a guess made
-afterwards. For the same reason a glance at a text without one of its lines costs nothing: its tokens are left out of
-the mean. The rest was read beside that line, though, and leans towards it; so a debate reads it by itself.
+afterwards.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import re
 import threading
 import time
@@ -15,33 +17,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.errors import ModelUnavailable
+from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.content.jury.views import View, content_views
-from lazaretto.gates.content.jury.windows import HEADS, Window, compose, left_out, windows
-from lazaretto.gates.content.records import PreparedContent, Role
-from lazaretto.kept_texts import KeptTexts, digest, namespace
-from lazaretto.models.minilm import minilm_tokenizer
-from lazaretto.processor_time import is_over, until
-from lazaretto.reading import WEIGHTS, OneReading, Trunk, WindowReading, shared_reading
-from lazaretto.reading.trunk import FILE
+from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
+from lazaretto.gates.content.records import InputKind, PreparedContent, Role
+from lazaretto.kept_texts import KeptTexts, digest
+from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
+from lazaretto.processor_time import is_over, left, until
 
 MOST_WINDOWS = 32
 """Windows read of one view: a longer text is sampled evenly over its whole length."""
 _AVERAGED, _WORST = 4, 2
 """The models were fitted on the mean of at most four windows; of more, the worst two count, lest length hide harm."""
 MOST_SECONDS, HUGE_SECONDS = 5.0, 1.5
-"""Of this thread's processor, spent on one content, and on one that waits for a person anyway because it is too long:
-no text keeps a gate busy, and a busy machine cuts nothing off. What was not read is said."""
+"""Of this thread's processor, spent on one content by both models together, and on one that waits for a person anyway
+because it is too long: no text keeps a gate busy, and a busy machine cuts nothing off. What was not read is said."""
+_FIRST = 0.7
+"""The first model's share of it: enough for all its windows on a slow machine. What it finds clearly harmless, the
+other does not read."""
 _CHARACTERS = 200_000
 """Looked at of one text; the models read a part of them."""
 _KEPT_BYTES = 4 << 20
-"""Of contents that were read last."""
+"""Of contents that were read last, and again of single looks at them."""
 _CLAUSE = re.compile(r"[^.!?;:,\n]+[.!?;:,]*\s*")
 _WORD = re.compile(r"\S+")
 _PHRASE = 5
@@ -125,22 +129,25 @@ class _Turn:
 
 
 class JuryModels:
-    """Both debaters' heads. Safe to share between threads; reading the same content twice costs once."""
+    """Both debaters' models. Safe to share between threads; reading the same content twice costs once."""
 
-    def __init__(self, folder: Path = WEIGHTS) -> None:
-        self._reading = shared_reading() if folder == WEIGHTS else OneReading(Trunk(folder))
+    def __init__(self, folder: Path) -> None:
         try:
-            manifest = json.loads((folder / "jury.json").read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ModelUnavailable(f"the jury's numbers are not in {folder}: {error}") from None
-        if self._reading.trunk.sha256 != manifest["sha256"][FILE]:
-            raise ModelUnavailable(f"{FILE} is not the file that jury.json describes")
+            from safetensors.numpy import load_file
+        except ImportError:
+            raise MissingExtra("the embedded jury", "gates") from None
+        manifest = json.loads((folder / "jury.json").read_text(encoding="utf-8"))
+        for name, expected in manifest["sha256"].items():
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
+                raise ModelUnavailable(f"{name} is not the file that jury.json describes")
+        self._seats = {role: _seat(load_file(folder / f"{role.value}.safetensors"), manifest, role) for role in _SEATS}
         self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
         self.version = str(manifest["version"])
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
         self._in_hand: dict[bytes, _Turn] = {}
         self._lock = threading.Lock()
         self._known: KeptTexts[tuple[JuryScores | None]] = KeptTexts(_KEPT_BYTES, lambda one: _size(one[0]))
+        self._looks: KeptTexts[_ViewScore] = KeptTexts(_KEPT_BYTES, lambda one: 2_000 + one.scores.nbytes * 4)
 
     def read(self, prepared: PreparedContent) -> JuryScores | None:
         """Both debaters' view of the content; None when it holds nothing to read."""
@@ -149,16 +156,19 @@ class JuryModels:
             known = self._known.get(key)
             if known is None:
                 seconds = MOST_SECONDS if len(prepared.content.text) <= _CHARACTERS else HUGE_SECONDS
-                age, known = self._known.age, (self._read(prepared, until(seconds)),)
-                self._known.put(key, known, age)
+                known = (self._read(prepared, until(seconds)),)
+                self._known.put(key, known)
             return known[0]
 
     def glance(self, prepared: PreparedContent) -> float | None:
-        """Strict's log-odds, where they are enough to call the content clearly harmless; else None."""
+        """The risk by one model alone, where that is enough to call the content clearly harmless; else None.
+
+        What it read is not read again when the debate is held after all.
+        """
         if len(prepared.content.text) > _CHARACTERS:
             return None
         with self._turn(_key(prepared)):
-            end, views = until(MOST_SECONDS), content_views(_bearable(prepared))
+            end, views = until(_FIRST * left(MOST_SECONDS)), content_views(_bearable(prepared))
             risk = max((self._glance(view, end) for view in views), default=0.0)
             return risk if views and risk < 0 else None
 
@@ -177,37 +187,26 @@ class JuryModels:
                 if not turn.takers:
                     self._in_hand.pop(key, None)
 
-    def _glance(self, view: View, until: float) -> float:
-        """Strict's log-odds, or 0 when they are not low enough, or not all of it could be read."""
-        settings, look = self.settings[view.head], self._look(view, until, glance=True)
-        odds = settings.odds(Role.STRICT, look.logit(Role.STRICT))
+    def _glance(self, whole: View, until: float) -> float:
+        """Log-odds of one model, or 0 when they are not low enough, or not all of it could be read."""
+        settings, (view, text, picture) = self.settings[whole.head], self._tokens(whole)
+        look = self._look(_SEATS[0], view, text.ids, picture.ids, until)
+        odds = settings.odds(_SEATS[0], look.logit)
         return odds if odds < settings.quick and not look.cut else 0.0
 
-    def _look(self, whole: View, until: float, *, glance: bool = False) -> _Look:
-        """Read the windows of a view that there is time for, at least one, and those that were read already.
+    def _look(self, role: Role, view: View, text: Sequence[int], picture: Sequence[int], until: float) -> _ViewScore:
+        key = digest(role.value, view.head, view.kind.value, view.text, view.picture, view.part)
+        known = self._looks.get(key)
+        if known is None:
+            known = self._seats[role].look(view.kind, text, picture, HEADS.index(view.head), until)
+            self._looks.put(key, known)
+        return known
 
-        From one to the next half of the text is skipped, and half of the rest: what was read is spread over all of it.
-        """
+    def _tokens(self, whole: View) -> tuple[View, Any, Any]:
         view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
-        text, picture = _encoded(view.text), _encoded(view.picture)
-        every, read = windows(view.kind, text.ids, picture.ids, MOST_WINDOWS), dict[int, WindowReading]()
-        for place in _spread(len(every)):
-            if read and is_over(until) and not self._reading.knows(every[place].ids):
-                continue
-            found = self._beside(view, every, picture.ids) if glance else None
-            read[place] = found or self._reading.window(every[place].ids)
-        parts = tuple((every[place], read[place]) for place in sorted(read))
-        offsets, covered = (text.offsets, picture.offsets), sum(len(one.ids) for one, _ in parts) >= len(text.ids)
-        sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
-        return _Look(view, offsets, parts, HEADS.index(view.head), sampled, len(read) < len(every))
-
-    def _beside(self, view: View, every: Sequence[Window], picture: Sequence[int]) -> WindowReading | None:
-        """The reading of a text that lacks a line, by what was read with that line; None where it cannot be."""
-        if not view.within or len(every) > 1:
-            return None
-        whole = compose(view.kind, _encoded(view.within).ids, picture).ids
-        stretch = left_out(whole, every[0].ids)
-        return self._reading.window(whole).without(*stretch) if stretch else None
+        tokenizer = minilm_tokenizer()
+        text, picture = (tokenizer.encode(part, add_special_tokens=False) for part in (view.text, view.picture))
+        return view, text, picture
 
     def _read(self, prepared: PreparedContent, until: float) -> JuryScores | None:
         """The worst of the views; those there is no time for are not read, and that is said."""
@@ -226,52 +225,84 @@ class JuryModels:
         """How risky a reading is, before any debate."""
         return float(np.mean([reading.debaters[role].odds for role in _SEATS]))
 
-    def _read_view(self, view: View, until: float) -> JuryScores:
-        look, settings = self._look(view, until), self.settings[view.head]
-        odds = {role: settings.odds(role, look.logit(role)) for role in _SEATS}
-        # Strict speaks for the more worried of the two heads and Loose for the milder one, whichever that is here.
+    def _read_view(self, whole: View, until: float) -> JuryScores:
+        view, text, picture = self._tokens(whole)
+        settings = self.settings[view.head]
+        seconds, looks = until - time.thread_time(), dict[Role, _ViewScore]()
+        for role, share in zip(_SEATS, (_FIRST, 1 - _FIRST), strict=True):
+            looks[role] = self._look(role, view, text.ids, picture.ids, time.thread_time() + share * seconds)
+        odds = {role: settings.odds(role, look.logit) for role, look in looks.items()}
+        # Strict speaks for the more worried of the two models and Loose for the milder one, whichever that is here.
         speaks = sorted(_SEATS, key=lambda role: -odds[role])
-        hazards = _named(self._names[0], _softmax(look.worst(Role.STRICT)[1].of("hazard").mean(axis=0)))
-        contexts = _named(self._names[1], sigmoid(look.worst(Role.LOOSE)[1].of("context").mean(axis=0)))
-        seats = {
-            role: DebaterScore(look.logit(head), odds[head], _spans(look, head), hazards, contexts)
-            for role, head in zip(_SEATS, speaks, strict=True)
+        named = {
+            part: _head(self._seats[role], looks[role], part)
+            for part, role in (("hazard", _SEATS[0]), ("context", _SEATS[1]))
         }
-        tokens = sum(len(window.ids) for window, _ in look.parts)
-        return JuryScores(view.head, seats, tokens, look.sampled, look.cut)
-
-
-_Offsets = Sequence[tuple[int, int]]
+        hazards, contexts = (
+            _named(self._names[0], _softmax(named["hazard"])),
+            _named(self._names[1], sigmoid(named["context"])),
+        )
+        places = (text.offsets, picture.offsets)
+        seats = {
+            role: DebaterScore(looks[model].logit, odds[model], _spans(view, looks[model], places), hazards, contexts)
+            for role, model in zip(_SEATS, speaks, strict=True)
+        }
+        covered = all(look.tokens >= len(text.ids) for look in looks.values())
+        tokens, cut = max(look.tokens for look in looks.values()), any(look.cut for look in looks.values())
+        sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
+        return JuryScores(view.head, seats, tokens, sampled, cut)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What was read of one view."""
+class _ViewScore:
+    """One seat's look at one view."""
 
-    view: View
-    offsets: tuple[_Offsets, _Offsets]
-    """Where the tokens of its text and of its picture stand."""
-    parts: tuple[tuple[Window, WindowReading], ...]
-    head: int
-    sampled: bool
-    cut: bool
+    logit: float
+    worst: Window
+    scores: NDArray[np.float32]
+    """Of the worst window's tokens."""
+    pooled: NDArray[np.float32]
+    """The worst window's mean state."""
+    tokens: int
+    cut: bool = False
     """Whether there was no time for all of its windows."""
 
-    def _logits(self, role: Role) -> NDArray[np.float32]:
-        return np.array([read.of(role.value, self.head).mean() for _, read in self.parts], np.float32)
 
-    def logit(self, role: Role) -> float:
-        """A debater's: the mean of few windows, of many that of the worst."""
-        logits = np.sort(self._logits(role))[::-1]
-        return float(logits[: _AVERAGED if len(logits) <= _AVERAGED else _WORST].mean())
+@dataclass(frozen=True, slots=True)
+class _DebaterModel:
+    """A debater's model."""
 
-    def worst(self, role: Role) -> tuple[Window, WindowReading]:
-        """The window that a debater finds most risky."""
-        return self.parts[int(self._logits(role).argmax())]
+    encoder: Encoder
+    heads: Mapping[str, NDArray[np.float32]]
+    window: int
+    """How many tokens it reads at once."""
+
+    def look(
+        self, kind: InputKind, text: Sequence[int], picture: Sequence[int], head: int, until: float = math.inf
+    ) -> _ViewScore:
+        """Read the windows there is time for, at least one, and keep what the worst ones say.
+
+        From one to the next half of the text is skipped, and half of the rest: what was read is spread over all of it.
+        """
+        every = windows(kind, text, picture, MOST_WINDOWS * WINDOW // self.window, self.window)
+        read: dict[int, NDArray[np.float32]] = {}
+        for place in _spread(len(every)):
+            if read and is_over(until):
+                break
+            read[place] = self.encoder.token_states([every[place].ids])[0]
+        parts, states = [every[place] for place in sorted(read)], [read[place] for place in sorted(read)]
+        scores = [s @ self.heads["risk.weight"][head] for s in states]
+        logits = np.array([t.mean() for t in scores]) + self.heads["risk.bias"][head]
+        order = np.argsort(-logits)[: _AVERAGED if len(logits) <= _AVERAGED else _WORST]
+        worst = int(order[0])
+        tokens = sum(len(part.ids) for part in parts)
+        mean, cut = states[worst].mean(axis=0), len(read) < len(every)
+        return _ViewScore(float(logits[order].mean()), parts[worst], scores[worst], mean, tokens, cut)
 
 
-def _encoded(text: str) -> Any:
-    return minilm_tokenizer().encode(text, add_special_tokens=False)
+def _seat(stored: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], role: Role) -> _DebaterModel:
+    adapter, heads = split_heads(stored)
+    return _DebaterModel(Encoder(adapter, int8=True), heads, int(manifest["windows"][role.value]))
 
 
 def _spread(count: int) -> list[int]:
@@ -297,7 +328,7 @@ def _sampled(text: str) -> str:
 
 
 def _key(prepared: PreparedContent) -> bytes:
-    return digest(namespace(), prepared.content.text, prepared.description, prepared.read_text)
+    return digest(prepared.content.text, prepared.description, prepared.read_text)
 
 
 def _size(scores: JuryScores | None) -> int:
@@ -306,17 +337,23 @@ def _size(scores: JuryScores | None) -> int:
     return 500 + sum(2_000 + 4 * len(span.quote) for one in several for span in one.spans)
 
 
-def _spans(look: _Look, role: Role) -> tuple[Span, ...]:
+def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = seat.heads[f"{part}.weight"] @ look.pooled + seat.heads[f"{part}.bias"]
+    return found
+
+
+def _spans(
+    view: View, look: _ViewScore, offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
+) -> tuple[Span, ...]:
     """Each phrase's share in the worst window's logit, relative to an average phrase of the same length.
 
     A phrase is a few words within a clause: a whole sentence as evidence would explain nothing.
     """
-    view, (window, read) = look.view, look.worst(role)
-    scores = read.of(role.value, look.head)
+    scores, window = look.scores, look.worst
     average, found = float(scores.mean()), []
     blocks = (
-        (view.text, view.part, window.text, window.text_at, look.offsets[0]),
-        (view.picture, "description", window.picture, window.picture_at, look.offsets[1]),
+        (view.text, view.part, window.text, window.text_at, offsets[0]),
+        (view.picture, "description", window.picture, window.picture_at, offsets[1]),
     )
     for words, part, (first, last), at, places in blocks:
         if last <= first:
@@ -379,5 +416,10 @@ def _settings(fields: Mapping[str, Any]) -> Settings:
 
 @cache
 def shipped_models() -> JuryModels:
-    """The heads that come with the package, loaded once."""
-    return JuryModels()
+    """The models that come with the package, loaded once."""
+    folder = Path(str(resources.files("lazaretto.models"))) / "weights" / "jury"
+    if not (folder / "jury.json").is_file():
+        raise ModelUnavailable(
+            "this installation has no jury weights; make them with lab/src/lazaretto_lab/training/jury/train.py"
+        )
+    return JuryModels(folder)

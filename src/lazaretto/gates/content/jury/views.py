@@ -32,18 +32,16 @@ class View:
     picture: str
     part: str
     """Which part of the content ``text`` stands for in quotes: text or read_text."""
-    within: str = ""
-    """For a text that lacks one line of another: that one, which was read whole."""
 
 
 def content_views(prepared: PreparedContent) -> list[View]:
     """Everything there is to read; empty when there is nothing (a picture without description or words)."""
     found: list[View] = []
-    for (text, description), within in _readings(prepared).items():
+    for text, description in _readings(prepared):
         if text and description:
-            found.append(View("pair", InputKind.PAIR, text, description, "text", within))
+            found.append(View("pair", InputKind.PAIR, text, description, "text"))
         elif text:
-            found.append(View("text", InputKind.TEXT, text, "", "text", within))
+            found.append(View("text", InputKind.TEXT, text, "", "text"))
         elif description:
             found.append(View("image", InputKind.IMAGE, "", description, "text"))
     for words in dict.fromkeys(map(injections_alone, (prepared.content.text, prepared.description))):
@@ -56,20 +54,16 @@ def content_views(prepared: PreparedContent) -> list[View]:
     return found
 
 
-def _readings(prepared: PreparedContent) -> dict[tuple[str, str], str]:
+def _readings(prepared: PreparedContent) -> list[tuple[str, str]]:
     """Text and description as they are judged; also strictly without injections, and without sentences in languages
-    that the jury does not read, so that these cannot dilute a short request; and a short text without each of its
-    lines in turn, with the text that the line was taken from.
+    that the jury does not read, so that these cannot dilute a short request.
     """
     text, description = prepared.content.text, "" if prepared.description == PLACEHOLDER else prepared.description
     whole = (mostly_without_injections(text), mostly_without_injections(description))
     stripped = (strictly_without_injections(text) or whole[0], strictly_without_injections(description) or whole[1])
-    found = {whole: "", stripped: ""}
-    if sum(map(str.isalpha, prepared.known_text)) >= _FEWEST_LETTERS:
-        found.setdefault((mostly_without_injections(prepared.known_text), whole[1]), "")
-    for rest in _one_line_less(text):
-        found.setdefault((mostly_without_injections(rest), whole[1]), whole[0])
-    return found
+    apart = [prepared.known_text] if sum(map(str.isalpha, prepared.known_text)) >= _FEWEST_LETTERS else []
+    shorter = [(mostly_without_injections(rest), whole[1]) for rest in (*apart, *_one_line_less(text))]
+    return list(dict.fromkeys((whole, stripped, *shorter)))
 
 
 def _one_line_less(text: str) -> list[str]:

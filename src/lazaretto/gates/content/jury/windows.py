@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lazaretto.gates.content.records import InputKind
-from lazaretto.reading import BODY, WINDOW, starts
 
 HEADS = (*(kind.value for kind in InputKind), "lettering")
 """A model's heads: one per kind of input, and one for words read off a picture that are all the picture has to say."""
 CLS, SEP = 101, 102
 PICTURE_IDS = (3861, 1024)
 """The word pieces of ``picture:``, which stand before every description."""
+WINDOW = 256
 _PICTURE_SHARE = 120
 """Tokens a description may always claim beside a long text."""
 
@@ -60,16 +60,18 @@ class Window:
     picture_at: int
 
 
-def compose(kind: InputKind, text: Sequence[int], picture: Sequence[int], start: int = 0) -> Window:
-    """One window: the text from token ``start`` on, and the description as far as it fits."""
+def compose(kind: InputKind, text: Sequence[int], picture: Sequence[int], start: int = 0, size: int = WINDOW) -> Window:
+    """One window of at most ``size`` tokens: the text from token ``start`` on, and the description as far as it
+    fits.
+    """
     if kind is InputKind.TEXT:
-        kept = tuple(text[start : start + BODY])
+        kept = tuple(text[start : start + size - 2])
         return Window((CLS, *kept, SEP), (start, start + len(kept)), 1, (0, 0), 0)
     if kind is InputKind.IMAGE:
-        kept = tuple(picture[start : start + BODY - len(PICTURE_IDS)])
+        kept = tuple(picture[start : start + size - 2 - len(PICTURE_IDS)])
         at = 1 + len(PICTURE_IDS)
         return Window((CLS, *PICTURE_IDS, *kept, SEP), (0, 0), 0, (start, start + len(kept)), at)
-    room = WINDOW - 3 - len(PICTURE_IDS)
+    room = size - 3 - len(PICTURE_IDS)
     words = tuple(text[start : start + max(room - _PICTURE_SHARE, room - len(picture))])
     scene = tuple(picture[: room - len(words)])
     at = len(words) + 2 + len(PICTURE_IDS)
@@ -77,26 +79,16 @@ def compose(kind: InputKind, text: Sequence[int], picture: Sequence[int], start:
     return Window(ids, (start, start + len(words)), 1, (0, len(scene)), at)
 
 
-def windows(kind: InputKind, text: Sequence[int], picture: Sequence[int], limit: int) -> list[Window]:
-    """As many windows as the long part needs, at most ``limit``: evenly spread, first and last always among them.
-
-    Those of a text alone are the ones that every gate reads (``lazaretto.reading``).
-    """
-    first = compose(kind, text, picture)
+def windows(
+    kind: InputKind, text: Sequence[int], picture: Sequence[int], limit: int, size: int = WINDOW
+) -> list[Window]:
+    """As many windows as the long part needs, at most ``limit``: evenly spread, first and last always among them."""
+    first = compose(kind, text, picture, size=size)
     (begin, end), length = (first.picture, len(picture)) if kind is InputKind.IMAGE else (first.text, len(text))
     step = end - begin
     if step >= length or limit == 1:
         return [first]
-    places = starts(length) if kind is InputKind.TEXT else [*range(0, length - step, step), length - step]
-    if len(places) > limit:
-        places = [places[round(i * (len(places) - 1) / (limit - 1))] for i in range(limit)]
-    return [compose(kind, text, picture, start) for start in places]
-
-
-def left_out(whole: Sequence[int], part: Sequence[int]) -> tuple[int, int] | None:
-    """The one stretch of tokens that ``part`` lacks of ``whole``; None where it is not the same but for one stretch."""
-    missing = len(whole) - len(part)
-    if missing <= 0:
-        return None
-    same = next((n for n, (a, b) in enumerate(zip(whole, part, strict=False)) if a != b), len(part))
-    return (same, same + missing) if list(whole[same + missing :]) == list(part[same:]) else None
+    starts = [*range(0, length - step, step), length - step]
+    if len(starts) > limit:
+        starts = [starts[round(i * (len(starts) - 1) / (limit - 1))] for i in range(limit)]
+    return [compose(kind, text, picture, start, size) for start in starts]
