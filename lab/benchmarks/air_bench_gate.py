@@ -43,10 +43,10 @@ def judge(kind: str, limit: int, preset: Policy) -> dict[str, Any]:
         content = item.content
         first = verdict_of(asyncio.run(hold_debate(panel, content, settings.debate)), settings)
         ruling, rule, reader = first.ruling, first.rule, ""
-        tasks, others = open_questions([first])
+        tasks = open_questions([first])
         if tasks:
             words = " ".join(filter(None, (content.text, content.description)))
-            again = second._read(Observation("air", Channel.DOCUMENT, words), tasks, others)
+            again = second._read(Observation("air", Channel.DOCUMENT, words), tasks)
             reader = str(again.evidence[0].data.get("reader", "")) if again.evidence else ""
             if again.ruling > Ruling.ALLOW:
                 ruling, rule = again.ruling, again.rule

@@ -13,12 +13,13 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 pytest.importorskip("safetensors", reason="needs the gates extra")
 pytest.importorskip("py3langid", reason="needs the gates extra")
 
-from lazaretto import SyncGuard
+from lazaretto import Policy, SyncGuard
 from lazaretto.errors import ModelUnavailable
+from lazaretto.gates.cascade import cleared
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings, open_questions
 from lazaretto.models.deep import DeepReader, Reading, base, choice, is_set_up, reader_for, set_up, shared_reader
 from lazaretto.models.deep.packed import packed, unpacked_rows
-from lazaretto.types import Channel, Observation, Ruling, SourceClass, Verdict
+from lazaretto.types import Channel, GateRun, Observation, Ruling, RunStatus, SourceClass, Verdict
 
 BARS = {0.01: 4.0, 0.05: 1.0}
 
@@ -48,15 +49,14 @@ CONFLICT = verdict("memory", "changes_known_claim", Ruling.REVIEW)
 
 
 def read(reader: DeepReader, text: str, *earlier: Verdict) -> Verdict:
-    tasks, others = open_questions(earlier)
     item = Observation("ada", Channel.MEMORY, text, source=SourceClass.AGENT_MESSAGE)
-    return SecondReader(SecondReaderSettings(), reader)._read(item, tasks, others)
+    return SecondReader(SecondReaderSettings(), reader)._read(item, open_questions(earlier))
 
 
 def test_what_is_open_is_told_from_rules_and_rulings() -> None:
-    assert open_questions([POSSIBLE, GRAY]) == (("orders", "harm"), False)
-    assert open_questions([verdict("memory", "foreign_order", Ruling.QUARANTINE)]) == ((), False)
-    assert open_questions([CONFLICT, GRAY]) == (("harm",), True)
+    assert open_questions([POSSIBLE, GRAY]) == ("orders", "harm")
+    assert open_questions([verdict("memory", "foreign_order", Ruling.QUARANTINE)]) == ()
+    assert open_questions([CONFLICT, GRAY]) == ("harm",)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,21 @@ def test_only_the_open_question_is_answered() -> None:
 
 
 def test_it_clears_nothing_that_it_cannot_settle_or_did_not_read_whole() -> None:
-    honest = Told({})
-    assert read(honest, "berth nine", GRAY, CONFLICT).rule == "no_opinion"
     assert read(Told({}, whole=False), "berth nine", POSSIBLE).rule == "no_opinion"
+    settled = read(Told({}), "berth nine", GRAY, CONFLICT)
+    assert standing(settled, GRAY, CONFLICT) == [CONFLICT], "a reader of texts settles no claim"
+    unsure = read(Told({"berth": (-5.0, 2.0)}), "berth nine", POSSIBLE, GRAY)
+    assert standing(unsure, POSSIBLE, GRAY) == [GRAY], "one question is answered, the other stays open"
+    both = read(Told({}), "berth nine", POSSIBLE, GRAY)
+    assert standing(both, POSSIBLE, GRAY) == []
+
+
+def standing(answer: Verdict, *earlier: Verdict) -> list[Verdict]:
+    """What still counts after the second reader's answer."""
+    policy = Policy.recommended().channels[Channel.MEMORY]
+    runs = [GateRun(one.gate, RunStatus.RAN) for one in (*earlier, answer)]
+    gone = cleared((*earlier, answer), runs, frozenset({answer.gate}), policy)
+    return [one for one in earlier if one not in gone]
 
 
 def test_disguises_are_taken_off_before_it_reads() -> None:

@@ -13,6 +13,9 @@ _OPEN = (Ruling.WARN, Ruling.REVIEW)
 EVEN = 0.5
 """The risk from which on an allowing gate clears nothing: it thinks harm as likely as not."""
 
+SETTLES = "settles"
+"""In a settling verdict's evidence: the gate whose open question it answers. Without it, it answers all."""
+
 
 def is_gray(verdict: Verdict, policy: ChannelPolicy) -> bool:
     """Whether a verdict leaves the matter open: it warns, asks for review, or allows with a risk in the gray band."""
@@ -58,11 +61,22 @@ def cleared(
     """The gray verdicts that no longer count, because every gate that was asked about them found nothing.
 
     One that blocked, held or would rewrite the item is never cleared; and a settling gate that did not answer, or is
-    itself in doubt, clears nothing.
+    itself in doubt, clears nothing. A gate that says whose question it answers clears that one's alone.
     """
     asked = [run for run in runs if run.gate in settling and run.status is not RunStatus.SKIPPED]
     answers = [v for v in verdicts if v.gate in settling]
     sure = all(v.ruling is Ruling.ALLOW and v.risk < EVEN and not is_gray(v, policy) for v in answers)
     if not answers or not sure or any(run.status is not RunStatus.RAN for run in asked):
         return ()
-    return tuple(v for v in verdicts if v.gate not in settling and is_gray(v, policy))
+    return tuple(
+        v
+        for v in verdicts
+        if v.gate not in settling
+        and is_gray(v, policy)
+        and all(v.gate in (_settled_by(a) or (v.gate,)) for a in answers)
+    )
+
+
+def _settled_by(answer: Verdict) -> tuple[str, ...]:
+    """The gates whose questions a settling verdict answers; none named: all."""
+    return tuple(str(one.data[SETTLES]) for one in answer.evidence if SETTLES in one.data)

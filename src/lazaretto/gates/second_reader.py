@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, Field
 
 from lazaretto.errors import MissingExtra, ModelError
-from lazaretto.gates.cascade import EVEN
+from lazaretto.gates.cascade import EVEN, SETTLES
 from lazaretto.gates.memory.text_views import View, views
 from lazaretto.gates.protocol import GateContext
 from lazaretto.models.asked_reader import Address, AskedReader
@@ -29,6 +29,9 @@ from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdic
 
 NAME = "second_reader"
 Task = Literal["orders", "harm"]
+SETTLED = "settled"
+_GATES: Mapping[Task, str] = {"orders": "memory", "harm": "content"}
+"""Who asks which question."""
 ORDER_RULES = frozenset({"possible_order", "unknown_language"})
 """Rules of gate ``memory`` that leave open whether a text orders an agent about."""
 _OPEN = (Ruling.WARN, Ruling.REVIEW)
@@ -116,40 +119,39 @@ class SecondReader:
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """The answer to what is open; without one, a verdict that clears nothing."""
-        tasks, others = open_questions(context.earlier)
+        tasks = open_questions(context.earlier)
         if observation.image is not None or not observation.text or not tasks:
             return _no_opinion(observation, "It only reads texts that other gates left open.")
-        return await in_thread(self._read, observation, tasks, others)
+        return await in_thread(self._read, observation, tasks)
 
-    def _read(self, observation: Observation, tasks: Sequence[Task], others: bool) -> Verdict:
+    def _read(self, observation: Observation, tasks: Sequence[Task]) -> Verdict:
         started = time.perf_counter()
         if left() <= 0:
             return _no_opinion(observation, "No processor time is left for a second reading.")
         several, known = views(observation.text, until()), dict[int, _Readings]()
-        found, cost, unsettled = list[Verdict](), Cost(), "Something else is open that a reader of texts cannot settle."
+        found, settled, cost = list[Verdict](), list[Verdict](), Cost()
+        unsettled = "It could not be read whole."
         for task in tasks:
             try:
                 reader = self._reader_for(observation.text, task)
                 if reader is None:
-                    others, unsettled = (
-                        True,
-                        f"No reader here can tell in its language whether it is {_WORDS[task]}; {_E5}",
-                    )
+                    unsettled = f"No reader here can tell in its language whether it is {_WORDS[task]}; {_E5}"
                     continue
                 if id(reader) not in known:
                     known[id(reader)] = _all_views(reader, several, self.settings.most_seconds)
             except (ModelError, MissingExtra) as error:
-                others, unsettled = True, f"The second reader has no answer: {error}"
+                unsettled = f"The second reader has no answer: {error}"
                 continue
             readings = known[id(reader)]
             spent = sum(one.tokens for every in known.values() for _, one in every)
             cost = Cost((time.perf_counter() - started) * 1000, spent, len(known))
-            others |= not all(one.whole for _, one in readings)
             found.append(self._finding(observation, task, reader, readings, cost))
+            if found[-1].rule == SETTLED and all(one.whole for _, one in readings):
+                settled.append(found[-1])
         worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk), default=None)
-        if worst is None or (others and worst.ruling is Ruling.ALLOW and worst.risk < EVEN):
-            return _no_opinion(observation, unsettled, cost)
-        return worst
+        if settled and worst is not None and worst.ruling is Ruling.ALLOW:
+            return _only(settled)
+        return worst if worst is not None and worst.rule != SETTLED else _no_opinion(observation, unsettled, cost)
 
     def _reader_for(self, text: str, task: Task) -> Reader | None:
         """Whom to ask; None where nobody can tell."""
@@ -195,7 +197,8 @@ class SecondReader:
             if task == "orders" and best.quote:
                 words, facts = f"{words}: “{best.quote}”", {**facts, "view": view.name}
         elif score < bars.clear:
-            ruling, words, rule, risk = Ruling.ALLOW, f"A second reader finds it is not {_WORDS[task]}", "settled", 0.05
+            ruling, words, rule, risk = Ruling.ALLOW, f"A second reader finds it is not {_WORDS[task]}", SETTLED, 0.05
+            facts = {**facts, SETTLES: _GATES[task]}
         else:
             ruling, words, rule, risk = (
                 Ruling.ALLOW,
@@ -203,16 +206,20 @@ class SecondReader:
                 "open",
                 EVEN,
             )
-        interval = (0.0, 0.3) if rule == "settled" else (min(0.3, risk), 1.0)
+        interval = (0.0, 0.3) if rule == SETTLED else (min(0.3, risk), 1.0)
         return Verdict(
             NAME, observation.id, ruling, risk, interval, rule, (Evidence("measure", f"{words}.", facts),), cost=cost
         )
 
 
-def open_questions(earlier: Sequence[Verdict]) -> tuple[tuple[Task, ...], bool]:
-    """What the earlier gates left open that a reader can answer, and whether they left open anything else."""
+def _only(settled: Sequence[Verdict]) -> Verdict:
+    """One verdict that clears what was settled, and leaves open what was not."""
+    return replace(settled[-1], evidence=tuple(one for verdict in settled for one in verdict.evidence))
+
+
+def open_questions(earlier: Sequence[Verdict]) -> tuple[Task, ...]:
+    """What the earlier gates left open that a reader can answer."""
     tasks: list[Task] = []
-    others = False
     for verdict in earlier:
         if verdict.ruling not in _OPEN:
             continue
@@ -220,9 +227,7 @@ def open_questions(earlier: Sequence[Verdict]) -> tuple[tuple[Task, ...], bool]:
             tasks.append("orders")
         elif verdict.gate == "content":
             tasks.append("harm")
-        else:
-            others = True
-    return tuple(tasks), others
+    return tuple(tasks)
 
 
 def _all_views(reader: Reader, several: Sequence[View], most_seconds: float) -> _Readings:
