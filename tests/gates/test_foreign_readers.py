@@ -82,8 +82,8 @@ POSSIBLE = Verdict("memory", "it_1", Ruling.REVIEW, 0.5, (0.0, 1.0), "possible_o
 GRAY = Verdict("content", "it_1", Ruling.WARN, 0.5, (0.0, 1.0), "in-doubt")
 
 
-def read(one: SecondReader, text: str, *tasks: Any, others: bool = False) -> Verdict:
-    return one._read(Observation("ada", Channel.MEMORY, text), tasks, others)
+def read(one: SecondReader, text: str, *tasks: Any) -> Verdict:
+    return one._read(Observation("ada", Channel.MEMORY, text), tasks)
 
 
 def why(verdict: Verdict) -> str:

@@ -22,8 +22,8 @@ POLICY = {
 }
 ACCOUNT = "Northwind Traders is paid at account GB29 9999 0001."
 FORGED = "Northwind Traders is paid at account GB29 9999 0777."
-ROOM = "The planning meeting takes place in the blue room."
-MOVED = "The planning meeting takes place in the red room."
+ROOM = "The spare key hangs in the kitchen."
+MOVED = "The spare key hangs in the garage."
 CHANGES = "memory:changes_known_claim"
 PAIRS: dict[str, list[tuple[str, str]]] = tomllib.loads(
     (Path(__file__).parents[1] / "data" / "claim_pairs.toml").read_text(encoding="utf-8")

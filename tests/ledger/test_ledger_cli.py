@@ -41,7 +41,7 @@ def test_verify_and_head(app: typer.Typer, note: Observation, tmp_path: Path) ->
     assert "1 events" in run(app, tmp_path, "verify")
     run(app, tmp_path, "head", "--out", str(tmp_path / "head.json"))
     found = json.loads(run(app, tmp_path, "verify", "--head", str(tmp_path / "head.json"), "--json"))
-    assert found == {"ok": True, "checked": 1, "first_bad": None, "reason": "", "table": "", "unproved": []}
+    assert found == {"ok": True, "checked": 1, "first_bad": None, "reason": "", "table": "", "unproved": [], "fix": ""}
     with contextlib.closing(sqlite3.connect(tmp_path / "l.db")) as file:
         file.execute("UPDATE lz_events SET agent = 'bob'")
         file.commit()

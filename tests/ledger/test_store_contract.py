@@ -493,7 +493,7 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
 # calls that name another tenant openly (an operator's), or touch no rows
 NOT_A_READ = {
     "open", "within", "close", "url", "import_", "prove_as", "send_checkpoints", "hand_over", "scrubbed", "lease",
-    "lent_blob",
+    "lent_blob", "rebuild", "restore_claims",
 }  # fmt: skip
 
 
