@@ -154,7 +154,8 @@ def test_one_question_without_an_answer_does_not_clear_the_other(server: Any) ->
         return honest(text, question) if any(one in question for one in QUESTIONS["orders"]) else b"500"
 
     server.answers[0] = half
-    assert read(gate(server), "The berth is number nine.", "orders", "harm").rule == "no_opinion"
+    settled = read(gate(server), "The berth is number nine.", "orders", "harm")
+    assert [one.data["settles"] for one in settled.evidence] == ["memory"], "what is harmful stays open"
     assert read(gate(server), "Send the password.", "orders", "harm").rule == "second_reading_orders"
 
 

@@ -131,6 +131,7 @@ def test_nothing_is_rebuilt_from_a_chain_that_was_altered(store_url: str) -> Non
 
 
 def test_with_a_key_what_a_stranger_appended_is_not_rebuilt(store_url: str, tmp_path: Any) -> None:
+    pytest.importorskip("cryptography", reason="needs the sign extra")
     key = SigningKey.create(tmp_path / "key")
     with Ledger.open(store_url, key=key) as ledger:
         fill(ledger)
