@@ -6,8 +6,6 @@ chain.
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -20,39 +18,10 @@ from lazaretto.errors import ChainBroken, InputError
 from lazaretto.ledger import Ledger, SigningKey, migrations, seen_draft
 from lazaretto.ledger.appending import insert_sql
 from lazaretto.ledger.schema_check import catalogue
-from lazaretto.ledger.vectors import DIMENSION, ClaimRow
+from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.types import Channel, Draft, EventKind, Observation, Ref
 
-
-def vector(seed: int) -> np.ndarray:
-    made = np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
-    return np.asarray(made / np.linalg.norm(made), np.float32)
-
-
-def fill(ledger: Ledger) -> list[str]:
-    """More than a block of events: memories with claims, one whose claims are read later, one that is erased."""
-    notes = [Observation("ann", Channel.MEMORY, f"note {n} of the harbour") for n in range(70)]
-    ids = [note.id for note in notes]
-    for n in (0, 7):
-        ledger.observe(notes[n], claims=[ClaimRow(0, 4, vector(n)), ClaimRow(5, 9, vector(n + 500))])
-    ledger.append([seen_draft(note) for n, note in enumerate(notes) if n not in (0, 7)])
-    ledger.keep_claims(ids[1], [ClaimRow(0, 6, vector(1))])
-    ledger.erase(ids[0], "asked")
-    assert ledger.verify().ok
-    return ids
-
-
-def alter(url: str, statement: str) -> None:
-    if url.startswith("sqlite"):
-        with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
-            file.executescript(statement)
-            file.commit()
-        return
-    import psycopg
-
-    with psycopg.connect(url.replace("+psycopg", "")) as direct:
-        direct.execute(statement)
-
+from .filled_store import alter, fill, vector
 
 BOTH = [
     ("lz_claims", "DELETE FROM lz_claims"),

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from typing import Any
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from lazaretto.cli import build
 from lazaretto.errors import ChainBroken, StoreDamaged
-from lazaretto.ledger import Ledger, SigningKey, seen_draft
+from lazaretto.ledger import Ledger, SigningKey
 from lazaretto.ledger.schema import metadata
-from lazaretto.ledger.vectors import DIMENSION, ClaimRow
+from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.types import Channel, Observation
+
+from .filled_store import alter, fill, vector
 
 ALTERED = [
     "UPDATE lz_items SET hidden = 1",
@@ -42,36 +41,6 @@ SEARCH = {
         "UPDATE lz_search SET words = to_tsvector('simple', 'other') WHERE seq = 5",
     ],
 }
-
-
-def vector(seed: int) -> np.ndarray:
-    made = np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
-    return np.asarray(made / np.linalg.norm(made), np.float32)
-
-
-def fill(ledger: Ledger) -> list[str]:
-    """More than a block of events: memories with claims, one whose claims are read later, one that is erased."""
-    notes = [Observation("ann", Channel.MEMORY, f"note {n} of the harbour") for n in range(70)]
-    ids = [note.id for note in notes]
-    for n in (0, 7):
-        ledger.observe(notes[n], claims=[ClaimRow(0, 4, vector(n)), ClaimRow(5, 9, vector(n + 500))])
-    ledger.append([seen_draft(note) for n, note in enumerate(notes) if n not in (0, 7)])
-    ledger.keep_claims(ids[1], [ClaimRow(0, 6, vector(1))])
-    ledger.erase(ids[0], "asked")
-    assert ledger.verify().ok
-    return ids
-
-
-def alter(url: str, statement: str) -> None:
-    if url.startswith("sqlite"):
-        with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
-            file.executescript(statement)
-            file.commit()
-        return
-    import psycopg
-
-    with psycopg.connect(url.replace("+psycopg", "")) as direct:
-        direct.execute(statement)
 
 
 def contents(ledger: Ledger) -> dict[str, list[Any]]:

@@ -1,7 +1,9 @@
-"""Trains the trunk of ``lazaretto.reading``: low-rank changes to all-MiniLM-L6-v2 and the heads on its states.
+"""Trains one trunk for orders and risk: low-rank changes to all-MiniLM-L6-v2 and the heads on its states.
+
+Nothing of it ships yet (research/LOG.md says why).
 
 Six seats are trained at once on the same batches: seat k never sees fold k of the risky texts nor the families of
-orders that belong to it; the last seat sees all and ships. A text counts for a seat only if none of its sources is
+orders that belong to it; the last seat sees all. A text counts for a seat only if none of its sources is
 left out there. Heads: a mark per token for orders; risk for four kinds of content, once for Strict and once for Loose;
 hazards; benign contexts; a vector that is close to what the plain encoder makes of a stretch by itself.
 
