@@ -441,8 +441,8 @@ def table(facts: dict[str, Any]) -> str:
         "",
         "Beside it, the same questions in SQL (recursive but for contacts) over `lz_edges` in SQLite "
         f"{facts['sqlite']}, warm, asked through Python's `sqlite3` alone, while the graph asks the store whether it "
-        "is current. *As kept*: the tables as the store keeps them, without an index by source or target, because "
-        f"nothing in the store needs one; given up after {PATIENCE_S:.0f} s of processor time ({BARE_CASES} questions "
+        "is current. *As kept*: the tables as the store kept them before schema step 11, without an index by source or "
+        f"target; given up after {PATIENCE_S:.0f} s of processor time ({BARE_CASES} questions "
         "each), so that its ratio is a lower bound. *Indexed*: with covering indexes added for it in both directions. "
         "Ratios are processor time of SQL divided by that of the graph over the same questions; every answer of "
         "*indexed* is compared with the graph's.",

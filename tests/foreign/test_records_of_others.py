@@ -331,6 +331,8 @@ def test_a_store_from_before_refs_is_upgraded_when_it_is_opened(store_url: str) 
         connection.exec_driver_sql("DROP TABLE lz_refs")
         connection.exec_driver_sql("DROP INDEX lz_events_kind")
         connection.exec_driver_sql("DROP INDEX lz_items_held")
+        connection.exec_driver_sql("DROP INDEX lz_edges_source")
+        connection.exec_driver_sql("DROP INDEX lz_edges_target")
         connection.exec_driver_sql("DELETE FROM lz_steps WHERE step >= 7")
         assert migrations.applied_migrations(connection) == (1, 2, 3, 4, 5, 6)
 

@@ -192,6 +192,8 @@ def as_the_version_before(connection: sa.Connection) -> None:
         f"INSERT INTO lz_claims (tenant, item, place, start, stop, cell, vector) VALUES ({', '.join([mark] * 7)})",
         [tuple(row) for row in rows],
     )
+    connection.exec_driver_sql("DROP INDEX lz_edges_source")
+    connection.exec_driver_sql("DROP INDEX lz_edges_target")
     connection.exec_driver_sql("DELETE FROM lz_steps WHERE step > 8")
     connection.exec_driver_sql(f"ALTER TABLE lz_steps ADD COLUMN applied {'REAL' if sqlite else 'DOUBLE PRECISION'}")
     connection.exec_driver_sql("UPDATE lz_steps SET applied = 1.0")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -18,7 +20,10 @@ from lazaretto.incidents.incidents import Incidents
 from lazaretto.ingest.reading_log import ReadingLog
 from lazaretto.learn.lessons import ContactQueue
 from lazaretto.ledger import Ledger, queries
+from lazaretto.ledger.edges import EdgeEnd
 from lazaretto.ledger.tail import Tail
+from lazaretto.provenance import surroundings
+from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Channel, Draft, EventKind, Observation, Ruling, SourceClass
 
@@ -198,6 +203,37 @@ def test_what_was_found_is_read_without_what_was_not(store_url: str, monkeypatch
         assert sum(given) == 0 and len(log.findings) == 2
 
 
+def test_the_first_look_at_incidents_reads_what_was_found_not_the_store(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every edge that was read is of an item that was found, or of one that it came from or led to."""
+    monkeypatch.setattr(surroundings, "WHOLE_UP_TO", 0)
+    with Ledger.open(store_url) as ledger:
+        filled(ledger, 60, held=2)
+        asked: list[tuple[str, ...]] = []
+        monkeypatch.setattr(ledger, "edge_columns", lambda **_: pytest.fail("all edges were read"))
+        edges_at = Ledger.edges_at
+
+        def noted(self: Ledger, nodes: Iterable[str], **rest: Any) -> Any:
+            asked.append(tuple(nodes))
+            return edges_at(self, asked[-1], **rest)
+
+        monkeypatch.setattr(Ledger, "edges_at", noted)
+        found = Incidents(ledger, ProvenanceGraph(ledger)).all()
+        assert len(found) == 2 and len({name for names in asked for name in names}) <= 4, asked
+
+
+def test_edges_around_an_item_are_read_by_their_index(tmp_path: Path) -> None:
+    """On SQLite: PostgreSQL's plan depends on how much there is."""
+    ends: tuple[EdgeEnd, ...] = ("source", "target")
+    with Ledger.open(f"sqlite:///{tmp_path}/crew.db") as ledger, ledger._store.reading() as connection:
+        for end in ends:
+            text = queries._edges_at("sqlite", end, ("derived_from", "influenced")).text
+            text = text.replace(":tenant", "1").replace(":nodes", "('a', 'b')").replace(":until", "9")
+            told = " ".join(str(row[-1]) for row in connection.execute(sa.text(f"EXPLAIN QUERY PLAN {text}")))
+            assert f"lz_edges_{end} (tenant=? AND {end}=? AND kind=?" in told, told
+
+
 async def test_a_log_that_is_opened_late_knows_what_one_knows_that_followed(open_guard: Open, store_url: str) -> None:
     """Random rulings, labels, releases, repairs and undoing: opened now, or there from the beginning."""
     dice = random.Random(7)
@@ -244,8 +280,8 @@ async def test_an_incident_that_nothing_happened_to_is_not_made_again(
     for one in words:
         await guard.remember(f"{FOUND} {one}" * 3, agent=one.split()[0], parents=[])
     built: list[object] = []
-    build = Incidents._build
-    monkeypatch.setattr(Incidents, "_build", lambda self, group: built.append(group) or build(self, group))
+    build = Incidents._incident
+    monkeypatch.setattr(Incidents, "_incident", lambda self, *of: built.append(of) or build(self, *of))
     first = await guard.incidents()
     made = len(built)
     assert made == len(first) >= 1

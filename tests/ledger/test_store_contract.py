@@ -462,6 +462,9 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "edge_columns": lambda own, item, _, __: [
         page for page in own.edge_columns(after=0, until=1 << 40) if item in (*page.sources, *page.targets)
     ],
+    "edges_at": lambda own, item, _, __: [
+        page for end in ("source", "target") for page in own.edges_at([item], end=end, kinds=list(EdgeKind), until=99)
+    ],
     "edges": lambda own, item, _, __: [edge for _, edge in own.edges() if item in (edge.source, edge.target)],
     "item": lambda own, item, _, __: _refused(lambda: own.item(item)),
     "state": lambda own, item, _, __: _refused(lambda: own.state(item)),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger.edges import EdgeColumns, edges_of
+from lazaretto.ledger.edges import EdgeColumns, EdgeEnd, edges_of
 from lazaretto.ledger.item_state import ItemState
-from lazaretto.provenance import adjacency, grounds, index
+from lazaretto.provenance import adjacency, grounds, index, surroundings
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import Contact
 from lazaretto.types import (
@@ -83,6 +84,18 @@ class Notebook:
             yield EdgeColumns(
                 [e.source for e in page], [e.target for e in page], [e.kind.value for e in page], [e.time for e in page]
             )
+
+    def edges_at(
+        self, nodes: Iterable[str], *, end: EdgeEnd, kinds: Sequence[EdgeKind], until: int
+    ) -> list[EdgeColumns]:
+        wanted = set(nodes)
+        found = [
+            (e.source, e.target, e.kind.value, e.time)
+            for event in self.log[:until]
+            for e in edges_of(event)
+            if e.kind in kinds and (e.source if end == "source" else e.target) in wanted
+        ]
+        return [EdgeColumns(*zip(*found, strict=True))] if found else []
 
     def items(self, *, ids: Iterable[str] | None = None, **_: Any) -> list[Observation]:
         bodies = {e.subject: e.body or {} for e in self.log if e.kind is EventKind.SEEN and e.subject in set(ids or ())}
@@ -295,6 +308,71 @@ def test_what_items_stand_on_is_the_same_asked_together_or_one_by_one(
     assert whole.roots == frozenset().union(*(one.roots for one in found.values()))
     above = {name for one in asked for name in (one, *ids(graph.lineage(one).items))}
     assert set(graph.ancestors(asked)) == above and len(graph.ancestors(asked)) == len(above)
+
+
+def _rows(rows: Iterable[Any]) -> set[tuple[Any, ...]]:
+    return {tuple(row) for row in rows}
+
+
+QUESTIONS: dict[str, Callable[[ProvenanceGraph, str], Any]] = {
+    "blast_radius": lambda graph, item: [
+        _rows(part)
+        for history in (False, True)
+        for found in [graph.blast_radius(item, history=history)]
+        for part in (found.items, found.agents, found.decisions)
+    ],
+    "one hop": lambda graph, item: _rows(graph.blast_radius(item, max_hops=1).items),
+    "reach": lambda graph, item: [
+        _rows(part) for found in [graph.reach([item, "it_3"])] for part in (found.items, found.agents, found.decisions)
+    ],
+    "lineage": lambda graph, item: (
+        _rows(graph.lineage(item).items), graph.lineage(item).roots, graph.lineage(item).writers,
+    ),
+    "sources": lambda graph, item: {row.hops for row in graph.sources(item, limit=3)},
+    "sources_of": lambda graph, item: set(graph.sources_of([item, "it_2"], limit=99)),
+    "ground": lambda graph, item: (graph.ground([item], TRUST), graph.grounds([item, "it_5"], TRUST)),
+    "trust": lambda graph, item: graph.trust(item, TRUST).value,
+    "children": lambda graph, item: set(graph.children([item])),
+    "made_from": lambda graph, item: graph.made_from(item),
+    "births": lambda graph, item: graph.births([item, "it_7"]),
+    "roots_among": lambda graph, item: graph.roots_among(list(dict.fromkeys([item, "it_1", "it_6"]))),
+    "read_by": lambda graph, _: [set(graph.read_by(agent, 2.0)) for agent in AGENTS],
+    "reproduction": lambda graph, _: graph.reproduction_number({"ann": 1.0, "bob": 4.0}, 2.0),
+    "patient_zero": lambda graph, item: graph.patient_zero([item]),
+}  # fmt: skip
+
+
+@given(
+    PARENTS, EVENTS, st.floats(0, 1), st.lists(st.tuples(st.sampled_from(sorted(QUESTIONS)), st.sampled_from(ITEMS)))
+)
+@settings(max_examples=150, deadline=None)
+def test_a_graph_that_reads_only_around_what_is_asked_gives_the_same_answers(
+    parents: list[list[int]], extra: list[tuple[str, str, str, float]], old: float, asked: list[tuple[str, str]]
+) -> None:
+    """Whatever was there when it was opened and whatever came later, in any order of questions."""
+    notes = history(parents, extra)
+    notes.repair("rc_1", "hide", "it_1", time=5.0)
+    notes.repair("rc_2", "cut", "it_5", parent="it_2", time=6.0)
+    everything, asked = notes.log, [*asked, *((question, ITEMS[-1]) for question in QUESTIONS)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(surroundings, "WHOLE_UP_TO", 0)
+        near = ProvenanceGraph(notes)
+        notes.log = everything[: int(len(everything) * old)]
+        for question, item in asked[::2]:  # some of it before the rest is written
+            with contextlib.suppress(UnknownItem):
+                QUESTIONS[question](near, item)
+        notes.log = everything
+        near.refresh()
+    whole = ProvenanceGraph(notes)
+    for question, item in asked:
+        assert _told(QUESTIONS[question], near, item) == _told(QUESTIONS[question], whole, item), question
+
+
+def _told(question: Callable[[ProvenanceGraph, str], Any], graph: ProvenanceGraph, item: str) -> Any:
+    try:
+        return question(graph, item)
+    except UnknownItem as unknown:
+        return str(unknown)
 
 
 @given(PARENTS, EVENTS, REPAIRS)

@@ -27,6 +27,9 @@ from lazaretto.types import Observation
 MOST_PARENTS = 64
 """Ancestors of a finding that are compared with it, the nearest first."""
 
+NEAR = 2
+"""Steps back that are read for all new findings together; most lead no further."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -130,6 +133,8 @@ class Grouper:
                 alike = cause in findings and findings[cause].innocent == finding.innocent
                 if alike and not sets.contradict(item, cause):
                     sets.join(item, cause)
+        beside = {one: None for some in carriers.values() for one in some}
+        self._graph.read_ahead([item for item in (*findings, *beside) if item in self._traced or item in beside])
         groups: dict[str, list[str]] = {}
         for item in findings:
             groups.setdefault(sets.top(item), []).append(item)
@@ -138,6 +143,7 @@ class Grouper:
 
     def _trace(self, fresh: Sequence[str]) -> None:
         known = {one.id: one for one in self._ledger.items(ids=fresh, hidden=True, limit=None)} if fresh else {}
+        self._graph.read_ahead(list(known), back=True, max_hops=NEAR)
         lineage = {item: [one.id for one in self._graph.sources(item, limit=MOST_PARENTS)] for item in known}
         met = list(dict.fromkeys(one for above in lineage.values() for one in above))
         texts = {one.id: one for one in self._ledger.items(ids=met, hidden=True, limit=None)} if met else {}

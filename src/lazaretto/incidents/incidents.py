@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.errors import InputError, UnknownItem
@@ -23,6 +23,7 @@ from lazaretto.incidents.records import (
     TimelineEntry,
 )
 from lazaretto.ledger import ItemState, Ledger
+from lazaretto.ledger.chunking import chunks
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import TraceStep, Window
 from lazaretto.types import Channel, EdgeKind, Event, EventKind, Observation, Ruling
@@ -32,6 +33,8 @@ SHOWN = 400
 """Characters of a text that a report repeats."""
 WINDOWS = 8
 """Stretches of time that the reproduction number is told for."""
+TOGETHER = 50
+"""Incidents whose items are read in one go."""
 _MOST_REACHED = 1_000
 _COMPARED = 8
 _JUDGED = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
@@ -62,8 +65,7 @@ class Incidents:
             raise InputError("state", f"is {state!r}", f"Use {', '.join(STATES)}")
         found: list[Incident] = []
         with self._log.lock:
-            for one in reversed(self._grouped()):
-                made = self._incident(one)
+            for made in self._made(list(reversed(self._grouped())), limit or TOGETHER):
                 if state is None or made.state == state:
                     found.append(made)
                 if limit is not None and len(found) >= limit:
@@ -76,7 +78,7 @@ class Incidents:
             for group in self._grouped():
                 known = {*group.findings, *group.carriers}
                 if name in known or any(name == incident_id(item) for item in group.findings):
-                    return self._incident(group)
+                    return next(self._made([group]))
         raise UnknownItem(name, self._ledger.namespace, "incident")
 
     def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
@@ -149,37 +151,56 @@ class Incidents:
             if not watching:
                 self._watched.pop(item, None)
 
-    def _incident(self, group: Group) -> Incident:
-        """The incident of a group, made anew only when something was recorded about it since."""
-        found = self._built.get(group)
-        if found is None:
-            found = self._built[group] = self._build(group)
-            for item in _named(found):
-                self._watched.setdefault(item, set()).add(group)
-        return found
+    def _made(self, groups: Sequence[Group], together: int = TOGETHER) -> Iterator[Incident]:
+        """The incidents of groups, made anew only when something was recorded about them since; some at a time."""
+        for some in chunks(groups, min(together, TOGETHER)):
+            fresh = [group for group in some if group not in self._built]
+            for group, found in zip(fresh, self._build(fresh), strict=True):
+                self._built[group] = found
+                for item in _named(found):
+                    self._watched.setdefault(item, set()).add(group)
+            yield from [self._built[group] for group in some]
 
-    def _build(self, group: Group) -> Incident:
+    def _build(self, groups: Sequence[Group]) -> list[Incident]:
+        """Incidents, their items and events read together."""
+        if not groups:
+            return []
+        reaches = [_Reach.of([*group.findings, *group.carriers], self._graph) for group in groups]
+        named = [
+            name
+            for group, reach in zip(groups, reaches, strict=True)
+            for name in (*group.findings, *group.carriers, *reach.items)
+        ]
+        seen = {one.id: one for one in self._ledger.items(ids=named, hidden=True, limit=None)}
+        facts = _Facts(seen, self._ledger.states(list(seen)), self._ledger.last_about(seen, _JUDGED))
+        whole: list[Group] = []
+        for group, reach in zip(groups, reaches, strict=True):
+            # findings have an incident already
+            fresh = [i for i in reach.items if i in seen and i not in self._log.findings]
+            whole.append(replace(group, carriers=(*group.carriers, *_carrying(fresh, group.findings, seen))))
+        infected = [name for group in whole for name in (*group.findings, *group.carriers)]
+        for event in self._ledger.events_about(infected, _TOLD):
+            facts.told.setdefault(event.subject, []).append(event)
+        decisions = [name for reach in reaches for name in reach.decisions]
+        for event in self._ledger.events_about(decisions, (EventKind.REPORTED,)) if decisions else ():
+            facts.told.setdefault(event.subject, []).append(event)
+        return [self._incident(group, reach, facts) for group, reach in zip(whole, reaches, strict=True)]
+
+    def _incident(self, group: Group, reach: _Reach, facts: _Facts) -> Incident:
         log, infected = self._log, [*group.findings, *group.carriers]
-        reach = _Reach.of(infected, self._graph)
         first = log.findings[group.findings[0]]
-        observed = {o.id: o for o in self._ledger.items(ids=[*infected, *reach.items], hidden=True, limit=None)}
-        states = self._ledger.states(list(observed))
-        fresh = [i for i in reach.items if i in observed and i not in log.findings]  # findings have an incident already
-        made = _carrying(fresh, group.findings, observed)
-        group = replace(group, carriers=(*group.carriers, *made))
-        infected += made
-        timeline = self._timeline(infected)
-        items = [self._item(observed[i], states[i], group) for i in infected if i in observed]
+        timeline = self._timeline(infected, facts)
+        items = [self._item(facts, i, group) for i in infected if i in facts.seen]
         items.sort(key=lambda one: (one.role != "patient zero", one.time, one.id))
-        others = [i for i in reach.items if i in observed and i not in set(made)]
-        reached = [self._item(observed[i], states[i], group) for i in others]
+        inside = set(group.carriers)
+        reached = [self._item(facts, i, group) for i in reach.items if i in facts.seen and i not in inside]
         last = max(log.findings[item].seq for item in group.findings)
         zero = next(one for one in items if one.id == group.patient_zero)
         agents = self._agents(reach, items, zero, last)
         repairs = self._repairs({*infected, *reach.items})
         return Incident(
             id=incident_id(group.findings[0]),
-            state=self._state(group, items, reached, last),
+            state=self._state(group, items, reached, (last, facts.judged)),
             false_alarm=all(log.findings[item].cleared for item in group.findings),
             title=_title(zero, len(items), len(agents)),
             patient_zero=zero.id,
@@ -190,14 +211,14 @@ class Incidents:
             items=tuple(items),
             reached=tuple(reached),
             agents=agents,
-            decisions=self._decisions(reach.decisions),
+            decisions=_decisions(reach.decisions, facts),
             reproduction=self._reproduction(agents),
             repairs=repairs,
             timeline=timeline,
         )
 
-    def _item(self, seen: Observation, state: ItemState, group: Group) -> IncidentItem:
-        finding = self._log.findings.get(seen.id)
+    def _item(self, facts: _Facts, name: str, group: Group) -> IncidentItem:
+        seen, state, finding = facts.seen[name], facts.states[name], self._log.findings.get(name)
         role: Role = "finding" if seen.id in group.findings else "carrier" if seen.id in group.carriers else "reached"
         if seen.id == group.patient_zero:
             role = "patient zero"
@@ -216,17 +237,23 @@ class Incidents:
             risk=finding.risk if finding else None,
         )
 
-    def _state(self, group: Group, items: Sequence[IncidentItem], reached: Sequence[IncidentItem], last: int) -> State:
+    def _state(
+        self,
+        group: Group,
+        items: Sequence[IncidentItem],
+        reached: Sequence[IncidentItem],
+        since: tuple[int, Mapping[str, int]],
+    ) -> State:
+        """How it stands; ``since``: the last finding, and when each item was last judged."""
         findings = {item: self._log.findings[item] for item in group.findings}
         if all(finding.cleared for finding in findings.values()):
             return "cleared"
         fine = {item for item, finding in findings.items() if finding.innocent}
-        judged = self._ledger.last_about([one.id for one in (*items, *reached)], _JUDGED)
-        if any(one.shown and one.id not in fine and not self._looked_at(one.id, last, judged) for one in items):
+        if any(one.shown and one.id not in fine and not self._looked_at(one.id, *since) for one in items):
             return "open"
         unsettled = any(not finding.settled for finding in findings.values())
         unread = any(
-            self._log.waits_for_a_person(one.id) or (one.shown and not self._looked_at(one.id, last, judged))
+            self._log.waits_for_a_person(one.id) or (one.shown and not self._looked_at(one.id, *since))
             for one in reached
         )
         return "contained" if unsettled or unread else "cleared"
@@ -247,14 +274,6 @@ class Incidents:
         screened = self._screened[1]
         rows = [AgentReached(name, time, hops, screened.get(name, 0) <= last) for name, (time, hops) in met.items()]
         return tuple(sorted(rows, key=lambda one: (one.time, one.hops, one.agent)))
-
-    def _decisions(self, ids: Iterable[str]) -> tuple[DecisionTouched, ...]:
-        found = []
-        for event in self._ledger.events_about(ids, (EventKind.REPORTED,)):
-            body = event.body or {}
-            what = str(body.get("what", ""))[:SHOWN]
-            found.append(DecisionTouched(event.subject, event.agent, event.time, what, body.get("success")))
-        return tuple(sorted(found, key=lambda one: (one.time, one.id)))
 
     def _reproduction(self, agents: Sequence[AgentReached]) -> tuple[Window, ...]:
         times = {one.agent: one.time for one in agents}
@@ -277,8 +296,8 @@ class Incidents:
         names = {receipt for item in items for receipt in log.repaired.get(item, ())}
         return sorted(((name, log.receipts[name]) for name in names), key=lambda one: one[1].seq)
 
-    def _timeline(self, items: Sequence[str]) -> tuple[TimelineEntry, ...]:
-        told = [_told(event) for event in self._ledger.events_about(items, _TOLD)]
+    def _timeline(self, items: Sequence[str], facts: _Facts) -> tuple[TimelineEntry, ...]:
+        told = [_told(event) for item in dict.fromkeys(items) for event in facts.told.get(item, ())]
         inside = set(items)
         for receipt, event in self._repairs_of(inside):
             plan = (event.body or {}).get("plan") or {}
@@ -290,6 +309,18 @@ class Incidents:
                 taken_back = " (undone since)" if receipt in self._log.undone else ""
                 told.append(TimelineEntry(event.seq, event.time, event.kind.value, receipt, "", says + taken_back))
         return tuple(sorted(told, key=lambda one: one.seq))
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What was read about the items of some incidents, together."""
+
+    seen: Mapping[str, Observation]
+    states: Mapping[str, ItemState]
+    judged: Mapping[str, int]
+    """The last event that judged each."""
+    told: dict[str, list[Event]] = field(default_factory=dict)
+    """What is told of each in a timeline, and the reports of decisions."""
 
 
 class _Reach:
@@ -304,6 +335,15 @@ class _Reach:
         found = graph.reach(infected)
         items = [one.id for one in found.items[:_MOST_REACHED]]
         return cls(items, list(found.agents), [one.id for one in found.decisions])
+
+
+def _decisions(ids: Iterable[str], facts: _Facts) -> tuple[DecisionTouched, ...]:
+    found = []
+    for event in (event for name in ids for event in facts.told.get(name, ())):
+        body = event.body or {}
+        what = str(body.get("what", ""))[:SHOWN]
+        found.append(DecisionTouched(event.subject, event.agent, event.time, what, body.get("success")))
+    return tuple(sorted(found, key=lambda one: (one.time, one.id)))
 
 
 def incident_id(item: str) -> str:

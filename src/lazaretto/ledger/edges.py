@@ -8,7 +8,7 @@ survives the removal of the content.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from lazaretto.types import Edge, EdgeKind, Event, EventKind
 
@@ -19,6 +19,10 @@ _NO_BODY: Mapping[str, Any] = {}
 
 EdgeFields = tuple[str, str, str, float]
 """Source, target, the word of the kind, time: an edge before anybody asks for the record, which is dearer to make."""
+
+
+EdgeEnd = Literal["source", "target"]
+"""Where an edge begins or ends."""
 
 
 class EdgeColumns(NamedTuple):

@@ -35,7 +35,7 @@ from lazaretto.ledger.appending import append_batch, lock_head
 from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, Witness, witness_at
 from lazaretto.ledger.database_errors import translate
 from lazaretto.ledger.drafts import check_drafts, seen_draft
-from lazaretto.ledger.edges import EdgeColumns
+from lazaretto.ledger.edges import EdgeColumns, EdgeEnd
 from lazaretto.ledger.encoding import GENESIS, Linker, check_time
 from lazaretto.ledger.fingerprints import Fingerprint
 from lazaretto.ledger.garbage_collection import gc_paused
@@ -50,7 +50,7 @@ from lazaretto.ledger.vectors import ClaimRow, Floats, KeptClaims, Neighbour, Ve
 from lazaretto.ledger.verify import Verification
 from lazaretto.names import check_name
 from lazaretto.policy import Record
-from lazaretto.types import Channel, Draft, Edge, Event, EventKind, Head, Observation, Ref
+from lazaretto.types import Channel, Draft, Edge, EdgeKind, Event, EventKind, Head, Observation, Ref
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -374,6 +374,14 @@ class Ledger:
     def edge_columns(self, *, after: int, until: int) -> Iterator[EdgeColumns]:
         """The edges of the events past ``after`` up to ``until``, many at a time: what the graph is built from."""
         return queries.read_edge_columns(self._store, self.namespace, after=after, until=until)
+
+    def edges_at(
+        self, nodes: Iterable[str], *, end: EdgeEnd, kinds: Sequence[EdgeKind], until: int
+    ) -> list[EdgeColumns]:
+        """The edges of some kinds that begin (``end="source"``) or end at any of many nodes, found by these; of the
+        events up to ``until``."""
+        with self._store.reading() as connection:
+            return list(queries.read_edges_at(connection, self.namespace, nodes, end=end, kinds=kinds, until=until))
 
     def item(self, item: str) -> Observation:
         """One item, whatever its state; erased content comes back as no text."""

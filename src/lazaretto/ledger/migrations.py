@@ -194,6 +194,17 @@ def _adopt_claims(connection: sa.Connection, tenant: int, namespace: str) -> Non
         merkle.extend(connection, tenant, head[1], head[1] + len(found))
 
 
+def _edges_by_end(connection: sa.Connection) -> None:
+    """What surrounds an item is found without reading every edge. Nobody asks for all that an agent wrote by these."""
+    _run_all(
+        connection,
+        (
+            "CREATE INDEX lz_edges_source ON lz_edges (tenant, source, kind)",
+            "CREATE INDEX lz_edges_target ON lz_edges (tenant, target, kind) WHERE kind <> 'written_by'",
+        ),
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "the chain, items, edges and blobs", _chain),
     Migration(2, "fingerprints of known items", _known),
@@ -205,6 +216,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(8, "events by kind, and what is held", _kinds),
     Migration(9, "a tree and steps that can be proved", _provable),
     Migration(10, "claims rest on events", _recorded_claims),
+    Migration(11, "edges by their ends", _edges_by_end),
 )
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from lazaretto.ledger import search
 from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import observation_of
-from lazaretto.ledger.edges import EdgeColumns
+from lazaretto.ledger.edges import EdgeColumns, EdgeEnd
 from lazaretto.ledger.event_rows import EventRow, event_from
 from lazaretto.ledger.item_state import STRICTEST_SHOWN, ItemState, visible_sql
 from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
@@ -199,6 +199,37 @@ def read_edge_columns(store: Store, namespace: str, *, after: int, until: int) -
     for page in _edge_pages(store, namespace, after, until):
         _, _, sources, targets, kinds, times = zip(*page, strict=True)
         yield EdgeColumns(sources, targets, kinds, times)
+
+
+@lru_cache(maxsize=64)
+def _edges_at(dialect: str, end: EdgeEnd, kinds: tuple[str, ...]) -> sa.TextClause:
+    """Edges of some kinds at many nodes, in order, by the index of that end."""
+    table = f"lz_edges INDEXED BY lz_edges_{end}" if dialect == "sqlite" else "lz_edges"
+    # in words, not as parameters: the index leaves writers out, and is used only where the statement does, too
+    words = ", ".join(f"'{kind}'" for kind in kinds)
+    narrow = " AND kind <> 'written_by'" if end == "target" else ""
+    return sa.text(
+        f"SELECT source, target, kind, time FROM {table} WHERE tenant = :tenant AND {end} IN :nodes"
+        f" AND kind IN ({words}){narrow} AND seq <= :until ORDER BY seq, place"
+    ).bindparams(sa.bindparam("nodes", expanding=True))
+
+
+def read_edges_at(
+    connection: sa.Connection,
+    namespace: str,
+    nodes: Iterable[str],
+    *,
+    end: EdgeEnd,
+    kinds: Sequence[EdgeKind],
+    until: int,
+) -> Iterator[EdgeColumns]:
+    """The edges of some kinds that begin or end at any of many nodes, of events up to ``until``."""
+    tenant = tenant_of(connection, namespace)
+    query = _edges_at(connection.dialect.name, end, tuple(kind.value for kind in kinds))
+    for chunk in chunks(nodes):
+        rows = connection.execute(query, {"tenant": tenant, "nodes": chunk, "until": until}).all()
+        if rows:
+            yield EdgeColumns(*zip(*rows, strict=True))
 
 
 def _observations(namespace: str, rows: Iterable[EventRow]) -> list[Observation]:

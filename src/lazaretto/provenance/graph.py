@@ -1,7 +1,8 @@
 """The provenance graph: where an item came from, whom it reached, and how far it can be trusted.
 
 It is held in memory and follows the ledger: every query first takes in what was appended since the last one, by this
-process or another. Two kinds of question are kept apart:
+process or another. Of a long ledger that others wrote before, only what surrounds the items asked about is read
+(``surroundings.py``). Two kinds of question are kept apart:
 
 - **Forward** questions (blast radius) ask what is still carried: repairs count. ``history=True`` asks what ever was.
 - **Backward** questions (lineage, trust, patient zero, what a decision rested on) and contacts ask about the past,
@@ -53,14 +54,17 @@ class ProvenanceGraph:
             return self._index.seq
 
     @contextmanager
-    def _fresh(self) -> Iterator[GraphIndex]:
+    def _fresh(self, *, whole: bool = False) -> Iterator[GraphIndex]:
+        """The index as of now; ``whole`` for questions that concern more than the items they name."""
         with self._lock:
             self._index.refresh()
+            if whole:
+                self._index.read_all()
             yield self._index
 
     def stats(self) -> dict[str, int]:
-        """How many nodes and edges are held."""
-        with self._fresh() as index:
+        """How many nodes and edges there are."""
+        with self._fresh(whole=True) as index:
             decisions = sum(index.decision)
             return {
                 "items": len(index.items) - decisions,
@@ -116,6 +120,7 @@ class ProvenanceGraph:
         """
         with self._fresh() as index:
             numbers = [index.item_number(item) for item in items]
+            index.read_around(numbers)
             owners, targets, _, tags = index.children.gather(numbers)
             found: dict[tuple[str, str], bool] = {}
             for owner, child, tag in zip(owners.tolist(), targets.tolist(), tags.tolist(), strict=True):
@@ -130,6 +135,7 @@ class ProvenanceGraph:
         """
         with self._fresh() as index:
             number = index.item_number(item)
+            index.read_behind([number])
             _, sources, _, tags = index.parents.gather([number])
             found: dict[str, bool] = {}
             for source, tag in zip(sources.tolist(), tags.tolist(), strict=True):
@@ -186,6 +192,7 @@ class ProvenanceGraph:
         with self._fresh() as index:
             for item in items:
                 start = index.item_number(item)
+                index.read_behind([start])
                 if index.parents.neighbours(start):
                     far, nodes, hops = 2, *index.reachable([start], back=True, max_hops=2)
                     while len(nodes) < limit and len(hops) and hops[-1] == far:
@@ -208,10 +215,16 @@ class ProvenanceGraph:
                 decisions=_listed(index, nodes[decided], hops[decided]),
             )
 
+    def read_ahead(self, items: Sequence[str], *, back: bool = False, max_hops: int | None = None) -> None:
+        """Read what walks from many items will meet, together: questions about each of them then read nothing."""
+        with self._fresh() as index:
+            index.read_for_walk(index.know(items), back, max_hops)
+
     def roots_among(self, items: Sequence[str]) -> tuple[str, ...]:
         """Those of the items that were made from none of the others, however indirectly, in the order given."""
         with self._fresh() as index:
             numbers = [index.item_number(item) for item in items]
+            index.read_around(numbers)
             near = np.unique(index.children.gather(numbers).targets).tolist()
             made = {*near, *index.reachable(near)[0].tolist()}
             return tuple(item for item, number in zip(items, numbers, strict=True) if number not in made)
@@ -219,7 +232,9 @@ class ProvenanceGraph:
     def births(self, items: Sequence[str]) -> dict[str, float]:
         """When items were written."""
         with self._fresh() as index:
-            return {item: index.births[index.item_number(item)] for item in items}
+            numbers = [index.item_number(item) for item in items]
+            index.read_behind(numbers)
+            return {item: index.births[number] for item, number in zip(items, numbers, strict=True)}
 
     def rests_on(self, decision: str) -> Sequence[TraceStep]:
         """Every item that a reported decision rested on, directly or through what those were made from."""
@@ -239,7 +254,7 @@ class ProvenanceGraph:
         """
         if not items:
             raise InputError("items", "no infected item was given", "Give at least one")
-        with self._fresh() as index:
+        with self._fresh(whole=True) as index:
             given = list(dict.fromkeys(index.item_number(item) for item in items))
             fine = list(dict.fromkeys(index.item_number(item) for item in healthy))
             origin, covered = covering_origin(index, given, fine)
@@ -257,7 +272,7 @@ class ProvenanceGraph:
         first, last = -np.inf if since is None else since, np.inf if until is None else until
         if first > last:
             raise InputError("since", f"{since} is after until = {until}", "Swap them")
-        with self._fresh() as index:
+        with self._fresh(whole=True) as index:
             return _contacts(index, index.agent_number(agent), first, last)
 
     def reproduction_number(self, infected: Mapping[str, float], window: float) -> tuple[Window, ...]:
@@ -270,6 +285,7 @@ class ProvenanceGraph:
         if not window > 0:
             raise InputError("window", f"found {window}", "Use a length in seconds above 0")
         with self._fresh() as index:
+            index.read_agents(infected)
             times = {index.agent_number(agent): time for agent, time in infected.items()}
             return reproduction_windows(index, times, window)
 
@@ -290,6 +306,7 @@ class ProvenanceGraph:
     def read_by(self, agent: str, since: float) -> tuple[str, ...]:
         """What an agent read or was sent from a moment on, in order, each once; nothing for an unknown agent."""
         with self._fresh() as index:
+            index.read_agents([agent])
             number = index.agents.number.get(agent)
             if number is None:
                 return ()
@@ -310,7 +327,7 @@ class ProvenanceGraph:
         """
         if limit < 1:
             raise InputError("limit", f"found {limit}", "Use 1 or more")
-        with self._fresh() as index:
+        with self._fresh(whole=True) as index:
             ill = None if infected is None else {index.item_number(name) for name in infected}
             return subgraph_around(index, index.item_number(item), ill, limit, texts or {})
 
@@ -318,7 +335,7 @@ class ProvenanceGraph:
         """The newest items (of ``only``, where given) with their agents and edges, as columns: what a map shows."""
         if limit < 1:
             raise InputError("limit", f"found {limit}", "Use 1 or more")
-        with self._fresh() as index:
+        with self._fresh(whole=True) as index:
             return overview(index, limit, only)
 
 

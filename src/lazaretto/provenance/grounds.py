@@ -24,7 +24,7 @@ def together(index: GraphIndex, starts: Sequence[int], source_trust: Mapping[Sou
 
 def each(index: GraphIndex, starts: Sequence[int], source_trust: Mapping[SourceClass, float]) -> list[Ground]:
     """What each of several items stands on. Every ancestor is visited once, though many items share it."""
-    everyone = sorted(_lineage(index, starts))
+    everyone = sorted(_lineage(index, starts), key=index.births.__getitem__)
     above = {n: tuple(dict.fromkeys(index.parents.neighbours(n))) for n in everyone}
     roots = [n for n in everyone if not above[n]]
     if len(everyone) * len(roots) > _MOST_BITS:
@@ -32,7 +32,7 @@ def each(index: GraphIndex, starts: Sequence[int], source_trust: Mapping[SourceC
     trust = index.own_trust(everyone, source_trust)
     bits = {n: 1 << place for place, n in enumerate(roots)}
     while _passed_down(everyone, above, trust, bits):
-        pass  # parents have the lower numbers, so that one pass does it, and the second finds nothing to do
+        pass  # parents are the older, so that one pass does it, and the second finds nothing to do
     names = index.items.names
     return [Ground(trust[start], frozenset(names[roots[k]] for k in _places(bits.get(start, 0)))) for start in starts]
 

@@ -14,8 +14,10 @@ from lazaretto.errors import InputError, UnknownItem
 from lazaretto.kept_texts import forget
 from lazaretto.ledger.edges import EdgeColumns, is_decision
 from lazaretto.ledger.item_state import STRICTEST_SHOWN, ItemState
+from lazaretto.provenance import surroundings
 from lazaretto.provenance.adjacency import Adjacency, Floats, Ints, NewEdges
 from lazaretto.provenance.influence import STATE_KINDS, InfluenceState
+from lazaretto.provenance.surroundings import MOST_LAYERS, MOST_NODES, EdgeReader, Surroundings
 from lazaretto.types import Channel, EdgeKind, Event, EventKind, Head, Observation, SourceClass
 
 KINDS = tuple(EdgeKind)
@@ -30,7 +32,7 @@ WIDE = 512
 """Frontiers from this size on are followed in whole arrays; thinner ones node by node."""
 
 
-class LedgerReader(Protocol):
+class LedgerReader(EdgeReader, Protocol):
     """What the graph needs of a ledger: to be read from where one left off."""
 
     @property
@@ -112,6 +114,11 @@ class GraphIndex:
         """Per item: who stands behind it, as far as anybody has asked."""
         self.influence = InfluenceState()
         self._flags = bytearray()
+        self._near: Surroundings | None = None
+        """What was read of a long ledger; None where all of it was."""
+        self._empty()
+
+    def _empty(self) -> None:
         self.children, self.parents = Adjacency(), Adjacency()
         self.exposures, self.readings = Adjacency(), Adjacency()
         """Item -> agents that read it, and agent -> items it read, with the times of reading."""
@@ -124,7 +131,10 @@ class GraphIndex:
         if head <= self.seq:
             return
         # Events appended meanwhile wait for the next time, so that edges and repairs are of one moment.
-        self._add_edges(self._ledger.edge_columns(after=self.seq, until=head))
+        if not self.seq and head > surroundings.WHOLE_UP_TO:
+            self._near = Surroundings(self._ledger, head)
+        else:
+            self._add_edges(self._ledger.edge_columns(after=self.seq, until=head))
         for event in self._ledger.events(after=self.seq, kinds=(*STATE_KINDS, EventKind.ERASED)):
             if event.seq > head:
                 break
@@ -134,6 +144,56 @@ class GraphIndex:
             else:
                 self.influence.apply_event(event, self._item)
         self.seq = head
+
+    def read_all(self) -> None:
+        """Read every edge, for questions about the whole."""
+        if self._near is not None:
+            self._near = None
+            self._empty()
+            self._add_edges(self._ledger.edge_columns(after=0, until=self.seq))
+
+    def know(self, items: Sequence[str]) -> list[int]:
+        """The numbers of known items or decisions, read together; else ``UnknownItem``."""
+        if self._near is not None:
+            self._add_edges(self._near.behind(items))
+        return [self.item_number(item) for item in items]
+
+    def read_behind(self, numbers: Iterable[int]) -> None:
+        """Know of nodes who wrote them, when, and what they were directly made from."""
+        if self._near is None:
+            return
+        numbers = tuple(numbers)
+        self._add_edges(self._near.behind(self.items.names[n] for n in numbers))
+        # one that nobody wrote dates from its first mention, which may be as something that others came from
+        self._add_edges(self._near.around(self.items.names[n] for n in numbers if self.writers[n] < 0))
+
+    def read_around(self, numbers: Iterable[int]) -> None:
+        """The same, and what was directly made from them and who read them."""
+        if self._near is not None:
+            self._add_edges(self._near.around(self.items.names[n] for n in numbers))
+
+    def read_agents(self, agents: Iterable[str]) -> None:
+        """Know what agents read."""
+        if self._near is not None:
+            self._add_edges(self._near.read_by(agents))
+
+    def read_for_walk(self, starts: Sequence[int], back: bool, max_hops: int | None) -> None:
+        """Read what a walk from some nodes meets; walks do this themselves, for many at once it is done together."""
+        if self._near is None:
+            return
+        read = self.read_behind if back else self.read_around
+        met, frontier, layers = set(starts), list(starts), 0
+        while frontier:
+            if len(met) > MOST_NODES or layers > MOST_LAYERS:
+                self.read_all()
+                return
+            read(frontier)
+            if max_hops is not None and layers >= max_hops:
+                return
+            edges = self.parents if back else self.children
+            frontier = [n for n in np.unique(edges.gather(frontier).targets).tolist() if n not in met]
+            met.update(frontier)
+            layers += 1
 
     def _item(self, name: str) -> int:
         number = self.items.intern(name)
@@ -216,6 +276,14 @@ class GraphIndex:
 
     def _known(self, names: Numbering, name: str, field: str) -> int:
         number = names.number.get(name)
+        if number is None and self._near is not None:
+            if names is self.agents:
+                self.read_all()  # one that wrote, and read nothing, is known by what it wrote alone
+            else:
+                self._add_edges(self._near.behind([name]))
+                if name not in names.number:
+                    self._add_edges(self._near.around([name]))
+            number = names.number.get(name)
         if number is None:
             raise UnknownItem(name, self._ledger.namespace, field)
         return number
@@ -259,9 +327,11 @@ class GraphIndex:
 
         ``back`` walks from child to parent. ``live`` leaves out what repairs have stopped.
         """
+        starts = list(dict.fromkeys(starts))
+        self.read_for_walk(starts, back, max_hops)
         edges = self.parents if back else self.children
         hindered = live and self.influence.stops_anything
-        seen, frontier = self._unseen(), list(dict.fromkeys(starts))
+        seen, frontier = self._unseen(), starts
         for start in frontier:
             seen[start] = 1
         layers: list[Ints] = [np.array(frontier, np.int64)]

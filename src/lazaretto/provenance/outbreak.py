@@ -43,10 +43,14 @@ def reproduction_windows(index: GraphIndex, infected: Mapping[int, float], windo
 def _infectors(index: GraphIndex, case: int, time: float, infected: Mapping[int, float]) -> set[int]:
     """Agents infected before ``case`` whose later writings it had read by the time it was infected."""
     _, items, reads, _ = index.readings.gather([case])
+    early = reads <= time
+    items, reads = items[early], reads[early]
+    begin = min(infected.values())
+    index.read_behind(items[reads >= begin].tolist())  # what was read before anybody was infected infected nobody
     sources = set()
     for item, read in zip(items.tolist(), reads.tolist(), strict=True):
         writer = index.writers[item]
         since = infected.get(writer, math.inf)
-        if writer != case and since < time and since <= index.births[item] and read <= time:
+        if writer != case and since < time and since <= index.births[item] and since <= read:
             sources.add(writer)
     return sources

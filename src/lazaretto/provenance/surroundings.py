@@ -1,0 +1,74 @@
+"""Edges of a long ledger, read only around what somebody asks about.
+
+Reading every edge of a million items takes many seconds, and most questions concern a few items. So the graph of a long
+ledger begins empty at its head, takes in all that is appended from then on, and reads what is older around the nodes
+that a question meets, each once. The answers are the same: `tests/provenance` asks both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from lazaretto.ledger.edges import EdgeColumns, EdgeEnd
+from lazaretto.types import EdgeKind
+
+WHOLE_UP_TO = 20_000
+"""A ledger of at most so many events is read whole at once."""
+MOST_NODES, MOST_LAYERS = 100_000, 2_000
+"""A single walk that meets more than this reads the whole ledger: that is then the shorter way."""
+
+_OWN = (EdgeKind.WRITTEN_BY, EdgeKind.DERIVED_FROM)
+_INFLUENCED = (EdgeKind.INFLUENCED,)
+_READ = (EdgeKind.RETRIEVED_BY, EdgeKind.SENT_TO)
+_NAMED_BY_OTHERS = (EdgeKind.DERIVED_FROM, EdgeKind.INFLUENCED, EdgeKind.SUPERSEDES)
+
+
+class EdgeReader(Protocol):
+    """What is needed of a ledger."""
+
+    def edges_at(
+        self, nodes: Iterable[str], *, end: EdgeEnd, kinds: Sequence[EdgeKind], until: int
+    ) -> list[EdgeColumns]:
+        """The edges of some kinds that begin or end at any of many nodes, of the events up to ``until``."""
+        ...
+
+
+class Surroundings:
+    """Which nodes' edges were read, of the events up to one."""
+
+    def __init__(self, ledger: EdgeReader, until: int) -> None:
+        self._ledger, self._until = ledger, until
+        self._back: set[str] = set()
+        """Items that what they were made from, and who wrote them, is known of."""
+        self._forward: set[str] = set()
+        """Items that everything is known of."""
+        self._agents: set[str] = set()
+        """Agents that what they read is known of."""
+
+    def behind(self, items: Iterable[str]) -> Iterator[EdgeColumns]:
+        """Who wrote items, and what they were made from; those that were read before are left out."""
+        fresh = [name for name in dict.fromkeys(items) if name not in self._back]
+        if fresh:
+            self._back.update(fresh)
+            yield from self._at(fresh, "source", _OWN)
+            yield from self._at(fresh, "target", _INFLUENCED)
+
+    def around(self, items: Iterable[str]) -> Iterator[EdgeColumns]:
+        """The same, and what was made from them and who read them."""
+        fresh = [name for name in dict.fromkeys(items) if name not in self._forward]
+        if fresh:
+            self._back.update(fresh)
+            self._forward.update(fresh)
+            yield from self._at(fresh, "source", tuple(EdgeKind))
+            yield from self._at(fresh, "target", _NAMED_BY_OTHERS)
+
+    def read_by(self, agents: Iterable[str]) -> Iterator[EdgeColumns]:
+        """What agents read or were sent."""
+        fresh = [name for name in dict.fromkeys(agents) if name not in self._agents]
+        if fresh:
+            self._agents.update(fresh)
+            yield from self._at(fresh, "target", _READ)
+
+    def _at(self, nodes: list[str], end: EdgeEnd, kinds: Sequence[EdgeKind]) -> list[EdgeColumns]:
+        return self._ledger.edges_at(nodes, end=end, kinds=kinds, until=self._until)
