@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim
+from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of
 from lazaretto.gates.memory.claims.judge import LEAST_COSINE, ClaimJudge
 from lazaretto.gates.memory.text_views import views
 from lazaretto.gates.memory.text_windows import chosen_windows
@@ -110,5 +110,6 @@ def _known(
         for place in near:
             item = items.get(place.item)
             if item and item.id != observation.id and graph.trust(item.id, trust).value >= least:
-                text = item.text[place.start : place.end].strip()[:600]
-                yield item.id, read_claim(text, place.start, place.end)
+                claim = claim_at(item.text, place.start, place.end)
+                if claim is not None:
+                    yield item.id, claim

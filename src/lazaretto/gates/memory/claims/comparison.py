@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lazaretto.gates.memory.claims.across import another_value_across
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.gates.memory.claims.occasions import Kind, at_two_times, said_again, two_events
 from lazaretto.gates.memory.claims.occasions import kind as kind_of
@@ -300,6 +301,11 @@ def differs_in_a_value_alone(old: Claim, new: Claim) -> bool:
     exact = [kind for kind in a if kind.split(" ")[0] in _EXACT and kind in b]
     others = [k for k in {*a, *b} if k.split(" ")[0] in ("number", "quantity", "year") and a.get(k) != b.get(k)]
     return not others and any(not _equal(kind, a[kind], b[kind]) for kind in exact)
+
+
+def gives_another_value(old: Claim, new: Claim) -> bool:
+    """Whether it is plain without a model that two claims give two values for one thing, in one language or in two."""
+    return differs_in_a_value_alone(old, new) or another_value_across(old, new)
 
 
 def replaces(old: Claim, new: Claim) -> bool:

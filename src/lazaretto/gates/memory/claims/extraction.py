@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from lazaretto.gates.memory.claims import tongues
+from lazaretto.gates.memory.claims.records import records_of, rest_of, words_at
 from lazaretto.gates.memory.claims.values import Value, values_in
 from lazaretto.kept_texts import also_forget
 
@@ -120,6 +121,8 @@ class Claim:
     """Whether it says who decides: who approves, signs off, grants."""
     words: frozenset[str]
     """What it is about: its content words without values, in a crude stem."""
+    record: bool = False
+    """Whether it is an object, a row or an answered question: it stands for itself, whatever is around it."""
 
     @property
     def subject(self) -> frozenset[str]:
@@ -135,25 +138,52 @@ class Claim:
 
 
 def claims_of(text: str) -> tuple[Claim, ...]:
-    """The claims of a text in order: a short text is one claim, of a longer one each sentence is.
+    """The claims of a text in order: a short text is one claim, of a longer one each sentence is, and each record is.
 
     A sentence that leans on the one before it ("It is now ...") is joined to it.
     """
-    whole = text.strip()
+    claims = [_record(one.words, one.start, one.end) for one in records_of(text) if _says_something(one.words)]
+    if claims:
+        claims += [claim for start, end in rest_of(text) for claim in _in_prose(text, start, end)]
+        claims.sort(key=lambda c: c.start)
+    else:
+        claims = list(_in_prose(text, 0, len(text)))
+    if len(claims) > MAX_CLAIMS:
+        claims = sorted(weightiest_first(claims)[:MAX_CLAIMS], key=lambda c: c.start)
+    return tuple(claims)
+
+
+def claim_at(text: str, start: int, end: int) -> Claim | None:
+    """The claim that stands at a place of a text, as ``claims_of`` read it; None where nothing is there."""
+    if words := words_at(text, start, end):
+        return _record(words, start, end)
+    body = text[start:end].strip()[:MAX_CLAIM_CHARS]
+    return read_claim(body, start, end) if body else None
+
+
+def _record(words: str, start: int, end: int) -> Claim:
+    return replace(read_claim(words, start, end), record=True)
+
+
+def _says_something(body: str) -> bool:
+    return len(_WORD.findall(body)) >= _MIN_WORDS
+
+
+def _in_prose(text: str, begin: int, until: int) -> Iterator[Claim]:
+    """The claims of a part of a text that has no records."""
+    whole = text[begin:until].strip()
     if len(whole) <= MAX_PASSAGE_CHARS:
-        return (read_claim(whole, 0, len(text)),) if len(_WORD.findall(whole)) >= _MIN_WORDS else ()
-    claims: list[Claim] = []
+        if _says_something(whole):
+            yield read_claim(whole, begin, until)
+        return
     last: tuple[int, int] | None = None
-    for start, end in itertools.islice(_sentences(text), MAX_SENTENCES):
+    for start, end in itertools.islice(_sentences(text, begin, until), MAX_SENTENCES):
         leans = _LEANS.match(text, start, end) or (last is not None and text[last[1] - 1] == "?")
         first = last[0] if last is not None and leans and end - last[0] <= MAX_CLAIM_CHARS else start
         last = (start, end)
         body = text[first:end].strip()
-        if len(_WORD.findall(body)) >= _MIN_WORDS and not body.endswith("?"):
-            claims.append(read_claim(body[:MAX_CLAIM_CHARS], first, end))
-    if len(claims) > MAX_CLAIMS:
-        claims = sorted(weightiest_first(claims)[:MAX_CLAIMS], key=lambda c: c.start)
-    return tuple(claims)
+        if _says_something(body) and not body.endswith("?"):
+            yield read_claim(body[:MAX_CLAIM_CHARS], first, end)
 
 
 def weightiest_first(claims: Iterable[Claim]) -> list[Claim]:
@@ -168,19 +198,19 @@ def says_one_thing(text: str) -> bool:
 
 def sentences(text: str) -> list[tuple[int, int]]:
     """Where the sentences and lines of a text begin and end."""
-    return list(_sentences(text))
+    return list(_sentences(text, 0, len(text)))
 
 
-def _sentences(text: str) -> Iterator[tuple[int, int]]:
-    begin = len(text) - len(text.lstrip())
-    for match in _END.finditer(text):
+def _sentences(text: str, begin: int, until: int) -> Iterator[tuple[int, int]]:
+    begin += len(text[begin:until]) - len(text[begin:until].lstrip())
+    for match in _END.finditer(text, begin, until):
         if _ABBREVIATION.search(text, max(0, match.start() - 8), match.start()):
             continue
         if text[begin : match.start()].strip():
             yield begin, match.start()
         begin = match.end()
-    if text[begin:].strip():
-        yield begin, len(text.rstrip())
+    if text[begin:until].strip():
+        yield begin, begin + len(text[begin:until].rstrip())
 
 
 @lru_cache(maxsize=4_096)  # about 5 MB: a sentence is cut at MAX_CLAIM_CHARS

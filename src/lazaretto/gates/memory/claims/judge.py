@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from lazaretto.gates.memory.claims import update_rule
+from lazaretto.gates.memory.claims.across import another_value_across
 from lazaretto.gates.memory.claims.comparison import (
     Meeting,
     differences,
-    differs_in_a_value_alone,
+    gives_another_value,
     meeting,
     replaces,
     restates,
 )
-from lazaretto.gates.memory.claims.extraction import Claim, claims_of, read_claim, says_one_thing
+from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of, says_one_thing
 from lazaretto.gates.memory.claims.gray_pairs import GrayPairs, Pair
 from lazaretto.gates.memory.claims.occasions import progress
 from lazaretto.gates.memory.claims.quiet import WEAKENS, Quiet, shared_quiet_head
@@ -43,6 +44,8 @@ MOST_PAIRS = 24
 """Pairs that one text is worth: the nearest first."""
 LEAST_COSINE = 0.34
 """Claims farther apart than this are about different things: .35 in full precision, and what eight bits may be off."""
+LEAST_ACROSS = 0.25
+"""The same where the two are in two languages and plainly give two values: the encoder was made on English."""
 LEAST_ASKED = 0.3
 """The same for a question and a claim that may answer it."""
 LEAST_APART = 0.5
@@ -200,7 +203,7 @@ class ClaimJudge:
             if near and left() <= 0:
                 break
             near += [
-                (claim, one) for one in ledger.nearest_claims(vector, limit=NEAREST, least=LEAST_COSINE, hidden=hidden)
+                (claim, one) for one in ledger.nearest_claims(vector, limit=NEAREST, least=_least(claim), hidden=hidden)
             ]
         if not near:
             return []
@@ -210,10 +213,12 @@ class ClaimJudge:
         pairs = []
         for new, one in near:
             item = items.get(one.item)
-            text = item.text[one.start : one.end].strip()[:600] if item is not None and one.item != without else ""
-            if item is not None and text:
-                old = read_claim(text, one.start, one.end)
-                partial = not alone or len(old.text) < len(item.text.strip())
+            if item is None or one.item == without:
+                continue
+            old = claim_at(item.text, one.start, one.end)
+            if old is not None and (one.cosine >= LEAST_COSINE or another_value_across(old, new)):
+                cut = len(old.text) < len(item.text.strip())
+                partial = not (alone or new.record) or (cut and not old.record)
                 pairs.append(NearPair(new, old, item, one.cosine, partial, meeting(old, new, one.cosine)))
         return pairs
 
@@ -355,7 +360,7 @@ class ClaimJudge:
         """Whether the two could be found to contradict each other."""
         if pair.meeting is not Meeting.APART:
             return pair.may_conflict
-        return pair.cosine >= LEAST_APART or differs_in_a_value_alone(pair.old, pair.new)
+        return pair.cosine >= LEAST_APART or gives_another_value(pair.old, pair.new)
 
     def _is_conflict(self, found: Found) -> bool:
         return found.may_conflict and found.related.conflict >= self._conflict_bar(found)
@@ -396,6 +401,11 @@ class ClaimJudge:
         ]
         more = update_rule.witnesses((f.item for f in said), graph, trust, held=True)
         return update_rule.voices([*support, *more.values()], new)
+
+
+def _least(claim: Claim) -> float:
+    """How near a known claim must be to be looked at; one with a value may meet one in another language."""
+    return LEAST_ACROSS if any(v.kind not in ("name", "reference") for v in claim.values) else LEAST_COSINE
 
 
 def _of_quiet(

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.claims.comparison import compared, differs_in_a_value_alone
+from lazaretto.gates.memory.claims.comparison import compared, gives_another_value
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
 from lazaretto.models.weight_files import read_weights
@@ -138,9 +138,7 @@ class RelationModel:
         for key, theirs in zip(keys, bars or [self.calibration.bars] * len(pairs), strict=True):
             at.setdefault(key, set()).update(theirs)  # a pair that comes twice is read once, for both
         asked = dict(zip(keys, pairs, strict=True))
-        told = {
-            key: _Answer(_ANOTHER_VALUE, True) for key, (o, n, _) in asked.items() if differs_in_a_value_alone(o, n)
-        }
+        told = {key: _Answer(_ANOTHER_VALUE, True) for key, (o, n, _) in asked.items() if gives_another_value(o, n)}
         with self._lock:
             told.update((key, self._known[key]) for key in asked if key in self._known and key not in told)
         for full in (False, True):

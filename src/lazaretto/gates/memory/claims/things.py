@@ -29,7 +29,8 @@ _CONTRASTS = tuple(
     )
 )  # fmt: skip
 """Words that tell things of one kind apart: whoever names another of a set speaks of another thing."""
-_TITLES = frozenset(["mr", "mrs", "ms", "miss", "herr", "frau"])
+_MEN = frozenset(["mr", "herr", "monsieur", "señor"])
+_WOMEN = frozenset(["mrs", "ms", "miss", "frau", "madame", "mme", "señora"])
 _MOST_OPENING = 7
 """Words of a claim in which it says what it is about."""
 _VERB = re.compile(
@@ -59,7 +60,7 @@ def two_openings(old: Claim, new: Claim) -> bool:
         return False
     a, b, place = told
     before, behind = (ours[place - 1] if place else "").casefold(), ours[place + 1 :][:1] + theirs[place + 1 :][:1]
-    apart = _ids(a, b, before, [word.casefold() for word in behind]) or {a.casefold(), b.casefold()} <= _TITLES
+    apart = _ids(a, b, before, [word.casefold() for word in behind]) or _man_and_woman(a, b)
     if not (old.sensitive or new.sensitive):  # whoever moves money may not call it another case by a word
         apart = apart or _contrast(a, b) or _placed(a, b, before)
     return apart and _rest(old, a) != _rest(new, b)
@@ -83,6 +84,12 @@ def _ids(a: str, b: str, before: str, behind: list[str]) -> bool:
         return behind == ["of", "of"]
     verb = PAST.fullmatch(before) or before.endswith("s")
     return "-" in a or (len(before) > 2 and before not in _NO_LABEL and not before.isdigit() and not verb)
+
+
+def _man_and_woman(a: str, b: str) -> bool:
+    """Whether two titles are those of two people: Mr Klein and Mrs Klein, not Mrs Klein and Frau Klein."""
+    titles = {a.casefold(), b.casefold()}
+    return bool(titles & _MEN and titles & _WOMEN)
 
 
 def _placed(a: str, b: str, before: str) -> bool:

@@ -1,0 +1,235 @@
+"""Statements that are no sentences: objects in JSON, rows of tables, key=value lines, questions with their answers.
+
+Each is told in plain words (``supplier Brightwater, iban DE44 4410``), so that it can be compared with a sentence that
+says the same or something else. Everything here is a pure function of the text, and the place of a record in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from lazaretto.kept_texts import also_forget
+
+MAX_CHARS = 20_000
+"""A longer text is read as prose."""
+MAX_RECORDS = 64
+_MAX_DEPTH = 6
+_MAX_WORDS = 600
+"""Characters of one record in words."""
+_TITLE = 60
+_LONGEST = 400
+"""Characters of a line, or before an object, that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One statement in words, and where it stands."""
+
+    words: str
+    """Empty where it is only the heads of a table."""
+    start: int
+    end: int
+
+
+_LIKELY = re.compile(r"[{|=\t]|^[^\n,;]+[,;][^\n]+\n|\b(?:[QFP]|Question|Frage|Pregunta)\s?\d*[:.)]\s", re.M)
+
+
+@lru_cache(maxsize=256)
+def records_of(text: str) -> tuple[Record, ...]:
+    """The records of a text in order; none where it is prose."""
+    if len(text) > MAX_CHARS or not _LIKELY.search(text):
+        return ()
+    taken: list[Record] = []
+    for reader in (_objects, _tables, _separated, _assigned, _answered):
+        found = list(itertools.islice(reader(text), MAX_RECORDS))
+        taken += [one for one in found if not any(one.start < other.end and other.start < one.end for other in taken)
+                  or reader is _objects]  # fmt: skip
+    return tuple(sorted(taken, key=lambda one: (one.start, one.end))[:MAX_RECORDS])
+
+
+also_forget(records_of.cache_clear)
+
+
+def words_at(text: str, start: int, end: int) -> str:
+    """The words of the record at a place; empty where none is there."""
+    return next((one.words for one in records_of(text) if (one.start, one.end) == (start, end)), "")
+
+
+def rest_of(text: str) -> list[tuple[int, int]]:
+    """The parts of a text outside its records; without the lines that only announce them."""
+    found, last = [], 0
+    for one in (*records_of(text), Record("", len(text), len(text))):
+        if one.start > last:
+            found.append((last, one.start))
+        last = max(last, one.end)
+    return [(a, b) for a, b in found if not _is_frame(text[a:b])]
+
+
+def _is_frame(between: str) -> bool:
+    """Whether what stands between records says nothing: brackets, fences, a heading that ends with a colon."""
+    bare = re.sub(r"```\w*|[\[\]{}(),;|`\s:-]+", " ", between).strip()
+    return not bare or (len(between.strip()) <= _TITLE and between.rstrip().rstrip("[{`\n ").endswith(":"))
+
+
+def _title(text: str, start: int) -> str:
+    """The heading right before a record: a short line, or the beginning of one, that ends with a colon."""
+    before = re.sub(r"(?:```\w*|[\[{\s])+$", "", text[max(0, start - 2 * _TITLE) : start])
+    line = before.rsplit("\n", 1)[-1].rsplit(". ", 1)[-1]
+    return line[:-1].strip(" #*-") if line.endswith(":") and len(line) <= _TITLE else ""
+
+
+def _shown(key: str) -> str:
+    """A key as words: supplierIban, supplier_iban."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[_.\-]+", " ", key).strip().casefold()
+
+
+def _value(value: Any) -> str:
+    if value is True or value is False:
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " and ".join(_value(one) for one in value[:8])
+    return "" if value is None else " ".join(str(value).split())
+
+
+def _told(items: Sequence[tuple[str, Any]], before: str = "") -> str:
+    parts = [f"{_shown(key)} {_value(value)}".strip() for key, value in items if _value(value)]
+    return " ".join(filter(None, (before, ", ".join(parts))))[:_MAX_WORDS]
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, dict) and not (isinstance(value, list) and any(isinstance(v, dict) for v in value))
+
+
+def _objects(text: str) -> Iterator[Record]:
+    """Objects in JSON, each by itself; an inner one begins with whatever names the outer one."""
+    opened: list[int] = []
+    inside, skip = False, False
+    spans: list[tuple[int, int, int]] = []
+    for place, letter in enumerate(text):
+        if skip:
+            skip = False
+        elif inside:
+            skip, inside = letter == "\\", letter != '"'
+        elif letter == '"':
+            inside = bool(opened)
+        elif letter == "{":
+            opened.append(place)
+        elif letter == "}" and opened:
+            spans.append((opened.pop(), place + 1, len(opened)))
+    read: dict[tuple[int, int], dict[str, Any]] = {}
+    for start, end, depth in sorted(spans)[: 2 * MAX_RECORDS]:
+        if depth < _MAX_DEPTH:
+            try:
+                told = json.loads(text[start:end])
+            except ValueError:
+                continue
+            read[start, end] = told
+    for (start, end), told in read.items():
+        plain = [(key, value) for key, value in told.items() if _is_plain(value)]
+        outer = [one for one in read if one[0] < start and end < one[1]]
+        if outer:
+            whole = read[max(outer)]
+            named = next(((k, v) for k, v in whole.items() if isinstance(v, str)), None)
+            beside = sorted(one for one in read if max(outer)[0] < one[0] and one[1] <= start)
+            key = _key_before(text, max(outer)[0], start, beside)
+            before = [_told([named]) if named else "", _shown(key)]
+        else:
+            before = [_title(text, start)]
+        if plain:
+            yield Record(_told(plain, " ".join(filter(None, before))), start, end)
+
+
+def _key_before(text: str, begin: int, end: int, beside: Sequence[tuple[int, int]]) -> str:
+    """The key under which an object stands, alone or in a list with those beside it."""
+    kept, last = "", begin
+    for start, until in beside:
+        if start >= last:
+            kept, last = kept + text[last:start], until
+    kept = (kept + text[last:end])[-_LONGEST:]
+    found = re.search(r'"((?:[^"\\]|\\.){1,60})"\s*:\s*\[?[\s,]*$', kept)
+    return found[1] if found else ""
+
+
+def _lines(text: str) -> list[tuple[int, int]]:
+    return [(m.start(), m.end()) for m in re.finditer(r"[^\n]+", text)]
+
+
+def _cells(line: str) -> list[str]:
+    return [re.sub(r"[*`]", "", cell).strip() for cell in line.strip().strip("|").split("|")]
+
+
+_RULE = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
+
+
+def _tables(text: str) -> Iterator[Record]:
+    """Rows of a table in Markdown, each with the heads of its columns."""
+    lines = _lines(text)
+    for place in range(1, len(lines)):
+        rule = text[slice(*lines[place])].strip()
+        if len(rule) > _LONGEST or not _RULE.fullmatch(rule):
+            continue
+        heads = _cells(text[slice(*lines[place - 1])])
+        yield Record("", lines[place - 1][0], lines[place][1])
+        for start, end in lines[place + 1 :]:
+            cells = _cells(text[start:end])
+            if "|" not in text[start:end] or len(cells) != len(heads) or len(cells) < 2:
+                break
+            yield Record(_told(list(zip(heads, cells, strict=True))), start, end)
+
+
+def _separated(text: str) -> Iterator[Record]:
+    """Rows of values behind a line of heads, separated by commas, semicolons or tabs."""
+    lines = _lines(text)
+    for mark in ("\t", ";", ","):
+        place = 0
+        while place + 1 < len(lines):
+            heads = [one.strip() for one in text[slice(*lines[place])].split(mark)]
+            place += 1
+            if len(heads) < 2 or not all(re.fullmatch(r"[^\W\d][\w ./()-]{0,29}", one) for one in heads):
+                continue
+            if mark == "," and ", " in text[slice(*lines[place - 1])]:
+                continue  # a sentence
+            first = place - 1
+            while place < len(lines):
+                start, end = lines[place]
+                cells = [one.strip().strip('"') for one in text[start:end].split(mark)]
+                if len(cells) != len(heads):
+                    break
+                if place == first + 1:
+                    yield Record("", *lines[first])
+                yield Record(_told(list(zip(heads, cells, strict=True))), start, end)
+                place += 1
+
+
+_PAIR = re.compile(r"(?:export\s+)?(?P<key>[A-Za-z][\w.-]{1,60})\s?=\s?(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s=]+)")
+
+
+def _assigned(text: str) -> Iterator[Record]:
+    """Lines of nothing but key=value; the value of a single one may have several words."""
+    for start, end in _lines(text):
+        line = text[start:end].strip(" \t,;")
+        alone = re.fullmatch(r"(?:export\s+)?([A-Za-z][\w.-]{1,60}) ?= ?([^=\n]{1,200})", line)
+        pairs = [(m["key"], m["value"].strip("\"',;")) for m in _PAIR.finditer(line)]
+        if pairs and not re.sub(r"[\s,;]+", "", _PAIR.sub("", line)):
+            yield Record(_told(pairs, _title(text, start)), start, end)
+        elif alone:
+            yield Record(_told([(alone[1], alone[2].strip("\"'"))], _title(text, start)), start, end)
+
+
+_ANSWER = re.compile(
+    r"(?:^|(?<=\s))\W{0,3}(?:[QFP]|Question|Frage|Pregunta)\s?\d*\s?[:.)]\W{0,3}\s*(?P<question>[^\n?]{4,300}\?)\W{0,6}"
+    r"(?:[AR]|Answer|Antwort|Réponse|Respuesta)\s?\d*\s?[:.)]\W{0,3}\s*(?P<answer>[^\n]{1,300}?)"
+    r"(?=\s*(?:\n|$)|\s+(?:[QFP]|Question|Frage|Pregunta)\s?\d*\s?[:.)]\s)", re.I
+)  # fmt: skip
+
+
+def _answered(text: str) -> Iterator[Record]:
+    """Questions with their answers."""
+    for match in _ANSWER.finditer(text):
+        yield Record(f"{match['question'].strip()} {match['answer'].strip()}"[:_MAX_WORDS], match.start(), match.end())
