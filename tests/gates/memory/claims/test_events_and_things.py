@@ -9,7 +9,7 @@ import pytest
 
 from lazaretto.gates.memory.claims.comparison import Meeting, meeting
 from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.gates.memory.claims.occasions import Kind, kind, progress, said_again
+from lazaretto.gates.memory.claims.occasions import Kind, kind, progress, said_again, two_events
 from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.things import two_of_a_kind
 
@@ -71,6 +71,21 @@ def test_one_event_or_one_slot_with_another_value_is_still_compared(old: str, ne
 @pytest.mark.parametrize(
     ("old", "new", "two"),
     [
+        ("Boiler 2, 06:10 reading: 71 degrees.", "Boiler 2, 18:20 reading: 64 degrees.", True),
+        ("Pumpe 4, Montag: 30 m³ gefördert.", "Pumpe 4, Freitag: Dichtung gewechselt.", True),
+        ("Signing with Thandi: Saturday 3 pm.", "Signing with Thandi: Sunday 3 pm.", False),
+        ("Gate code Monday: 4471.", "The gate code is 9020 on Tuesday.", False),
+        ("Card limit in May: 500 euros.", "Card limit in June: 9,000 euros.", False),
+        ("Halden, 2 May: DE44 5001 0517 5407.", "Halden, 9 May: DE99 1111 2222 3333.", False),
+    ],
+)
+def test_two_entries_of_a_log_are_two_and_what_holds_is_none(old: str, new: str, two: bool) -> None:
+    assert two_events(read_claim(old), read_claim(new)) is two
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "two"),
+    [
         ("Line 3 runs every ten minutes.", "Line 5 runs every fifteen minutes.", True),
         ("The winter timetable starts on 10 December.", "The summer timetable starts on 9 June.", True),
         ("Springfield in Illinois has 114,000 inhabitants.", "Springfield in Oregon has 62,000 inhabitants.", True),
@@ -98,6 +113,7 @@ def test_saying_it_again_is_agreement_and_an_exception_is_not() -> None:
 def test_work_goes_on_and_a_rule_does_not() -> None:
     assert progress(read_claim("Ticket 412 is open."), read_claim("Ticket 412 is closed."))
     assert progress(read_claim("The press release is a draft."), read_claim("The press release is final."))
+    assert progress(read_claim("Queja 77: farola rota. Abierta."), read_claim("Queja 77: bombilla cambiada. Cerrada."))
     assert not progress(read_claim("Ticket 412 is open."), read_claim("Ticket 413 is closed."))
     assert not progress(read_claim("The valve must stay open."), read_claim("The valve must stay closed."))
     assert not progress(read_claim("Ticket 12 may only be closed by Ada."), read_claim("Ticket 12 is closed."))

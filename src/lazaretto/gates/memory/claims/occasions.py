@@ -130,12 +130,16 @@ def at_two_times(old: Claim, new: Claim) -> bool:
 
 def two_events(old: Claim, new: Claim) -> bool:
     """Whether two claims report two events or readings: at two times, of two actors who did two things, or of two
-    things of a sort that happens every day.
+    things of a sort that happens every day; or are two entries of a log.
 
     Two reports that name different receivers (accounts, addresses, hosts) are left to the model, whatever the day, and
     so are long texts, questions with their answers, and what happens once: a death has one date.
     """
-    if not all(_is_report(claim) for claim in (old, new)) or _differ(old, new, _RECEIVERS):
+    if _differ(old, new, _RECEIVERS):
+        return False
+    if _is_entry(old) and _is_entry(new) and at_two_times(old, new) and _say_more(old, new):
+        return True
+    if not all(_is_report(claim) for claim in (old, new)):
         return False
     if at_two_times(old, new) or _numbered_apart(old, new):
         return True
@@ -149,6 +153,32 @@ def _is_report(claim: Claim) -> bool:
     if kind(claim) not in (Kind.EVENT, Kind.OPINION) or len(claim.text) > _MOST_CHARS or "?" in claim.text:
         return False
     return not _ONCE.search(claim.text) and len(sentences(claim.text)) == 1
+
+
+_HOLDS = re.compile(
+    r"\b(?:is|are|has|have|do|does|will|shall|must|(?-i:may)|can|should|would|could|needs?|requires?|goes?|gets?|takes?|"
+    r"stays?|costs?|lies|isn|aren|ist|sind|wird|werden|gilt|hat|haben|bekommt|kostet|liegt|est|sont|a|ont|doit|coûte|es|"
+    r"son|está|tiene|debe|cuesta|[a-z]{3,}s (?:to|at|in|on|by|from|the|a)|now|new|instead|always|every|each|daily|"
+    r"weekly|per|jeden|täglich|chaque|cada|valid|until|limit|deadline|due|frist)\b", re.I
+)  # fmt: skip
+"""Words by which something says what holds, rather than what was once."""
+_ENTRY_CHARS = 160
+
+
+def _is_entry(claim: Claim) -> bool:
+    """Whether a claim reads like an entry of a log: short, without a verb of what holds, of nothing that moves money,
+    access, safety or permissions ("Screen 4, 20:15 show: 61 tickets")."""
+    if claim.sensitive or claim.permission or claim.declares or claim.decides or len(claim.text) > _ENTRY_CHARS:
+        return False
+    return "?" not in claim.text and not _HOLDS.search(claim.text)
+
+
+def _say_more(old: Claim, new: Claim) -> bool:
+    """Whether two claims differ in more than their moments: a deadline alone is no event."""
+    ours, theirs = (
+        {(v.kind, v.norm) for v in claim.values if v.kind not in _TIMED | {"name", "reference"}} for claim in (old, new)
+    )
+    return ours != theirs or bool(old.words - new.words and new.words - old.words)
 
 
 def _numbered_apart(old: Claim, new: Claim) -> bool:
@@ -184,12 +214,21 @@ _PROGRESS = tuple(
         (r"\bbroken\b|\bdown\b|\boffline\b|\bred\b|\bfail(?:s|ing|ed)?\b",
          r"\brepaired\b|\bworks?\b|\bup\b|\bonline\b|\bgreen\b|\bpass(?:es|ing|ed)?\b|\bfixed\b|\bback\b"),
         (r"\bon its way\b|\bordered\b|\bshipped\b|\bin transit\b", r"\barrived\b|\bdelivered\b|\breceived\b"),
+        (r"\bassigned\b|\breported\b|\braised\b|\breceived\b|\bloan(?:ed)? out\b|\bout of service\b",
+         r"\bclosed\b|\breplaced\b|\bconfirmed\b|\breturned\b|\bback (?:in service|from)\b"),
+        (r"\b(?:offen|eingegangen|ausgeliehen|angemeldet|in arbeit|defekt)\b",
+         r"\b(?:geschlossen|erledigt|bewilligt|zurückgegeben|behoben|repariert|abgeschlossen)\b"),
+        (r"\b(?:ouverte?|en cours|reçue?|empruntée?|en panne)\b", r"\b(?:fermée?|close|terminée?|rendue?|réparée?)\b"),
+        (r"\b(?:abiert[ao]|en curso|recibid[ao]|prestad[ao]|averiad[ao])\b",
+         r"\b(?:cerrad[ao]|resuelt[ao]|terminad[ao]|devuelt[ao]|arreglad[ao])\b"),
     )
 )  # fmt: skip
 _WORK = re.compile(
     r"\b(?:tickets?|issues?|bugs?|tasks?|orders?|requests?|cases?|builds?|reports?|drafts?|jobs?|pull requests?|prs?|"
     r"stor(?:y|ies)|migrations?|deliver(?:y|ies)|parcels?|shipments?|chapters?|releases?|repairs?|printers?|tests?|"
-    r"translations?|environments?|surveys?|press release|work items?|todos?)\b", re.I
+    r"translations?|environments?|surveys?|press release|work items?|todos?|loans?|claims?|complaints?|appeals?|"
+    r"cranes?|antrag|auftrag|vorgang|meldung|störung|beschwerde|ausgeliehen|zurückgegeben|demande|dossier|réclamation|panne|"
+    r"commande|solicitud|queja|pedido|incidencia|expediente|habitación|aviso)\b", re.I
 )  # fmt: skip
 
 
