@@ -11,6 +11,7 @@ import pytest
 
 from lazaretto import Guard, InputError, Policy, SyncGuard
 from lazaretto.errors import PolicyError, UnknownItem
+from lazaretto.provenance.index import GraphIndex
 from lazaretto.types import EventKind
 
 OURS, THEIRS = "GB29 NWBK 6016 1331 9268 19", "US133000000121212121212"
@@ -254,3 +255,13 @@ def test_the_same_without_await(tmp_path: Path) -> None:
     with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}", Policy.minimal()) as guard:
         guard.begin_task("Delete file 13.", agent="a")
         assert guard.authorize("delete_file", {"file_id": "13"}, agent="a").allowed
+
+
+async def test_a_first_call_reads_no_more_of_a_long_ledger_than_the_agent_has_in_mind(
+    open_guard: Callable[..., Guard], store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await poisoned(open_guard(store=store_url))
+    monkeypatch.setattr("lazaretto.provenance.surroundings.WHOLE_UP_TO", 0)
+    monkeypatch.setattr(GraphIndex, "read_all", lambda _: pytest.fail("every edge of the ledger was read"))
+    theirs = await open_guard(store=store_url).authorize("send_money", {"recipient": THEIRS, "amount": 9}, agent="a")
+    assert theirs.ruling == "ask" and ids["page"] in theirs.reasons[0]

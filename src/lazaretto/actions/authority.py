@@ -7,7 +7,7 @@ on what it was made from, so that traces, incidents and reports follow it. Every
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -43,11 +43,11 @@ from lazaretto.ledger import Ledger
 from lazaretto.names import check_name
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass, new_id
+from lazaretto.types import Channel, Draft, Event, EventKind, Observation, SourceClass, new_id
 
 APPROVAL_S = 86_400.0
 """How long an approval that was not used stays good."""
-MOST_RESTED_ON = 32
+MOST_RESTED_ON = 16
 """Items that a decision is linked to: what named its values, what carried it, then the least trusted in mind."""
 SHOWN, SHOWN_TO_PEOPLE = 400, 4_000
 """Characters of a value that a decision keeps, and that a person who is asked sees."""
@@ -109,10 +109,12 @@ class Authority:
         action, _ = self.classify(tool)
         values = values_of(tool, given, action, self.settings)
         subject = call_subject(agent, tool.name, raw)
+        marks = [fingerprint(self._ledger.namespace, value.value) for value in values]
+        said = _Said(self._ledger, subject, marks, (tool.name, action.value))
         with self._log.about(agent, task) as view:
-            made = self._judge.judge(tool, action, values, view, lambda mark: self._endorsed(mark, tool, action))
+            made = self._judge.judge(tool, action, values, view, said.endorsed)
             rests_on = _rests_on(made, view)
-        call = _Call(tool, action, agent, given, subject, principal, made, rests_on)
+        call = _Call(tool, action, agent, given, subject, principal, made, rests_on, said)
         if self._observes:
             return self._record(call, "allow", (), would=made.ruling)
         if made.ruling == "ask":
@@ -121,7 +123,7 @@ class Authority:
 
     def _ask(self, call: _Call) -> Authorization:
         """A call that a person has to agree to: what was answered about exactly this call counts."""
-        state = self._answered(call.subject)
+        state = call.said.answered()
         if state.refused:
             return self._record(call, "block", (f"{state.by} refused exactly this call", *call.made.reasons))
         if state.approved:
@@ -129,7 +131,7 @@ class Authority:
             try:
                 return self._record(call, "allow", (f"approved by {state.by}",), used, first=f"{_USED}{state.token}")
             except StaleState:  # somebody else used it a moment ago
-                state = self._answered(call.subject)
+                state = call.said.answered(again=True)
         if state.waiting:
             return self._record(call, "ask", call.made.reasons, token=state.token)
         token = new_id("ac")
@@ -218,22 +220,6 @@ class Authority:
                 found[one.token] = (one, body["call"])
         return found
 
-    def _answered(self, subject: str) -> _Answered:
-        state, now = _Answered(), time.time()
-        for event in self._ledger.events(subject=subject, kinds=(EventKind.NOTED,)):
-            body = event.body or {}
-            if "asked" in body:
-                state = _Answered(body["asked"], waiting=True)
-            elif "approved" in body:
-                fresh = event.time > now - APPROVAL_S
-                state = _Answered(body["approved"], approved=fresh, by=str(body.get("by", "")))
-            elif "refused" in body:
-                fresh = event.time > now - APPROVAL_S
-                state = _Answered(body["refused"], refused=fresh, by=str(body.get("by", "")))
-            elif "used" in body:
-                state = _Answered()
-        return state
-
     # endorsement
 
     def endorse(self, value: str, purpose: str, by: str, caller: Identity | None = None) -> str:
@@ -264,10 +250,6 @@ class Authority:
             return [one for one in found if account in accounts_in(one.text)]
         return [one for one in found if stands_in(form, plain_form(one.text))]
 
-    def _endorsed(self, mark: str, tool: Tool, action: ActionClass) -> bool:
-        events = self._ledger.events(subject=endorsement_subject(mark), kinds=(EventKind.NOTED,))
-        return any((event.body or {}).get("purpose") in (tool.name, action.value) for event in events)
-
     # tasks
 
     def task_drafts(self, item: str, agent: str, tools: tuple[str, ...]) -> list[Draft]:
@@ -297,9 +279,49 @@ class _Call:
         principal: str,
         made: Judgement,
         rests_on: tuple[str, ...],
+        said: _Said,
     ) -> None:
         self.tool, self.action, self.agent, self.arguments = tool, action, agent, arguments
         self.subject, self.principal, self.made, self.rests_on = subject, principal, made, rests_on
+        self.said = said
+
+
+class _Said:
+    """What people said about one exact call and about its values: read at once, and only where it is asked for."""
+
+    def __init__(self, ledger: Ledger, subject: str, marks: Sequence[str], purposes: Collection[str]) -> None:
+        self._ledger, self._subject, self._marks, self._purposes = ledger, subject, marks, purposes
+        self._notes: list[Event] | None = None
+
+    def _read(self, again: bool = False) -> list[Event]:
+        if self._notes is None or again:
+            subjects = [self._subject, *map(endorsement_subject, self._marks)]
+            self._notes = sorted(self._ledger.events_about(subjects, (EventKind.NOTED,)), key=lambda one: one.seq)
+        return self._notes
+
+    def endorsed(self, mark: str) -> bool:
+        """Whether a value was endorsed for what the call does."""
+        about = endorsement_subject(mark)
+        return any(one.subject == about and (one.body or {}).get("purpose") in self._purposes for one in self._read())
+
+    def answered(self, again: bool = False) -> _Answered:
+        """What people answered, the newest word."""
+        state, now = _Answered(), time.time()
+        for event in self._read(again):
+            body = event.body or {}
+            if event.subject != self._subject:
+                continue
+            if "asked" in body:
+                state = _Answered(body["asked"], waiting=True)
+            elif "approved" in body:
+                fresh = event.time > now - APPROVAL_S
+                state = _Answered(body["approved"], approved=fresh, by=str(body.get("by", "")))
+            elif "refused" in body:
+                fresh = event.time > now - APPROVAL_S
+                state = _Answered(body["refused"], refused=fresh, by=str(body.get("by", "")))
+            elif "used" in body:
+                state = _Answered()
+        return state
 
 
 class _Answered:

@@ -19,6 +19,7 @@ from typing import Any
 from lazaretto.actions.mind import Mind
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.tail import Tail
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Event, EventKind, Ruling
@@ -96,7 +97,7 @@ class CallLog:
 
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy, settings: ActionSettings) -> None:
         self._ledger, self._graph, self._policy, self._settings = ledger, graph, policy, settings
-        self._seq: int | None = None
+        self._tail = Tail(ledger, _KINDS, back=LOOK_BACK)
         self._agents: dict[str, _Agent] = {}
         self._held: set[str] = set()
         self._calls: dict[str, dict[str, deque[float]]] = defaultdict(lambda: defaultdict(deque))
@@ -139,11 +140,8 @@ class CallLog:
         return _Agent(mind, task)
 
     def _follow(self) -> None:
-        if self._seq is None:
-            self._seq = max(0, self._ledger.head().seq - LOOK_BACK)
-        for event in self._ledger.events(after=self._seq, kinds=_KINDS):
+        for event in self._tail.new():
             self._take(event)
-            self._seq = event.seq
 
     def _take(self, event: Event) -> None:
         body: Mapping[str, Any] = event.body or {}

@@ -26,6 +26,7 @@ _MOST_SOURCES = 64
 _TRUSTED = 0.6
 _SENTENCES = re.compile(r"(?<=[a-z0-9])\.(?=[A-Z][a-z])")
 """Where a person forgot the space between two sentences."""
+_WORD = re.compile(r"[^\W_]+")
 _MOST_LOOKED_AT = 256
 """Items that share a word with a value and are read for it, the most trusted first."""
 
@@ -179,7 +180,8 @@ class Mind:
 
     def weakest(self, count: int) -> list[str]:
         """The least trusted items in mind."""
-        held = [] if self._held.isdisjoint(self._read) else [item for item in self._read if item in self._held]
+        few, many = sorted((self._held, self._read.keys()), key=len)
+        held = [item for item in few if item in many]
         return list(dict.fromkeys([*held, *(item for _, item in self._by_trust[:count])]))[:count]
 
     def requests(self, least: float) -> list[Known]:
@@ -213,8 +215,4 @@ class Mind:
 
 def words_in(text: str) -> set[str]:
     """The words and numbers of a text."""
-    return {*_words(text)}
-
-
-def _words(text: str) -> list[str]:
-    return "".join(c if c.isalnum() else " " for c in text).split()
+    return {*_WORD.findall(text)}

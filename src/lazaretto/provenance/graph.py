@@ -190,9 +190,9 @@ class ProvenanceGraph:
         """What any of several items was made from, each once: of each item the nearest, at most ``limit``."""
         found: dict[int, None] = {}
         with self._fresh() as index:
-            for item in items:
-                start = index.item_number(item)
-                index.read_behind([start])
+            starts = index.know(items)
+            index.read_for_walk(starts, back=True, max_hops=None)  # together: one by one each would be a statement
+            for start in starts:
                 if index.parents.neighbours(start):
                     far, nodes, hops = 2, *index.reachable([start], back=True, max_hops=2)
                     while len(nodes) < limit and len(hops) and hops[-1] == far:
@@ -299,7 +299,7 @@ class ProvenanceGraph:
     def trusts(self, items: Sequence[str], source_trust: Mapping[SourceClass, float]) -> dict[str, Trust]:
         """The trust of several items at once."""
         with self._fresh() as index:
-            starts = [index.item_number(item) for item in items]
+            starts = index.know(items)
             index.source_classes([*starts, *index.reachable(starts, back=True)[0].tolist()])  # read in one go, and kept
             return {item: _trust(index, item, source_trust) for item in items}
 
