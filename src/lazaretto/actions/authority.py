@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -106,6 +107,8 @@ class Authority:
     ) -> Authorization:
         """Judge a call and record it."""
         given, raw = read_arguments(arguments, self._limit)
+        if not tool.arguments:  # nobody told its schema: what it is called with tells as much
+            tool = replace(tool, arguments=tuple(given))
         action, _ = self.classify(tool)
         values = values_of(tool, given, action, self.settings)
         subject = call_subject(agent, tool.name, raw)

@@ -60,12 +60,13 @@ _WORDS: tuple[tuple[ActionClass, frozenset[str]], ...] = (
         ),
     ),
 )
-_CODE_ARGUMENTS = word_set("code command cmd script sql shell expression program")
+_CODE_ARGUMENTS = word_set("code command cmd script sql shell expression program statement")
 _RECIPIENTS = word_set(
     "to recipient recipients receiver receivers cc bcc participants attendees invitees addressee mailto"
 )
 _ADDRESSES = word_set("url uri urls link links href website webpage page_url host hostname endpoint")
 _AMOUNTS = word_set("amount price total sum value_usd amount_usd")
+_WORDS_FOR_PEOPLE = word_set("body message content text")
 _MEMBER = re.compile(r"\badds? (?:\w+ ){0,2}(?:user|member|collaborator|admin|owner)s?\b", re.I)
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
@@ -104,7 +105,7 @@ def guess(tool: Tool) -> tuple[ActionClass, str]:
     words, arguments = words_of(tool.name), {a.casefold() for a in tool.arguments}
     said = tool.description.split(".")[0]
     if words and words[0] in _READS and not arguments & _CODE_ARGUMENTS:
-        return _reads(arguments, f"its name begins with {words[0]!r}")
+        return _does_more(words, said, arguments) or _reads(arguments, f"its name begins with {words[0]!r}")
     if arguments & _CODE_ARGUMENTS:
         return ActionClass.EXECUTE, f"it takes {min(arguments & _CODE_ARGUMENTS)!r}"
     if _MEMBER.search(" ".join(words)) or _MEMBER.search(said):
@@ -119,6 +120,24 @@ def guess(tool: Tool) -> tuple[ActionClass, str]:
     return _from_description(said, arguments)
 
 
+def _does_more(words: tuple[str, ...], said: str, arguments: set[str]) -> tuple[ActionClass, str] | None:
+    """What a tool does that is named as if it only read: by what its name joins, how its description begins, or by
+    arguments that nobody needs for reading."""
+    joined = next((words[at + 1 :] for at, word in enumerate(words) if word in ("and", "or", "then")), ())
+    first = tuple(word.removesuffix("s") for word in words_of(said)[:1])
+    for action, known in _WORDS:
+        for part, why in ((joined, "its name joins"), (first, "its description begins with")):
+            if action is not ActionClass.WRITE and (hit := next((word for word in part if word in known), "")):
+                return action, f"{why} {hit!r}"
+    if not arguments & _RECIPIENTS:
+        return None
+    if arguments & _AMOUNTS:
+        return ActionClass.PAY, f"it takes {min(arguments & _AMOUNTS)!r} and {min(arguments & _RECIPIENTS)!r}"
+    if arguments & _WORDS_FOR_PEOPLE:
+        return ActionClass.SEND, f"it takes {min(arguments & _WORDS_FOR_PEOPLE)!r} and {min(arguments & _RECIPIENTS)!r}"
+    return None
+
+
 def _reads(arguments: set[str], why: str) -> tuple[ActionClass, str]:
     """Who reads at an address that the call names speaks to whoever is there."""
     if there := arguments & _ADDRESSES:
@@ -129,7 +148,7 @@ def _reads(arguments: set[str], why: str) -> tuple[ActionClass, str]:
 def _from_description(said: str, arguments: set[str]) -> tuple[ActionClass, str]:
     words = words_of(said)
     if words and (words[0] in _READS or words[0].rstrip("s") in _READS or words[0] in ("returns", "retrieves")):
-        return _reads(arguments, f"its description begins with {words[0]!r}")
+        return _does_more((), "", arguments) or _reads(arguments, f"its description begins with {words[0]!r}")
     for action, known in _WORDS:
         if hit := next((word for word in words if word in known or word.removesuffix("s") in known), ""):
             return action, f"its description has {hit!r}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import html
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -33,7 +34,7 @@ _DESTINATIONS = word_set(
     "to recipient recipients receiver receivers cc bcc email emails mail address addresses user users username channel "
     "channels participant participants attendee attendees account iban wallet url uri link host domain webhook "
     "hostname endpoint phone contact contacts member members invitee invitees chat room group team payee beneficiary "
-    "bic handle destination server bucket remote"
+    "bic handle destination server bucket remote forward where behalf"
 )
 _SECRETS = word_set("password passwd passphrase secret pin credential credentials apikey token")
 _CODE = word_set("code command cmd script sql shell expression program query_sql")
@@ -59,6 +60,9 @@ _HOST = re.compile(
 )
 _IBAN = re.compile(r"(?<![\w])[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]{4}){2,7}(?:[ -]?[A-Za-z0-9]{1,4})?(?!\w)")
 _WALLET = re.compile(r"(?<!\w)(?:0x[0-9a-fA-F]{16,64}|bc1[0-9a-z]{20,60}|[13][1-9A-HJ-NP-Za-km-z]{25,34})(?!\w)")
+_IP = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\w)(?::\d+)?(?:/[^\s<>\"'`\])}]*)?")
+_AFTER_SLASHES = re.compile(r"(?<![:\w/\\])[/\\]{2}([\w-]+(?:\.[\w-]+)+(?:/[^\s<>\"'`\])}]*)?)")
+_PHONE = re.compile(r"(?<![\w+])\+\d(?:[ ()/.-]{0,2}\d){6,}(?!\w)")
 _DIGITS = re.compile(r"(?<!\w)\+?\d(?:[ ()/.-]{0,2}\d){6,}(?!\w)")
 _SPACE = re.compile(r"\s+")
 _SEPARATORS = re.compile(r"[\s\-./()]+")
@@ -124,7 +128,7 @@ def values_of(
             kind = settings.named_kind(tool.name, name) or (
                 settings.named_kind(tool.name, key) if key != name else None
             )
-            fixed = name in tool.fixed and kind is None
+            fixed = name in tool.fixed and not (isinstance(leaf, str) and _is_address(leaf.strip()))
             found += _read_leaf(place, words_of(key), leaf, kind or (Kind.FREE if fixed else None), action)
             if len(found) > MOST_VALUES:
                 return found
@@ -209,10 +213,13 @@ def is_mail(text: str) -> bool:
 
 
 def addresses_in(text: str) -> list[str]:
-    """Mail and web addresses, accounts and wallets inside a text, each once."""
+    """Mail and web addresses, accounts, wallets and telephone numbers inside a text, each once."""
     found: dict[str, None] = {}
-    for pattern in (_URL, _MAIL, _HOST, _IBAN, _WALLET):
+    if not text.isascii() or "&" in text:  # as a mail program or a browser shows it
+        text = html.unescape(unicodedata.normalize("NFKC", text))
+    for pattern in (_URL, _MAIL, _HOST, _IBAN, _WALLET, _IP, _PHONE):
         found.update(dict.fromkeys(match[0].rstrip(_TRAILING) for match in pattern.finditer(text)))
+    found.update(dict.fromkeys(match[1].rstrip(_TRAILING) for match in _AFTER_SLASHES.finditer(text)))
     return [one for one in found if not any(one != other and one in other for other in found)]
 
 
