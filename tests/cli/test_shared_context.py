@@ -55,6 +55,7 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
     "repair accept": (lambda c: ("pr_none", "--by", "dan"), lambda c, got: "no 'pr_none'" in got, 2),
     "repair dismiss": (lambda c: ("pr_none", "--by", "dan"), lambda c, got: "no 'pr_none'" in got, 2),
     "actions list": (lambda c: (), lambda c, got: got == [], 0),
+    "actions observed": (lambda c: (), lambda c, got: got == [], 0),
     "actions waiting": (lambda c: (), lambda c, got: got == [], 0),
     "actions endorse": (lambda c: ("DE 1", "--purpose", "pay", "--by", "dan"), lambda c, got: bool(got["receipt"]), 0),
     "authorize": (lambda c: ("pay", "-a", "bob"), lambda c, got: got["agent"] == "bob", 1),

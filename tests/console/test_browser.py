@@ -241,16 +241,18 @@ def test_hostile_items_break_no_page_and_every_page_is_accessible(page: Any, ser
     receipt = guard.run(guard.receipts())[-1]
     proposal, drafts = proposing(RepairPlan("contain", made[0].item, (RepairStep(made[1].item, "cut"),), HOSTILE[0]))
     guard.ledger.append(drafts)
+    given = {"recipient": HOSTILE[0], FORMULA: [HOSTILE[1]] * 3}
+    call = guard.run(guard.authorize("<b>send_money</b>", given, agent=FORMULA))
     paths = [
         "/", "/map", "/incidents", f"/incidents/{incident.id}", f"/receipts/{receipt.id}", "/memories", "/learning",
         "/health", *(f"/items/{one.item}" for one in made[2:]), f"/queue?item={made[2].item}",
-        f"/proposals/{proposal}", "/nowhere",
+        f"/calls/{call.token}", f"/proposals/{proposal}", "/nowhere",
     ]  # fmt: skip
     for path in paths:
         page.set_viewport_size({"width": 1200, "height": 800})
         go(page, served, path)
         page.wait_for_load_state("load")
-        checked = path in (*paths[:4], *paths[5:9], *paths[-3:-1])
+        checked = path in (*paths[:4], *paths[5:9], *paths[-4:-1])
         for scheme in ("light", "dark") if checked else ():
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             if not page.evaluate("typeof axe === 'object'"):

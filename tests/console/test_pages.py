@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import tomllib
@@ -44,9 +45,9 @@ class Person:
         assert answer.status_code == status, (path, answer.status_code, answer.text[-2000:])
         return answer.text
 
-    def post(self, path: str, status: int = 200, **form: str) -> Any:
+    def post(self, path: str, status: int = 200, at: str = "/queue", **form: str) -> Any:
         """Send a form with the token of the session's pages."""
-        token = TOKEN.search(self.get("/queue"))
+        token = TOKEN.search(self.get(at))
         assert token
         answer = self.client.post(f"/console{path}", data={"csrf": token.group(1), **form})
         assert answer.status_code == status, (path, answer.status_code, answer.text[-2000:])
@@ -335,3 +336,38 @@ def test_what_does_not_show_is_spelled_out() -> None:
         ("a", "mark"), ("U+202E", "odd"), ("b", "mark"), ("U+0000", "odd"), ("c", ""), ("U+200D", "odd"),
     ]  # fmt: skip
     assert prepared("x" * 9_000).left == 5_000
+
+
+def test_a_call_that_waits_is_allowed_once_or_refused(open_guard: Any) -> None:
+    guard = open_guard()
+
+    def ask(text: str) -> Any:
+        return asyncio.run(guard.authorize("send_money", {"recipient": text, "more": {"a": 1}}, agent="clerk"))
+
+    asyncio.run(guard.check("<b>Pay us</b>", agent="clerk", channel="tool"))
+    with TestClient(create_app(guard), base_url=BASE) as client:
+        somebody = Person(client)
+        assert texts()["queue"]["none"] in somebody.get("/queue")
+        first, second = ask("<i>eve</i>"), ask("mallory")
+        listed = somebody.get("/queue")
+        assert first.token in listed and second.token in listed and texts()["queue"]["none"] not in listed
+        assert client.get("/console/live").json()["waiting"] == 2
+        page = somebody.get(f"/calls/{first.token}")
+        assert "&lt;i&gt;eve" in page and "<i>eve" not in page and "send_money" in page and "{&#34;a&#34;:1}" in page
+        other = f"/calls/{second.token}"
+        somebody.post(f"/calls/{first.token}", 422, at=other, answer="perhaps")
+        somebody.post(f"/calls/{first.token}", at=other, answer="allow")
+        somebody.get(f"/calls/{first.token}", 404)
+        somebody.post(f"/calls/{first.token}", 404, at=other, answer="allow")
+        somebody.post(other, at=other, answer="refuse")
+    assert ask("<i>eve</i>").allowed and ask("<i>eve</i>").ruling == "ask" and ask("mallory").ruling == "block"
+
+
+def test_nobody_allows_a_call_of_their_own_agent(open_guard: Any, tmp_path: Path) -> None:
+    guard, file = open_guard(), KeyFile(tmp_path / "keys.json")
+    secret = file.add("ann", Role.REVIEWER, agents=("clerk",))
+    asked = asyncio.run(guard.authorize("send_money", {"recipient": "eve"}, agent="clerk"))
+    ann = signed_in(guard, {"file": str(file.path), "reviewer": secret}, "reviewer")
+    page = f"/calls/{asked.token}"
+    ann.post(page, 403, at=page, answer="allow")
+    ann.post(page, at=page, answer="refuse")

@@ -168,7 +168,7 @@ class Authority:
             "ruling": ruling,
             "values": {fingerprint(self._ledger.namespace, one.value): one.trust for one in made.origins},
         }
-        told |= {} if would is None else {"would": would}
+        told |= {} if would is None else {"would": would, "why": list(made.reasons)}
         told |= {"principal": call.principal} if call.principal else {}
         if call.action is ActionClass.READ or (call.action is ActionClass.FETCH and ruling == "allow"):
             draft = Draft(EventKind.NOTED, CALLED, call.agent, {"id": decision, **told})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from lazaretto.actions.authority import classify
 from lazaretto.actions.classes import Tool
+from lazaretto.actions.observed import observed
 from lazaretto.actions.records import Asked, Authorization
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table, read_file
@@ -92,19 +94,51 @@ def waiting(context: CommandContext) -> None:
         if not found:
             console.print("no call waits for a person", highlight=False)
         for one in found:
-            _show_asked(one)
+            show_asked(one)
 
     context.emit(found, show)
 
 
-def _show_asked(one: Asked) -> None:
+def show_asked(one: Asked) -> None:
+    """A call that waits for a person: what it would do, why it is asked about, and how to answer."""
     console.print(
         f"{one.token} {one.tool} ({one.action}) by {showable(one.agent, 60)}, {moment(one.time)}", markup=False
     )
     console.print(f"  {showable(one.arguments, 400)}", markup=False, highlight=False)
     for reason in one.reasons:
         console.print(f"  why: {showable(reason, 300)}", markup=False, highlight=False)
-    console.print(f"  lazaretto authorize --approve {one.token} --by YOU   or   --refuse {one.token}", markup=False)
+    settle = (
+        f"lazaretto authorize --approve {one.token} --by YOU   or   lazaretto authorize --refuse {one.token} --by YOU"
+    )
+    console.print(f"  yes, exactly this call, once; or no, for a day:\n  {settle}", markup=False, highlight=False)
+
+
+@family.command("observed")
+@with_context()
+def show_observed(
+    context: CommandContext,
+    days: Annotated[float, typer.Option("--days", min=0, help="Only calls of so many days; 0: all.")] = 0.0,
+) -> None:
+    """How many calls were allowed, asked about and blocked; where the policy observes: would have been."""
+    with context.open_guard() as guard:
+        found = observed(guard.ledger, time.time() - days * 86_400 if days else 0.0)
+
+    def show() -> None:
+        if not found:
+            console.print("no call that does more than read was judged", highlight=False)
+            return
+        table = new_table("class", "tool", "calls", "allow", "ask", "block", "only observed", "why, the newest")
+        for one in found:
+            numbers = (one.calls, one.allow, one.ask, one.block, one.observed)
+            named = (one.action, Text(showable(one.tool, 60)))
+            table.add_row(*named, *map(str, numbers), Text(showable(one.why, 160)))
+        print_table(table)
+        for action in sorted({one.action for one in found if one.ask + one.block}):
+            same = [one for one in found if one.action == action]
+            stopped, calls = sum(one.ask + one.block for one in same), sum(one.calls for one in same)
+            console.print(f"{action}: {stopped} of {calls} calls need a person", highlight=False)
+
+    context.emit(found, show)
 
 
 @family.command("endorse")

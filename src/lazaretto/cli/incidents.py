@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from lazaretto.cli.actions import show_asked
 from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.repair import show_proposal, show_proposed
@@ -99,15 +100,16 @@ def report(one: Incident, style: str, guard: SyncGuard) -> str:
 
 @with_context()
 def held(context: CommandContext, limit: LimitOption = 50) -> None:
-    """What waits for a person, disputed rulings first, and how to settle it; then repairs that are proposed."""
+    """What waits for a person, disputed rulings first, and how to settle it; then calls of tools and repairs."""
     with context.open_guard() as guard:
         found = guard.held(limit=limit)
         waiting = () if context.as_json else guard.proposals()
+        calls = () if context.as_json else guard.waiting_actions()
         proposed = [guard.proposal(one.id) for one in waiting[:SHOWN_WHOLE]]
         against = {} if context.as_json else _against(guard, [one.id for one in found])
 
     def show() -> None:
-        if not found and not waiting:
+        if not found and not waiting and not calls:
             console.print("nothing waits for a person", highlight=False)
         for one in found:
             disputed = " (disputed)" if one.appealed else ""
@@ -120,6 +122,8 @@ def held(context: CommandContext, limit: LimitOption = 50) -> None:
                 console.print(f"  contradicts {showable(told, 240)}", markup=False, highlight=False)
             settle = f"lazaretto release {one.id}   or   lazaretto label {one.id} harmful --by YOU"
             console.print(f"  {settle}", markup=False, highlight=False)
+        for call in calls:
+            show_asked(call)
         for repair in proposed:
             show_proposed(repair, most=10)
         for other in waiting[SHOWN_WHOLE:]:

@@ -20,7 +20,7 @@ async def live(visit: Visit) -> Response:
     """Whether anything happened since, for pages that keep themselves up."""
     waiting = await visit.guard.held(limit=100)
     head = await asyncio.to_thread(visit.guard.ledger.head)
-    return json({"seq": head.seq, "waiting": len(waiting)})
+    return json({"seq": head.seq, "waiting": len(waiting) + len(await visit.guard.waiting_actions())})
 
 
 async def _facts(visit: Visit) -> dict[str, Any]:

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
+from lazaretto.actions.records import Asked
 from lazaretto.console.item_view import item_view, rows
 from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError, UnknownItem
@@ -17,12 +20,39 @@ LISTED = 100
 async def queue(visit: Visit) -> Response:
     """What waits, and the item in hand: the one asked for, else the first."""
     waiting, proposed = await visit.guard.held(limit=LISTED), await visit.guard.proposals()
+    facts: dict[str, Any] = {"waiting": waiting, "proposed": proposed, "calls": await visit.guard.waiting_actions()}
     asked = visit.query("item")
     here = next((place for place, one in enumerate(waiting) if one.id == asked), 0)
     if not waiting:
-        return visit.page("queue.html", here="queue", waiting=waiting, view=None, place=0, proposed=proposed)
+        return visit.page("queue.html", here="queue", view=None, place=0, **facts)
     view = await asyncio.to_thread(item_view, visit.guard, waiting[here].id)
-    return visit.page("queue.html", here="queue", waiting=waiting, view=view, place=here, proposed=proposed)
+    return visit.page("queue.html", here="queue", view=view, place=here, **facts)
+
+
+async def call(visit: Visit) -> Response:
+    """A call that an agent wants to make: its arguments, why a person is asked, one key to allow it and one not to."""
+    token = visit.path("token")
+    found = next((one for one in await visit.guard.waiting_actions() if one.token == token), None)
+    if found is None:
+        raise UnknownItem(token, visit.guard.ledger.namespace, "token")
+    given = {name: one if isinstance(one, str) else orjson.dumps(one).decode() for name, one in _arguments(found)}
+    return visit.page("call.html", here="queue", found=found, arguments=given)
+
+
+def _arguments(asked: Asked) -> list[tuple[str, Any]]:
+    read = orjson.loads(asked.arguments)
+    return list(read.items()) if isinstance(read, dict) else [("", asked.arguments)]
+
+
+async def answer_call(visit: Visit) -> Response:
+    """A person's word on a call: once, for exactly this call."""
+    agree, token = {"allow": True, "refuse": False}.get(visit.field("answer")), visit.path("token")
+    if agree is None:
+        raise InputError("answer", "is neither allow nor refuse", "Use the buttons")
+    signed = {"by": visit.session.name, "caller": visit.session.identity}
+    asked = await visit.guard.answer_action(token, agree, **signed)  # type: ignore[arg-type]
+    said = texts()["call"]["allowed" if agree else "refused"]
+    return visit.to("/queue", said.format(tool=asked.tool, agent=asked.agent))
 
 
 async def proposal(visit: Visit) -> Response:

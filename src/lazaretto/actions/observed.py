@@ -1,0 +1,52 @@
+"""What the last gate answered so far, or would have answered where it only observes: by class and tool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from lazaretto.ledger import Ledger
+from lazaretto.types import EventKind
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The calls of one tool."""
+
+    action: str
+    tool: str
+    allow: int
+    ask: int
+    block: int
+    observed: int
+    """Of these calls, so many were only observed: none of them was stopped."""
+    why: str
+    """The newest reason for not simply allowing one; empty where all were allowed."""
+
+    @property
+    def calls(self) -> int:
+        """All of them."""
+        return self.allow + self.ask + self.block
+
+
+def observed(ledger: Ledger, since: float = 0.0) -> tuple[Observed, ...]:
+    """The calls since a moment, those that were stopped most often first. Calls that read are never asked about, and
+    are left out."""
+    counts, only, why = dict[tuple[str, str], Counter[str]](), Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+    for event in ledger.events(kinds=(EventKind.REPORTED,)):
+        told = (event.body or {}).get("action")
+        if not isinstance(told, dict) or event.time < since:
+            continue
+        key = (str(told.get("class", "")), str(told.get("tool", "")))
+        would = told.get("would")
+        answer = str(would or told.get("ruling"))
+        counts.setdefault(key, Counter())[answer] += 1
+        only[key] += would is not None
+        reasons = told.get("why") or told.get("reasons") or ()
+        if answer != "allow" and reasons:
+            why[key] = str(reasons[0])
+    found = [
+        Observed(key[0], key[1], count["allow"], count["ask"], count["block"], only[key], why.get(key, ""))
+        for key, count in counts.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.block - one.ask, -one.allow, one.action, one.tool)))
