@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 pytest.importorskip("fastapi", reason="needs the api extra")
 httpx = pytest.importorskip("httpx", reason="needs the dev extra")
 
-from lazaretto import Guard
+from lazaretto import Guard, Policy
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.app import create_app
 from lazaretto.cli import build as build_cli
@@ -101,3 +101,24 @@ def test_the_shell_asks_answers_and_lists(tmp_path: Path) -> None:
     assert run(*call)["ruling"] == "allow"
     for wrong in (["authorize"], ["authorize", "x"], ["authorize", "x", "--agent", "a", "--arguments", "["]):
         assert run(*wrong, code=2)["error"]["message"]
+
+
+async def test_a_directory_is_believed_of_a_key_that_may_speak_for_the_crews_tools(
+    open_guard: Any, tmp_path: Path
+) -> None:
+    guard = open_guard(Policy.read({"preset": "minimal", "actions": {"directories": ["vendor_list"]}}))
+    file = KeyFile(tmp_path / "keys.json")
+    scout = file.add("scout", Role.AGENT, agents=["scout"])
+    trusted = file.add("desk", Role.AGENT, agents=["desk"], grants=[SourceClass.DIRECT_USER])
+    app = create_app(guard, keys=file.keys())
+    account = "DE44 5001 0517 5407 3249 31"
+    listed = {"text": f"Carla, {account}", "channel": "tool", "tool": "vendor_list"}
+    pay = {"tool": "send_money", "arguments": {"recipient": account, "amount": 5}}
+    async with over(app, scout) as low, over(app, trusted) as high:
+        assert (await low.post("/v1/check", json={**listed, "agent": "scout"})).status_code == 403
+        assert (await low.post("/v1/check", json={**listed, "agent": "scout", "tool": "web"})).status_code == 200
+        assert (await low.post("/v1/authorize", json={**pay, "agent": "scout"})).json()["ruling"] == "ask"
+        task = {"text": "Please pay Carla 5.", "agent": "desk"}
+        assert (await high.post("/v1/tasks", json=task)).status_code == 200
+        assert (await high.post("/v1/check", json={**listed, "agent": "desk"})).status_code == 200
+        assert (await high.post("/v1/authorize", json={**pay, "agent": "desk"})).json()["ruling"] == "allow"

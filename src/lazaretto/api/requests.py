@@ -62,6 +62,13 @@ class CheckBody(Content):
 
     agent: str
     channel: Channel | None = None
+    tool: Annotated[
+        str | None,
+        Field(
+            description="The tool that answered with it. Where the policy names it as a directory, its whole values"
+            " count as the crew's own; that needs a key that may claim `tool_output_internal`."
+        ),
+    ] = None
 
 
 RefParts = Annotated[

@@ -45,7 +45,7 @@ from lazaretto.gates.content.records import Content
 from lazaretto.gates.content.report import report_data
 from lazaretto.guard import Guard
 from lazaretto.ledger.refs import check_ref
-from lazaretto.types import Channel, Decision, decision_data, plain
+from lazaretto.types import Channel, Decision, SourceClass, decision_data, plain
 
 try:
     from fastapi import APIRouter, Request, Response
@@ -64,6 +64,11 @@ async def check(body: CheckBody, guard: TheGuard, caller: Anyone, once: Once = N
     """Judge something an agent is about to read or say, and record both."""
     channel = body.channel or (Channel.IMAGE if body.image is not None and not body.text else Channel.MESSAGE)
     asked = {**plain(claimed(caller, guard, body.agent, body.source, channel)), "parents": body.parents}
+    if body.tool is not None:
+        asked |= {"tool": body.tool}
+        if guard.actions.settings.is_directory(body.tool):
+            claimed(caller, guard, body.agent, SourceClass.TOOL_OUTPUT_INTERNAL, channel)  # or it is refused
+            asked |= {"source": body.source}  # where nothing is claimed, what the directory answered decides
     return ruled(await guard.check(body.text, image=body.picture(), channel=channel, once=_own(once, caller), **asked))
 
 
