@@ -159,11 +159,10 @@ class RelationModel:
         near = any(abs(conflict - _log_odds(bar)) < _NEAR for bar in bars)
         return near or abs(agrees - _log_odds(self.calibration.agree_at)) < _NEAR
 
-    def logits(self, pairs: Sequence[tuple[Claim, Claim, float]]) -> NDArray[np.float32]:
-        """What the network alone says of pairs in full precision, before any temperature, in the order of ``ORDER``."""
-        return self._logits(pairs, self._full)
-
-    def _logits(self, pairs: Sequence[tuple[Claim, Claim, float]], encoder: Encoder) -> NDArray[np.float32]:
+    def _compare(self, pairs: Sequence[tuple[Claim, Claim, float]], encoder: Encoder) -> list[Related]:
+        """The same by the network alone."""
+        if not pairs:
+            return []
         texts = list(dict.fromkeys(claim.text for old, new, _ in pairs for claim in (old, new)))
         encoded = minilm_tokenizer().encode_batch(texts, add_special_tokens=False)
         ids = {text: one.ids for text, one in zip(texts, encoded, strict=True)}
@@ -171,13 +170,7 @@ class RelationModel:
         states = encoder.token_states(windows)
         pooled = np.array([np.concatenate([one[0], one.mean(axis=0)]) for one in states], np.float32)
         features = np.array([[*compared(old, new), cosine] for old, new, cosine in pairs], np.float32)
-        return self._answer(np.concatenate([pooled, features], axis=1))
-
-    def _compare(self, pairs: Sequence[tuple[Claim, Claim, float]], encoder: Encoder) -> list[Related]:
-        """The same by the network alone."""
-        if not pairs:
-            return []
-        logits = self._logits(pairs, encoder) / self.calibration.temperature
+        logits = self._answer(np.concatenate([pooled, features], axis=1)) / self.calibration.temperature
         share = np.exp(logits - logits.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
         return [Related(*(float(p) for p in row)) for row in share]
