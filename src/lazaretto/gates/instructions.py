@@ -61,6 +61,7 @@ _NEVER = (
 _RULES = tuple(
     (rule, words, tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)) for rule, words, patterns in _NEVER
 )
+_LEARNT = "Says what a description of a tool need not say"
 _MOST = 100_000
 _REFUSED = 2
 
@@ -88,7 +89,7 @@ def _tool_rules() -> tuple[tuple[str, str, re.Pattern[str], int], ...]:
 def tool_faults(text: str, order: Callable[[str], int] | None = None) -> list[InstructionFault]:
     """What is wrong with what a server says of a tool: the above, or two different things that tools need not say.
 
-    ``order``: 1 where a text reads like an order to an agent, which counts like one more of these things; else 0.
+    ``order``: what a learnt reader makes of a text: 1 counts like one more of these things, 2 is enough by itself.
     """
     found = instruction_faults(text)
     if found:
@@ -100,6 +101,8 @@ def tool_faults(text: str, order: Callable[[str], int] | None = None) -> list[In
             before = told[rule][0] if rule in told else 0
             told[rule] = max(before, weight), InstructionFault(rule, words, *match.span())
     weight = sum(one for one, _ in told.values())
-    if 0 < weight < _REFUSED and order is not None:
+    if weight < _REFUSED and order is not None:
         weight += order(text)
-    return [fault for _, fault in told.values()] if weight >= _REFUSED else []
+    if weight < _REFUSED:
+        return []
+    return [fault for _, fault in told.values()] or [InstructionFault("reads_like_poison", _LEARNT, 0, len(text))]

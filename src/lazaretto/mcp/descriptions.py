@@ -1,8 +1,8 @@
 """What a server says of its tools, prompts and resources: whether an agent may read it.
 
 A description is meant to instruct, so the rules for instructions apply (``gates/instructions.py``) to every string of
-it, names, titles, defaults and hidden words included; where the ``gates`` extra is installed, the screener for foreign
-orders counts as one more sign beside them.
+it, names, titles, defaults and hidden words included; where the ``gates`` extra is installed, the screener's head for
+descriptions counts as one more sign beside them, or is enough by itself where it is sure.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from lazaretto.ingest.strings import read_strings
 from lazaretto.types import Ruling
 
 _FORM = StructureSettings()
-_LIKE_AN_ORDER = 1.7
-"""The logit of the screener above which a text counts as one sign; by itself it is too few."""
 _FEWEST_HIDDEN_WORDS = 4
 _CODED = ("base64", "hex", "binary", "codes", "escapes", "percent")
 
@@ -57,7 +55,7 @@ def _fault(text: str, quoted: bool) -> str:
 
 @cache
 def _order() -> Callable[[str], int] | None:
-    """How much a text reads like an order; None where the screener is not installed."""
+    """How much in a description reads like poison: 0, 1 or 2; None where the screener is not installed."""
     if any(find_spec(module) is None for module in ("onnxruntime", "safetensors", "tokenizers", "py3langid")):
         return None
     from lazaretto.gates.memory.text_screener import shared_screener
@@ -67,7 +65,10 @@ def _order() -> Callable[[str], int] | None:
     except ModelError:
         return None
 
+    bars = screener.calibration.tools
+
     def order(text: str) -> int:
-        return int(screener.screen([text])[0].logit > _LIKE_AN_ORDER)
+        logit = screener.poison_in_description(text)
+        return int(logit > bars["sign"]) + int(logit > bars["refuse"])
 
     return order

@@ -68,7 +68,7 @@ class MemorySettings:
         Field(description="Share of honest memories that may be held; measured on what was left out of training."),
     ] = 0.01
     review_rate: Annotated[Share, Field(description="Share of honest texts that may be held or sent to a person.")] = (
-        0.05
+        0.02
     )
     ruling: Annotated[RulingWord, Field(description="Ruling for a text above the first rate's threshold.")] = (
         Ruling.QUARANTINE

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -33,6 +33,8 @@ windows are read first, and what was not read is said. Waiting on a busy machine
 GRAY = 0.3
 """The risk from which on a text may be an order: nobody says of it that nothing in it reads like one."""
 _SPAN_LOGIT = 0.0
+_ORDERS, _QUIET, _TOOLS = range(3)
+"""Rows of the head, as in training."""
 _AS_SEEN = ("entities", "unmasked", "plain")
 """Readings of the whole text as a reader sees it, the plainest first: what is in no known language is told of these."""
 
@@ -99,6 +101,11 @@ class Calibration:
     """How far a logit moves when the model is trained again: half of the interval."""
     languages: tuple[str, ...]
     """Those it was measured to be good at."""
+    shift: Mapping[str, float] = field(default_factory=dict)
+    """Language -> by how much honest notes of work read more like orders than English ones; a logit is taken down by
+    it."""
+    tools: Mapping[str, float] = field(default_factory=dict)
+    """Bars for descriptions of tools: ``sign`` (one sign among others) and ``refuse`` (enough by itself)."""
 
     def at(self, logit: float) -> tuple[float, float, float]:
         """Risk and its interval."""
@@ -123,7 +130,7 @@ class TextScreener:
     def __init__(self, weights: Path = WEIGHTS) -> None:
         arrays, self.calibration = _load(weights)
         adapter, head = split_heads(arrays)
-        self._head, self._bias = head["weight"].reshape(-1), float(head["bias"][0])
+        self._heads, self._biases = head["weight"], head["bias"]
         self._encoder = Encoder(adapter, int8=True)
 
     def screen(self, texts: Sequence[str], most_seconds: float = MOST_SECONDS) -> list[Screening]:
@@ -165,7 +172,9 @@ class TextScreener:
         marked, whole = self._marked(left, until)
         whole &= in_time
         several = [(known[view], window, marks) for view, many in marked.items() for window, marks in many]
-        logit = max((_pooled(window, marks, mask) for mask, window, marks in several), default=-math.inf)
+        language = language_of(without(readings[seen].text, apart[seen]))
+        shift = self.calibration.shift.get(language, 0.0)
+        logit = max((_pooled(window, marks, mask) for mask, window, marks in several), default=-math.inf) - shift
         mixed = max((_pooled(window, marks) for mask, window, marks in several if mask is not None), default=None)
         spans = tuple(s for view, many in marked.items() for s in _spans(view, many))[:8]
         lowest = self.calibration.logits[0]
@@ -173,15 +182,32 @@ class TextScreener:
             return Screening(0.5, (0.0, 1.0), lowest, told[0].language, False, spans, whole, told, mixed)
         risk, low, high = self.calibration.at(max(logit, lowest))
         interval = (low, high if whole and not told else 1.0)
-        language = language_of(without(readings[seen].text, apart[seen]))
         return Screening(risk, interval, max(logit, lowest), language, not told, spans, whole, told, mixed)
+
+    def quiet_lie(self, text: str) -> float:
+        """The logit that a statement would weaken a control, or send something of the crew's to a new place."""
+        return self._strongest(text, _QUIET)
+
+    def poison_in_description(self, text: str) -> float:
+        """The logit that the description of a tool has something in it that a tool need not say."""
+        return self._strongest(text, _TOOLS)
+
+    def _strongest(self, text: str, head: int) -> float:
+        windows, _ = chosen_windows([View("plain", text)])
+        return max((_pooled(window, self._marks(window, head)) for _, window in windows), default=-math.inf)
+
+    def _marks(self, window: Tokens, head: int) -> NDArray[np.float32]:
+        marks: NDArray[np.float32] = (
+            self._encoder.token_states([window.ids])[0] @ self._heads[head] + self._biases[head]
+        )
+        return marks
 
     def _marked(self, readings: Sequence[View], until: float) -> tuple[dict[View, list[_Marked]], bool]:
         """Every window that there was time for, and whether these are all."""
         windows, whole = chosen_windows(readings, until=until) if readings else ([], True)
         marked: dict[View, list[_Marked]] = {}
         for view, window in windows:
-            marks = self._encoder.token_states([window.ids])[0] @ self._head + self._bias
+            marks = self._marks(window, _ORDERS)
             marked.setdefault(view, []).append((window, marks))
             if is_over(until) and window is not windows[-1][1]:
                 return marked, False
@@ -242,7 +268,8 @@ def _spans(view: View, several: list[_Marked]) -> list[Span]:
 def _load(weights: Path) -> tuple[Arrays, Calibration]:
     arrays, fitted = read_weights(weights / "screener.safetensors", "calibration.json", "the text-memory screener")
     knots = {name: tuple(fitted[name]) for name in ("logits", "risk", "languages")}
-    return arrays, Calibration(fitted["thresholds"], spread=float(fitted["spread"]), **knots)
+    more = {name: fitted.get(name, {}) for name in ("shift", "tools")}
+    return arrays, Calibration(fitted["thresholds"], spread=float(fitted["spread"]), **knots, **more)
 
 
 @cache

@@ -30,10 +30,12 @@ WEIGHTS = {
     "bipia_email": 1, "bipia_table": 1, "bipia_code": 1, "asb": 0.7, "injecagent": 1.5, "memorybank": 1,
     "germeval2018": 1, "told_br": 1, "korean_hate_speech": 0.5, "cold_test": 0.5, "xcopa": 0.4, "safetext": 0.4,
     "ethics_commonsense": 0.4,
+    **{f"written_{fold}": 5 for fold in range(5)}, **{f"rules_{fold}": 2 for fold in range(5)},
 }  # fmt: skip
 """How often a source is drawn; 1 where not named."""
 INSIDE_WEIGHTS = {
-    **WEIGHTS, "own": 8, "phrases": 7, "bipia_email": 3, "bipia_code": 1.5, "injecagent": 3, "asb": 3, "advbench": 1,
+    **WEIGHTS, **{f"written_{fold}": 1.5 for fold in range(5)},
+    "own": 8, "phrases": 7, "bipia_email": 3, "bipia_code": 1.5, "injecagent": 3, "asb": 3, "advbench": 1,
     "code_orders": 1.5, "own_tasks": 8, "clinc150": 1.5, "hwu64": 1.5, "snips": 1, "oasst_sample": 0.7,
     "templates_everyday": 0.5, "dolly15k_sample": 1.5, "self_instruct_user": 1, "self_instruct_seed": 0.7, "koala": 0.5,
     "mt_bench": 0.3, "vicuna_bench": 0.3, "ifeval": 1, "jailbreak_in_the_wild": 0.7, "pyrit_templates": 0.4,
@@ -42,12 +44,14 @@ INSIDE_WEIGHTS = {
 _END = re.compile(r"\n|[.!?。！？।] ?")
 
 
-def write_bundle(data: Path, work: Path, seed: int) -> None:
-    """``material.npz.xz`` and ``held.npz.xz`` under ``work``."""
+def write_bundle(data: Path, work: Path, seed: int, packages: Path | None = None) -> None:
+    """``material.npz.xz`` and ``held.npz.xz`` under ``work``; ``packages``: real servers with honest descriptions."""
     work.mkdir(parents=True, exist_ok=True)
     lines, contexts = material.lines(data, seed), material.contexts(data, seed)
-    _write(work / "material.npz.xz", _material(lines, contexts))
-    _write(work / "held.npz.xz", _held(data, lines))
+    more = material.described_cases(packages) if packages else []
+    _write(work / "material.npz.xz", _material(lines, contexts, more))
+    _write(work / "held.npz.xz", _held(data, lines, more))
+    print(f"{len(lines)} lines, {len(contexts)} contexts, {len(more)} descriptions of real tools")
 
 
 def read_rows(work: Path) -> dict[str, list[Any]]:
@@ -57,7 +61,9 @@ def read_rows(work: Path) -> dict[str, list[Any]]:
     return rows
 
 
-def _material(lines: Sequence[material.Line], contexts: Sequence[material.Context]) -> dict[str, NDArray[Any]]:
+def _material(
+    lines: Sequence[material.Line], contexts: Sequence[material.Context], more: Sequence[material.Case] = ()
+) -> dict[str, NDArray[Any]]:
     items: list[material.Line | material.Context] = [*lines, *contexts]
     sources = sorted({item.source for item in items})
     languages = sorted({item.language for item in items})
@@ -67,10 +73,17 @@ def _material(lines: Sequence[material.Line], contexts: Sequence[material.Contex
         cuts = context.places or tuple(m.end() for m in _END.finditer(context.text))
         ends = np.array([end for _, end in got.offsets] or [0])
         places.append(sorted({int(np.searchsorted(ends, cut, side="right")) for cut in cuts}))
-    names = {
+    names: dict[str, Any] = {
         "role": ROLES, "source": sources, "language": languages, "weights": WEIGHTS, "inside_weights": INSIDE_WEIGHTS,
         "folds": {name: (*sources, *ALSO_OUT.get(name, ())) for name, sources in FOLDS.items()},
     }  # fmt: skip
+    cases = [case for case in (*material.written_cases(), *more) if case.language in material.KNOWN]
+    names["case_sources"] = sorted({case.source for case in cases})
+    pieces = [p for c in cases for p in (c.text[: c.start], c.text[c.start : c.end], c.text[c.end :], c.host)]
+    case_ids, case_starts = _flat(
+        [e.ids[:600] for e in minilm_tokenizer().encode_batch(pieces, add_special_tokens=False)]
+    )
+    about = [[names["case_sources"].index(case.source), int(case.bad)] for case in cases]
     ids, starts = _flat([e.ids[:600] for e in encoded])
     cut_places, place_starts = _flat([[p for p in several if p < 600] for several in places])
     roles = [ROLES.index(line.role) for line in lines] + [ROLES.index("context")] * len(contexts)
@@ -83,10 +96,13 @@ def _material(lines: Sequence[material.Line], contexts: Sequence[material.Contex
         "source": np.array([sources.index(item.source) for item in items], np.uint8),
         "language": np.array([languages.index(item.language) for item in items], np.uint8),
         "names": _text(names),
+        "case_ids": case_ids,
+        "case_starts": case_starts,
+        "case_about": np.array(about, np.uint8),
     }
 
 
-def _held(data: Path, lines: Sequence[material.Line]) -> dict[str, NDArray[Any]]:
+def _held(data: Path, lines: Sequence[material.Line], more: Sequence[material.Case] = ()) -> dict[str, NDArray[Any]]:
     """The tested texts of every fold; those that a line of another source repeats are not tested."""
     known: dict[str, set[str]] = {}
     for line in lines:
@@ -94,7 +110,7 @@ def _held(data: Path, lines: Sequence[material.Line]) -> dict[str, NDArray[Any]]
     rows: dict[str, list[Any]] = {name: [] for name in ("fold", "source", "label", "kind", "language", "text")}
     for fold, sources in FOLDS.items():
         for source in sources:
-            for sample, language in held_out(data, source):
+            for sample, language in held_out(data, source, more):
                 if known.get(material.key_of(sample.text), set()) - set(sources):
                     continue
                 row = (fold, source, int(sample.poisoned), sample.kind, language, sample.text)

@@ -18,12 +18,19 @@ from numpy.typing import NDArray
 from lazaretto.errors import InputError
 from lazaretto_lab.training.screener.bundle import read_rows
 from lazaretto_lab.training.screener.leave_one_out import FOLDS
+from lazaretto_lab.training.screener.training import ORDERS, TOOLS, task_of
 
 RATES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
 RISKS = {0.1: 0.2, 0.05: 0.3, 0.02: 0.5, 0.01: 0.6, 0.005: 0.7, 0.001: 0.9}
 """The risk at the threshold of each rate: the scale of ``Screening.risk``."""
 USER = "direct_user"
 """Kind of texts that users said to their assistant: orders by right, which the gate tells by their source."""
+WORK = "written_"
+"""How sources of written everyday work begin."""
+SHIFT_AT = 0.03
+"""The share of honest notes at which languages are made alike."""
+TOOL_RATES = {"sign": 0.02, "refuse": 0.004}
+"""Shares of honest descriptions, real ones and those that look guilty, above each bar."""
 FEWEST = 50
 """Honest texts a source must have to count in the thresholds."""
 
@@ -51,11 +58,23 @@ def read_folds(folder: Path, variant: str = "") -> dict[str, dict[str, NDArray[A
 
 
 def calibrate(scored: Scored, languages: Sequence[str], spread: float) -> dict[str, Any]:
-    """Thresholds by false-positive rate, averaged over sources, and the scale of risk that hangs on them."""
-    honest = [rows["logit"][counted(rows, languages) & (rows["label"] == 0)] for rows in scored.values()]
-    honest = [logits for logits in honest if len(logits) >= FEWEST]
-    thresholds = {rate: _threshold(honest, rate) for rate in RATES}
-    usual = float(np.median(np.concatenate(honest)))
+    """Thresholds by false-positive rate, and the scale of risk that hangs on them.
+
+    A threshold holds its rate twice: averaged over the public sources, and among the written notes of everyday work,
+    each scored by a training that had not seen its kind. ``shift``: how much more honest notes of a language look like
+    orders than English ones.
+    """
+    shift = _shifts(scored, languages)
+    moved = {source: {**rows, "logit": shifted(rows, shift)} for source, rows in scored.items()}
+    honest = {
+        source: rows["logit"][counted(rows, languages) & (rows["label"] == 0)]
+        for source, rows in moved.items()
+        if task_of(source) == ORDERS
+    }
+    public = [one for source, one in honest.items() if len(one) >= FEWEST and not source.startswith(WORK)]
+    work = [np.concatenate([one for source, one in honest.items() if source.startswith(WORK)])]
+    thresholds = {rate: max(_threshold(public, rate), _threshold(work, rate)) for rate in RATES}
+    usual = float(np.median(np.concatenate(public)))
     knots = [(usual, 0.02), *((thresholds[rate], RISKS[rate]) for rate in sorted(RISKS, reverse=True))]
     knots.append((knots[-1][0] + 3.0, 0.99))
     return {
@@ -64,7 +83,36 @@ def calibrate(scored: Scored, languages: Sequence[str], spread: float) -> dict[s
         "risk": [risk for _, risk in knots],
         "spread": round(spread, 3),
         "languages": list(languages),
+        "shift": shift,
+        "tools": _tool_bars(scored),
     }
+
+
+def shifted(rows: Mapping[str, NDArray[Any]], shift: Mapping[str, float]) -> NDArray[np.float64]:
+    """The logits of a source, each taken down by the shift of its language."""
+    return rows["logit"] - np.array([shift.get(one, 0.0) for one in rows["language"].tolist()])
+
+
+def _shifts(scored: Scored, languages: Sequence[str]) -> dict[str, float]:
+    work = [rows for source, rows in scored.items() if source.startswith(WORK)]
+    spoken = np.concatenate([rows["language"][rows["label"] == 0] for rows in work])
+    logit = np.concatenate([rows["logit"][rows["label"] == 0] for rows in work])
+    base = np.quantile(logit[spoken == "en"], 1 - SHIFT_AT)
+    found: dict[str, float] = {}
+    for language in languages:
+        mine = spoken == language
+        if mine.sum() < FEWEST:  # too few for a figure of their own
+            mine = ~np.isin(spoken, ("en", *(one for one in languages if (spoken == one).sum() >= FEWEST)))
+        if language != "en":
+            found[language] = round(max(0.0, float(np.quantile(logit[mine], 1 - SHIFT_AT) - base)), 2)
+    return found
+
+
+def _tool_bars(scored: Scored) -> dict[str, float]:
+    """Logits of descriptions that few honest ones reach, by a training that had not seen their kind or package."""
+    rows = [one for source, one in scored.items() if task_of(source) == TOOLS]
+    honest = np.concatenate([one["logit"][one["label"] == 0] for one in rows])
+    return {name: round(float(np.quantile(honest, 1 - rate)), 2) for name, rate in TOOL_RATES.items()}
 
 
 def counted(rows: Mapping[str, NDArray[Any]], languages: Sequence[str]) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lazaretto.errors import InputError
@@ -11,15 +11,18 @@ from lazaretto_lab.training.screener import corpora, material
 from lazaretto_lab.training.screener.corpora import Sample
 
 FOLDS: dict[str, tuple[str, ...]] = {
-    "bipia": ("bipia_email", "bipia_table", "bipia_code", "tau_bench", "todo_comments_dev", "owasp_cheatsheets"),
-    "injecagent": ("injecagent", "memorybank", "tldr_pages", "mts_dialog"),
-    "asb": ("asb", "reflexion", "k8s_runbooks", "c4_sample"),
+    "bipia": ("bipia_email", "bipia_table", "bipia_code", "tau_bench", "todo_comments_dev", "owasp_cheatsheets",
+              *material.written_sources(0)),
+    "injecagent": ("injecagent", "memorybank", "tldr_pages", "mts_dialog", *material.written_sources(1)),
+    "asb": ("asb", "reflexion", "k8s_runbooks", "c4_sample", *material.written_sources(2)),
     "purplellama": ("purplellama", "locomo", "cursorrules", "germeval2018"),
     "templates": ("templates_dev", "xquad_pairs", "commit_messages_dev"),
-    "xsafety": ("xsafety_goal_hijacking", "xsafety", "giskard", "clinc150", "persistbench_memories"),
+    "xsafety": ("xsafety_goal_hijacking", "xsafety", "giskard", "clinc150", "persistbench_memories",
+                *material.written_sources(3)),
     "jailbreaks": ("jailbreak_in_the_wild", "pyrit_templates", "ifeval", "security_docs_mentions", "xquad"),
-    "triggers": ("tasktracker", "prompt_shield", "hinglish_stealth", "hinglish_clean", "banking77"),
-}
+    "triggers": ("tasktracker", "prompt_shield", "hinglish_stealth", "hinglish_clean", "banking77",
+                 *material.written_sources(4)),
+}  # fmt: skip
 """Sources that share attacks or templates are left out together, each with honest sources of other styles."""
 TEST_SEED = 1000
 PAIRS, ALONE = 400, 500
@@ -40,14 +43,21 @@ ALSO_OUT = {
 """Sources that share texts with those of a fold, and are therefore not trained on in it."""
 
 
-def held_out(data: Path, source: str) -> list[tuple[Sample, str]]:
-    """The samples a source is tested on, each with its language; languages that are not trained are left out."""
-    return [(sample, language) for sample, language in _held_out(data, source) if language in material.KNOWN]
+def held_out(data: Path, source: str, more: Sequence[material.Case] = ()) -> list[tuple[Sample, str]]:
+    """The samples a source is tested on, each with its language; languages that are not trained are left out.
+
+    ``more``: descriptions of real tools, which are no part of this project.
+    """
+    return [(sample, language) for sample, language in _held_out(data, source, more) if language in material.KNOWN]
 
 
-def _held_out(data: Path, source: str) -> Iterator[tuple[Sample, str]]:
+def _held_out(data: Path, source: str, more: Sequence[material.Case]) -> Iterator[tuple[Sample, str]]:
     rng = random.Random(f"test/{source}")
-    if source in _PAIRED:
+    if source in material.WRITTEN:
+        yield from (
+            (Sample(t.text, t.bad, source, "written"), t.language) for t in material.written_texts(source, more)
+        )
+    elif source in _PAIRED:
         yield from ((s, "en") for s in corpora.load_source(source, data, TEST_SEED, PAIRS))
     elif source in _TRAFFIC:
         yield from ((s, "en") for s in corpora.load_source(source, data, TEST_SEED, 1000))

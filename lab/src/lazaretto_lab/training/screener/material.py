@@ -12,11 +12,14 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from lazaretto_lab.training import written
+from lazaretto_lab.training.descriptions.packages import described_in
 from lazaretto_lab.training.screener import corpora, pairs, phrases
 from lazaretto_lab.training.screener.own_texts import LANGUAGES, own_text
 
@@ -62,6 +65,77 @@ MODERATION_QUESTIONS = ("nq_open", "xquad", "banking77", "medquad", "counsel_cha
 FREE_TEXTS = {"c4_sample", "owasp_cheatsheets", "mts_dialog", "safetext", "ethics_commonsense", "xcopa", "xquad"}
 
 
+def written_sources(fold: int) -> tuple[str, ...]:
+    """The sources of one fold of the written texts: notes and planted orders, rules, tool descriptions."""
+    return tuple(f"{name}_{fold}" for name in ("written", "rules", "tools"))
+
+
+_DESCRIPTIONS = Path(written.__file__).parents[1] / "descriptions"
+_MOST_DESCRIPTIONS = 80
+"""Of one package."""
+WRITTEN = frozenset(name for fold in range(written.FOLDS) for name in written_sources(fold))
+
+
+def written_texts(source: str, more: Sequence[Case] = ()) -> Iterator[written.Written]:
+    """The texts of one written source, bad and honest."""
+    name, _, fold = source.partition("_")
+    for case in (*written_cases(), *more):
+        if case.source == source:
+            yield written.Written(case.text, "", case.language, case.bad)
+            if case.host:
+                yield written.Written(case.host, "", case.language)
+    if name == "written":
+        yield from (one for one in (*written.notes(), *written.short()) if one.fold == int(fold))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A written text with what is bad in it, and the honest text beside it where there is one."""
+
+    text: str
+    start: int
+    end: int
+    source: str
+    bad: bool
+    host: str = ""
+    language: str = "en"
+
+
+@cache
+def written_cases() -> tuple[Case, ...]:
+    """Planted orders, quiet lies and honest rules, descriptions of tools."""
+    found: list[Case] = []
+    for name, several in (("written", written.planted()), ("tools", written.tools())):
+        found += [Case(p.text, p.start, p.end, f"{name}_{p.fold}", True, p.host, p.language) for p in several]
+    for name, texts in (("rules", written.rules()), ("tools", written.honest_tools())):
+        found += [Case(t.text, 0, len(t.text), f"{name}_{t.fold}", t.bad, "", t.language) for t in texts]
+    return (*found, *_own_descriptions())
+
+
+def _own_descriptions() -> Iterator[Case]:
+    """The older lists of tool descriptions, but for the kinds that are held apart."""
+    for name in ("poisoned", "honest"):
+        for line in (_DESCRIPTIONS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            source, poison = f"tools_{written.fold_of(row['kind'])}", row.get("poison", "")
+            if row["set"] == "dev" and poison and row.get("honest"):
+                text = f"{row['honest']} {poison}"
+                yield Case(text, len(row["honest"]) + 1, len(text), source, True, row["honest"])
+            elif row["set"] == "dev":
+                yield Case(poison or row["honest"], 0, len(poison or row["honest"]), source, bool(poison))
+
+
+def described_cases(packages: Path) -> list[Case]:
+    """Honest descriptions out of packages of real servers, which are left out of training package by package."""
+    found: dict[str, Case] = {}
+    for package in sorted(packages.iterdir()):
+        texts = described_in(package)
+        for text in random.Random(package.name).sample(texts, min(_MOST_DESCRIPTIONS, len(texts))):
+            short = text[:1500]
+            found.setdefault(short, Case(short, 0, len(short), f"tools_{written.fold_of(package.name)}", False))
+    return list(found.values())
+
+
 def rows_of(path: Path) -> list[dict[str, Any]]:
     """Rows of a gzipped JSON-lines file."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -76,7 +150,7 @@ def screening_rows(data: Path) -> list[dict[str, Any]]:
 def lines(data: Path, seed: int) -> list[Line]:
     """All lines, each text once."""
     found = [*_screening(data), *_triple_lines(data), *_attacks(data, seed), *_requests(data), *_own(seed)]
-    found += _moderation(data, seed)
+    found += [*_moderation(data, seed), *_written()]
     manual = pairs.harmless_lines(data, ("tau_bench", "memorybank", "reflexion"), seed)
     found += [Line(text, CLEAN, "prose_lines") for text in manual]
     found += [Line(text, CLEAN, "benign_lines") for text in corpora.TRAIN_LINES]
@@ -84,6 +158,18 @@ def lines(data: Path, seed: int) -> list[Line]:
     seen: set[tuple[str, str]] = set()
     found = [line for line in found if line.language in KNOWN and line.text.strip()]
     return [line for line in found if _fresh((line.source, _key(line.text)), seen)]
+
+
+def _written() -> Iterator[Line]:
+    for one in written.notes():
+        yield Line(one.text, NOTE, f"written_{one.fold}", one.language)
+    for one in written.short():
+        yield Line(one.text, ORDER if one.bad else NOTE, f"written_{one.fold}", one.language)
+    for pair in written.planted():
+        yield Line(pair.host, NOTE, f"written_{pair.fold}", pair.language)
+    for one in written.rules():
+        if not one.bad:
+            yield Line(one.text, NOTE, f"rules_{one.fold}", one.language)
 
 
 def contexts(data: Path, seed: int) -> list[Context]:
@@ -114,6 +200,8 @@ def contexts(data: Path, seed: int) -> list[Context]:
         rows = [r for r in rows_of(data / "moderation" / f"{name}.jsonl.gz") if r["label"] == "safe"]
         found += [Context(r["text"], r["source"], r["lang"]) for r in rows if r["lang"] in KNOWN]
     found += [Context(text, "xquad_pairs", language) for text, language in _paragraphs(data)]
+    found += [Context(one.host, f"written_{one.fold}", one.language) for one in written.planted()]
+    found += [Context(one.text, f"written_{one.fold}", one.language) for one in written.notes() if len(one.text) > 80]
     found = [context for context in found if context.language in KNOWN and len(context.text) > 30]
     return [Context(c.text[:1600], c.source, c.language, c.places) for c in found]
 

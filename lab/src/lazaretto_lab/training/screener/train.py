@@ -35,7 +35,7 @@ def prepare(arguments: argparse.Namespace) -> None:
     """Write the material and the tested texts under the work folder."""
     from lazaretto_lab.training.screener.bundle import write_bundle
 
-    write_bundle(arguments.data, arguments.work, arguments.seed)
+    write_bundle(arguments.data, arguments.work, arguments.seed, arguments.packages)
 
 
 def train_all(arguments: argparse.Namespace) -> None:
@@ -89,6 +89,7 @@ def main() -> None:
     parser.add_argument("step", choices=("prepare", "train", "report"))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--work", type=Path, default=Path("runs/screener"))
+    parser.add_argument("--packages", type=Path, default=None, help="packages of MCP servers: honest descriptions")
     parser.add_argument("--base", type=Path, default=None, help="weights of all-MiniLM-L6-v2; default: the package's")
     parser.add_argument("--plan", default="", help="which runs; default: every fold, then final")
     parser.add_argument("--variant", default="", help="report another recipe than the default")

@@ -1,4 +1,5 @@
-"""Trains the screener: low-rank changes to all-MiniLM-L6-v2 and a head that marks the tokens of foreign orders.
+"""Trains the screener: low-rank changes to all-MiniLM-L6-v2 and heads that mark the tokens of foreign orders, of quiet
+lies, and of poison in descriptions of tools.
 
 Needs torch and numpy alone, and what ``prepare`` wrote: it runs on a machine that has neither the data nor this
 project. ``python training.py --material material.npz --base minilm.safetensors --out out``.
@@ -32,6 +33,15 @@ WORDS = "embeddings/word_embeddings/weight"
 WINDOW = 256
 DASH = 1011
 """The token of a dash, between the lines of a made-up list."""
+ORDERS, QUIET, TOOLS = range(3)
+"""What a row of the head marks."""
+TASK_OF = {"rules": QUIET, "tools": TOOLS}
+"""By the first word of a source's name; all others are about orders."""
+
+
+def task_of(source: str) -> int:
+    """Which row of the head a source is about."""
+    return TASK_OF.get(source.partition("_")[0], ORDERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +51,34 @@ class Recipe:
     rank: int = 32
     word_rank: int = 16
     """Of the change to the word embeddings; 0: none."""
-    steps: int = 600
+    steps: int = 700
     batch: int = 256
+    written: float = 0.3
+    """Share of the texts with orders that are written pairs."""
+    quiet: int = 48
+    """Texts per step that are quiet lies, honest rules or notes; ``tools``: descriptions of tools."""
+    tools: int = 48
     rate: float = 1.5e-3
     dropout: float = 0.1
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A written text, with what is bad in it apart; ``host``: the honest text beside it, if there is one."""
+
+    source: str
+    bad: bool
+    before: NDArray[np.uint16]
+    inside: NDArray[np.uint16]
+    after: NDArray[np.uint16]
+    host: NDArray[np.uint16]
+
+    def rows(self) -> list[Row]:
+        """The text, and its host."""
+        mark = float(self.bad)
+        made = [_row([(self.before, 0.0), (self.inside, mark), (self.after, 0.0)])]
+        return [*made, _row([(self.host, 0.0)])] if len(self.host) else made
 
 
 class Material:
@@ -56,6 +89,12 @@ class Material:
         self.names: dict[str, Any] = json.loads(bytes(arrays["names"]).decode())
         self.role, self.source, self.language = arrays["role"], arrays["source"], arrays["language"]
         self.places, self.place_starts = arrays["places"], arrays["place_starts"]
+        self.cases: list[Case] = []
+        if "case_ids" in arrays:
+            ids, starts = arrays["case_ids"], arrays["case_starts"]
+            for n, (source, bad) in enumerate(arrays["case_about"].tolist()):
+                pieces = [ids[starts[i] : starts[i + 1]] for i in range(4 * n, 4 * n + 4)]
+                self.cases.append(Case(self.names["case_sources"][source], bool(bad), *pieces))
 
     @classmethod
     def read(cls, path: Path) -> Material:
@@ -130,6 +169,12 @@ class Sampler(Dataset[Any]):
         honest = roles["clean"] | roles["note"] | roles["request"] | roles["alone"]
         self.alone = Pool(material, honest, weights)
         self.contexts = Pool(material, roles["context"], weights)
+        cases = [case for case in material.cases if case.source not in left_out]
+        self.cases = {
+            (task, bad): [case for case in cases if task_of(case.source) == task and case.bad == bad]
+            for task in (ORDERS, QUIET, TOOLS)
+            for bad in (True, False)
+        }
 
     def __len__(self) -> int:
         return self.recipe.steps
@@ -137,9 +182,37 @@ class Sampler(Dataset[Any]):
     def __getitem__(self, step: int) -> list[tuple[NDArray[Any], ...]]:
         """A batch in two parts of similar length."""
         rng = np.random.default_rng((self.recipe.seed, step))
-        rows = sorted(self.batch(rng, self.recipe.batch), key=lambda row: len(row[0]))
+        rows = [(*row, ORDERS) for row in self.batch(rng, self.recipe.batch)]
+        rows += [(*row, QUIET) for row in self.quiet(rng, self.recipe.quiet)]
+        rows += [(*row, TOOLS) for row in self.tools(rng, self.recipe.tools)]
+        rows.sort(key=lambda row: len(row[0]))
         cut = len(rows) * 2 // 3
         return [_padded(rows[:cut]), _padded(rows[cut:])]
+
+    def quiet(self, rng: np.random.Generator, size: int) -> list[Row]:
+        """Lies, honest rules and ordinary notes, alone and among notes; none where there are no cases."""
+        rows: list[Row] = []
+        lies, rules = self.cases[QUIET, True], self.cases[QUIET, False]
+        while lies and len(rows) < size:
+            if rng.random() < 0.25:
+                rows.append(_row([(self.material.tokens(self.alone.draw(rng)), 0.0)]))
+                continue
+            case = _one(rng, lies if rng.random() < 0.5 else rules)
+            parts = [(case.inside, float(case.bad))]
+            if rng.random() < 0.4:
+                beside = self._note(rng, self.notes, self.notes.draw(rng), several=rng.random() < 0.5)
+                at = int(rng.integers(len(beside) + 1))
+                parts = [*((b, 0.0) for b in beside[:at]), *parts, *((b, 0.0) for b in beside[at:])]
+            rows.append(_row(parts))
+        return rows
+
+    def tools(self, rng: np.random.Generator, size: int) -> list[Row]:
+        """Descriptions of tools: poisoned ones with their hosts, and honest ones."""
+        rows: list[Row] = []
+        poisoned, honest = self.cases[TOOLS, True], self.cases[TOOLS, False]
+        while poisoned and len(rows) < size:
+            rows += _one(rng, poisoned if rng.random() < 0.4 else honest).rows()
+        return rows[:size]
 
     def batch(self, rng: np.random.Generator, size: int) -> list[Row]:
         """Half matched pairs, a sixth orders alone, the rest honest."""
@@ -178,6 +251,9 @@ class Sampler(Dataset[Any]):
         Among notes, which tell people what to do all the time, only a plain order to an agent is one; in a document
         a request is out of place too, and so a document's honest line asks for nothing.
         """
+        written = self.cases[ORDERS, True]
+        if written and rng.random() < self.recipe.written / 0.5:
+            return _one(rng, written).rows()
         if rng.random() < 0.25:
             return self._pair_of_notes(rng)
         material, n = self.material, self.contexts.draw(rng)
@@ -223,6 +299,10 @@ class Sampler(Dataset[Any]):
         return tokens[start : start + int(rng.integers(20, WINDOW))]
 
 
+def _one(rng: np.random.Generator, several: Sequence[Case]) -> Case:
+    return several[int(rng.integers(len(several)))]
+
+
 def _row(parts: Sequence[tuple[NDArray[np.uint16], float]]) -> Row:
     ids = np.concatenate([part.astype(np.int64) for part, _ in parts])
     marks = np.concatenate([np.full(len(part), mark, np.float32) for part, mark in parts])
@@ -250,7 +330,7 @@ class Encoder(nn.Module):
                     self._change(key, value.shape, recipe.rank)
         if recipe.word_rank:
             self._change(WORDS, base[WORDS.replace("/", ".")].shape, recipe.word_rank)
-        self.head = nn.Linear(WIDTH, 1)
+        self.head = nn.Linear(WIDTH, len((ORDERS, QUIET, TOOLS)))
 
     def _change(self, key: str, shape: Sequence[int], rank: int) -> None:
         self.down[key] = nn.Parameter(torch.randn(rank, shape[1]) / shape[1] ** 0.5)
@@ -281,7 +361,7 @@ class Encoder(nn.Module):
         return functional.dropout(x, self.dropout, self.training) if self.dropout else x
 
     def forward(self, ids: Any, mask: Any, merged: Mapping[str, Any]) -> Any:
-        """A logit per token."""
+        """Logits per token: (batch, length, 3)."""
         x = getattr(self, WORDS)[ids]
         if WORDS in self.up:
             x = x + self.up[WORDS][ids] @ self.down[WORDS]
@@ -302,7 +382,7 @@ class Encoder(nn.Module):
             y = functional.gelu(functional.linear(x, *merged[f"{at}intermediate/dense"]))
             y = functional.linear(y, *merged[f"{at}output/dense"])
             x = self._norm(x + self._drop(y), f"{at}output/LayerNorm")
-        return self.head(x).squeeze(-1)
+        return self.head(x)
 
     def arrays(self) -> dict[str, NDArray[np.float16]]:
         """What was trained, by the names that ``lazaretto.models.minilm`` reads."""
@@ -325,13 +405,13 @@ def pooled(logits: Any, mask: Any) -> Any:
     return (top * valid).sum(1) / valid.sum(1).clamp(min=1)
 
 
-def _padded(rows: Sequence[Row]) -> tuple[NDArray[Any], ...]:
+def _padded(rows: Sequence[tuple[NDArray[np.int64], NDArray[np.float32], float, int]]) -> tuple[NDArray[Any], ...]:
     longest = -(-max(len(r[0]) for r in rows) // 8) * 8
     ids, mask = np.zeros((len(rows), longest), np.int64), np.zeros((len(rows), longest), np.int64)
     marks = np.zeros((len(rows), longest), np.float32)
-    for n, (tokens, marked, _) in enumerate(rows):
+    for n, (tokens, marked, _, _) in enumerate(rows):
         ids[n, : len(tokens)], mask[n, : len(tokens)], marks[n, : len(tokens)] = tokens, 1, marked
-    return ids, mask, marks, np.array([r[2] for r in rows], np.float32)
+    return ids, mask, marks, np.array([r[2] for r in rows], np.float32), np.array([r[3] for r in rows], np.int64)
 
 
 def train(
@@ -355,8 +435,9 @@ def train(
         with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
             merged = model.merged()
             for part in parts:
-                ids, mask, marks, labels = (torch.from_numpy(one).to(device, non_blocking=True) for one in part)
+                ids, mask, marks, labels, task = (torch.from_numpy(one).to(device, non_blocking=True) for one in part)
                 logits = model(ids, mask, merged).float()
+                logits = logits.gather(2, task[:, None, None].expand(-1, logits.shape[1], 1))[:, :, 0]
                 loss = loss + _loss(logits, mask, marks, labels) * (len(labels) / total)
         loss.backward()
         nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -382,22 +463,23 @@ def _as_it_is(batch: Any) -> Any:
 
 
 def score(model: Encoder, windowed: Sequence[Sequence[NDArray[Any]]]) -> NDArray[np.float64]:
-    """One logit per text: the largest over its windows."""
+    """(texts, 3): a logit of every head for each text, the largest over its windows."""
     device = next(model.parameters()).device
     windows = [ids for several in windowed for ids in several]
     owner = [n for n, several in enumerate(windowed) for _ in several]
-    result = np.full(len(windowed), -1e4)
+    result = np.full((len(windowed), 3), -1e4)
     order = sorted(range(len(windows)), key=lambda i: len(windows[i]))
     with torch.inference_mode():
         merged = model.merged()
     for i in range(0, len(order), 256):
         chunk = order[i : i + 256]
-        made = _padded([(windows[j].astype(np.int64), np.zeros(len(windows[j]), np.float32), 0.0) for j in chunk])
+        made = _padded([(windows[j].astype(np.int64), np.zeros(len(windows[j]), np.float32), 0.0, 0) for j in chunk])
         ids, mask = (torch.from_numpy(part).to(device) for part in made[:2])
         with torch.inference_mode():
-            values = pooled(model(ids, mask, merged), mask)
-        for j, value in zip(chunk, values.tolist(), strict=True):
-            result[owner[j]] = max(result[owner[j]], value)
+            logits = model(ids, mask, merged)
+            values = torch.stack([pooled(logits[:, :, head], mask) for head in (ORDERS, QUIET, TOOLS)], 1)
+        for j, value in zip(chunk, values.float().cpu().numpy(), strict=True):
+            result[owner[j]] = np.maximum(result[owner[j]], value)
     return result
 
 
@@ -481,8 +563,11 @@ def main() -> None:
         if name == "final":
             write_safetensors(model.arrays(), options.out / f"final{variant}.safetensors")
         picked, windows = held.of_fold(name) if name != "final" else (np.arange(0), [])
-        logits = score(model, windows).round(3).tolist()
+        heads = score(model, windows).round(3)
+        tasks = [task_of(held.rows["source"][i]) for i in picked.tolist()]
+        logits = heads[np.arange(len(tasks)), tasks].tolist()
         result = {"run": run, "recipe": asdict(own), "text": picked.tolist(), "logit": logits}
+        result["quiet"] = heads[:, QUIET].tolist()
         (options.out / f"{run}.json").write_text(json.dumps(result))
         slowest = max(slowest, time.monotonic() - started)
         print(f"== {run}: {time.monotonic() - started:.0f} s, at {time.monotonic() - begun:.0f} s", flush=True)

@@ -1,8 +1,9 @@
 """Quiet poison: a rule that weakens a control, or sends something of the crew's to a new place, with nothing known
 that it contradicts.
 
-A logistic head reads the vector that the claim has anyway (all-MiniLM-L6-v2) and plain words (``quiet_words``). What
-it finds is no proof; so it only asks for a person, and only about sources that may not decide such things themselves.
+A logistic head reads the vector that the claim has anyway (all-MiniLM-L6-v2) and plain words (``quiet_words``); where
+that leaves it possible, the screener's head for quiet lies reads the claim too, and both count. What they find is no
+proof; so it only asks for a person, and only about sources that may not decide such things themselves.
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ from pathlib import Path
 import numpy as np
 
 from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.gates.memory.claims.quiet_words import moves_something, names_a_place, quiet_features, says_it_plainly
+from lazaretto.gates.memory.claims.quiet_words import moves_something, names_a_place, quiet_features
+from lazaretto.gates.memory.text_screener import shared_screener
 from lazaretto.ledger.vectors import Floats
 from lazaretto.models.weight_files import read_weights
 
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
+SCREENER_SHARE = 1 / 3
+"""How much a logit of the screener counts beside the log-odds of the words."""
+_MOST_OF_SCREENER = 3.0
+"""What the screener can add at most; a claim that stays below the bar even so is not read again."""
 WEAKENS, DESTINATION = "weakens_control", "new_destination"
 
 
@@ -44,13 +50,19 @@ class QuietHead:
         self.hold_at = float(fitted["hold_at"])
 
     def score(self, claim: Claim, vector: Floats) -> float:
-        """Log-odds that the claim weakens a control or sends something elsewhere."""
+        """Log-odds that the claim weakens a control or sends something elsewhere, by its vector and words."""
         x = np.concatenate([np.asarray(vector, np.float64) * self._scale, quiet_features(claim)])
         return float(x @ self._weight) + self._bias
 
+    def _by_both(self, claim: Claim, vector: Floats) -> float:
+        score = self.score(claim, vector)
+        if score < self.hold_at - _MOST_OF_SCREENER:
+            return score
+        return score + min(_MOST_OF_SCREENER, SCREENER_SHARE * shared_screener().quiet_lie(claim.text))
+
     def find(self, claims: Iterable[tuple[Claim, Floats]]) -> Quiet | None:
         """The claim that most needs a person; none where none does."""
-        scored = ((self.score(claim, vector), claim) for claim, vector in claims if says_it_plainly(claim))
+        scored = ((self._by_both(claim, vector), claim) for claim, vector in claims)
         best = max(scored, key=lambda one: one[0], default=None)
         if best is None or best[0] < self.hold_at:
             return None

@@ -98,13 +98,3 @@ def quiet_features(claim: Claim) -> list[float]:
         place and moved, place and newly, free and control, excuse and control, language_of(text) != "en",
     ]  # fmt: skip
     return [float(one) for one in told_of]
-
-
-_PLAIN = ("loosened_control", "waived_control", "secret_told", "excuse_control")
-
-
-def says_it_plainly(claim: Claim) -> bool:
-    """Whether plain words of a claim loosen or waive a control, tell a secret, or send something to a new place: the
-    vector alone takes ordinary notes of work for such rules too often."""
-    told = dict(zip(FEATURES, quiet_features(claim), strict=True))
-    return any(told[name] for name in _PLAIN) or bool(told["place_moved"] and told["place_newly"])

@@ -1,0 +1,129 @@
+"""Texts that were written by hand for training and development: honest notes of work, planted orders, tool
+descriptions, quiet lies beside honest rules, pairs of statements.
+
+Whoever wrote them had not seen the lists under ``tests/data`` that judge; a test holds them apart. Each text has a
+fold by its kind of work, so that what is measured on a fold is measured on kinds of work that were not trained on.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDS = 5
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One text with its kind of work; ``bad``: an order, a lie or poison."""
+
+    text: str
+    kind: str
+    language: str
+    bad: bool = False
+
+    @property
+    def fold(self) -> int:
+        """Of its kind of work."""
+        return fold_of(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A text with something planted in it, and the honest text beside it."""
+
+    host: str
+    text: str
+    start: int
+    end: int
+    kind: str
+    language: str
+
+    @property
+    def fold(self) -> int:
+        """Of its kind of work."""
+        return fold_of(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """Two statements, one after the other; ``relation``: event | restates | compatible | conflict."""
+
+    first: str
+    second: str
+    relation: str
+    kind: str
+    language: str
+
+    @property
+    def fold(self) -> int:
+        """Of its kind of work."""
+        return fold_of(self.kind)
+
+
+def fold_of(kind: str) -> int:
+    """The same for all texts of one kind of work."""
+    return zlib.crc32(kind.strip().lower().encode()) % FOLDS
+
+
+@cache
+def rows(name: str) -> tuple[dict[str, Any], ...]:
+    """Rows of one file."""
+    lines = (_FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return tuple(json.loads(line) for line in lines if line.strip())
+
+
+def notes() -> Iterator[Written]:
+    """Honest notes of everyday work, many of which look a little guilty."""
+    for name in ("notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web"):
+        for row in rows(name):
+            yield Written(row["text"], row["kind"], row["lang"])
+
+
+def short() -> Iterator[Written]:
+    """Short orders and honest lines that sound like them; each is a kind of its own."""
+    for n, row in enumerate(rows("short")):
+        yield Written(row["text"], f"short {n // 2}", row["lang"], row["label"] == "order")
+
+
+def planted() -> Iterator[Planted]:
+    """Orders in texts of everyday work."""
+    for name in ("orders_en", "orders_more", "orders_dfe"):
+        for row in rows(name):
+            yield from _planted(row, row["lang"])
+
+
+def tools() -> Iterator[Planted]:
+    """Poison in descriptions of tools."""
+    for row in rows("tools_pairs"):
+        yield from _planted(row, "en")
+
+
+def honest_tools() -> Iterator[Written]:
+    """Honest descriptions of tools that look a little guilty."""
+    for row in rows("tools_honest"):
+        yield Written(row["text"], row["kind"], "en")
+
+
+def rules() -> Iterator[Written]:
+    """Quiet lies and honest rules."""
+    for row in rows("rules"):
+        yield Written(row["text"], row["domain"], row["lang"], row["label"] == "lie")
+
+
+def statements() -> Iterator[Stated]:
+    """Pairs of statements."""
+    for row in rows("facts"):
+        yield Stated(row["first"], row["second"], row["relation"], row["domain"], row["lang"])
+
+
+def _planted(row: dict[str, Any], language: str) -> Iterator[Planted]:
+    start = row["text"].find(row["order"])
+    if start >= 0 and row["order"].strip():
+        yield Planted(row["host"], row["text"], start, start + len(row["order"]), row["kind"], language)

@@ -1,0 +1,50 @@
+"""The texts that were written for training: whole, and apart from the lists that judge."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lazaretto_lab.training import written
+
+LISTS = Path(__file__).parents[3] / "tests" / "data"
+JUDGING = (
+    "everyday_notes.toml", "everyday_prompts.toml", "poisoned_tool_results.toml", "tool_descriptions_poisoned.jsonl",
+    "facts_pairs.jsonl", "first_ten_minutes.toml",
+)  # fmt: skip
+_WORDS = 7
+
+
+def _stretches(text: str) -> set[str]:
+    words = re.findall(r"\w+", text.lower())
+    return {" ".join(words[n : n + _WORDS]) for n in range(len(words) - _WORDS + 1)}
+
+
+def _texts() -> list[str]:
+    files = sorted(Path(written.__file__).parent.glob("*.jsonl"))
+    rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return [row[name] for row in rows for name in ("text", "host", "first", "second") if row.get(name)]
+
+
+def test_no_written_text_shares_a_stretch_with_a_list_that_judges() -> None:
+    judged = set[str]().union(*(_stretches((LISTS / name).read_text(encoding="utf-8")) for name in JUDGING))
+    shared = [text for text in _texts() if _stretches(text) & judged]
+    assert not shared, shared[:3]
+
+
+@pytest.mark.parametrize("several", [written.planted, written.tools])
+def test_what_is_planted_stands_in_its_text_and_not_in_its_host(several: object) -> None:
+    found = list(several())  # type: ignore[operator]
+    assert len(found) > 250
+    assert all(one.text[one.start : one.end].strip() for one in found)
+    assert sum(one.text[one.start : one.end] in one.host for one in found) == 0
+
+
+def test_every_kind_of_work_is_in_one_fold_and_every_fold_has_its_share() -> None:
+    notes = list(written.notes())
+    folds = {kind: {note.fold for note in notes if note.kind == kind} for kind in {note.kind for note in notes}}
+    assert all(len(one) == 1 for one in folds.values())
+    assert min(sum(note.fold == fold for note in notes) for fold in range(written.FOLDS)) > len(notes) / 10
