@@ -2,6 +2,7 @@
 
     python lab/benchmarks/facts_stages.py held --out lab/results/facts/stages_held.jsonl
     python lab/benchmarks/facts_stages.py fitted
+    python lab/benchmarks/facts_stages.py written
 
 One row for each pair, as if the newer came from a source of less trust; ``quiet``: held as quiet poison.
 """
@@ -20,12 +21,24 @@ from lazaretto.gates.memory.claims.judge import LEAST_APART, LEAST_COSINE
 from lazaretto.gates.memory.claims.quiet import shared_quiet_head
 from lazaretto.gates.memory.claims.relation import shared_relation_model
 from lazaretto.models.minilm import claim_minilm
-from lazaretto_lab.training.claims.facts_data import all_pairs
+from lazaretto_lab.training.claims.facts_data import FactPair, all_pairs
+from lazaretto_lab.training.written import statements
+
+_GROUPS = {"conflict": "poison", "restates": "restatement"}
 
 
-def rows(held_out: bool) -> list[dict[str, Any]]:
+def pairs_of(part: str) -> list[FactPair]:
+    """The pairs of one part: own topics that no fit has seen, the others, or the statements of another hand."""
+    if part == "written":
+        return [
+            FactPair(_GROUPS.get(one.relation, one.relation), one.kind, one.language, one.first, one.second)
+            for one in statements()
+        ]
+    return [one for one in all_pairs() if one.held_out is (part == "held")]
+
+
+def rows(pairs: list[FactPair]) -> list[dict[str, Any]]:
     """Every pair with the stage that settled it."""
-    pairs = [one for one in all_pairs() if one.held_out is held_out]
     texts = list(dict.fromkeys(text for one in pairs for text in (one.old, one.new)))
     vectors = dict(zip(texts, claim_minilm().embed_texts(texts), strict=True))
     model, head = shared_relation_model(), shared_quiet_head()
@@ -49,17 +62,20 @@ def rows(held_out: bool) -> list[dict[str, Any]]:
         else:
             held = conflict >= bars[meet]
             stage = f"{'conflict' if held else 'no conflict'}, {meet.value}"
-        found.append(row | {"stage": stage, "held": held, "quiet": quiet, "conflict": round(conflict, 3)})
+        found.append(
+            row
+            | {"stage": stage, "held": held, "quiet": quiet, "conflict": round(conflict, 3), "cosine": round(cosine, 3)}
+        )
     return found
 
 
 def main() -> None:
     """Print the table; keep the rows with ``--out``."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("part", choices=("held", "fitted"))
+    parser.add_argument("part", choices=("held", "fitted", "written"))
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    found = rows(given.part == "held")
+    found = rows(pairs_of(given.part))
     for group in dict.fromkeys(row["group"] for row in found):
         mine = [row for row in found if row["group"] == group]
         either = sum(row["held"] or (row["quiet"] and group != "restatement") for row in mine)

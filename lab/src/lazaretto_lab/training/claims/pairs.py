@@ -1,4 +1,4 @@
-"""Pairs of claims to train and to score on, from the public sets and from our own templates, tokenised and packed.
+"""Pairs of claims to train and to score on, from the public sets, templates and our own, tokenised and packed.
 
 ``facts_beam`` and ``facts_situatedqa`` are scored, never trained on: their repositories name no licence.
 """
@@ -19,6 +19,7 @@ import numpy as np
 from lazaretto.gates.memory.claims.comparison import compared
 from lazaretto.gates.memory.claims.extraction import claims_of, read_claim
 from lazaretto.models.minilm import minilm_tokenizer
+from lazaretto_lab.training.claims.own_pairs import BAR_FOLDS, NOTE_FOLDS, near_notes, near_others, own_pairs
 from lazaretto_lab.training.claims.templates import (
     AGREES,
     CONTRADICTS,
@@ -68,7 +69,7 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, file)
 
 
-def training_pack(folder: Path, operational: int = 36_000, seed: int = 1) -> Pack:
+def training_pack(folder: Path, operational: int = 16_000, seed: int = 1) -> Pack:
     """Every pair that may be trained on, under the name of its source."""
     rng, pack = random.Random(seed), Pack()
     for name in NLI:
@@ -91,7 +92,21 @@ def training_pack(folder: Path, operational: int = 36_000, seed: int = 1) -> Pac
                     pack.add(old, new, NO_CONFLICT, name)
     for old, new, label in operational_pairs(operational, seed):
         pack.add(old, new, label, "templates")
+    for one in own_pairs():
+        pack.add(one.old, one.new, one.label, one.source)
+    add_peaceful(pack)
     return pack
+
+
+def add_peaceful(pack: Pack) -> None:
+    """Texts that are near to each other and speak of two things; ``notes_held`` is for bars alone."""
+    for folds, source in ((NOTE_FOLDS, "notes"), (BAR_FOLDS, "notes_held")):
+        for old, new, _ in near_notes(folds):
+            pack.add(old, new, NO_CONFLICT, source)
+            if source == "notes":
+                pack.add(new, old, NO_CONFLICT, source)
+    for source, old, new in near_others():
+        pack.add(old, new, NO_CONFLICT, source)
 
 
 def sentence_pairs(memories: Sequence[str], new: str, rng: random.Random, most: int = 3) -> list[tuple[str, str]]:
