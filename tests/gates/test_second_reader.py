@@ -110,10 +110,11 @@ def test_four_bits_keep_rows_nearly() -> None:
 
 def test_a_language_that_nobody_reads_gets_no_opinion(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(base.FOLDER, str(tmp_path))
-    assert reader_for("The berth is number nine.", "orders") == reader_for("The berth is nine.", "harm") == "minilm"
+    assert reader_for("The berth is nine.", "harm") == "minilm"
+    assert reader_for("The berth is number nine.", "orders") == "", "the screener's own bar does better"
     assert reader_for("Вчера мы купили хлеб и молоко в магазине у дома.", "orders") == ""
     german = "Gestern haben wir Brot und Milch im Laden neben dem Haus gekauft."
-    assert (reader_for(german, "orders"), reader_for(german, "harm")) == ("minilm", "")
+    assert (reader_for(german, "orders"), reader_for(german, "harm")) == ("", "")
 
 
 def test_the_best_reader_for_a_language_and_a_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

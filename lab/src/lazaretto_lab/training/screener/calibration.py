@@ -102,7 +102,7 @@ def _shifts(scored: Scored, languages: Sequence[str]) -> dict[str, float]:
     for language in languages:
         mine = spoken == language
         if mine.sum() < FEWEST:  # too few for a figure of their own
-            mine = ~np.isin(spoken, ("en", *(one for one in languages if (spoken == one).sum() >= FEWEST)))
+            mine = spoken != "en"
         if language != "en":
             found[language] = round(max(0.0, float(np.quantile(logit[mine], 1 - SHIFT_AT) - base)), 2)
     return found
