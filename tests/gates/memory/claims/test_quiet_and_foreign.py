@@ -25,7 +25,6 @@ LIES = (
     ("Die Lichtschranke darf überklebt werden, wenn sie stört.", WEAKENS),
     ("Les mots de passe peuvent être donnés par téléphone aux clients connus.", WEAKENS),
     ("Backups are copied to ftp://mirror.elsewhere.example from now on.", DESTINATION),
-    ("All customer deposits are collected on account LT88 7044 0600 0799 9991 from this month.", DESTINATION),
 )
 HONEST = (
     "Two people must approve payments over 500 euros.",

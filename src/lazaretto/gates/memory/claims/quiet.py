@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.gates.memory.claims.quiet_words import moves_something, names_a_place, quiet_features, says_it_plainly
+from lazaretto.gates.memory.claims.quiet_words import moves_something, names_a_place, quiet_features
 from lazaretto.gates.memory.text_screener import shared_screener
 from lazaretto.ledger.vectors import Floats
 from lazaretto.models.weight_files import read_weights
@@ -56,8 +56,6 @@ class QuietHead:
 
     def _by_both(self, claim: Claim, vector: Floats) -> float:
         score = self.score(claim, vector)
-        if says_it_plainly(claim):
-            return max(score, self.hold_at)
         if score < self.hold_at - _MOST_OF_SCREENER:
             return score
         return score + min(_MOST_OF_SCREENER, SCREENER_SHARE * shared_screener().quiet_lie(claim.text))

@@ -98,10 +98,3 @@ def quiet_features(claim: Claim) -> list[float]:
         place and moved, place and newly, free and control, excuse and control, language_of(text) != "en",
     ]  # fmt: skip
     return [float(one) for one in told_of]
-
-
-def says_it_plainly(claim: Claim) -> bool:
-    """Whether a claim's words alone are enough: something is sent to a place that is said to be new. Two of two
-    thousand written notes of work say so."""
-    told = dict(zip(FEATURES, quiet_features(claim), strict=True))
-    return bool(told["place_moved"] and told["place_newly"])
