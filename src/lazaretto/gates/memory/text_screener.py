@@ -267,9 +267,11 @@ def _spans(view: View, several: list[_Marked]) -> list[Span]:
 
 def _load(weights: Path) -> tuple[Arrays, Calibration]:
     arrays, fitted = read_weights(weights / "screener.safetensors", "calibration.json", "the text-memory screener")
-    knots = {name: tuple(fitted[name]) for name in ("logits", "risk", "languages")}
-    more = {name: fitted.get(name, {}) for name in ("shift", "tools")}
-    return arrays, Calibration(fitted["thresholds"], spread=float(fitted["spread"]), **knots, **more)
+    logits, risk, languages = (tuple(fitted[name]) for name in ("logits", "risk", "languages"))
+    shift, tools = (fitted.get(name, {}) for name in ("shift", "tools"))
+    return arrays, Calibration(
+        fitted["thresholds"], logits, risk, float(fitted["spread"]), languages, shift=shift, tools=tools
+    )
 
 
 @cache

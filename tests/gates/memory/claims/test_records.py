@@ -74,6 +74,7 @@ def test_a_text_of_nothing_but_marks_has_few(text: str) -> None:
 
 
 def test_an_object_contradicts_a_sentence(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the gates extra")
     with SyncGuard.open(f"sqlite:///{tmp_path}/crew.db") as guard:
         known = guard.remember("Okello gets 20 mg of simvastatin.", agent="ward", source="direct_user")
         again = guard.remember(
@@ -124,6 +125,7 @@ def test_titles_of_two_languages_are_one_person() -> None:
 
 
 def test_an_account_in_another_language_is_held(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the gates extra")
     with SyncGuard.open(f"sqlite:///{tmp_path}/crew.db") as guard:
         guard.remember("Brightwater is paid to DE44 5001 0517 5407 3249 31.", agent="ada", source="direct_user")
         told = guard.remember(

@@ -90,7 +90,8 @@ def calibrate(scored: Scored, languages: Sequence[str], spread: float) -> dict[s
 
 def shifted(rows: Mapping[str, NDArray[Any]], shift: Mapping[str, float]) -> NDArray[np.float64]:
     """The logits of a source, each taken down by the shift of its language."""
-    return rows["logit"] - np.array([shift.get(one, 0.0) for one in rows["language"].tolist()])
+    moved: NDArray[np.float64] = rows["logit"] - np.array([shift.get(one, 0.0) for one in rows["language"].tolist()])
+    return moved
 
 
 def _shifts(scored: Scored, languages: Sequence[str]) -> dict[str, float]:
