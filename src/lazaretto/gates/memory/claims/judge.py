@@ -326,10 +326,10 @@ class ClaimJudge:
                 (Evidence("claim", words, data),),
             )  # fmt: skip
         told = [c for c in read.claims if c.declares and c.sensitive]
-        if told and low and not agreeing:
+        if told and new.trust < self._rule.sensitive_trust and not agreeing:
             words = (
-                "Announces a change in what moves money, access, safety or permissions, from a source of little trust, "
-                f"and nothing known speaks for it: “{told[0].text[:160]}”"
+                "Announces a change in what moves money, access, safety or permissions, which a source of trust "
+                f"{new.trust:.2g} may not decide, and nothing known speaks for it: “{told[0].text[:160]}”"
             )
             data = {"start": told[0].start, "end": told[0].end, "trust": round(new.trust, 2)}
             return Relation.NONE, (), "announces_change", False, True, 0.5, (), (Evidence("claim", words, data),)
