@@ -27,8 +27,8 @@ class ClaimSettings:
     announcement: Annotated[
         RulingWord,
         Field(
-            description="Ruling for a change of what moves money, access, safety or permissions that a source of "
-            "little trust announces, where nothing is known to compare it with."
+            description="Ruling for a change of what moves money, access, safety or permissions that a source "
+            "below `sensitive_trust` announces, where nothing known speaks for it."
         ),
     ] = Ruling.REVIEW
     little_trust: Annotated[Share, Field(description="Sources trusted less than this are sources of little trust.")] = (
