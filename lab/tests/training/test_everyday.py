@@ -23,4 +23,4 @@ def test_everyday_requests_are_let_through():
         asyncio.run(hold_debate(panel, Content("x", request.text))).finding.outcome.value
         for request in everyday_requests()
     )
-    assert found["unsafe"] <= 1 and found["review"] <= 5
+    assert found["unsafe"] <= 1 and found["review"] <= 6
