@@ -18,13 +18,22 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto_lab.training.screener import training
-from lazaretto_lab.training.screener.calibration import USER, calibrate, counted, read_folds
+from lazaretto_lab.training.screener.calibration import (
+    USER,
+    WORK,
+    Scored,
+    calibrate,
+    counted,
+    read_folds,
+    shifted,
+)
 from lazaretto_lab.training.screener.leave_one_out import FOLDS
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl")
@@ -68,6 +77,29 @@ def report(arguments: argparse.Namespace) -> None:
         parts = [(rows, counted(rows, [language])) for rows in scored.values()]
         label, logit = (np.concatenate([rows[name][mine] for rows, mine in parts]) for name in ("label", "logit"))
         print(f"| {language} | {_figures(label, logit, hold_at, None)} |")
+    print("\n| written texts, left-out folds | 5 % | 2 % | 1 % |\n|---|---|---|---|")
+    for group, logits in _written(scored, calibration["shift"]).items():
+        shares = (f"{np.mean(logits > calibration['thresholds'][rate]):.1%}" for rate in ("0.05", "0.02", "0.01"))
+        print(f"| {group}, {len(logits)} | {' | '.join(shares)} |")
+
+
+def _written(scored: Scored, shift: Mapping[str, float]) -> dict[str, NDArray[np.float64]]:
+    """Logits of the written texts by what they are, each of the training that had not seen its kind of work."""
+    from lazaretto_lab.training import written
+    from lazaretto_lab.training.screener import material
+
+    group = {one.text: f"honest notes ({one.language})" for one in written.notes()}
+    group |= {one.text: "short orders" if one.bad else "short honest lines" for one in written.short()}
+    for one in written.planted():
+        english = "English" if one.language == "en" else "other languages"
+        group |= {one.host: "honest hosts", one.text: f"planted orders ({english})"}
+    found: dict[str, list[float]] = {}
+    for source, rows in scored.items():
+        if source.startswith(WORK):
+            texts = [one.text for one in material.written_texts(source) if one.language in material.KNOWN]
+            for text, logit in zip(texts, shifted(rows, shift).tolist(), strict=True):
+                found.setdefault(group[text], []).append(logit)
+    return {name: np.array(found[name]) for name in sorted(found)}
 
 
 def _figures(
