@@ -91,7 +91,10 @@ class Endpoint:
 
 @pytest.fixture
 async def proxied(open_guard: Callable[..., Guard]) -> AsyncIterator[tuple[Any, Endpoint, Guard]]:
-    endpoint, guard = Endpoint(), open_guard(Policy.read({"preset": "minimal", "actions": {"mode": "enforce"}}))
+    endpoint, guard = (
+        Endpoint(),
+        open_guard(Policy.read({"preset": "minimal", "actions": {"directories": ["vendors"]}})),
+    )
     behind = httpx.AsyncClient(transport=httpx.MockTransport(endpoint), base_url="http://model.example")
     app = create_proxy({guard.ledger.namespace: guard}, ProxySettings("http://model.example"), client=behind)
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 1))
@@ -114,6 +117,37 @@ async def test_a_call_that_may_not_be_made_is_withheld(proxied: Any, path: str, 
     endpoint.recipient = OURS
     passed = await crew.post(path, json=asked(path, stream))
     assert "withheld" not in passed.text and "send_money" in passed.text
+
+
+def with_directory(path: str, name: str, mark: bool = False) -> dict[str, Any]:
+    """A task that names no account, and the answer of a tool that the model called by a name."""
+    task, answer = {"role": "user", "content": "Pay Bob's bill of 5."}, f'[{{"name": "Bob", "iban": "{OURS}"}}]'
+    marked = {"lazaretto_source": "untrusted_document"} if mark else {}
+    if path == PATHS[0]:
+        call = {"id": "c", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        result = {"role": "tool", "tool_call_id": "c", "content": answer, **marked}
+        return {"model": "m", "messages": [task, {"role": "assistant", "tool_calls": [call]}, result]}
+    if path == PATHS[1]:
+        item = {"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"}
+        return {"model": "m", "input": [task, item, {"type": "function_call_output", "call_id": "c", "output": answer,
+                                                     **marked}]}  # fmt: skip
+    use = {"type": "tool_use", "id": "c", "name": name, "input": {}}
+    block = {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": answer}], **marked}
+    said = [task, {"role": "assistant", "content": [use]}, {"role": "user", "content": [block]}]
+    return {"model": "m", "max_tokens": 9, "messages": said}
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_directory_is_believed_by_the_name_that_the_model_called(proxied: Any, path: str) -> None:
+    crew, endpoint, _ = proxied
+    endpoint.recipient = OURS
+
+    async def answered(agent: str, body: dict[str, Any]) -> str:
+        return str((await crew.post(path, json=body, headers={"x-lazaretto-agent": agent})).text)
+
+    assert "send_money" in await answered("one", with_directory(path, "vendors"))
+    assert "a person may agree" in await answered("two", with_directory(path, "get_page"))
+    assert "a person may agree" in await answered("three", with_directory(path, "vendors", mark=True))
 
 
 def test_every_form_of_a_call_is_found() -> None:

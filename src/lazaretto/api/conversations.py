@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from lazaretto.guard import Guard
 from lazaretto.types import Channel, Decision, Ruling, SourceClass
@@ -30,6 +31,10 @@ class Passage:
     image: bytes | None = None
     channel: Channel = Channel.MESSAGE
     source: SourceClass | None = None
+    tool: str | None = None
+    """The directory of the policy that answered with it."""
+    answer: Any = None
+    """What the directory answered, apart from what stands around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,14 @@ async def _decision(guard: Guard, passage: Passage, agent: str, conversation: st
     """The decision about a passage, the recorded one where there is one; not one that a broken gate brought about."""
     content = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass") + b"\0" + (passage.image or b""))
     of = f"{agent}:{conversation}:{passage.channel.value}:{passage.source or ''}:{principal or ''}"
+    of += f":{passage.tool}:{passage.answer}" if passage.tool is not None else ""
     name, began = f"passage:{of}:{content.hexdigest()[:40]}", time.time()
     for again in range(_TRIES + 1):
         number = again if again < _TRIES else int(began / _PAUSE_S) + _TRIES
         once = hashlib.sha256(f"{name}:{number}".encode("utf-8", "surrogatepass")).hexdigest()
         decision = await guard.check(
             passage.text, agent=agent, channel=passage.channel, image=passage.image, source=passage.source,
-            once=once, principal=principal,
+            once=once, principal=principal, tool=passage.tool, answer=passage.answer,
         )  # fmt: skip
         if decision.allowed or not decision.rule.startswith(_FAILED):
             break

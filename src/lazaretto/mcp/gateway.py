@@ -193,7 +193,7 @@ class Gateway:
         except ServerFailed as error:
             told = types.TextContent(type="text", text=str(error))
             return types.CallToolResult(content=[told], is_error=True)
-        return await self._results.of_tool(result, server)
+        return await self._results.of_tool(result, server, shown)
 
     async def resources(self) -> list[Any]:
         """The resources of all servers, without those whose descriptions are poisoned."""

@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.errors import InputError
@@ -25,21 +26,35 @@ _OWN = {"text", "data", "blob", "structured_content", "content", "messages", "co
 """Parts of a result that are judged by themselves."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """A directory of the policy and what it answered, as data."""
+
+    tool: str
+    answer: Any
+
+
 class Results:
     """Judges results; one for all servers."""
 
     def __init__(self, guard: Guard, agent: str) -> None:
         self._guard, self._agent = guard, agent
 
-    async def of_tool(self, result: Any, server: str) -> Any:
-        """A tool's result, as it may be read."""
+    async def of_tool(self, result: Any, server: str, tool: str = "") -> Any:
+        """A tool's result, as it may be read. ``tool`` is the name that the agent called: where the policy names it as
+        a directory, the whole values of what it answered are the crew's own."""
         from mcp import types
 
-        blocks, withheld = await self._blocks(result.content, server)
         structured, meta = result.structured_content, result.meta
+        texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
+        listed: Any = texts[0] if len(texts) == 1 else texts
+        if structured is not None:  # a tool that returns one value has it under "result"
+            listed = structured["result"] if list(structured) == ["result"] else structured
+        directory = _Directory(tool, listed) if self._guard.actions.settings.is_directory(tool) else None
+        blocks, withheld = await self._blocks(result.content, server, directory)
         if structured is not None:
-            said = "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
-            if withheld or await self._held_parts(structured, server, said) is not None:
+            said = "\n".join(texts)
+            if withheld or await self._held_parts(structured, server, said, directory) is not None:
                 withheld, structured = True, None
         if await self._held_beside(result, server) is not None:
             withheld, meta, structured = True, None, None
@@ -94,15 +109,17 @@ class Results:
             notice = await self._held_parts(data, server, told)
         return notice or told
 
-    async def _blocks(self, content: Sequence[Any], server: str) -> tuple[list[Any], bool]:
+    async def _blocks(
+        self, content: Sequence[Any], server: str, directory: _Directory | None = None
+    ) -> tuple[list[Any], bool]:
         """Content blocks as the agent may read them. Texts are judged together first: an order may be cut in two."""
         from mcp import types
 
         texts = [block.text for block in content if isinstance(block, types.TextContent)]
-        whole = await self.held("\n".join(texts), server) if len(texts) > 1 else None
+        whole = await self.held("\n".join(texts), server, directory) if len(texts) > 1 else None
         found, withheld = [], False
         for block in content:
-            shown = await self._block(block, server)
+            shown = await self._block(block, server, directory)
             withheld |= shown is not block
             found.append(shown)
         if whole is not None and not withheld:  # harmful only together
@@ -111,13 +128,13 @@ class Results:
             withheld = True
         return found, withheld
 
-    async def _block(self, block: Any, server: str) -> Any:
+    async def _block(self, block: Any, server: str, directory: _Directory | None) -> Any:
         """The block itself, or the notice that stands in its place."""
         from mcp import types
 
         notice: str | None
         if isinstance(block, types.TextContent):
-            notice = await self.held(block.text, server)
+            notice = await self.held(block.text, server, directory)
         elif isinstance(block, types.ImageContent):
             notice = await self._held_picture(block.data, server)
         elif isinstance(block, types.EmbeddedResource):
@@ -149,7 +166,9 @@ class Results:
             model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_OWN), server
         )
 
-    async def _held_parts(self, value: Any, server: str, said: str = "") -> str | None:
+    async def _held_parts(
+        self, value: Any, server: str, said: str = "", directory: _Directory | None = None
+    ) -> str | None:
         """The notice for a value of any shape; ``said``: a text that was judged already."""
         reading = read_strings(value, _LEFT_OUT)
         if not reading.whole:
@@ -160,16 +179,19 @@ class Results:
                 return notice
         if all(one.text in said for one in reading.texts) or _says_nothing(reading):
             return None
-        return await self.held(reading.text, server)
+        return await self.held(reading.text, server, directory)
 
-    async def held(self, text: str, server: str) -> str | None:
+    async def held(self, text: str, server: str, directory: _Directory | None = None) -> str | None:
         """The notice in place of a text that may not be read; None where it may."""
         if not text.strip():
             return None
+        told: dict[str, Any] = {"source": SourceClass.TOOL_OUTPUT_EXTERNAL}
+        if directory is not None:  # what it answered decides whose word that is
+            told = {"tool": directory.tool, "answer": directory.answer}
         try:
             decision = await self._guard.check(
-                text, agent=self._agent, channel=Channel.TOOL, source=SourceClass.TOOL_OUTPUT_EXTERNAL,
-                principal=Identity(Kind.MCP, server).principal(self._agent),
+                text, agent=self._agent, channel=Channel.TOOL,
+                principal=Identity(Kind.MCP, server).principal(self._agent), **told,
             )  # fmt: skip
         except InputError:  # too long, or no text that anybody can keep
             return f"{NOTICE}: a text that cannot be judged]"

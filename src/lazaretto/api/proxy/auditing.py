@@ -169,8 +169,12 @@ class Auditor:
     async def _unit(self, unit: Unit, *, stop: bool, known: frozenset[str] = frozenset()) -> Cleaned:
         """A part as it may be passed on; with ``stop``, ``Refused`` at the first thing that may not be."""
 
+        directory = self.guard.actions.listing(unit.tool, unit.answer) if unit.tool else None
+        told = {} if directory is None else {"tool": unit.tool, "answer": unit.answer}
+        source = SourceClass.TOOL_OUTPUT_INTERNAL if directory is not None and not directory.speaks else unit.source
+
         async def text(words: str) -> str:
-            verdict = await self._judge(Passage(words, channel=unit.channel, source=unit.source))
+            verdict = await self._judge(Passage(words, channel=unit.channel, source=source, **told))
             if stop and not verdict.allowed and (verdict.replacement is None or not unit.rewritable):
                 raise Refused(verdict)
             return words if verdict.allowed else notice(verdict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lazaretto.api.proxy.dialects import (
@@ -14,7 +14,17 @@ from lazaretto.api.proxy.dialects import (
     rest_of_request,
     sse,
 )
-from lazaretto.api.proxy.passages import Json, Unit, marked_source, name_of, objects, own_content, setter, settings
+from lazaretto.api.proxy.passages import (
+    Json,
+    Unit,
+    marked_source,
+    name_of,
+    objects,
+    own_content,
+    setter,
+    settings,
+    words_in,
+)
 from lazaretto.policy import ProxySources
 from lazaretto.types import Channel, new_id
 
@@ -33,9 +43,11 @@ class Chat:
         return {"type": "text", "text": words}
 
     def asked(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
-        messages = objects(body, "messages")
+        messages, called = objects(body, "messages"), dict[str, str]()
         for place, message in enumerate(messages):
-            yield from self._message(message, setter(messages, place), sources)
+            if message.get("role") == "assistant":
+                called |= {str(call.get("id")): _called(call) for call in dicts(message.get("tool_calls"))}
+            yield from self._message(message, setter(messages, place), sources, called)
         for key in ("documents", "prediction"):
             if isinstance(found := body.get(key), list):
                 for place, one in enumerate(found):
@@ -44,12 +56,16 @@ class Chat:
                 yield of_document(found, setter(body, key), lambda _: None, sources.document)
         yield from rest_of_request(body, ("messages", "documents", "prediction"), _OWN, sources)
 
-    def _message(self, message: Json, put: Any, sources: ProxySources) -> Iterator[Unit]:
+    def _message(self, message: Json, put: Any, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
         role = message.get("role")
         if role in ("tool", "function"):
             kept = {key: message[key] for key in ("role", "tool_call_id", "name") if key in message}
-            brought = marked_source(message, sources.tool) or sources.tool
-            yield Unit(message, put, lambda words: {**kept, "content": words}, Channel.TOOL, brought)
+            marked = marked_source(message, sources.tool)
+            tool = "" if marked else called.get(str(message.get("tool_call_id")), "")
+            yield Unit(
+                message, put, lambda words: {**kept, "content": words}, Channel.TOOL, marked or sources.tool,
+                tool=tool, answer=words_in(message.get("content")),
+            )  # fmt: skip
             return
         if role == "assistant":
             yield of_model(message, put, lambda words: _assistant(message, words), sources)

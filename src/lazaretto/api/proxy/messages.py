@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lazaretto.api.proxy.dialects import (
+    dicts,
     of_model,
     of_tool,
     rest_of_answer,
     rest_of_request,
     sse,
 )
-from lazaretto.api.proxy.passages import Json, Unit, marked_source, name_of, objects, own_content, setter, settings
+from lazaretto.api.proxy.passages import (
+    Json,
+    Unit,
+    marked_source,
+    name_of,
+    objects,
+    own_content,
+    setter,
+    settings,
+    words_in,
+)
 from lazaretto.policy import ProxySources
 from lazaretto.types import Channel, new_id
 
@@ -31,11 +42,18 @@ class Messages:
 
     def asked(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
         yield from own_content(body, "system", sources.system, sources, self.text_part)
+        called: dict[str, str] = {}
         for message in objects(body, "messages"):
-            yield from self._message(message, sources)
+            if message.get("role") == "assistant":
+                called |= {
+                    str(block.get("id")): name_of(block.get("name"))
+                    for block in dicts(message.get("content"))
+                    if block.get("type") == "tool_use"
+                }
+            yield from self._message(message, sources, called)
         yield from rest_of_request(body, ("messages", "system"), _OWN, sources)
 
-    def _message(self, message: Json, sources: ProxySources) -> Iterator[Unit]:
+    def _message(self, message: Json, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
         role, content = message.get("role"), message.get("content")
         said = {"user": sources.user, "system": sources.system}.get(str(role), sources.document)
         if role == "assistant" and isinstance(content, str):
@@ -43,11 +61,12 @@ class Messages:
         elif role == "assistant" and isinstance(content, list):
             for place, block in enumerate(content):
                 put = setter(content, place)
-                yield _result(block, put, sources) or of_model(block, put, _instead(block), sources)
+                yield _result(block, put, sources, {}) or of_model(block, put, _instead(block), sources)
         else:
             yield from own_content(
-                message, "content", said, sources, self.text_part, lambda part, put: _result(part, put, sources)
-            )
+                message, "content", said, sources, self.text_part,
+                lambda part, put: _result(part, put, sources, called if role == "user" else {}),
+            )  # fmt: skip
         rest = {key: value for key, value in message.items() if key != "content"}
         yield settings(rest, message.update, Channel.MESSAGE, said)
 
@@ -101,11 +120,16 @@ def _from_tool(block: Any) -> bool:
     return kind.endswith(("tool_result", "_result_error"))
 
 
-def _result(block: Any, put: Any, sources: ProxySources) -> Unit | None:
+def _result(block: Any, put: Any, sources: ProxySources, called: Mapping[str, str]) -> Unit | None:
+    """What a tool returned; ``called``: the tools of the calls that came before, by the calls' ids."""
     if not _from_tool(block):
         return None
-    source = marked_source(block, sources.tool) or sources.tool
-    return Unit(block, put, _instead(block), Channel.TOOL, source)
+    marked = marked_source(block, sources.tool)
+    here = block.get("type") == "tool_result" and not marked
+    return Unit(
+        block, put, _instead(block), Channel.TOOL, marked or sources.tool,
+        tool=called.get(str(block.get("tool_use_id")), "") if here else "", answer=words_in(block.get("content")),
+    )  # fmt: skip
 
 
 def _instead(block: Any) -> Any:

@@ -36,6 +36,18 @@ class Unit:
     """Whether it is the crew's own word: one that is refused refuses the request."""
     rewritable: bool = True
     """Whether other words may stand in it; settings have no place for them."""
+    tool: str = ""
+    """The tool that answered with it, by the model's own call in the same conversation; empty where none is known."""
+    answer: Any = None
+    """What that tool answered, without what stands around it."""
+
+
+def words_in(content: Any) -> Any:
+    """What a tool answered: the words of its one part of text; anything else as it stands."""
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
+        words = content[0].get("text")
+        return words if isinstance(words, str) else content
+    return content
 
 
 def setter(holder: Any, key: Any) -> Callable[[Any], None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lazaretto.api.proxy.dialects import (
@@ -14,7 +14,17 @@ from lazaretto.api.proxy.dialects import (
     rest_of_request,
     sse,
 )
-from lazaretto.api.proxy.passages import Json, Unit, marked_source, name_of, objects, own_content, setter, settings
+from lazaretto.api.proxy.passages import (
+    Json,
+    Unit,
+    marked_source,
+    name_of,
+    objects,
+    own_content,
+    setter,
+    settings,
+    words_in,
+)
 from lazaretto.policy import ProxySources
 from lazaretto.types import Channel, new_id
 
@@ -38,19 +48,25 @@ class Responses:
         if isinstance(body.get("input"), str):
             yield from own_content(body, "input", sources.user, sources, self.text_part)
         else:
-            items = objects(body, "input")
+            items, called = objects(body, "input"), dict[str, str]()
             for place, item in enumerate(items):
-                yield from self._item(item, setter(items, place), sources)
+                if item.get("type") == "function_call":
+                    called[str(item.get("call_id"))] = name_of(item.get("name"))
+                yield from self._item(item, setter(items, place), sources, called)
         prompt = body.get("prompt")
         if prompt is not None:  # a template of the operator's own, filled in with what comes from anywhere
             yield of_document(prompt, setter(body, "prompt"), lambda _: {}, sources.document)
         yield from rest_of_request(body, ("input", "prompt"), _OWN, sources)
 
-    def _item(self, item: Json, put: Any, sources: ProxySources) -> Iterator[Unit]:
+    def _item(self, item: Json, put: Any, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
         role = item.get("role")
         if _from_outside(item):
-            source = marked_source(item, sources.tool) or sources.tool
-            yield Unit(item, put, lambda words: self._instead(item, words), Channel.TOOL, source)
+            marked = marked_source(item, sources.tool)
+            here = item.get("type") == "function_call_output" and not marked
+            yield Unit(
+                item, put, lambda words: self._instead(item, words), Channel.TOOL, marked or sources.tool,
+                tool=called.get(str(item.get("call_id")), "") if here else "", answer=words_in(item.get("output")),
+            )  # fmt: skip
         elif role in ("user", "system", "developer"):
             source = sources.user if role == "user" else sources.system
             yield from own_content(item, "content", source, sources, self.text_part)
