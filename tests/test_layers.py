@@ -36,7 +36,8 @@ ALLOWED: dict[str, set[str]] = {
     "agents": GROUND | {"models"},
     "foreign": GROUND | {"ledger"},
     "ingest": GROUND | BED | {"ledger", "foreign"},
-    "gates": GROUND | BED | RECORD,
+    "reading": GROUND | BED,
+    "gates": GROUND | BED | RECORD | {"reading"},
     "repair": GROUND | BED | RECORD,
     "learn": GROUND | BED | RECORD | {"gates", "repair"},
     "late_repairs": GROUND | BED | RECORD | {"gates", "repair"},
@@ -44,9 +45,10 @@ ALLOWED: dict[str, set[str]] = {
     "recorder": GROUND | RECORD | {"ingest", "gates"},
     "recall": GROUND | RECORD | {"gates"},
     "watchers": {"types"},
-    "actions": GROUND | RECORD | {"gates"},
+    "actions": GROUND | RECORD | {"reading", "gates"},
 }
 PARTS = {
+    "reading",
     "foreign",
     "ingest",
     "gates",

@@ -231,7 +231,7 @@ def learning(arguments: argparse.Namespace) -> dict[str, Any]:
 
     from lazaretto.gates.content.jury.debaters import precedent_evidence
     from lazaretto.gates.content.records import Case, Label, Precedent
-    from lazaretto.models.minilm import fast_minilm
+    from lazaretto.reading.text import ReadVectors
     from lazaretto_lab.training.jury.evaluation import PULL, debate_odds, fit, load_items
 
     items = load_items(arguments.work)
@@ -243,7 +243,7 @@ def learning(arguments: argparse.Namespace) -> dict[str, Any]:
     rng.shuffle(chosen)
     taught, asked = chosen[:1000], chosen[1000:]
     texts = [json.loads(lines[items.rows[i]])["text"] for i in chosen]
-    vectors = fast_minilm().embed_texts(texts)
+    vectors = ReadVectors().embed_texts(texts)
     near = vectors[1000:] @ vectors[:1000].T
     odds = np.zeros(len(asked))
     for fold in np.unique(items.fold[asked]):

@@ -34,7 +34,7 @@ from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
 from lazaretto import SyncGuard
 from lazaretto.gates.memory.text_screener import shared_screener
-from lazaretto.gates.memory.text_views import views
+from lazaretto.reading.views import views
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "disguises"
 ORDERS = (

@@ -33,8 +33,9 @@ from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.records import Content, Label, Outcome, PreparedContent
 from lazaretto.gates.picture_readings import read_lettering
-from lazaretto.models.minilm import fast_minilm, shared_minilm
+from lazaretto.models.minilm import shared_minilm
 from lazaretto.pictures import frames_for_judges, opened
+from lazaretto.reading.text import ReadVectors
 
 SENTENCE = "The harbour master wrote down who came ashore, what they carried and where they went. "
 
@@ -53,7 +54,7 @@ def milliseconds(action: Callable[[], object], rounds: int) -> tuple[float, floa
 
 def speed(rounds: int, threads: int) -> dict[str, dict[str, object]]:
     """Each stage on a text of about 190 tokens, which is AIR-Bench's mean, and on one that fills a window."""
-    models, library = shipped_models(), CaseLibrary(starter_cases(), fast_minilm())
+    models, library = shipped_models(), CaseLibrary(starter_cases(), ReadVectors())
     library.prepare()
     table: dict[str, dict[str, object]] = {}
     for name, repeats in (("190 tokens", 11), ("250 tokens", 14)):
@@ -101,7 +102,7 @@ def lettered(line: str) -> bytes:
 
 def lettering(folder: Path, benign: Path) -> dict[str, object]:
     """Recall over FigStep by topic, and false alarms over harmless lists, on pictures alone."""
-    panel = embedded_panel(CaseLibrary(starter_cases(), fast_minilm()))
+    panel = embedded_panel(CaseLibrary(starter_cases(), ReadVectors()))
 
     def judged(image: bytes, name: str) -> tuple[bool, float, str]:
         outcome = asyncio.run(hold_debate(panel, Content(name, image=image)))
@@ -131,7 +132,7 @@ def lettering(folder: Path, benign: Path) -> dict[str, object]:
 
 def injections(lines: Path, count: int) -> dict[str, object]:
     """Outcomes that change when a line that addresses the judges stands before or after a text."""
-    panel = embedded_panel(CaseLibrary((), fast_minilm()))
+    panel = embedded_panel(CaseLibrary((), ReadVectors()))
 
     def outcome(name: str, text: str) -> Outcome:
         return asyncio.run(hold_debate(panel, Content(name, text))).finding.outcome

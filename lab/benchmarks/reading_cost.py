@@ -7,20 +7,26 @@
 Notes of thirteen words (``reading_notes.txt``; no two speak of the same) go through `recommended` and `minimal` in
 turn, warm, in one process; the ratio is of processor time. Tokens are counted where the encoder runs: those of pairs
 of claims apart, those of texts against the text's own tokens ([CLS] and [SEP] included).
+
+``parts`` says where the time of a note goes: processor milliseconds of each part without the parts it calls, counted in
+its own thread; ``rest`` is the loops, threads and the ledger, of which `minimal` has most, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
+import importlib
 import json
 import platform
 import resource
 import statistics
 import tempfile
+import threading
 import time
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,8 +37,34 @@ from performance_page import write_section
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results" / "reading_cost"
 NOTES = (HERE / "reading_notes.txt").read_text(encoding="utf-8").splitlines()
-EVERYDAY = HERE.parents[1] / "tests" / "data" / "everyday_notes.toml"
+DEV_NOTES = HERE.parents[1] / "tests" / "data" / "dev_work_notes.toml"
 WARM = 6
+_MEMORY, _CLAIMS, _JURY = "gates.memory", "gates.memory.claims", "gates.content.jury"
+PARTS = (
+    ("views", f"{_MEMORY}.text_screener", "views"),
+    ("views", "reading.text", "views"),
+    ("languages", f"{_MEMORY}.text_screener", "unknown_stretches"),
+    ("languages", f"{_MEMORY}.text_screener", "language_of"),
+    ("languages", f"{_JURY}.preprocessor", "unknown_stretches"),
+    ("languages", "reading.text", "Languages"),
+    ("languages", "reading.text", "Reading.unknown"),
+    ("languages", "reading.text", "Reading.language"),
+    ("word pieces", f"{_MEMORY}.text_windows", "window_texts"),
+    ("word pieces", "models.minilm.embedder", "window_texts"),
+    ("word pieces", f"{_JURY}.scorer", "JuryModels._tokens"),
+    ("word pieces", "reading.text", "pieces_of"),
+    ("screener, else", f"{_MEMORY}.text_screener", "TextScreener._screen"),
+    ("claims, cut out", f"{_CLAIMS}.reader", "claims_of"),
+    ("claims, missing ones", f"{_CLAIMS}.reader", "ClaimReader.catch_up"),
+    ("claims, the nearest", f"{_CLAIMS}.judge", "ClaimJudge._near"),
+    ("claims, quiet lies", f"{_CLAIMS}.judge", "ClaimJudge._quiet_poison"),
+    ("claims, else", f"{_CLAIMS}.judge", "ClaimJudge.judge"),
+    ("memory gate, else", f"{_MEMORY}.gate", "MemoryGate._examine_text"),
+    ("jury, case library", "gates.content.gate", "ContentGate.panel_for"),
+    ("jury, preparing", f"{_JURY}.preprocessor", "JuryPreprocessor._prepare"),
+    ("jury, looks", f"{_JURY}.scorer", "JuryModels.glance"),
+)
+"""What is counted by itself: label, module and name; those that a tree does not have are left out."""
 
 
 def sample_texts() -> dict[str, str]:
@@ -69,6 +101,71 @@ def counted() -> Iterator[Counter[str]]:
         Encoder.token_states = plain  # type: ignore[method-assign]
 
 
+class Parts:
+    """Processor time by part, in whatever thread it is spent."""
+
+    def __init__(self) -> None:
+        self.ms: defaultdict[str, float] = defaultdict(float)
+        self.calls: Counter[str] = Counter()
+        self._here = threading.local()
+
+    def wrap(self, owner: Any, name: str, label: str) -> None:
+        """Count what a function does from now on."""
+        plain = getattr(owner, name)
+        given: Any = plain.fget if isinstance(plain, property) else plain
+
+        @functools.wraps(given, updated=())
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            inner: list[float] = self._here.__dict__.setdefault("inner", [])
+            inner.append(0.0)
+            started = time.thread_time()
+            try:
+                return given(*args, **kwargs)
+            finally:
+                took = time.thread_time() - started
+                self.ms[label] += (took - inner.pop()) * 1000
+                self.calls[label] += 1
+                if inner:
+                    inner[-1] += took
+
+        setattr(owner, name, property(counting) if isinstance(plain, property) else counting)
+
+    def wrap_all(self) -> None:
+        """Every part that this tree has, and each encoder's passes."""
+        from lazaretto.models.minilm.encoder import Encoder
+
+        for label, module, path in PARTS:
+            try:
+                owner: Any = importlib.import_module(f"lazaretto.{module}")
+                *outer, name = path.split(".")
+                for one in outer:
+                    owner = getattr(owner, one)
+                getattr(owner, name)
+            except (ImportError, AttributeError):
+                continue
+            self.wrap(owner, name, label)
+        self.wrap(Encoder, "token_states", "encoder passes")
+
+
+def parts_of(guard: Any) -> dict[str, Any]:
+    """Where the time of a note goes, in milliseconds, and how often each part is asked; of other notes than those of
+    ``note_times``."""
+    parts = Parts()
+    parts.wrap_all()
+    notes = [line.replace("The ", "Our ").replace(" the ", " that ") for line in NOTES]
+    whole = 0.0
+    for text in notes:
+        started = time.process_time()
+        guard.remember(text, agent="dan")
+        whole += (time.process_time() - started) * 1000
+    found = {
+        label: {"ms": round(ms / len(notes), 2), "calls": round(parts.calls[label] / len(notes), 2)}
+        for label, ms in sorted(parts.ms.items(), key=lambda one: -one[1])
+    }
+    rest = (whole - sum(parts.ms.values())) / len(notes)
+    return {**found, "rest": {"ms": round(rest, 2), "calls": 1.0}}
+
+
 def note_times(guards: dict[str, Any]) -> dict[str, list[float]]:
     """Processor milliseconds of each note by each guard, taking turns."""
     taken: dict[str, list[float]] = {name: [] for name in guards}
@@ -94,11 +191,12 @@ def tokens_of(guard: Any) -> dict[str, dict[str, float]]:
 
 
 def second_reader_share(guard: Any) -> dict[str, float]:
-    """Of the everyday notes, the share that is asked of the second reader: mere traffic here, nothing is judged."""
-    notes = tomllib.loads(EVERYDAY.read_text(encoding="utf-8"))["note"]
+    """Of the development notes, the share that is asked of the second reader: mere traffic here, nothing is judged."""
+    tables = tomllib.loads(DEV_NOTES.read_text(encoding="utf-8"))
+    notes = [note for table in tables.values() for note in table["notes"]]
     asked = answered = 0
     for note in notes:
-        decision = guard.check(note["text"], agent="cy", channel="message", source="agent_message")
+        decision = guard.check(note, agent="cy", channel="message", source="agent_message")
         run = next((one for one in decision.runs if one.gate == "second_reader"), None)
         asked += run is not None and run.status.value == "ran"
         answered += any(one.gate == "second_reader" and one.rule != "no_opinion" for one in decision.verdicts)
@@ -133,6 +231,7 @@ def measured() -> dict[str, Any]:
             "machine": platform.machine(),
             "processor_ms": times,
         }
+        found["parts"] = parts_of(guards["recommended"])
         for guard in guards.values():
             guard.close()
     return found
@@ -162,7 +261,13 @@ def table(before: dict[str, Any], after: dict[str, Any]) -> str:
         own = after["tokens"][name]["own"]
         lines.append(f"| tokens encoded, {name} of {own} tokens (ratio) | {cells[0]} | {cells[1]} |")
     asked = [f"{one['second_reader']['answered']} of {one['second_reader']['notes']}" for one in (before, after)]
-    lines.append(f"| everyday notes that a second reader read | {asked[0]} | {asked[1]} |")
+    lines.append(f"| development notes that a second reader read | {asked[0]} | {asked[1]} |")
+    lines += ["", "Where a note's processor time goes, milliseconds (times asked):", "", "| | before | after |"]
+    lines.append("|---|---|---|")
+    for label in dict.fromkeys((*before["parts"], *after["parts"])):
+        both = (one["parts"].get(label) for one in (before, after))
+        cells = [f"{one['ms']} ({one['calls']:g})" if one else "" for one in both]
+        lines.append(f"| {label} | {cells[0]} | {cells[1]} |")
     return "\n".join(lines)
 
 

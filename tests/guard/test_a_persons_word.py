@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from lazaretto import Guard, Ruling
-from lazaretto.gates.normalization import same_but_for_typing
+from lazaretto.reading.normalization import same_but_for_typing
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Evidence, Observation, Verdict
 

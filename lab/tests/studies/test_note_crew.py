@@ -58,9 +58,9 @@ def url() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def embedder() -> Any:
     from lazaretto.models.embedding_cache import EmbeddingCache
-    from lazaretto.models.minilm import fast_minilm
+    from lazaretto.reading.text import ReadVectors
 
-    return EmbeddingCache(fast_minilm())
+    return EmbeddingCache(ReadVectors())
 
 
 def model_at(url: str, embedder: Any) -> AgentModel:

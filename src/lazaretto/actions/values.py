@@ -23,7 +23,7 @@ from lazaretto.actions.classes import Tool, word_set, words_of
 from lazaretto.actions.records import ActionClass, Kind
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.errors import InputError, TooLarge
-from lazaretto.gates.normalization import fold
+from lazaretto.reading.normalization import fold
 from lazaretto.types import plain
 
 MOST_VALUES = 500

@@ -12,9 +12,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lazaretto.gates.normalization import fold, same_but_for_typing
 from lazaretto.ledger import Fingerprint, Ledger
 from lazaretto.picture_worker.opener import Opened
+from lazaretto.reading.normalization import fold, same_but_for_typing
 from lazaretto.types import EventKind, Ruling, SourceClass
 
 KIND = "blocklist"

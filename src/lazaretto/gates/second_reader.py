@@ -17,7 +17,6 @@ from pydantic import AfterValidator, Field
 
 from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.cascade import EVEN, SETTLES
-from lazaretto.gates.memory.text_views import View, views
 from lazaretto.gates.protocol import GateContext
 from lazaretto.models.asked_reader import Address, AskedReader
 from lazaretto.models.classifier_reader import ClassifierReader
@@ -25,6 +24,8 @@ from lazaretto.models.deep import DeepReader, Reading, reader_for, shared_reader
 from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
 from lazaretto.processor_time import in_thread, left, until
+from lazaretto.reading.text import reading_of
+from lazaretto.reading.views import View
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 NAME = "second_reader"
@@ -128,7 +129,7 @@ class SecondReader:
         started = time.perf_counter()
         if left() <= 0:
             return _no_opinion(observation, "No processor time is left for a second reading.")
-        several, known = views(observation.text, until()), dict[int, _Readings]()
+        several, known = reading_of(observation.text).views(until()), dict[int, _Readings]()
         found, settled, cost = list[Verdict](), list[Verdict](), Cost()
         unsettled = "It could not be read whole."
         for task in tasks:

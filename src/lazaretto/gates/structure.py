@@ -18,10 +18,10 @@ from pydantic import Field
 
 from lazaretto import pictures
 from lazaretto.errors import UnreadablePicture
-from lazaretto.gates.normalization import CONFUSABLE
 from lazaretto.gates.picture_end import bytes_after_end
 from lazaretto.gates.protocol import GateContext
 from lazaretto.policy import CLOSED, Limits, RulingWord, read_settings
+from lazaretto.reading.normalization import CONFUSABLE
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 

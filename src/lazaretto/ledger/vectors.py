@@ -317,9 +317,10 @@ class VectorIndex:
         wanted, asked = max(_RESCORED, 4 * limit), 0
         while True:
             numbers = self.candidates(vector, wanted)
-            found = _rescored(connection, tenant, vector, numbers.tolist(), hidden, limit)
-            if len(found) >= limit or len(numbers) < wanted or wanted > 16 * _RESCORED or asked == len(numbers):
-                return [one for one in found if one.cosine >= least]
+            found, farther = _rescored(connection, tenant, vector, numbers.tolist(), hidden, limit, least)
+            enough = len(found) + farther >= limit
+            if enough or len(numbers) < wanted or wanted > 16 * _RESCORED or asked == len(numbers):
+                return found
             asked, wanted = len(numbers), 4 * wanted
 
 
@@ -337,9 +338,11 @@ def _distance(words: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np
 
 
 def _rescored(
-    connection: sa.Connection, tenant: int, vector: Floats, numbers: Sequence[int], hidden: bool, enough: int
-) -> list[Neighbour]:
-    """The nearest ``enough`` claims of items that may be seen, fewer where there are no more among ``numbers``."""
+    connection: sa.Connection, tenant: int, vector: Floats, numbers: Sequence[int], hidden: bool, enough: int,
+    least: float,
+) -> tuple[list[Neighbour], int]:  # fmt: skip
+    """The nearest ``enough`` claims of items that may be seen, fewer where there are no more among ``numbers``; and how
+    many of these are farther than ``least``, whether they may be seen or not."""
     # plain look-ups rather than a join: a planner without statistics would walk all items for it
     rows: list[sa.Row[Any]] = []
     mark = "?" if connection.dialect.name == "sqlite" else "%s"
@@ -348,15 +351,18 @@ def _rescored(
         query = f"SELECT item, start, stop, vector FROM lz_claims WHERE {among} AND tenant = {mark}"
         rows += connection.exec_driver_sql(query, (*given, tenant)).fetchall()
     if not rows:
-        return []
+        return [], 0
     vectors = (
         np.frombuffer(b"".join(bytes(tuple(row)[3]) for row in rows), np.int8).reshape(-1, DIMENSION).astype(np.float32)
     )
     norms = np.linalg.norm(vectors, axis=1) * max(float(np.linalg.norm(vector)), 1e-9)
     cosines = vectors @ vector / np.maximum(norms, 1e-9)
-    order = np.argsort(-cosines, kind="stable").tolist()
+    order = np.argsort(-cosines, kind="stable")
+    order, farther = order[cosines[order] >= least].tolist(), int((cosines < least).sum())
     found: list[Neighbour] = []
     for chunk in (order[: 4 * enough], order[4 * enough :]):  # of most, nobody asks whether they may be seen
+        if not chunk:
+            break
         seen = _seen(connection, tenant, dict.fromkeys(str(rows[i][0]) for i in chunk), hidden)
         found += [
             Neighbour(str(rows[i][0]), int(rows[i][1]), int(rows[i][2]), float(cosines[i]))
@@ -365,7 +371,7 @@ def _rescored(
         ]
         if len(found) >= enough:
             break
-    return found[:enough]
+    return found[:enough], farther
 
 
 def _seen(connection: sa.Connection, tenant: int, names: Iterable[str], hidden: bool) -> set[str]:

@@ -14,9 +14,9 @@ from typing import Any
 
 from lazaretto.errors import ModelError
 from lazaretto.gates.instructions import tool_faults
-from lazaretto.gates.memory.text_views import views
 from lazaretto.gates.structure import StructureSettings, text_findings
 from lazaretto.ingest.strings import read_strings
+from lazaretto.reading.text import reading_of
 from lazaretto.types import Ruling
 
 _FORM = StructureSettings()
@@ -43,7 +43,7 @@ def _fault(text: str, quoted: bool) -> str:
     hidden = next((d for d in text_findings(text, _FORM) if d.ruling > Ruling.WARN), None)
     if hidden is not None:
         return f"its description hides something ({hidden.rule})"
-    for view in views(text):
+    for view in reading_of(text).views():
         coded = view.name.partition(" ")[0] in _CODED
         if coded and view.text != text and len(view.text.split()) >= _FEWEST_HIDDEN_WORDS:
             return f"its description hides words ({view.name})"

@@ -13,7 +13,7 @@ import unicodedata
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -92,23 +92,43 @@ def language_of(text: str) -> str:
     return str(language) if confidence >= _SURE and language not in _NO_LANGUAGE else "en"
 
 
-def unknown_stretches(text: str, known: Collection[str]) -> tuple[Stretch, ...]:
-    """The parts of a text that are in none of the known languages, which are written in Latin letters.
+class Languages:
+    """What the sentences of one text look like; told apart once, for all who know other languages."""
 
-    Names, addresses, code, tables and titles are in no language.
-    """
-    other = () if text.isascii() else _other_scripts(text)
-    rest = without(text, other)
-    latin: list[Stretch] = []
-    for one in (s for start, end in _pieces(rest) if (s := _in_another(rest, start, end, known))):
-        if latin and latin[-1].language == one.language and not rest[latin[-1].end : one.start].strip():
-            latin[-1] = replace(latin[-1], end=one.end, inner=(*latin[-1].inner, *one.inner))
-        else:
-            latin.append(one)
-    found = tuple(sorted((*other, *latin), key=lambda one: one.start))
-    if not found and (language := language_of(text)) not in known and _prose(text[:_READ]):
-        return (Stretch(0, len(text), language, True, sure=False),)
-    return found
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._other = () if text.isascii() else _other_scripts(text)
+        self._rest = without(text, self._other)
+        self._pieces = tuple((start, end, _ranked(self._rest[start:end])) for start, end in _pieces(self._rest))
+
+    @cached_property
+    def main(self) -> str:
+        """As ``language_of``."""
+        return language_of(self._text)
+
+    def unknown(self, known: Collection[str]) -> tuple[Stretch, ...]:
+        """The parts of the text that are in none of the known languages, which are written in Latin letters.
+
+        Names, addresses, code, tables and titles are in no language.
+        """
+        latin: list[Stretch] = []
+        for start, end, ranked in self._pieces:
+            one = _in_another(self._rest, start, end, ranked, known)
+            if one is None:
+                continue
+            if latin and latin[-1].language == one.language and not self._rest[latin[-1].end : one.start].strip():
+                latin[-1] = replace(latin[-1], end=one.end, inner=(*latin[-1].inner, *one.inner))
+            else:
+                latin.append(one)
+        found = tuple(sorted((*self._other, *latin), key=lambda one: one.start))
+        if not found and self.main not in known and _prose(self._text[:_READ]):
+            return (Stretch(0, len(self._text), self.main, True, sure=False),)
+        return found
+
+
+def unknown_stretches(text: str, known: Collection[str]) -> tuple[Stretch, ...]:
+    """As ``Languages.unknown``, for a text that is looked at once."""
+    return Languages(text).unknown(known)
 
 
 def without(text: str, stretches: Sequence[Stretch]) -> str:
@@ -178,18 +198,27 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
         yield piece, last
 
 
-def _in_another(text: str, start: int, end: int, known: Collection[str]) -> Stretch | None:
-    piece = text[start:end]
+_Ranked = tuple[list[tuple[str, float]], int]
+"""Languages with how likely each is, and of how many letters that was told."""
+
+
+def _ranked(piece: str) -> _Ranked | None:
+    """What language a piece may be in; None where it is no sentence."""
     words = _words(piece)
     if len(words) < _LEAST_WORDS or not _prose(piece):
         return None
     said = " ".join(words)
-    ranked = _identifier().rank(said)
-    own = _own(ranked, known)
-    least = _OWN_SHARE if sum(map(str.isalpha, said)) >= _SHORT else _OWN_SHARE_OF_SHORT
-    if own >= least or ranked[0][0] in (*known, *_NEAR_ENGLISH):
+    return _identifier().rank(said), sum(map(str.isalpha, said))
+
+
+def _in_another(text: str, start: int, end: int, ranked: _Ranked | None, known: Collection[str]) -> Stretch | None:
+    if ranked is None:
         return None
-    return Stretch(start, end, str(ranked[0][0]), True, inner=tuple(_known_words(text, start, end, known)))
+    order, letters = ranked
+    least = _OWN_SHARE if letters >= _SHORT else _OWN_SHARE_OF_SHORT
+    if _own(order, known) >= least or order[0][0] in (*known, *_NEAR_ENGLISH):
+        return None
+    return Stretch(start, end, str(order[0][0]), True, inner=tuple(_known_words(text, start, end, known)))
 
 
 def _known_words(text: str, start: int, end: int, known: Collection[str]) -> Iterator[tuple[int, int]]:

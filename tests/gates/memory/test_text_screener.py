@@ -14,10 +14,10 @@ from lazaretto import Guard, Policy
 from lazaretto.errors import ModelUnavailable, PolicyError
 from lazaretto.gates.memory.gate import MemoryGate, MemorySettings, make
 from lazaretto.gates.memory.text_screener import Screening, TextScreener, shared_screener
-from lazaretto.gates.memory.text_views import views
-from lazaretto.gates.memory.text_windows import MOST_WINDOWS, chosen_windows
 from lazaretto.models.language import language_of
 from lazaretto.policy import read_settings
+from lazaretto.reading.views import views
+from lazaretto.reading.windows import MOST_WINDOWS, chosen_windows
 from lazaretto.types import Channel, Observation, Ruling, SourceClass
 
 POISONED = [

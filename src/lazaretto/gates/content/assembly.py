@@ -116,9 +116,9 @@ def text_embedder(encoder: str = "") -> TextEmbedder | None:
 
         return HubEmbedder(encoder)
     try:
-        from lazaretto.models.minilm import fast_minilm
+        from lazaretto.reading.text import ReadVectors
 
-        return fast_minilm()
+        return ReadVectors()
     except MissingExtra:
         return None
 

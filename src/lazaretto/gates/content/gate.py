@@ -130,7 +130,7 @@ def _load_models() -> None:
     from lazaretto.gates.content.jury.scorer import shipped_models
 
     try:
-        shipped_models()
+        shipped_models().warm_up()
         ready_library(starter_cases())
     except (ModelError, MissingExtra):
         pass

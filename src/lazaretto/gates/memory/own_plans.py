@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping
 
 from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of
 from lazaretto.gates.memory.claims.judge import LEAST_COSINE, ClaimJudge
-from lazaretto.gates.memory.text_views import views
-from lazaretto.gates.memory.text_windows import chosen_windows
 from lazaretto.ledger import Ledger
-from lazaretto.models.language import language_of
 from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.reading.text import reading_of
+from lazaretto.reading.windows import chosen_windows
 from lazaretto.types import Observation, SourceClass
 
 _MOST_CLAIMS = 4
@@ -57,7 +56,11 @@ def carried_out(
     if len(observation.text) > _LONGEST:
         return ()
     claims = claims_of(observation.text)
-    if not 0 < len(claims) <= _MOST_CLAIMS or language_of(observation.text) != "en" or _says_it_twice(observation.text):
+    if (
+        not 0 < len(claims) <= _MOST_CLAIMS
+        or reading_of(observation.text).language != "en"
+        or _says_it_twice(observation.text)
+    ):
         return ()
     known = list(_known(observation, judge, ledger, graph, trust, least))
     grounds: list[str] = []
@@ -84,7 +87,7 @@ def says_no_more(plan: Claim, known: Claim) -> bool:
 
 def _says_it_twice(text: str) -> bool:
     """Whether a text has a second reading that says something else: what is hidden in it was not planned by anybody."""
-    return any(view.name != "plain" for view, _ in chosen_windows(views(text))[0])
+    return any(view.name != "plain" for view, _ in chosen_windows(reading_of(text).views())[0])
 
 
 def _rules(text: str) -> set[str]:

@@ -17,12 +17,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.text_views import View, views
-from lazaretto.gates.memory.text_windows import chosen_windows, shortened
-from lazaretto.models.language import Stretch, language_of, unknown_stretches, without
+from lazaretto.kept_texts import KeptTexts, digest
+from lazaretto.models.language import Stretch, without
 from lazaretto.models.minilm import Encoder, Tokens, split_heads
 from lazaretto.models.weight_files import Arrays, read_weights
 from lazaretto.processor_time import is_over
+from lazaretto.reading.text import reading_of
+from lazaretto.reading.views import View
+from lazaretto.reading.windows import chosen_windows, shortened
 
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
 TOP_TOKENS = 6
@@ -32,6 +34,8 @@ MOST_SECONDS = 3.0
 windows are read first, and what was not read is said. Waiting on a busy machine does not count."""
 GRAY = 0.3
 """The risk from which on a text may be an order: nobody says of it that nothing in it reads like one."""
+_KEPT_BYTES = 1 << 20
+"""Of the logits of windows that were read last."""
 _SPAN_LOGIT = 0.0
 _ORDERS, _QUIET, _TOOLS = range(3)
 """Rows of the head, as in training."""
@@ -132,6 +136,7 @@ class TextScreener:
         adapter, head = split_heads(arrays)
         self._heads, self._biases = head["weight"], head["bias"]
         self._encoder = Encoder(adapter, int8=True)
+        self._read: KeptTexts[NDArray[np.float32]] = KeptTexts(_KEPT_BYTES, lambda marks: int(marks.nbytes))
 
     def screen(self, texts: Sequence[str], most_seconds: float = MOST_SECONDS) -> list[Screening]:
         """One screening per text, in order; at most so long for each."""
@@ -149,12 +154,12 @@ class TextScreener:
         return replace(made, whole=False, interval=(made.interval[0], 1.0), spans=spans, unread=unread)
 
     def _screened(self, text: str, until: float) -> Screening:
-        readings, apart = views(text, until), list[tuple[Stretch, ...]]()
+        readings, apart = reading_of(text).views(until), list[tuple[Stretch, ...]]()
         in_time = not is_over(until)
         for view in readings:
             if apart and is_over(until):
                 break
-            apart.append(unknown_stretches(view.text, self.calibration.languages))
+            apart.append(reading_of(view.text).unknown(self.calibration.languages))
         in_time &= len(apart) == len(readings)
         readings = readings[: len(apart)]
         seen = next(n for name in _AS_SEEN for n, view in enumerate(readings) if view.name == name)
@@ -172,7 +177,7 @@ class TextScreener:
         marked, whole = self._marked(left, until)
         whole &= in_time
         several = [(known[view], window, marks) for view, many in marked.items() for window, marks in many]
-        language = language_of(without(readings[seen].text, apart[seen]))
+        language = reading_of(without(readings[seen].text, apart[seen])).language
         shift = self.calibration.shift.get(language, 0.0)
         logit = max((_pooled(window, marks, mask) for mask, window, marks in several), default=-math.inf) - shift
         mixed = max((_pooled(window, marks) for mask, window, marks in several if mask is not None), default=None)
@@ -197,10 +202,13 @@ class TextScreener:
         return max((_pooled(window, self._marks(window, head)) for _, window in windows), default=-math.inf)
 
     def _marks(self, window: Tokens, head: int) -> NDArray[np.float32]:
-        marks: NDArray[np.float32] = (
-            self._encoder.token_states([window.ids])[0] @ self._heads[head] + self._biases[head]
-        )
-        return marks
+        """A logit per token; one pass answers all heads, and a window that comes again is not read again."""
+        key = digest(" ".join(map(str, window.ids)))
+        marks = self._read.get(key)
+        if marks is None:
+            marks = self._heads @ self._encoder.token_states([window.ids])[0].T + self._biases[:, None]
+            self._read.put(key, marks)
+        return np.asarray(marks[head], np.float32)
 
     def _marked(self, readings: Sequence[View], until: float) -> tuple[dict[View, list[_Marked]], bool]:
         """Every window that there was time for, and whether these are all."""

@@ -7,22 +7,32 @@ the table of words; only the layers, which an adapter changes, are an encoder's 
 """
 
 from lazaretto.models.minilm.base import minilm_folder
-from lazaretto.models.minilm.embedder import MiniLM, claim_minilm, fast_minilm, shared_minilm
+from lazaretto.models.minilm.embedder import MiniLM, claim_minilm, shared_minilm
 from lazaretto.models.minilm.encoder import Encoder
-from lazaretto.models.minilm.tokens import WINDOW_TOKENS, Tokens, minilm_tokenizer, window_texts
+from lazaretto.models.minilm.tokens import (
+    FIRST_WINDOW,
+    WINDOW_TOKENS,
+    Pieces,
+    Tokens,
+    minilm_tokenizer,
+    pieces_of,
+    window_texts,
+)
 from lazaretto.models.minilm.weights import DIMENSION, Adapter, split_heads
 
 __all__ = [
     "DIMENSION",
+    "FIRST_WINDOW",
     "WINDOW_TOKENS",
     "Adapter",
     "Encoder",
     "MiniLM",
+    "Pieces",
     "Tokens",
     "claim_minilm",
-    "fast_minilm",
     "minilm_folder",
     "minilm_tokenizer",
+    "pieces_of",
     "shared_minilm",
     "split_heads",
     "window_texts",

@@ -9,12 +9,9 @@ import numpy as np
 
 from lazaretto.errors import InputError
 from lazaretto.models.minilm.encoder import Encoder
-from lazaretto.models.minilm.tokens import WINDOW_TOKENS, Tokens, window_texts
+from lazaretto.models.minilm.tokens import Tokens, window_texts
 from lazaretto.models.minilm.weights import DIMENSION, Adapter
 from lazaretto.models.protocol import Vectors
-
-_FAST_TOKENS = 128
-"""What the encoder's authors trained it on; for finding cases, reading on is not worth its time (research/LOG.md)."""
 
 
 class MiniLM:
@@ -30,32 +27,29 @@ class MiniLM:
         *,
         int8: bool = False,
         blocks: bool = False,
-        window_tokens: int = WINDOW_TOKENS,
     ) -> None:
         """``max_windows`` > 1 reads that many windows of a long text and averages them, instead of its first alone.
-        ``int8``, ``blocks``: as of ``Encoder``. ``window_tokens``: how much of each window is read."""
+        ``int8``, ``blocks``: as of ``Encoder``."""
         if max_windows < 1:
             raise InputError("max_windows", f"{max_windows} is not a number of windows", "Use 1 or more")
         self.name = name
         self.max_windows = max_windows
-        self._window_tokens = window_tokens
         self._encoder = Encoder(adapter, int8=int8, blocks=blocks)
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """One unit vector per text: the mean of its token states (and of its windows, where there are several)."""
-        windowed = window_texts(texts, self.max_windows)
-        states = iter(self._encoder.token_states([self._cut(w) for windows in windowed for w in windows]))
-        rows = np.zeros((len(texts), DIMENSION), dtype=np.float32)
+        return self.embed_windows(window_texts(texts, self.max_windows))
+
+    def embed_windows(self, windowed: Sequence[Sequence[Tokens]]) -> Vectors:
+        """The same for texts that are cut into windows already."""
+        states = iter(self._encoder.token_states([w.ids for windows in windowed for w in windows]))
+        rows = np.zeros((len(windowed), DIMENSION), dtype=np.float32)
         for row, windows in zip(rows, windowed, strict=True):
             for _ in windows:
                 pooled = next(states).mean(axis=0)
                 row += pooled / np.linalg.norm(pooled)
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         return rows
-
-    def _cut(self, window: Tokens) -> tuple[int, ...]:
-        ids, most = window.ids, self._window_tokens
-        return ids if len(ids) <= most else (*ids[: most - 1], ids[-1])
 
 
 @cache
@@ -68,9 +62,3 @@ def shared_minilm() -> MiniLM:
 def claim_minilm() -> MiniLM:
     """One per process for claims: eight bits in blocks, whose cosines are within a hundredth of full precision's."""
     return MiniLM(name="all-MiniLM-L6-v2-8bit-blocks", blocks=True)
-
-
-@cache
-def fast_minilm() -> MiniLM:
-    """One per process for finding cases: eight bits, the beginning of each text."""
-    return MiniLM(name="all-MiniLM-L6-v2-8bit-128", int8=True, window_tokens=_FAST_TOKENS)

@@ -39,24 +39,43 @@ def minilm_tokenizer() -> Any:
     return tokenizer
 
 
-def window_texts(texts: Sequence[str], max_windows: int = 1, stride: int = WINDOW_TOKENS - 2) -> list[list[Tokens]]:
-    """Each text as at most ``max_windows`` windows; a longer text is sampled evenly, its end always included.
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A text in word pieces, uncut."""
 
-    ``stride`` is how far each window starts after the one before it, in tokens.
-    """
-    body = WINDOW_TOKENS - 2
-    windowed: list[list[Tokens]] = []
-    # A text is cut before tokenizing where no window could reach: 1 MB of text must not cost 1 MB of tokenizing
-    # when a single window is asked for. 16 characters per token is far above what English or Chinese needs.
-    for text in texts:
-        reach = text if max_windows > 1 else text[: WINDOW_TOKENS * 16]
-        encoded = minilm_tokenizer().encode(reach, add_special_tokens=False)
-        ids, offsets = encoded.ids, encoded.offsets
+    ids: tuple[int, ...]
+    """Without [CLS] and [SEP]."""
+    offsets: tuple[tuple[int, int], ...]
+    """Character span of each in the text."""
+
+    def windows(self, max_windows: int = 1, stride: int = WINDOW_TOKENS - 2) -> list[Tokens]:
+        """At most so many windows; more text than these hold is sampled evenly, its end always included.
+
+        ``stride`` is how far each window starts after the one before it, in tokens.
+        """
+        body, ids, offsets = WINDOW_TOKENS - 2, self.ids, self.offsets
         starts = list(range(0, max(1, len(ids) - body + stride), stride)) if len(ids) > body else [0]
         if len(starts) > max_windows:
             picked = np.linspace(0, len(starts) - 1, max_windows).round().astype(int)
             starts = [starts[i] for i in sorted(set(picked.tolist()))]
-        windowed.append(
-            [Tokens((101, *ids[s : s + body], 102), ((0, 0), *offsets[s : s + body], (0, 0))) for s in starts]
-        )
-    return windowed
+        return [Tokens((101, *ids[s : s + body], 102), ((0, 0), *offsets[s : s + body], (0, 0))) for s in starts]
+
+
+def pieces_of(text: str) -> Pieces:
+    """A text in the encoder's word pieces."""
+    encoded = minilm_tokenizer().encode(text, add_special_tokens=False)
+    return Pieces(tuple(encoded.ids), tuple(encoded.offsets))
+
+
+FIRST_WINDOW = WINDOW_TOKENS * 16
+"""Characters of which the first window is made: far more than its tokens need in English or Chinese."""
+
+
+def window_texts(texts: Sequence[str], max_windows: int = 1, stride: int = WINDOW_TOKENS - 2) -> list[list[Tokens]]:
+    """Each text as at most ``max_windows`` windows, as of ``Pieces.windows``.
+
+    A text is cut before tokenizing where no window could reach: 1 MB of text must not cost 1 MB of tokenizing when a
+    single window is asked for.
+    """
+    reach = [text if max_windows > 1 else text[:FIRST_WINDOW] for text in texts]
+    return [pieces_of(text).windows(max_windows, stride) for text in reach]

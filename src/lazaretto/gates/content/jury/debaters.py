@@ -72,6 +72,7 @@ _NAMED, _FIRM = 0.25, 0.5
 _CONCEDES = 0.15
 _EXPLICIT = 0.8
 _EVEN = 0.5
+_FOREIGN = "the text is not in a language this jury reads"
 _NAMEABLE = 0.35
 """A hazard less likely than this is not named: a wrong name explains less than none."""
 
@@ -240,13 +241,19 @@ def _rule(
 
 @dataclass(frozen=True, slots=True)
 class JuryGlance:
-    """One look by one model, which settles what is clearly harmless: plain English text that speaks to no judge."""
+    """Settles what needs no debate: one look by one model finds plain English text, which speaks to no judge, clearly
+    harmless; and a text in languages that the jury does not read is not read at all."""
 
     models: JuryModels
 
     async def settle(self, prepared: PreparedContent) -> Finding | None:
         """The finding, or None when a debate has to be held."""
-        if prepared.kind is not InputKind.TEXT or prepared.notices or prepared.fault or prepared.facts:
+        if prepared.kind is not InputKind.TEXT or prepared.fault:
+            return None
+        if prepared.facts.get("language") == "other":
+            words = f"{RULES[UNDECIDED]} Not settled: {_FOREIGN}."
+            return Finding(Label.SAFE, _EVEN, UNDECIDED, words, (0.0, 1.0), prepared.notices, undecided=_FOREIGN)
+        if prepared.notices or prepared.facts:
             return None
         started = time.perf_counter()
         odds = await in_thread(self.models.glance, prepared)
@@ -272,7 +279,7 @@ def _why_undecided(debate: DebateState, reading: JuryScores | None, risk: float,
         return debate.prepared.fault
     language = debate.prepared.facts.get("language")
     if language == "other":
-        return "the text is not in a language this jury reads"
+        return _FOREIGN
     if language == "mixed" and not confirmed:
         return "sentences of it are not in a language this jury reads"
     if reading is None and risk < _EXPLICIT:

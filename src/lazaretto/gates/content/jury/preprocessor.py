@@ -18,11 +18,12 @@ from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
 from lazaretto.gates.picture_readings import file_readings, lettering
 from lazaretto.kept_texts import KeptTexts
-from lazaretto.models.language import Stretch, unknown_stretches, without
+from lazaretto.models.language import Stretch, without
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.processor_time import in_thread
+from lazaretto.reading.text import reading_of
 from lazaretto.types import Evidence
 
 _KEPT_BYTES = 4 << 20
@@ -112,7 +113,7 @@ def _in_english(*parts: str) -> tuple[str, str]:
 
 def _foreign(part: str) -> tuple[Stretch, ...]:
     """Sentences in languages that the jury does not read; fragments count where there is nothing else."""
-    found = unknown_stretches(part[:_MOST_TOLD], _LANGUAGES)
+    found = reading_of(part[:_MOST_TOLD]).unknown(_LANGUAGES) if part else ()
     sure = tuple(one for one in found if one.sure)
     return sure or (() if any(map(str.isalpha, without(part, found))) else found)
 

@@ -29,8 +29,9 @@ from lazaretto.gates.content.jury.views import View, content_views
 from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
-from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
-from lazaretto.processor_time import is_over, left, until
+from lazaretto.models.minilm import Encoder, Pieces, split_heads
+from lazaretto.processor_time import apart, is_over, left, until
+from lazaretto.reading.text import reading_of
 
 MOST_WINDOWS = 32
 """Windows read of one view: a longer text is sampled evenly over its whole length."""
@@ -132,15 +133,16 @@ class JuryModels:
     """Both debaters' models. Safe to share between threads; reading the same content twice costs once."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from safetensors.numpy import load_file
-        except ImportError:
-            raise MissingExtra("the embedded jury", "gates") from None
         manifest = json.loads((folder / "jury.json").read_text(encoding="utf-8"))
         for name, expected in manifest["sha256"].items():
             if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
                 raise ModelUnavailable(f"{name} is not the file that jury.json describes")
-        self._seats = {role: _seat(load_file(folder / f"{role.value}.safetensors"), manifest, role) for role in _SEATS}
+        self._seats = _Seats(
+            {
+                role: _Stored(folder / f"{role.value}.safetensors", int(manifest["windows"][role.value]))
+                for role in _SEATS
+            }
+        )
         self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
         self.version = str(manifest["version"])
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
@@ -159,6 +161,10 @@ class JuryModels:
                 known = (self._read(prepared, until(seconds)),)
                 self._known.put(key, known)
             return known[0]
+
+    def warm_up(self) -> None:
+        """Load the model that looks at every text."""
+        _ = self._seats[_SEATS[0]]
 
     def glance(self, prepared: PreparedContent) -> float | None:
         """The risk by one model alone, where that is enough to call the content clearly harmless; else None.
@@ -202,11 +208,9 @@ class JuryModels:
             self._looks.put(key, known)
         return known
 
-    def _tokens(self, whole: View) -> tuple[View, Any, Any]:
+    def _tokens(self, whole: View) -> tuple[View, Pieces, Pieces]:
         view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
-        tokenizer = minilm_tokenizer()
-        text, picture = (tokenizer.encode(part, add_special_tokens=False) for part in (view.text, view.picture))
-        return view, text, picture
+        return view, reading_of(view.text).pieces, reading_of(view.picture).pieces
 
     def _read(self, prepared: PreparedContent, until: float) -> JuryScores | None:
         """The worst of the views; those there is no time for are not read, and that is said."""
@@ -300,9 +304,35 @@ class _DebaterModel:
         return _ViewScore(float(logits[order].mean()), parts[worst], scores[worst], mean, tokens, cut)
 
 
-def _seat(stored: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], role: Role) -> _DebaterModel:
-    adapter, heads = split_heads(stored)
-    return _DebaterModel(Encoder(adapter, int8=True), heads, int(manifest["windows"][role.value]))
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Where a debater's model lies."""
+
+    file: Path
+    window: int
+
+    def load(self) -> _DebaterModel:
+        try:
+            from safetensors.numpy import load_file
+        except ImportError:
+            raise MissingExtra("the embedded jury", "gates") from None
+        adapter, heads = split_heads(load_file(self.file))
+        return _DebaterModel(Encoder(adapter, int8=True), heads, self.window)
+
+
+class _Seats:
+    """The debaters' models, each loaded when it is first asked: most texts need one. No item's time is spent on it."""
+
+    def __init__(self, stored: Mapping[Role, _Stored]) -> None:
+        self._stored, self._loaded = stored, dict[Role, _DebaterModel]()
+        self._lock = threading.Lock()
+
+    def __getitem__(self, role: Role) -> _DebaterModel:
+        with self._lock:
+            if role not in self._loaded:
+                with apart():
+                    self._loaded[role] = self._stored[role].load()
+            return self._loaded[role]
 
 
 def _spread(count: int) -> list[int]:

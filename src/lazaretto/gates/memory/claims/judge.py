@@ -142,9 +142,9 @@ class ClaimJudge:
         return shared_reader()
 
     def warm_up(self) -> None:
-        """Load the models, and let them read a pair."""
-        read = self.reader.read(["The berth is number nine."])[0]
-        self.model.compare([(read.claims[0], read.claims[0], 1.0)])
+        """Load what reads every text; what reads pairs of claims is loaded with the first pair."""
+        self.reader.read(["The berth is number nine."])
+        _ = self.model
 
     def rows_of(self, observation: Observation) -> list[ClaimRow]:
         """The claims of a memory that was just judged, as the ledger keeps them; others are kept by catching up."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,8 +14,9 @@ from lazaretto.gates.memory.claims.extraction import Claim, claims_of, weighties
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow, Floats
-from lazaretto.models.minilm import DIMENSION, claim_minilm
+from lazaretto.models.minilm import DIMENSION
 from lazaretto.processor_time import apart, left
+from lazaretto.reading.text import reading_of
 
 _MOST_BYTES = 4 << 20
 """Of texts that were read last."""
@@ -22,6 +24,8 @@ _AT_ONCE = 32
 _CATCHING_UP = 0.5
 _BEFORE_CLOCK = 4
 """Claims that are read between two looks at the clock."""
+_LOOKS = 16
+"""Looks for missing claims between two questions where the ledger ends: each look begins where the last answer was."""
 _CLAIM_BYTES = 1_000
 """Of a claim besides its text."""
 
@@ -50,6 +54,7 @@ class ClaimReader:
     def __init__(self) -> None:
         self._recent: KeptTexts[ReadText] = KeptTexts(_MOST_BYTES, ReadText.size)
         self._caught_up: dict[tuple[str, str], int] = {}
+        self._looks: Counter[tuple[str, str]] = Counter()
 
     def read(self, texts: Sequence[str]) -> list[ReadText]:
         """The claims of each text, with vectors: as many as there is time for, the weightiest first."""
@@ -62,7 +67,7 @@ class ClaimReader:
 
     def vector(self, text: str) -> Floats:
         """The unit vector of a text as a whole."""
-        return np.asarray(claim_minilm().embed_texts([text])[0], np.float32)
+        return reading_of(text).vector
 
     def knows(self, text: str) -> bool:
         """Whether a text was read a moment ago."""
@@ -84,12 +89,15 @@ class ClaimReader:
 
     def _catch_up(self, ledger: Ledger, until: float) -> bool:
         key = (ledger.url, ledger.namespace)
+        moves = self._looks[key] % _LOOKS == 0
+        self._looks[key] += 1
         while True:
-            head = ledger.head().seq
+            head = ledger.head().seq if moves else 0
             missing = ledger.without_claims(after=self._caught_up.get(key, 0), limit=_AT_ONCE)
             if not missing:  # up to there nothing is: what comes later is all there is to ask for next time
                 self._caught_up[key] = max(head, self._caught_up.get(key, 0))
                 return True
+            moves = True
             texts = {
                 one.id: one.text for one in ledger.items(ids=[item for _, item in missing], hidden=True, limit=None)
             }
@@ -107,8 +115,7 @@ def _read(text: str) -> ReadText:
     for first in range(0, len(claims), _BEFORE_CLOCK):
         if rows and left() <= 0:
             break
-        some = [claim.text for claim in claims[first : first + _BEFORE_CLOCK]]
-        rows.extend(np.asarray(claim_minilm().embed_texts(some), np.float32))
+        rows.extend(reading_of(claim.text).vector for claim in claims[first : first + _BEFORE_CLOCK])
     order = sorted(range(len(rows)), key=lambda at: claims[at].start)
     vectors = np.array([rows[at] for at in order], np.float32).reshape(len(rows), DIMENSION)
     return ReadText(tuple(claims[at] for at in order), vectors, len(rows) == len(claims))

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 
 from lazaretto.gates.memory.claims.comparison import compared, gives_another_value
 from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.models.minilm import Encoder, minilm_tokenizer, split_heads
+from lazaretto.models.minilm import Encoder, split_heads
 from lazaretto.models.weight_files import read_weights
+from lazaretto.processor_time import apart
+from lazaretto.reading.text import reading_of
 
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 TOKENS_OLD, TOKENS_NEW = 72, 96
@@ -114,14 +116,20 @@ class RelationModel:
         )
         self.calibration = RelationCalibration(**fitted)
         self._adapter, self._head = split_heads(arrays)
-        self._quick = Encoder(self._adapter, blocks=True)
         self._known: OrderedDict[bytes, _Answer] = OrderedDict()
         self._lock = threading.Lock()
 
     @cached_property
+    def _quick(self) -> Encoder:
+        """In eight bits, loaded with the first pair; no item's time is spent on that."""
+        with apart():
+            return Encoder(self._adapter, blocks=True)
+
+    @cached_property
     def _full(self) -> Encoder:
         """In full precision, loaded with the first pair that is near to a bar."""
-        return Encoder(self._adapter)
+        with apart():
+            return Encoder(self._adapter)
 
     def compare(
         self, pairs: Sequence[tuple[Claim, Claim, float]], bars: Sequence[Sequence[float]] | None = None
@@ -143,6 +151,8 @@ class RelationModel:
             told.update((key, self._known[key]) for key in asked if key in self._known and key not in told)
         for full in (False, True):
             fresh = [k for k in asked if k not in told or (full and self._unsure(told[k], at[k]))]
+            if not fresh:
+                continue
             read = self._compare([asked[key] for key in fresh], self._full if full else self._quick)
             told.update((key, _Answer(one, full)) for key, one in zip(fresh, read, strict=True))
             with self._lock:
@@ -161,11 +171,8 @@ class RelationModel:
 
     def _compare(self, pairs: Sequence[tuple[Claim, Claim, float]], encoder: Encoder) -> list[Related]:
         """The same by the network alone."""
-        if not pairs:
-            return []
         texts = list(dict.fromkeys(claim.text for old, new, _ in pairs for claim in (old, new)))
-        encoded = minilm_tokenizer().encode_batch(texts, add_special_tokens=False)
-        ids = {text: one.ids for text, one in zip(texts, encoded, strict=True)}
+        ids = {text: reading_of(text).first_window.ids[1:-1] for text in texts}
         windows = [(101, *ids[o.text][:TOKENS_OLD], 102, *ids[n.text][:TOKENS_NEW], 102) for o, n, _ in pairs]
         states = encoder.token_states(windows)
         pooled = np.array([np.concatenate([one[0], one.mean(axis=0)]) for one in states], np.float32)

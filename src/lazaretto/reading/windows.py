@@ -11,9 +11,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lazaretto.gates.memory.text_views import View
-from lazaretto.models.minilm import WINDOW_TOKENS, Tokens, window_texts
+from lazaretto.models.minilm import WINDOW_TOKENS, Tokens
 from lazaretto.processor_time import is_over
+from lazaretto.reading.text import reading_of
+from lazaretto.reading.views import View
 
 MOST_WINDOWS = 128
 """Read of one text: about 110 kB of English without disguises."""
@@ -84,7 +85,7 @@ def chosen_windows(
     Another view is read only where it says something that the text itself does not, and there is time for it until a
     moment of ``time.thread_time``.
     """
-    first = window_texts([views[0].text], max_windows=10**9, stride=_STRIDE)[0]
+    first = _windows(views[0])
     said = _pairs(first)
     found = [(views[0], window) for window in first]
     whole = True
@@ -92,7 +93,7 @@ def chosen_windows(
         if is_over(until):
             whole = False
             break
-        windows = window_texts([view.text], max_windows=10**9, stride=_STRIDE)[0]
+        windows = _windows(view)
         found += [(view, w) for w in windows if not _pairs([w]) <= said]
     ordered = sorted(found, key=lambda one: -_suspicion(*one)) if len(found) > 1 else found
     if len(ordered) <= most:
@@ -101,6 +102,10 @@ def chosen_windows(
     rest.sort(key=lambda one: one[1].offsets[1])
     spread = most - len(kept)
     return kept + [rest[round(i * (len(rest) - 1) / (spread - 1))] for i in range(spread)], False
+
+
+def _windows(view: View) -> list[Tokens]:
+    return reading_of(view.text).pieces.windows(10**9, _STRIDE)
 
 
 def _pairs(windows: Sequence[Tokens]) -> set[tuple[int, int]]:

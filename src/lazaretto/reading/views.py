@@ -21,8 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lazaretto.gates.normalization import CONFUSABLE, INVISIBLE
 from lazaretto.processor_time import is_over
+from lazaretto.reading.normalization import CONFUSABLE, INVISIBLE
 
 
 @dataclass(frozen=True, slots=True)

