@@ -86,10 +86,10 @@ def counted() -> Iterator[Counter[str]]:
 
     found: Counter[str] = Counter()
     model, plain = shared_relation_model(), Encoder.token_states
-    pairs = {id(model._quick), id(model._full)}
 
     def counting(self: Encoder, windows: Any) -> Any:
-        kind = "pairs" if id(self) in pairs else "texts"
+        pairs = [one for name in ("_quick", "_full") if (one := vars(model).get(name)) is not None]
+        kind = "pairs" if any(self is one for one in pairs) else "texts"
         found[f"{kind} windows"] += len(windows)
         found[f"{kind} tokens"] += sum(map(len, windows))
         return plain(self, windows)

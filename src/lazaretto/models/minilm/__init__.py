@@ -9,6 +9,7 @@ the table of words; only the layers, which an adapter changes, are an encoder's 
 from lazaretto.models.minilm.base import minilm_folder
 from lazaretto.models.minilm.embedder import MiniLM, claim_minilm, shared_minilm
 from lazaretto.models.minilm.encoder import Encoder
+from lazaretto.models.minilm.session import blocks_are_fast
 from lazaretto.models.minilm.tokens import (
     FIRST_WINDOW,
     WINDOW_TOKENS,
@@ -29,6 +30,7 @@ __all__ = [
     "MiniLM",
     "Pieces",
     "Tokens",
+    "blocks_are_fast",
     "claim_minilm",
     "minilm_folder",
     "minilm_tokenizer",

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lazaretto.gates.memory.claims.comparison import compared, gives_another_value
 from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.models.minilm import Encoder, split_heads
+from lazaretto.models.minilm import Encoder, blocks_are_fast, split_heads
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import apart
 from lazaretto.reading.text import reading_of
@@ -110,12 +110,14 @@ class _Answer:
 class RelationModel:
     """Loads once, compares many."""
 
-    def __init__(self, weights: Path = WEIGHTS) -> None:
+    def __init__(self, weights: Path = WEIGHTS, *, in_blocks: bool | None = None) -> None:
+        """``in_blocks``: whether pairs are read in eight bits first; default: where that is faster."""
         arrays, fitted = read_weights(
             weights / "relation.safetensors", "calibration.json", "the relation model of claims"
         )
         self.calibration = RelationCalibration(**fitted)
         self._adapter, self._head = split_heads(arrays)
+        self._passes = (False, True) if (blocks_are_fast() if in_blocks is None else in_blocks) else (True,)
         self._known: OrderedDict[bytes, _Answer] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -136,10 +138,10 @@ class RelationModel:
     ) -> list[Related]:
         """One answer per pair of an old and a new claim, with the cosine of the two as the index has it.
 
-        Pairs are read in eight bits, and in full precision where that answer is near to a bar: ``bars`` names for each
-        pair the probabilities of a conflict at which the caller decides otherwise (default: all of the calibration's;
-        that of agreement always counts). A pair is read once: crews repeat themselves, and a text is compared again
-        when its support is counted.
+        Where that is faster, pairs are read in eight bits, and in full precision where that answer is near to a bar;
+        elsewhere in full precision at once. ``bars`` names for each pair the probabilities of a conflict at which the
+        caller decides otherwise (default: all of the calibration's; that of agreement always counts). A pair is read
+        once: crews repeat themselves, and a text is compared again when its support is counted.
         """
         keys = [_key(*pair) for pair in pairs]
         at: dict[bytes, set[float]] = {}
@@ -149,7 +151,7 @@ class RelationModel:
         told = {key: _Answer(_ANOTHER_VALUE, True) for key, (o, n, _) in asked.items() if gives_another_value(o, n)}
         with self._lock:
             told.update((key, self._known[key]) for key in asked if key in self._known and key not in told)
-        for full in (False, True):
+        for full in self._passes:
             fresh = [k for k in asked if k not in told or (full and self._unsure(told[k], at[k]))]
             if not fresh:
                 continue
