@@ -148,8 +148,8 @@ class Parts:
 
 
 def parts_of(guard: Any) -> dict[str, Any]:
-    """Where the time of a note goes, in milliseconds, and how often each part is asked; of other notes than those of
-    ``note_times``."""
+    """Where the time of a note goes, in milliseconds, and how often each part is asked; in a store of its own, of other
+    notes than those of ``note_times``."""
     parts = Parts()
     parts.wrap_all()
     notes = [line.replace("The ", "Our ").replace(" the ", " that ") for line in NOTES]
@@ -231,7 +231,8 @@ def measured() -> dict[str, Any]:
             "machine": platform.machine(),
             "processor_ms": times,
         }
-        found["parts"] = parts_of(guards["recommended"])
+        guards["parts"] = SyncGuard.open(f"sqlite:///{Path(folder) / 'parts.db'}", Policy.recommended())
+        found["parts"] = parts_of(guards["parts"])
         for guard in guards.values():
             guard.close()
     return found

@@ -111,22 +111,28 @@ async def test_a_name_of_a_write_that_has_no_ruling_yet_is_an_error_not_a_crash(
     assert guard._recorder.recorded(bare) is None
 
 
-async def test_the_panel_of_an_old_library_is_let_go(open_guard: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lazaretto.gates.content import gate as content
+async def test_the_library_that_is_live_answers_and_an_old_one_is_let_go(
+    open_guard: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lazaretto.gates.content import assembly
+    from lazaretto.gates.content.casebook import Casebook
+    from lazaretto.gates.content.records import InputKind
 
-    made: list[Any] = []
+    made: list[str] = []
 
-    def make_panel(*_: Any) -> object:
-        made.append(object())
-        return made[-1]
+    class Library:
+        def __init__(self, version: str) -> None:
+            made.append(version)
+            self.version = version
 
-    monkeypatch.setattr(content, "make_panel", make_panel)
-    monkeypatch.setattr(content, "live_library", lambda *_: None)
-    guard = open_guard()
-    gate = content.ContentGate(content.content_settings({}))
+        def nearest(self, *_: Any) -> tuple[str, ...]:
+            return (self.version,)
+
+    monkeypatch.setattr(assembly, "live_library", lambda book, _: Library(book.live))
+    book = Casebook(open_guard().ledger)
+    library: Any = assembly.LiveLibrary(book)
     for place in range(5):
-        panel = gate.panel_for(guard.ledger, guard.policy.limits)
-        assert panel is made[-1] and panel is gate.panel_for(guard.ledger, guard.policy.limits)
-        book = next(iter(gate._books.values()))
+        for _ in range(2):
+            assert library.nearest("words", InputKind.TEXT, 3) == (book.live,)
         book._live.append(f"v{place}")
-    assert len(made) == 5 and len(gate._panels) == 1
+    assert made == ["starter", "v0", "v1", "v2", "v3"]

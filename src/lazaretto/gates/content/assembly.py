@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,9 @@ from pathlib import Path
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.chat_roles import DescribingPreprocessor, Price, RoleModel, chat_panel
-from lazaretto.gates.content.library import CaseLibrary
+from lazaretto.gates.content.library import CaseLibrary, Precedents
 from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Case, Role
+from lazaretto.gates.content.records import Case, InputKind, Precedent, Role
 from lazaretto.gates.content.settings import ClassifierSettings, ContentSettings, ModelSettings
 from lazaretto.models.guard_model import GuardModel
 from lazaretto.models.openai_chat import OpenAIChat
@@ -47,7 +48,7 @@ def role_model_for(role: Role, wanted: ModelSettings) -> RoleModel:
     return RoleModel(role, _chat_model(_Frozen(wanted)), price, wanted.max_tokens)
 
 
-def make_panel(settings: ContentSettings, library: CaseLibrary | None, limits: Limits = DEFAULT_LIMITS) -> Panel:
+def make_panel(settings: ContentSettings, library: Precedents | None, limits: Limits = DEFAULT_LIMITS) -> Panel:
     """The panel that the settings describe; it opens pictures within the policy's ``limits``."""
     if "retrieval" in settings.without:
         library = None
@@ -67,7 +68,7 @@ def make_panel(settings: ContentSettings, library: CaseLibrary | None, limits: L
     return chat_panel(role_models, library, orders=settings.orders, precedents=settings.precedents, limits=limits)
 
 
-def _embedded(settings: ContentSettings, library: CaseLibrary | None, limits: Limits) -> Panel:
+def _embedded(settings: ContentSettings, library: Precedents | None, limits: Limits) -> Panel:
     from lazaretto.gates.content.jury import embedded_panel
     from lazaretto.gates.content.jury.debaters import ErrorRates
 
@@ -79,7 +80,7 @@ def _embedded(settings: ContentSettings, library: CaseLibrary | None, limits: Li
     return _seeing(panel, settings, limits)
 
 
-def _classified(settings: ContentSettings, library: CaseLibrary | None, limits: Limits) -> Panel:
+def _classified(settings: ContentSettings, library: Precedents | None, limits: Limits) -> Panel:
     from lazaretto.gates.content.classifier import ClassifierArbiter
     from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
     from lazaretto.gates.content.jury.supporter import JurySupporter
@@ -135,6 +136,25 @@ def ready_library(cases: Iterable[Case], encoder: str = "") -> CaseLibrary:
     library = CaseLibrary(cases, text_embedder(encoder), vector_cache())
     library.prepare()
     return library
+
+
+class LiveLibrary:
+    """The casebook's live version, looked up when precedents are wanted: a text that needs no debate costs no look at
+    the ledger. Safe to share between threads; the newest version alone is kept."""
+
+    def __init__(self, book: Casebook, encoder: str = "") -> None:
+        self._book, self._encoder = book, encoder
+        self._lock = threading.Lock()
+        self._version, self._library = book.live, live_library(book, encoder)
+
+    def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
+        """As of ``CaseLibrary``, in what is live now."""
+        with self._lock:
+            self._book.refresh()
+            if self._version != self._book.live:
+                self._version, self._library = self._book.live, live_library(self._book, self._encoder)
+            library = self._library
+        return library.nearest(words, kind, limit)
 
 
 def live_library(book: Casebook, encoder: str = "") -> CaseLibrary:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lazaretto.errors import MissingExtra, ModelError
-from lazaretto.gates.content.assembly import live_library, make_panel, ready_library
+from lazaretto.gates.content.assembly import LiveLibrary, make_panel, ready_library
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.library import starter_cases
@@ -43,9 +43,9 @@ class ContentGate:
         self.settings = settings
         self._given = panel
         self._lock = threading.Lock()
-        self._books: dict[tuple[str, str], Casebook] = {}
-        self._panels: dict[tuple[str, str, Limits], tuple[str, Panel]] = {}
-        """By tenant and limits, with the version of the library: the newest alone is kept."""
+        self._libraries: dict[tuple[str, str], LiveLibrary] = {}
+        self._panels: dict[tuple[str, str, Limits], Panel] = {}
+        """By tenant and limits."""
 
     def warm_up(self) -> None:
         """Load the embedded models, so that no item's time is spent on it; what reads pictures waits for the first.
@@ -61,30 +61,30 @@ class ContentGate:
         content = Content(observation.id, observation.text, image)
         if image is None and not observation.text.strip():
             return Verdict(NAME, observation.id, Ruling.ALLOW, 0.0, (0.0, 0.0), EMPTY_RULE)
-        # may load models and embed cases
-        panel = await asyncio.to_thread(self.panel_for, context.ledger, context.limits)
+        panel = self._known_panel(context.ledger, context.limits)
+        if panel is None:  # may load models and embed cases
+            panel = await asyncio.to_thread(self.panel_for, context.ledger, context.limits)
         transcript = await hold_debate(panel, content, self.settings.debate)
         return verdict_of(transcript, self.settings)
 
     def panel_for(self, ledger: Ledger, limits: Limits) -> Panel:
-        """The panel with the tenant's live case library; made once per library version."""
-        if self._given is not None:
-            return self._given
+        """The panel with the tenant's live case library; made once."""
+        known = self._known_panel(ledger, limits)
+        if known is not None:
+            return known
         if "retrieval" in self.settings.without:
             self._given = make_panel(self.settings, None, limits)
             return self._given
         with self._lock:
             key = (ledger.url, ledger.namespace)
-            book = self._books.get(key)
-            if book is None:
-                book = self._books[key] = Casebook(ledger)
-            else:
-                book.refresh()
-            version, panel = self._panels.get((*key, limits), ("", None))
-            if panel is None or version != book.live:
-                panel = make_panel(self.settings, live_library(book, self.settings.encoder), limits)
-                self._panels[(*key, limits)] = (book.live, panel)
-            return panel
+            if key not in self._libraries:
+                self._libraries[key] = LiveLibrary(Casebook(ledger), self.settings.encoder)
+            if (*key, limits) not in self._panels:
+                self._panels[(*key, limits)] = make_panel(self.settings, self._libraries[key], limits)
+            return self._panels[(*key, limits)]
+
+    def _known_panel(self, ledger: Ledger, limits: Limits) -> Panel | None:
+        return self._given or self._panels.get((ledger.url, ledger.namespace, limits))
 
 
 def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import orjson
@@ -82,6 +82,14 @@ def starter_cases() -> tuple[Case, ...]:
     """
     file = resources.files("lazaretto.gates.content").joinpath("starter_cases.jsonl")
     return read_cases(file.read_bytes(), "starter_cases.jsonl")
+
+
+class Precedents(Protocol):
+    """Whoever finds precedents."""
+
+    def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
+        """The nearest cases, best first."""
+        ...
 
 
 class CaseLibrary:

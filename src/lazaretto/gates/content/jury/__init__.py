@@ -14,13 +14,13 @@ from lazaretto.policy import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from lazaretto.gates.content.arbitration import Order
     from lazaretto.gates.content.jury.debaters import ErrorRates
-    from lazaretto.gates.content.library import CaseLibrary
+    from lazaretto.gates.content.library import Precedents
     from lazaretto.gates.content.panel import Panel
     from lazaretto.gates.content.records import InputKind
 
 
 def embedded_panel(
-    library: CaseLibrary | None,
+    library: Precedents | None,
     precedents: int = 3,
     without: Collection[str] = (),
     orders: Mapping[InputKind, Order] | None = None,

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 
 from lazaretto.gates.content.jury.windows import clean
-from lazaretto.gates.content.library import FLOOR, CaseLibrary
+from lazaretto.gates.content.library import FLOOR, Precedents
 from lazaretto.gates.content.records import Briefing, Label, Precedent, PreparedContent, Role, RoleCost
 from lazaretto.processor_time import in_thread
 
@@ -41,7 +41,7 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 class JurySupporter:
     """Grounds the debate in precedents; with no library it only sums up what is there."""
 
-    library: CaseLibrary | None = None
+    library: Precedents | None = None
     precedents: int = 3
 
     async def brief(self, prepared: PreparedContent) -> Briefing:
