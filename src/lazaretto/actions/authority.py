@@ -25,6 +25,7 @@ from lazaretto.actions.call_log import (
 )
 from lazaretto.actions.classes import Tool, guess
 from lazaretto.actions.judge import Judge, Judgement
+from lazaretto.actions.known_claims import KnownClaims
 from lazaretto.actions.listing import Listing, listing_of
 from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization
 from lazaretto.actions.settings import ActionSettings
@@ -76,6 +77,7 @@ class Authority:
         self._limit = policy.limits.max_text_bytes
         own = policy.trust.table()[SourceClass.MODEL_INFERENCE]
         self._judge = Judge(self.settings, own, ledger.namespace)
+        self._claims = KnownClaims(ledger, graph, policy)
         self._log = CallLog(ledger, graph, policy, self.settings)
         self.begun: dict[str, str] = {}
         """The task of each agent that was begun here last."""
@@ -99,8 +101,11 @@ class Authority:
 
     def listed_draft(self, item: str, agent: str, listing: Listing) -> Draft:
         """What the ledger keeps of a directory's answer: its whole values, by their fingerprints."""
-        marks = sorted({fingerprint(self._ledger.namespace, one) for one in listing.values})
-        return Draft(EventKind.NOTED, listed_subject(agent), agent, {"item": item, "values": marks})
+        space = self._ledger.namespace
+        body: dict[str, Any] = {"item": item, "values": sorted({fingerprint(space, one) for one in listing.values})}
+        if listing.spoken_of:
+            body["spoken_of"] = sorted({fingerprint(space, one) for one in listing.spoken_of})
+        return Draft(EventKind.NOTED, listed_subject(agent), agent, body)
 
     def authorize(
         self, tool: Tool, arguments: Any, agent: str, task: str | None = None, principal: str = ""
@@ -115,7 +120,7 @@ class Authority:
         marks = [fingerprint(self._ledger.namespace, value.value) for value in values]
         said = _Said(self._ledger, subject, marks, (tool.name, action.value))
         with self._log.about(agent, task) as view:
-            made = self._judge.judge(tool, action, values, view, said.endorsed)
+            made = self._judge.judge(tool, action, values, view, said.endorsed, self._claims)
             rests_on = _rests_on(made, view)
         call = _Call(tool, action, agent, given, subject, principal, made, rests_on, said)
         if self._observes:
@@ -337,7 +342,7 @@ class _Answered:
 
 
 def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
-    named = [one.item for one in made.origins if one.item]
+    named = [item for one in made.origins for item in (one.item, one.against) if item]
     named += [made.control.item] if made.control.item else []
     named += [view.task.item] if view.task is not None else []
     return tuple(dict.fromkeys([*named, *view.mind.weakest(MOST_RESTED_ON)]))[: 2 * MOST_RESTED_ON]

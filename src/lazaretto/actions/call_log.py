@@ -232,6 +232,7 @@ def _task(event: Event) -> Task | None:
     return Task(str(body["item"]), event.time, tuple(body.get("tools") or ())) if "item" in body else None
 
 
-def _listed(event: Event) -> tuple[str, frozenset[str]]:
+def _listed(event: Event) -> tuple[str, frozenset[str], frozenset[str]]:
     body = event.body or {}
-    return str(body.get("item", "")), frozenset(map(str, body.get("values") or ()))
+    values, spoken_of = (frozenset(map(str, body.get(key) or ())) for key in ("values", "spoken_of"))
+    return str(body.get("item", "")), values, spoken_of

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lazaretto.actions.call_log import AgentView
 from lazaretto.actions.classes import Tool
+from lazaretto.actions.known_claims import KnownClaims
 from lazaretto.actions.mind import Known
 from lazaretto.actions.records import ANSWERS, ActionClass, Answer, Control, Found, Kind, Origin
 from lazaretto.actions.settings import ActionSettings, Needs
@@ -48,18 +49,28 @@ class Judge:
         self._settings, self._own_trust, self._namespace = settings, own_trust, namespace
 
     def judge(
-        self, tool: Tool, action: ActionClass, values: Sequence[ArgumentValue], view: AgentView, endorsed: Endorsed
+        self,
+        tool: Tool,
+        action: ActionClass,
+        values: Sequence[ArgumentValue],
+        view: AgentView,
+        endorsed: Endorsed,
+        known: KnownClaims,
     ) -> Judgement:
         """May this be called now, with what is in mind?"""
         needs = self._settings.needs(action)
-        origins = tuple(self._origin(value, needs.of(value.kind), view, endorsed) for value in values[:MOST_VALUES])
+        looked = values[:MOST_VALUES]
+        origins = tuple(self._origin(value, needs.of(value.kind), view, endorsed) for value in looked)
+        against: list[str] = []
+        if needs.control > 0 and action is not ActionClass.FETCH:
+            origins, against = self._held_to_claims(looked, origins, needs, view, endorsed, known)
         control = self._control(tool, action, needs, view)
         if action is ActionClass.FETCH and not control.enough and (asked := _asked_there(origins, needs)):
             control = asked
         if action is ActionClass.READ:
             return Judgement("allow", (), control, origins)
         lacking = [] if control.enough else [control.why]
-        lacking += [self._why(one, view) for one in origins if not one.enough]
+        lacking += [self._why(one, view) for one in origins if not one.enough and not one.against] + against
         past = self._past_limits(action, needs, values, view)
         ruling: Answer = "allow"
         if lacking:
@@ -112,6 +123,13 @@ class Judge:
             is_task = view.task is not None and known.id == view.task.item
             found: Found = "task" if is_task and how == "read" else how
             origin = Origin(value.argument, value.kind, shown, found, trust, needed, known.id, known.path)
+        if origin.found == "directory" and value.kind is Kind.NAME and needed > 0:
+            speaker = view.mind.spoken_for(value.value, mark, needed)
+            if speaker is not None:
+                trust = view.mind.trust_in_words(speaker)
+                origin = Origin(
+                    value.argument, value.kind, shown, "spoken for", trust, needed, speaker.id, speaker.path
+                )
         if not origin.enough and endorsed(mark):
             return Origin(value.argument, value.kind, shown, "endorsed", 1.0, needed, origin.item, origin.path)
         return origin
@@ -138,6 +156,30 @@ class Judge:
             return echoed, "repeated"
         return trust, how
 
+    def _held_to_claims(
+        self,
+        values: Sequence[ArgumentValue],
+        origins: Sequence[Origin],
+        needs: Needs,
+        view: AgentView,
+        endorsed: Endorsed,
+        known: KnownClaims,
+    ) -> tuple[tuple[Origin, ...], list[str]]:
+        """The origins, those marked that a trusted statement contradicts, and what to say of these."""
+        found, why = list(origins), []
+        for place, (value, origin) in enumerate(zip(values, origins, strict=True)):
+            if not origin.enough or origin.found in ("listed", "endorsed", "nowhere"):
+                continue
+            other = known.against(value, origin, values, view, needs.control)
+            if other is None or endorsed(fingerprint(self._namespace, value.value)):
+                continue
+            found[place] = replace(origin, against=other.item)
+            why.append(
+                f"{origin.argument} = {origin.value!r} is another than {other.item} says (trust {other.trust:.1f}): "
+                f"{other.says!r}"
+            )
+        return tuple(found), why
+
     def listed(self, value: str) -> bool:
         """Whether the policy lists a destination: as it stands, or by the host that it leads to."""
         form, account = value_form(value), account_form(value)
@@ -152,6 +194,11 @@ class Judge:
         if origin.found == "repeated":
             return (
                 f"{what} was handed out by the crew itself before {origin.item} repeated it (trust {origin.trust:.1f})"
+            )
+        if origin.found == "spoken for":
+            return (
+                f"{what} is one of several that a directory lists, and {origin.item} speaks for it "
+                f"(trust {origin.trust:.1f}); no person named it"
             )
         end = origin.path[-1] if origin.path else origin.item
         return f"{what} is named only by {origin.item} (trust {origin.trust:.1f}, set by {end})"

@@ -16,7 +16,15 @@ from typing import Any
 
 import orjson
 
-from lazaretto.actions.values import account_form, addresses_in, only_addresses
+from lazaretto.actions.values import (
+    account_form,
+    accounts_in,
+    addresses_in,
+    only_addresses,
+    plain_form,
+    stands_in,
+    value_form,
+)
 from lazaretto.types import plain
 
 MOST_CHARACTERS = 50_000
@@ -28,6 +36,7 @@ _SINGLE_WORDS = 4
 _LONGEST = 200
 _LABEL = re.compile(r"[^:\n]{1,40}:\s+")
 _CELLS = re.compile(r"[,;|\t]")
+_SMALL_NUMBER = re.compile(r"\d{1,4}")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
 
@@ -39,15 +48,18 @@ class Listing:
     """Every whole value, each once."""
     speaks: bool = True
     """Whether a value is long enough to say something: then the answer as a whole counts as a stranger's."""
+    spoken_of: tuple[str, ...] = ()
+    """Those of the values that a longer text of the same answer speaks of."""
 
 
 def listing_of(answer: Any) -> Listing:
     """The single values of an answer: of plain data, of JSON, YAML or a Python literal as text, or of short lines."""
     found: dict[str, None] = {}
-    speaks = False
+    said: list[str] = []
     for leaf in _leaves(_opened(answer), 0):
         text = leaf.strip()
-        speaks = speaks or not _is_single(text)
+        if not _is_single(text):
+            said.append(text)
         if text and len(text) <= _LONGEST and "\n" not in text:
             found[text] = None
             parts = addresses_in(text)
@@ -55,7 +67,25 @@ def listing_of(answer: Any) -> Listing:
                 found |= dict.fromkeys(parts)
         if len(found) > MOST_LISTED:
             return Listing()
-    return Listing(tuple(found), speaks)
+    longer = plain_form("\n".join(said))
+    spoken = tuple(value for value in found if said and value not in said and speaks_of(longer, value))
+    return Listing(tuple(found), bool(said), spoken)
+
+
+def longer_texts(answer: str) -> str:
+    """What stands in an answer besides single values: the texts that could say something, to be searched."""
+    return plain_form("\n".join(leaf for leaf in _leaves(_opened(answer), 0) if not _is_single(leaf.strip())))
+
+
+def speaks_of(text: str, value: str) -> bool:
+    """Whether a text, in the form in which values are looked for, speaks of a value. A small number stands in every
+    other text: it has to be quoted there, or called a number or id."""
+    if account := account_form(value):
+        return account in accounts_in(text)
+    form = value_form(value)
+    if _SMALL_NUMBER.fullmatch(form):
+        return re.search(rf"(?:[\"'`]|(?:\bid|\bnumber|\bno\.?|\bnr\.?|#)[ :=]*){form}(?![\w.,]*\d)", text) is not None
+    return bool(form) and stands_in(form, text)
 
 
 def _opened(answer: Any) -> Any:

@@ -11,7 +11,16 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from lazaretto.actions.values import accounts_in, addresses_in, numbers_in, plain_form, stands_in
+from lazaretto.actions.listing import longer_texts, speaks_of
+from lazaretto.actions.values import (
+    account_form,
+    accounts_in,
+    addresses_in,
+    numbers_in,
+    plain_form,
+    stands_in,
+    value_form,
+)
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -60,6 +69,7 @@ class Mind:
         self._lowest_dropped: Known | None = None
         self._listed: dict[str, frozenset[str]] = {}
         self._lists: dict[str, set[str]] = {}
+        self._spoken_of: dict[str, frozenset[str]] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -71,6 +81,7 @@ class Mind:
         self._words: dict[str, set[str]] = {}
         self._accounts: dict[str, set[str]] = {}
         self._numbers: dict[float, set[str]] = {}
+        self._longer: dict[str, str] = {}
 
     # what comes in
 
@@ -78,9 +89,10 @@ class Mind:
         """Items that the agent read; they are looked into when something is asked."""
         self._waiting.update(dict.fromkeys(item for item in items if item not in self._read))
 
-    def add_listed(self, item: str, values: frozenset[str]) -> None:
-        """What a directory answered: the item, and its whole values by their fingerprints."""
-        self._listed[item] = values
+    def add_listed(self, item: str, values: frozenset[str], spoken_of: frozenset[str] = frozenset()) -> None:
+        """What a directory answered: the item, its whole values by their fingerprints, and those of them that a longer
+        text of the same answer speaks of."""
+        self._listed[item], self._spoken_of[item] = values, spoken_of
         for value in values:
             self._lists.setdefault(value, set()).add(item)
 
@@ -134,6 +146,7 @@ class Mind:
     def _drop(self, item: str) -> None:
         del self._read[item]
         gone = self._known.pop(item)
+        self._longer.pop(item, None)
         del self._by_trust[bisect.bisect_left(self._by_trust, (gone.trust, item))]
         if self._lowest_dropped is None or gone.trust < self._lowest_dropped.trust:
             self._lowest_dropped = gone
@@ -161,13 +174,34 @@ class Mind:
         if known.id not in self._listed:
             return None
         if value not in self._listed[known.id] or len(known.path) > 1:
-            return min(self.trust_of(known), self._table[SourceClass.TOOL_OUTPUT_EXTERNAL])
+            return self.trust_in_words(known)
         own = 0.0 if known.id in self._held else self._table[SourceClass.TOOL_OUTPUT_INTERNAL]
         return max(self.trust_of(known), own)
+
+    def trust_in_words(self, known: Known) -> float:
+        """How far what an item says in longer texts is trusted; a directory's answer says it as a stranger."""
+        trust = self.trust_of(known)
+        return min(trust, self._table[SourceClass.TOOL_OUTPUT_EXTERNAL]) if known.id in self._listed else trust
 
     def listed_in(self, value: str) -> list[Known]:
         """Directories' answers of which a value, by its fingerprint, is a whole value."""
         return [self._known[item] for item in self._lists.get(value, ()) if item in self._known]
+
+    def spoken_for(self, value: str, mark: str, below: float) -> Known | None:
+        """Who speaks of a value in running words, of those that are trusted less; ``mark`` is its fingerprint."""
+        for known in self.find(value_form(value), account_form(value)):
+            if known.id in self._listed:
+                if mark in self._spoken_of[known.id]:
+                    return known
+            elif self.trust_of(known) < below and speaks_of(self._longer_texts(known), value):
+                return known
+        return None
+
+    def _longer_texts(self, known: Known) -> str:
+        if known.id not in self._longer:
+            found = self._ledger.items(ids=[known.id], hidden=True, limit=None)
+            self._longer[known.id] = longer_texts(found[0].text[:MOST_CHARACTERS]) if found else known.text
+        return self._longer[known.id]
 
     def least_trusted(self) -> tuple[float, Known | None]:
         """The lowest trust in mind and the item that sets it. Nothing in mind: the model is on its own."""

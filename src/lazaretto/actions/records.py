@@ -37,9 +37,10 @@ class Kind(StrEnum):
     FREE = "free"  # dates, switches, words of a fixed list; not traced
 
 
-Found = Literal["listed", "endorsed", "task", "directory", "read", "repeated", "nowhere"]
+Found = Literal["listed", "endorsed", "task", "directory", "read", "repeated", "spoken for", "nowhere"]
 """How a value was found again: on the policy's list, endorsed, in the task, as a whole value of a directory's answer,
-in something read, in something read that only repeats what the crew itself handed out earlier, or nowhere."""
+in something read, in something read that only repeats what the crew itself handed out earlier, in a directory's answer
+while a stranger's text speaks of it, or nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,13 @@ class Origin:
     """The item that names it; empty where none does."""
     path: tuple[str, ...] = ()
     """From that item back to the source that sets its trust, both included."""
+    against: str = ""
+    """The item in which a trusted statement gives another value of the same name."""
 
     @property
     def enough(self) -> bool:
-        """Whether it is trusted as far as the policy asks."""
-        return self.trust >= self.needed
+        """Whether it is trusted as far as the policy asks, and nothing trusted says otherwise."""
+        return self.trust >= self.needed and not self.against
 
 
 @dataclass(frozen=True, slots=True)

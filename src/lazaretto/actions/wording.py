@@ -46,6 +46,9 @@ _LEADS = word_set(
 _NEGATIONS = word_set("not don't dont never without cannot no")
 _TO_THE_USER = word_set("me us")
 _WORD = re.compile(r"[\w']+|[.!?;:,\n()-]")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_ENDS = frozenset(".!?;\n")
+_LOOKING = word_set("look looking looks")
 _STOPS = frozenset(".!?;:,\n()-")
 _PAGES = word_set(
     "website websites webpage webpages page pages article articles link links blog blogs url urls site sites web "
@@ -78,19 +81,39 @@ def asks_for(text: str, tool: str, action: ActionClass) -> str:
     return ""
 
 
+def is_request_word(word: str) -> bool:
+    """Whether people ask for some action with a word."""
+    return any(word in verbs for verbs in _VERBS.values())
+
+
 def asks_for_pages(text: str) -> str:
-    """The word with which a text asks for pages that it does not name; a text that names pages asks for these alone."""
-    spoken = {*_WORD.findall(text.casefold())} & _PAGES
-    return "" if addresses_in(text) else min(spoken, default="")
+    """The word with which a text asks for pages that it does not name; a sentence that names pages asks for these
+    alone."""
+    for sentence in _SENTENCE.split(text):
+        spoken = {*_WORD.findall(sentence.casefold())} & _PAGES
+        if spoken and not addresses_in(sentence):
+            return min(spoken)
+    return ""
 
 
 def _is_request(words: list[str], place: int, word: str) -> bool:
     before, after = words[place - 1] if place else "", words[place + 1] if place + 1 < len(words) else ""
     if after in _TO_THE_USER or _negated(words, place):
         return False
+    if word == "share" and not _shared_with(words[place + 1 :]):
+        return False
+    if word == "forward" and before in _LOOKING:
+        return False
     if not before or before in _STOPS or before in _LEADS:
         return True
     return word in _NEVER_NOUNS and before not in _DETERMINERS
+
+
+def _shared_with(after: list[str]) -> bool:
+    """Whether something is to be shared with somebody else than the one who asks: "share the names" asks to be told."""
+    clause = after[: next((i for i, one in enumerate(after) if one in _ENDS), len(after))]
+    pairs = zip(clause, [*clause[1:], ""], strict=True)
+    return any(one in ("with", "to", "on", "among", "between") and then not in _TO_THE_USER for one, then in pairs)
 
 
 def _negated(words: list[str], place: int) -> bool:

@@ -446,6 +446,15 @@ class Ledger:
             found = queries.observations_at(connection, self.namespace, [seq for seq, _ in hits])
         return [(found[seq], score) for seq, score in hits]
 
+    def naming(self, words: Sequence[str], limit: int) -> list[Observation]:
+        """The newest visible memories that hold every one of some words."""
+        with self._store.reading() as connection:
+            tenant = self._tenant(connection)
+            if tenant is None:
+                return []
+            found = search.with_all(connection, tenant, words, limit)
+            return list(queries.observations_at(connection, self.namespace, found).values())
+
     def head(self) -> Head:
         """The end of the chain; keep it somewhere else to prove later that nothing was cut off."""
         version = self._store.version()  # before reading: a commit in between then makes us read again next time

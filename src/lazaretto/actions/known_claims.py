@@ -1,0 +1,173 @@
+"""What is known of whom: whether a value of a call is another than the one that a trusted statement gives.
+
+"Bob is paid to DE44 ..." stands in a memory or in something trusted that was read; a call pays Bob to another account.
+No model is asked: a statement is a sentence, an object or a row, and it is about somebody where it has all words of a
+name. Whose value it is that a call has stands in the sentence that names it, else in the call's own arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lazaretto.actions.call_log import AgentView
+from lazaretto.actions.records import Kind, Origin
+from lazaretto.actions.values import ArgumentValue, account_form, is_mail, plain_form
+from lazaretto.actions.wording import is_request_word
+from lazaretto.gates.memory.claims.extraction import Claim, read_claim, sentences
+from lazaretto.gates.memory.claims.records import records_of, rest_of
+from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Observation
+
+MOST_READ = 16
+"""Memories about one name that are looked at, the newest first, and as many of what was read."""
+_MOST_CHARACTERS = 20_000
+_MOST_NAMES = 3
+_LONGEST_STATEMENT = 600
+_WORD = re.compile(r"[^\W_]+")
+_SAID = 120
+_SAME_MATTER = 0.5
+_NO_NAME = frozenset(["iban", "account", "bank", "invoice", "bill", "mr", "mrs", "ms", "dr", "the", "s"])
+Name = frozenset[str]
+"""The words of a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A trusted statement that gives another value."""
+
+    item: str
+    says: str
+    trust: float
+
+
+class KnownClaims:
+    """Looks statements up, in memories and in what an agent has in mind. Every call blocks."""
+
+    def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy) -> None:
+        self._ledger, self._graph, self._table = ledger, graph, policy.trust.table()
+
+    def against(
+        self, value: ArgumentValue, origin: Origin, others: Sequence[ArgumentValue], view: AgentView, least: float
+    ) -> Against | None:
+        """The statement, trusted ``least`` or more, that a value contradicts; None where there is none, or where
+        another statement that is trusted as much gives this very value of the same name."""
+        kind, wanted = _kind_of(value)
+        if not kind:
+            return None
+        said, names = self._whose(value, origin, others, view)
+        for name in names:
+            found: Against | None = None
+            for one, trust in self._about(name, view, least):
+                task = view.task is not None and one.id == view.task.item
+                for claim in _statements(one.text[:_MOST_CHARACTERS], name):
+                    given = {v.norm for v in claim.values if v.kind == kind}
+                    if not given or (kind == "money" and not _same_matter(said, claim)):
+                        continue
+                    if any(_same(kind, wanted, norm) for norm in given):
+                        if not task:
+                            return None
+                    elif len(given) == 1 and not task and not claim.negated:
+                        found = found or Against(one.id, claim.text[:_SAID], trust)
+            if found is not None:
+                return found
+        return None
+
+    def _whose(
+        self, value: ArgumentValue, origin: Origin, others: Sequence[ArgumentValue], view: AgentView
+    ) -> tuple[Claim | None, list[Name]]:
+        """The sentence that names a value, and the names that it may belong to, the likeliest first."""
+        said, names = None, list[Name]()
+        if origin.item:
+            for item in self._ledger.items(ids=[origin.item], hidden=True, limit=None):
+                said, place = _sentence_with(item.text[:_MOST_CHARACTERS], value.value)
+                names += [] if said is None else _names_near(said, place)
+        for other in others:
+            if other.kind in (Kind.NAME, Kind.DESTINATION) and other is not value and not _kind_of(other)[0]:
+                names.append(_as_name(other.value))
+        if not names and view.task is not None:
+            for item in self._ledger.items(ids=[view.task.item], hidden=True, limit=None):
+                named = [v.norm for v in read_claim(item.text[:_LONGEST_STATEMENT]).values if v.kind == "name"]
+                names += [_as_name(named[0])] if len(named) == 1 else []
+        return said, list(dict.fromkeys(name for name in names if name))[:_MOST_NAMES]
+
+    def _about(self, name: Name, view: AgentView, least: float) -> Iterator[tuple[Observation, float]]:
+        """Trusted items that have all words of a name."""
+        read = [one.id for one in view.mind.find(max(name, key=len), "")[:MOST_READ]]
+        items = {one.id: one for one in self._ledger.naming(sorted(name), MOST_READ)}
+        missing = [item for item in read if item not in items]
+        items |= {one.id: one for one in self._ledger.items(ids=missing, limit=None)} if missing else {}
+        trusts = self._graph.trusts(list(items), self._table) if items else {}
+        for item, one in items.items():
+            if trusts[item].value >= least:
+                yield one, trusts[item].value
+
+
+def _kind_of(value: ArgumentValue) -> tuple[str, str]:
+    """The kind of statement that a value can contradict, and the form in which it is compared."""
+    if value.kind is Kind.AMOUNT:
+        return ("money", f"{value.number:g}") if value.number is not None else ("", "")
+    if is_mail(value.value):
+        return "mail", value.value.strip().casefold()
+    if account := account_form(value.value):
+        telephone = value.value.strip().startswith("+") or "phone" in value.argument.casefold()
+        return ("phone" if telephone else "account"), account
+    return "", ""
+
+
+def _same(kind: str, ours: str, theirs: str) -> bool:
+    if kind == "mail":  # somebody may have several addresses in one house
+        return ours.rpartition("@")[2] == theirs.rpartition("@")[2]
+    if kind == "money":
+        return ours == theirs.rpartition(" ")[2]
+    return ours.lstrip("+") == theirs.lstrip("+")
+
+
+def _same_matter(said: Claim | None, known: Claim) -> bool:
+    """Whether a sentence speaks of what a known statement gives an amount for: an amount is often another one."""
+    shared = set() if said is None else said.words & known.words
+    return bool(shared) and len(shared) >= _SAME_MATTER * len(known.words)
+
+
+def _statements(text: str, name: Name) -> Iterator[Claim]:
+    """The sentences, objects and rows of a text that have all words of a name."""
+    records = records_of(text)
+    pieces = [one.words for one in records]
+    for begin, end in rest_of(text) if records else [(0, len(text))]:
+        pieces += [text[begin:end][a:b] for a, b in sentences(text[begin:end])]
+    for piece in pieces:
+        if len(piece) <= _LONGEST_STATEMENT and name <= {*_WORD.findall(plain_form(piece))}:
+            yield read_claim(piece.strip())
+
+
+def _sentence_with(text: str, value: str) -> tuple[Claim | None, int]:
+    """The sentence, object or row of a text that names a value, and where the value stands in it."""
+    records = records_of(text)
+    pieces = [one.words for one in records] or [text[a:b] for a, b in sentences(text)]
+    wanted, account = value.strip().casefold(), account_form(value)
+    for piece in pieces:
+        form = piece.casefold()
+        place = form.find(wanted)
+        if place < 0 and account and account in re.sub(r"[\s\-./()]+", "", form):
+            place = len(piece)
+        if place >= 0 and len(piece) <= _LONGEST_STATEMENT:
+            return read_claim(piece.strip()), place
+    return None, 0
+
+
+def _names_near(said: Claim, place: int) -> list[Name]:
+    """The name before a place of a sentence, else the first behind it."""
+    named = [v for v in said.values if v.kind == "name" and _as_name(v.norm)]
+    before = [v for v in named if v.start < place]
+    nearest = before[-1:] or named[:1]
+    return [_as_name(v.norm) for v in nearest]
+
+
+def _as_name(words: str) -> Name:
+    found = _WORD.findall(plain_form(words))
+    while found and is_request_word(found[0]):
+        found = found[1:]
+    return frozenset(word for word in found if word not in _NO_NAME) if len(found) <= 6 else frozenset()
