@@ -15,11 +15,12 @@ from lazaretto.adapters.agent_framework import guard_history
 async def crew(guard: SyncGuard | None) -> list[str]:
     """A scout's notes stand in the history that the clerk's model is shown."""
     history: Any = InMemoryHistoryProvider()
+    scouts, clerks = history, history
     if guard is not None:
-        history = guard_history(guard, history, agent="scout")
+        scouts, clerks = guard_history(guard, history, agent="scout"), guard_history(guard, history, agent="clerk")
     state: dict[str, Any] = {}
-    await history.save_messages("1", [Message("assistant", [note]) for note in NOTES], state=state)
-    return [message.text for message in await history.get_messages("1", state=state)]
+    await scouts.save_messages("1", [Message("assistant", [note]) for note in NOTES], state=state)
+    return [message.text for message in await clerks.get_messages("1", state=state)]
 
 
 def run(guard: SyncGuard | None) -> list[str]:

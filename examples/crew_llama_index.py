@@ -23,7 +23,7 @@ from lazaretto.adapters.border import Border
 
 async def cleaned_message(border: Border, message: ChatMessage) -> ChatMessage:
     """A message with a notice for each text or picture that is held; one of neither kind is not judged."""
-    judge = {"user": border.user, "assistant": border.said, "tool": border.tool}.get(message.role.value)
+    judge = {"user": border.user, "assistant": border.earlier, "tool": border.tool}.get(message.role.value)
     if judge is None:
         return message
     blocks: list[Any] = []

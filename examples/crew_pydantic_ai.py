@@ -44,12 +44,12 @@ class Guarded(AbstractCapability[Any]):
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Judge everything that the model is about to read."""
-        messages = [await self._message(message) for message in request_context.messages]
+        messages = [await self._message(message, self.border.earlier) for message in request_context.messages]
         return replace(request_context, messages=messages)
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: ModelResponse) -> ModelResponse:
         """Judge what the model answered; a held tool call is not made."""
-        return await self._message(response)
+        return await self._message(response, self.border.said)
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         """Ask whether a tool may be called, where the policy has a table [actions]; judge what it returned."""
@@ -57,10 +57,10 @@ class Guarded(AbstractCapability[Any]):
         refused = await self.border.may_call(call.tool_name, args, **about)
         return refused or await self.border.answered(await handler(args), call.tool_name)
 
-    async def _message(self, message: Any) -> Any:
-        return replace(message, parts=[await self._part(part) for part in message.parts])
+    async def _message(self, message: Any, own: Judge) -> Any:
+        return replace(message, parts=[await self._part(part, own) for part in message.parts])
 
-    async def _part(self, part: Any) -> Any:
+    async def _part(self, part: Any, own: Judge) -> Any:
         border = self.border
         if isinstance(part, UserPromptPart):
             return replace(part, content=await self._content(part.content))
@@ -69,7 +69,7 @@ class Guarded(AbstractCapability[Any]):
         if isinstance(part, RetryPromptPart):
             return replace(part, content=await border.cleaned(part.content, border.tool))
         if isinstance(part, TextPart):
-            return replace(part, content=await border.said(part.content))
+            return replace(part, content=await own(part.content))
         if isinstance(part, ToolCallPart):
             said = await border.said(f"{part.tool_name} {part.args}")
             return TextPart(said) if said.startswith(NOTICE) else part

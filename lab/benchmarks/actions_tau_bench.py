@@ -3,8 +3,9 @@
     python lab/benchmarks/actions_tau_bench.py [--write]      # needs the development data folder (LAZARETTO_SHARED)
 
 Each trajectory is one task: the user's first words begin it, later ones are read, every call is asked about, and every
-result is read as the tool's word. A person who is asked agrees. Two policies: nothing said of the airline's tools, and
-its database tools named as directories.
+result is read as the tool's word. A person who is asked agrees. Three policies: nothing said of the airline's tools;
+its database tools named as directories; and besides, that a destination is the code of an airport, with the words of
+fixed lists (cabin and the like) known from the tools' own schemas, as frameworks hand them over.
 """
 
 from __future__ import annotations
@@ -22,13 +23,19 @@ from lazaretto import Policy, SyncGuard
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("LAZARETTO_SHARED", HERE.parents[2] / "shared")) / "data" / "tau_bench"
+DIRECTORIES = ["get_*", "search_*", "list_*"]
 POLICIES: dict[str, dict[str, Any]] = {
     "tools unknown": {"mode": "enforce"},
-    "database tools are directories": {"directories": ["get_*", "search_*", "list_*"]},
+    "database tools are directories": {"directories": DIRECTORIES},
+    "the same, with schemas and airports": {"directories": DIRECTORIES, "arguments": {"destination": "name"}},
 }
+SCHEMA = {"properties": {name: {"enum": []} for name in ("flight_type", "cabin", "insurance")}}
+"""What the schemas of the airline's tools say of words of fixed lists."""
 
 
-def play(guard: SyncGuard, agent: str, messages: list[dict[str, Any]]) -> tuple[int, list[str]]:
+def play(
+    guard: SyncGuard, agent: str, messages: list[dict[str, Any]], schema: dict[str, Any] | None
+) -> tuple[int, list[str]]:
     """Calls that were made, and what was asked."""
     begun, made, asked, names = False, 0, [], {}
     for message in messages:
@@ -46,16 +53,17 @@ def play(guard: SyncGuard, agent: str, messages: list[dict[str, Any]]) -> tuple[
             function = call["function"]
             names[call.get("id")] = function["name"]
             given = json.loads(function["arguments"])
-            answer = guard.authorize(function["name"], given, agent=agent)
+            known = schema and {"properties": {name: schema["properties"].get(name, {}) for name in given}}
+            answer = guard.authorize(function["name"], given, agent=agent, schema=known)
             made += 1
             if answer.ruling == "ask":
                 asked.append(f"{function['name']}: {answer.reasons[0].split('=')[0].split(',')[0].strip()}")
                 guard.answer_action(answer.token, True, by="the user")
-                guard.authorize(function["name"], given, agent=agent)
+                guard.authorize(function["name"], given, agent=agent, schema=known)
     return made, asked
 
 
-def measure(policy: dict[str, Any], trajectories: list[dict[str, Any]]) -> dict[str, Any]:
+def measure(name: str, policy: dict[str, Any], trajectories: list[dict[str, Any]]) -> dict[str, Any]:
     calls = questions = tasks = 0
     why: Counter[str] = Counter()
     with (
@@ -63,7 +71,7 @@ def measure(policy: dict[str, Any], trajectories: list[dict[str, Any]]) -> dict[
         SyncGuard.open(f"sqlite:///{folder}/tau.db", Policy.read({"preset": "minimal", "actions": policy})) as guard,
     ):
         for number, one in enumerate(trajectories):
-            made, asked = play(guard, f"agent {number}", one["traj"])
+            made, asked = play(guard, f"agent {number}", one["traj"], SCHEMA if "schemas" in name else None)
             calls, questions, tasks = calls + made, questions + len(asked), tasks + bool(asked)
             why.update(asked)
     return {
@@ -78,7 +86,7 @@ def main() -> None:
     options = parser.parse_args()
     logging.getLogger("lazaretto").setLevel(logging.ERROR)
     trajectories = json.loads((DATA / "airline_trajectories_100.json").read_text())
-    result = {name: measure(policy, trajectories) for name, policy in POLICIES.items()}
+    result = {name: measure(name, policy, trajectories) for name, policy in POLICIES.items()}
     print(json.dumps(result, indent=1))
     if options.write:
         (HERE.parent / "results" / "actions" / "tau_bench.json").write_text(json.dumps(result, indent=1) + "\n")

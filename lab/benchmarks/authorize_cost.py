@@ -3,8 +3,9 @@
     python lab/benchmarks/authorize_cost.py [--items 1000000] [--mind 1000] [--calls 1000] [--store URL] [--out FILE]
 
 The ledger is filled in bulk and opened again, so that the first call is that of a process that knows nothing. Between
-two calls the agent reads one more result, as agents do. Each call names four values; half of them name an account that
-only a stranger's page names.
+two calls the agent reads one more result, as agents do. Every tenth item is a memory, every thousandth of a person's
+account. Half of the calls name an account that only a stranger's page names, and are asked about; the other half name
+the user's, pass, and are held to what is remembered of that name.
 """
 
 from __future__ import annotations
@@ -46,6 +47,16 @@ def note(n: int) -> str:
     return f"{said} number {n} of person{n % 997}@corp{n % 101}.example, amount {n % 1000}.{n % 100:02d}, page {n}"
 
 
+def text_of(n: int) -> str:
+    """A note; every thousandth says where one of a hundred people is paid, Bob Builder as the task has it."""
+    if n % 1000:
+        return note(n)
+    name, account = (
+        ("Bob Builder", "GB29 NWBK 6016 1331 9268 19") if n % 100_000 == 0 else (f"Ann Smith{n}", f"DE{n:020}")
+    )
+    return f"{name} is paid to {account}."
+
+
 def fill(ledger: Ledger, count: int) -> float:
     """Notes of a hundred other agents, every twentieth made from an earlier one."""
     began = time.perf_counter()
@@ -53,7 +64,8 @@ def fill(ledger: Ledger, count: int) -> float:
         drafts = []
         for n in range(start, min(start + BATCH, count)):
             body = {
-                "channel": Channel.TOOL.value, "text": note(n), "source": SourceClass.TOOL_OUTPUT_EXTERNAL.value,
+                "channel": (Channel.TOOL if n % 10 else Channel.MEMORY).value, "text": text_of(n),
+                "source": (SourceClass.TOOL_OUTPUT_EXTERNAL if n % 1000 else SourceClass.SYSTEM).value,
                 "parents": [f"it_{n - 10}"] if n % 20 == 10 else [],
             }  # fmt: skip
             drafts.append(Draft(EventKind.SEEN, f"it_{n}", f"agent{n % 100}", body))
@@ -78,12 +90,19 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, object]:
         spent, busy = [], []
         for n in range(options.calls):
             guard.check(f"result {n}: {note(n)}", agent="worker", channel="tool")
-            account = "GB29NWBK60161331926819" if n % 2 else "US133000000121212121212"
-            call = {"recipient": account, "amount": 98.7 + n, "reference": f"invoice {n}", "cc": "ann@corp.example"}
+            call = {
+                "recipient": "GB29NWBK60161331926819",
+                "amount": 98.7,
+                "subject": f"invoice {n}",
+                "cc": "ann@corp.example",
+            }
+            if n % 2 == 0:
+                call |= {"recipient": "US133000000121212121212", "reference": f"invoice {n}"}
             began, worked = time.perf_counter(), time.thread_time()
-            guard.guard.actions.authorize(_tool(), call, "worker")
+            made = guard.guard.actions.authorize(_tool(), call, "worker")
             busy.append((time.thread_time() - worked) * 1e3)
             spent.append((time.perf_counter() - began) * 1e3)
+            assert made.allowed == bool(n % 2), made.reasons
     spent.sort()
     busy.sort()
     return {

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lazaretto.actions.classes import Tool, guess
+from lazaretto.actions.classes import Tool, guess, is_sum
 from lazaretto.actions.records import ActionClass, Kind
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.actions.values import account_form, canonical, plain_form, stands_in, value_form, values_of
-from lazaretto.actions.wording import asks_for
+from lazaretto.actions.wording import asks_for, asks_for_pages
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from lazaretto.actions.wording import asks_for
         ("get_balance", "", (), "read"),
         ("searchFiles", "", ("query",), "read"),
         ("send_money", "", ("recipient", "amount"), "pay"),
-        ("transfer_to_human_agents", "Transfer the user to a human agent.", ("summary",), "send"),
+        ("transfer_to_human_agents", "Transfer the user to a human agent.", ("summary",), "read"),
         ("transfer", "", ("to", "amount"), "pay"),
         ("book_flight", "", (), "pay"),
         ("delete_email", "", ("email_id",), "delete"),
@@ -140,3 +140,22 @@ def test_only_a_request_asks(text: str, tool: str, action: str, asks: bool) -> N
 def test_equal_calls_have_one_form() -> None:
     assert canonical({"a": 1, "b": [1, {"d": 1, "c": 2}]}) == canonical({"b": [1, {"c": 2, "d": 1}], "a": 1})
     assert canonical({"a": "1"}) != canonical({"a": 1})
+
+
+def test_words_that_ask_to_be_told_ask_for_no_message() -> None:
+    send = ActionClass.SEND
+    assert asks_for("Please share the names with me.", "send_email", send) == ""
+    assert asks_for("Please share the names of both hotels.", "send_email", send) == ""
+    assert asks_for("Looking forward to hearing from you.", "send_email", send) == ""
+    assert asks_for("Please share the report with Ann.", "send_email", send) == "share"
+    assert asks_for("I want to upgrade my flight.", "update_flight", ActionClass.PAY) == "upgrade"
+
+
+def test_pages_are_asked_for_sentence_by_sentence() -> None:
+    assert asks_for_pages("Sum up the websites in 'general'. Then visit a.example.com.") == "websites"
+    assert asks_for_pages("Visit the website a.example.com.") == ""
+
+
+def test_a_sum_is_no_code() -> None:
+    assert is_sum({"expression": "2 * (3.5 + 4) - 10%"}) and not is_sum({"expression": "__import__('os')"})
+    assert not is_sum({}) and not is_sum({"expression": "1+1", "then": "rm -r"})

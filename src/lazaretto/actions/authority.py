@@ -6,7 +6,9 @@ on what it was made from, so that traces, incidents and reports follow it. Every
 
 from __future__ import annotations
 
+import hashlib
 import time
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +25,7 @@ from lazaretto.actions.call_log import (
     listed_subject,
     task_subject,
 )
-from lazaretto.actions.classes import Tool, guess
+from lazaretto.actions.classes import Tool, guess, is_sum
 from lazaretto.actions.judge import Judge, Judgement
 from lazaretto.actions.known_claims import KnownClaims
 from lazaretto.actions.listing import Listing, listing_of
@@ -55,6 +57,8 @@ SHOWN, SHOWN_TO_PEOPLE = 400, 4_000
 """Characters of a value that a decision keeps, and that a person who is asked sees."""
 VERIFIER = "tool:"
 _MOST_BEGUN = 10_000
+_MOST_ANSWERED = 50_000
+"""Lines of models' answers that are remembered by their digests, the newest."""
 _NEWEST = 5_000
 """Items that are looked through, whoever wrote them, for a value that somebody endorses."""
 
@@ -81,6 +85,7 @@ class Authority:
         self._log = CallLog(ledger, graph, policy, self.settings)
         self.begun: dict[str, str] = {}
         """The task of each agent that was begun here last."""
+        self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def classify(self, tool: Tool) -> tuple[ActionClass, str]:
         """What a tool does and how that is known."""
@@ -94,6 +99,17 @@ class Authority:
         """Take in what an agent just read, so that its next call need not wait for it."""
         with self._log.about(agent):
             pass
+
+    def has_said(self, agent: str, text: str) -> None:
+        """Note what an agent's model answered here, line by line."""
+        for line in _lines(text):
+            self._answered[agent, line] = None
+        while len(self._answered) > _MOST_ANSWERED:
+            self._answered.popitem(last=False)
+
+    def said_before(self, agent: str, text: str) -> bool:
+        """Whether every line of a text is one that the agent's model answered here."""
+        return all((agent, line) in self._answered for line in _lines(text))
 
     def listing(self, tool: str, answer: Any) -> Listing | None:
         """The single values of what a tool answered, where the policy names it as a directory."""
@@ -115,6 +131,8 @@ class Authority:
         if not tool.arguments:  # nobody told its schema: what it is called with tells as much
             tool = replace(tool, arguments=tuple(given))
         action, _ = self.classify(tool)
+        if action is ActionClass.EXECUTE and self.settings.named_class(tool.name) is None and is_sum(given):
+            action = ActionClass.READ  # a calculator that is given nothing but numbers does nothing
         values = values_of(tool, given, action, self.settings)
         subject = call_subject(agent, tool.name, raw)
         marks = [fingerprint(self._ledger.namespace, value.value) for value in values]
@@ -346,6 +364,12 @@ def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
     named += [made.control.item] if made.control.item else []
     named += [view.task.item] if view.task is not None else []
     return tuple(dict.fromkeys([*named, *view.mind.weakest(MOST_RESTED_ON)]))[: 2 * MOST_RESTED_ON]
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text that say something, by their digests."""
+    lines = (plain_form(line) for line in text.splitlines())
+    return [hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:24] for line in lines if line]
 
 
 def _shown(value: Any, most: int = SHOWN) -> Any:

@@ -68,6 +68,7 @@ _ADDRESSES = word_set("url uri urls link links href website webpage page_url hos
 _AMOUNTS = word_set("amount price total sum value_usd amount_usd")
 _WORDS_FOR_PEOPLE = word_set("body message content text")
 _MEMBER = re.compile(r"\badds? (?:\w+ ){0,2}(?:user|member|collaborator|admin|owner)s?\b", re.I)
+_SUM = re.compile(r"[\d\s.,+*/()%^-]{1,500}")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
@@ -95,6 +96,11 @@ def _is_fixed(schema: Mapping[str, Any]) -> bool:
     return "enum" in schema or "const" in schema or schema.get("type") == "boolean"
 
 
+def is_sum(arguments: Mapping[str, Any]) -> bool:
+    """Whether everything that a tool for code is called with is a sum: numbers, brackets and signs."""
+    return bool(arguments) and all(isinstance(one, str) and _SUM.fullmatch(one) for one in arguments.values())
+
+
 def words_of(name: str) -> tuple[str, ...]:
     """The words of a name such as ``send_money``, ``sendMoney`` or ``mail.send``."""
     return tuple(part.casefold() for part in _PART.findall(name))
@@ -106,6 +112,8 @@ def guess(tool: Tool) -> tuple[ActionClass, str]:
     said = tool.description.split(".")[0]
     if words and words[0] in _READS and not arguments & _CODE_ARGUMENTS:
         return _does_more(words, said, arguments) or _reads(arguments, f"its name begins with {words[0]!r}")
+    if "human" in words and not arguments & (_RECIPIENTS | _AMOUNTS | _ADDRESSES | _CODE_ARGUMENTS):
+        return ActionClass.READ, "it hands over to a person"
     if arguments & _CODE_ARGUMENTS:
         return ActionClass.EXECUTE, f"it takes {min(arguments & _CODE_ARGUMENTS)!r}"
     if _MEMBER.search(" ".join(words)) or _MEMBER.search(said):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lazaretto.actions.call_log import AgentView
 from lazaretto.actions.classes import Tool
@@ -61,16 +62,15 @@ class Judge:
         needs = self._settings.needs(action)
         looked = values[:MOST_VALUES]
         origins = tuple(self._origin(value, needs.of(value.kind), view, endorsed) for value in looked)
-        against: list[str] = []
-        if needs.control > 0 and action is not ActionClass.FETCH:
-            origins, against = self._held_to_claims(looked, origins, needs, view, endorsed, known)
         control = self._control(tool, action, needs, view)
         if action is ActionClass.FETCH and not control.enough and (asked := _asked_there(origins, needs)):
             control = asked
         if action is ActionClass.READ:
             return Judgement("allow", (), control, origins)
         lacking = [] if control.enough else [control.why]
-        lacking += [self._why(one, view) for one in origins if not one.enough and not one.against] + against
+        lacking += [self._why(one, view) for one in origins if not one.enough]
+        if not lacking and needs.control > 0 and action is not ActionClass.FETCH:
+            origins, lacking = self._held_to_claims(looked, origins, needs, view, endorsed, known)
         past = self._past_limits(action, needs, values, view)
         ruling: Answer = "allow"
         if lacking:
@@ -124,7 +124,7 @@ class Judge:
             found: Found = "task" if is_task and how == "read" else how
             origin = Origin(value.argument, value.kind, shown, found, trust, needed, known.id, known.path)
         if origin.found == "directory" and value.kind is Kind.NAME and needed > 0:
-            speaker = view.mind.spoken_for(value.value, mark, needed)
+            speaker = view.mind.spoken_for(value.value, mark, needed, partial(self._repeats, view, mark))
             if speaker is not None:
                 trust = view.mind.trust_in_words(speaker)
                 origin = Origin(
@@ -180,6 +180,11 @@ class Judge:
             )
         return tuple(found), why
 
+    @staticmethod
+    def _repeats(view: AgentView, mark: str, known: Known) -> bool:
+        """Whether a tool's answer only repeats a value that it was called with."""
+        return known.source in _TOOLS and view.repeated(mark, known.id, known.time) < 1.0
+
     def listed(self, value: str) -> bool:
         """Whether the policy lists a destination: as it stands, or by the host that it leads to."""
         form, account = value_form(value), account_form(value)
@@ -208,10 +213,9 @@ class Judge:
         if origin.kind not in (Kind.DESTINATION, Kind.LINK):
             return ""
         mine, form = looks_like(origin.value), value_form(origin.value)
-        for other in (*self._settings.known_destinations, *view.mind.addresses(origin.needed)):
-            if value_form(other) != form and looks_like(other) == mine:
-                return other
-        return ""
+        listed = (one for one in self._settings.known_destinations if looks_like(one) == mine)
+        alike = (*listed, *view.mind.that_look_like(origin.value, origin.needed))
+        return next((other for other in alike if value_form(other) != form), "")
 
     # limits
 

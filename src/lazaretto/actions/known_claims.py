@@ -20,17 +20,24 @@ from lazaretto.gates.memory.claims.records import records_of, rest_of
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Observation
 
 MOST_READ = 16
 """Memories about one name that are looked at, the newest first, and as many of what was read."""
 _MOST_CHARACTERS = 20_000
 _MOST_NAMES = 3
+_MOST_WORDS = 6
 _LONGEST_STATEMENT = 600
 _WORD = re.compile(r"[^\W_]+")
 _SAID = 120
 _SAME_MATTER = 0.5
 _NO_NAME = frozenset(["iban", "account", "bank", "invoice", "bill", "mr", "mrs", "ms", "dr", "the", "s"])
+_MENTIONS = {
+    "mail": re.compile(r"\w@\w"),
+    "money": re.compile(r"\d"),
+    "account": re.compile(r"\d{4}|\d\d.\d\d"),
+    "phone": re.compile(r"\d\d"),
+}
+"""What a text has that gives a value of a kind."""
 Name = frozenset[str]
 """The words of a name."""
 
@@ -61,9 +68,9 @@ class KnownClaims:
         said, names = self._whose(value, origin, others, view)
         for name in names:
             found: Against | None = None
-            for one, trust in self._about(name, view, least):
-                task = view.task is not None and one.id == view.task.item
-                for claim in _statements(one.text[:_MOST_CHARACTERS], name):
+            for item, trust, text in self._about(kind, name, view, least):
+                task = view.task is not None and item == view.task.item
+                for claim in _statements(text, name):
                     given = {v.norm for v in claim.values if v.kind == kind}
                     if not given or (kind == "money" and not _same_matter(said, claim)):
                         continue
@@ -71,7 +78,7 @@ class KnownClaims:
                         if not task:
                             return None
                     elif len(given) == 1 and not task and not claim.negated:
-                        found = found or Against(one.id, claim.text[:_SAID], trust)
+                        found = found or Against(item, claim.text[:_SAID], trust)
             if found is not None:
                 return found
         return None
@@ -82,28 +89,27 @@ class KnownClaims:
         """The sentence that names a value, and the names that it may belong to, the likeliest first."""
         said, names = None, list[Name]()
         if origin.item:
-            for item in self._ledger.items(ids=[origin.item], hidden=True, limit=None):
-                said, place = _sentence_with(item.text[:_MOST_CHARACTERS], value.value)
-                names += [] if said is None else _names_near(said, place)
+            said, place = _sentence_with(view.mind.words_of(origin.item)[:_MOST_CHARACTERS], value.value)
+            names += [] if said is None else _names_near(said, place)
         for other in others:
             if other.kind in (Kind.NAME, Kind.DESTINATION) and other is not value and not _kind_of(other)[0]:
                 names.append(_as_name(other.value))
-        if not names and view.task is not None:
-            for item in self._ledger.items(ids=[view.task.item], hidden=True, limit=None):
-                named = [v.norm for v in read_claim(item.text[:_LONGEST_STATEMENT]).values if v.kind == "name"]
-                names += [_as_name(named[0])] if len(named) == 1 else []
+        if not any(names) and view.task is not None:
+            task = read_claim(view.mind.words_of(view.task.item)[:_LONGEST_STATEMENT])
+            named = [v.norm for v in task.values if v.kind == "name"]
+            names += [_as_name(named[0])] if len(named) == 1 else []
         return said, list(dict.fromkeys(name for name in names if name))[:_MOST_NAMES]
 
-    def _about(self, name: Name, view: AgentView, least: float) -> Iterator[tuple[Observation, float]]:
-        """Trusted items that have all words of a name."""
-        read = [one.id for one in view.mind.find(max(name, key=len), "")[:MOST_READ]]
-        items = {one.id: one for one in self._ledger.naming(sorted(name), MOST_READ)}
-        missing = [item for item in read if item not in items]
-        items |= {one.id: one for one in self._ledger.items(ids=missing, limit=None)} if missing else {}
-        trusts = self._graph.trusts(list(items), self._table) if items else {}
-        for item, one in items.items():
+    def _about(self, kind: str, name: Name, view: AgentView, least: float) -> Iterator[tuple[str, float, str]]:
+        """Trusted items that have all words of a name and a value of a kind: id, trust and text."""
+        read = view.mind.trusted_with(name, least)[:MOST_READ]
+        texts = {one.id: view.mind.words_of(one.id) for one in read}
+        texts |= {one.id: one.text for one in self._ledger.naming(sorted(name), MOST_READ)}
+        told = [item for item, text in texts.items() if _MENTIONS[kind].search(text[:_MOST_CHARACTERS])]
+        trusts = self._graph.trusts(told, self._table) if told else {}
+        for item in told:
             if trusts[item].value >= least:
-                yield one, trusts[item].value
+                yield item, trusts[item].value, texts[item][:_MOST_CHARACTERS]
 
 
 def _kind_of(value: ArgumentValue) -> tuple[str, str]:
@@ -170,4 +176,5 @@ def _as_name(words: str) -> Name:
     found = _WORD.findall(plain_form(words))
     while found and is_request_word(found[0]):
         found = found[1:]
-    return frozenset(word for word in found if word not in _NO_NAME) if len(found) <= 6 else frozenset()
+    name = frozenset(word for word in found if word not in _NO_NAME)
+    return name if len(found) <= _MOST_WORDS and any(word.isalpha() for word in name) else frozenset()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from lazaretto.actions.listing import longer_texts, speaks_of
@@ -16,6 +16,7 @@ from lazaretto.actions.values import (
     account_form,
     accounts_in,
     addresses_in,
+    looks_like,
     numbers_in,
     plain_form,
     stands_in,
@@ -77,7 +78,7 @@ class Mind:
         self._read: dict[str, None] = {}
         self._by_trust: list[tuple[float, str]] = []
         self._people: list[Known] = []
-        self._named: list[Known] = []
+        self._looks: dict[str, list[tuple[str, Known]]] | None = None
         self._words: dict[str, set[str]] = {}
         self._accounts: dict[str, set[str]] = {}
         self._numbers: dict[float, set[str]] = {}
@@ -133,8 +134,9 @@ class Mind:
         self._known[one.id] = known
         if said:
             self._people.append(known)
-        if addresses:
-            self._named.append(known)
+        if addresses and self._looks is not None:
+            for address in addresses:
+                self._looks.setdefault(looks_like(address), []).append((address, known))
         for word in words_in(known.text):
             self._words.setdefault(word, set()).add(known.id)
         for account in accounts_in(text):
@@ -151,7 +153,7 @@ class Mind:
         if self._lowest_dropped is None or gone.trust < self._lowest_dropped.trust:
             self._lowest_dropped = gone
         self._people = [one for one in self._people if one.id != item]
-        self._named = [one for one in self._named if one.id != item]
+        self._looks = None
         for word in words_in(gone.text):
             self._words[word].discard(item)
         for number in numbers_in(gone.text):
@@ -187,9 +189,12 @@ class Mind:
         """Directories' answers of which a value, by its fingerprint, is a whole value."""
         return [self._known[item] for item in self._lists.get(value, ()) if item in self._known]
 
-    def spoken_for(self, value: str, mark: str, below: float) -> Known | None:
-        """Who speaks of a value in running words, of those that are trusted less; ``mark`` is its fingerprint."""
+    def spoken_for(self, value: str, mark: str, below: float, repeats: Callable[[Known], bool]) -> Known | None:
+        """Who speaks of a value in running words, of those that are trusted less and do not only repeat what they were
+        asked; ``mark`` is its fingerprint."""
         for known in self.find(value_form(value), account_form(value)):
+            if repeats(known):
+                continue
             if known.id in self._listed:
                 if mark in self._spoken_of[known.id]:
                     return known
@@ -199,9 +204,22 @@ class Mind:
 
     def _longer_texts(self, known: Known) -> str:
         if known.id not in self._longer:
-            found = self._ledger.items(ids=[known.id], hidden=True, limit=None)
-            self._longer[known.id] = longer_texts(found[0].text[:MOST_CHARACTERS]) if found else known.text
+            self._longer[known.id] = longer_texts(self.words_of(known.id))
         return self._longer[known.id]
+
+    def words_of(self, item: str) -> str:
+        """An item as it was written."""
+        if item in self._known and self._known[item].said:
+            return self._known[item].said
+        found = self._ledger.items(ids=[item], hidden=True, limit=None)
+        return found[0].text[:MOST_CHARACTERS] if found else ""
+
+    def trusted_with(self, words: Collection[str], least: float) -> list[Known]:
+        """Items with all of some words, of those that are trusted enough; the newest first."""
+        owners = sorted((self._words.get(word, set()) for word in words), key=len)
+        both = set.intersection(*owners) if owners else set[str]()
+        trusted = [one for item in both if self.trust_of(one := self._known[item]) >= least]
+        return sorted(trusted, key=lambda one: (-one.time, one.id))
 
     def least_trusted(self) -> tuple[float, Known | None]:
         """The lowest trust in mind and the item that sets it. Nothing in mind: the model is on its own."""
@@ -241,10 +259,15 @@ class Mind:
         known = [self._known[item] for item in items]
         return sorted(known, key=lambda one: (-self.trust_of(one), one.time, one.id))
 
-    def addresses(self, least: float) -> list[str]:
-        """The accounts, addresses and hosts that trusted items name."""
-        trusted = (one for one in self._named if self.trust_of(one) >= least)
-        return list(dict.fromkeys(address for one in trusted for address in one.addresses))
+    def that_look_like(self, value: str, least: float) -> list[str]:
+        """The accounts, addresses and hosts of trusted items that a reader takes for a value."""
+        if self._looks is None:
+            self._looks = {}
+            for one in self._known.values():
+                for address in one.addresses:
+                    self._looks.setdefault(looks_like(address), []).append((address, one))
+        found = self._looks.get(looks_like(value), ())
+        return list(dict.fromkeys(address for address, one in found if self.trust_of(one) >= least))
 
 
 def words_in(text: str) -> set[str]:

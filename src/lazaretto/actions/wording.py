@@ -56,7 +56,13 @@ _PAGES = word_set(
 )
 """What a task speaks of that asks for pages to be read."""
 _GENERIC = word_set("get list search find read fetch check show view tool api call user data item")
-_SYNONYMS = {"create": ("add",), "add": ("create",), "reschedule": ("move", "postpone"), "remove": ("kick",)}
+_SYNONYMS = {
+    "create": ("add",),
+    "add": ("create",),
+    "reschedule": ("move", "postpone"),
+    "remove": ("kick",),
+    "update": ("modify", "switch", "upgrade", "downgrade", "adjust", "swap", "replace"),
+}
 """Other words for the verb that a tool is named by."""
 _NEAR = 5
 """Words between what is made and the word that makes it."""

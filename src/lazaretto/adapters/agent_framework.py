@@ -35,10 +35,11 @@ except ImportError:
     raise MissingExtra("the Microsoft Agent Framework adapter", "agent-framework") from None
 
 
-async def cleaned_message(border: Border, message: Message) -> Message:
-    """A message with a notice for what is held in it; itself where nothing is."""
+async def cleaned_message(border: Border, message: Message, *, earlier: bool = False) -> Message:
+    """A message with a notice for what is held in it; itself where nothing is. ``earlier``: it comes from a history."""
     role = str(getattr(message.role, "value", message.role))
-    by = {"user": border.user, "assistant": border.said, "tool": border.tool, "system": border.system}
+    own = border.earlier if earlier else border.said
+    by = {"user": border.user, "assistant": own, "tool": border.tool, "system": border.system}
     judge = by.get(role, border.document)
     contents = [await _cleaned(border, content, judge) for content in message.contents]
     beside = {"author_name": message.author_name, "additional_properties": message.additional_properties}
@@ -97,7 +98,7 @@ class GuardChat(ChatMiddleware):
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Judge, ask, judge."""
-        context.messages = [await cleaned_message(self._border, message) for message in context.messages]
+        context.messages = [await cleaned_message(self._border, one, earlier=True) for one in context.messages]
         await call_next()
         if isinstance(context.result, ChatResponse):
             await self._clean(context.result)
@@ -173,7 +174,7 @@ class GuardedHistory(HistoryProvider):
     async def get_messages(self, session_id: str | None, **more: Any) -> list[Message]:
         """What was said, without what is held by now."""
         found = await self._history.get_messages(session_id, **more)
-        return [await cleaned_message(self._border, message) for message in found]
+        return [await cleaned_message(self._border, message, earlier=True) for message in found]
 
     async def save_messages(self, session_id: str | None, messages: Sequence[Message], **more: Any) -> None:
         """Keep what was said, without what is held."""

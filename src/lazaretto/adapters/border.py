@@ -121,7 +121,17 @@ class Border:
 
     async def said(self, text: str, *, agent: str | None = None) -> str:
         """What a model answered, before anybody acts on it, or a notice."""
+        if self.guard.policy.actions:
+            self.guard.actions.has_said(self.agent if agent is None else agent_name(agent), text)
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.MODEL_INFERENCE)
+
+    async def earlier(self, text: str, *, agent: str | None = None) -> str:
+        """What a model is shown as its own earlier words, or a notice. Where the policy has a table ``[actions]``, what
+        it was not seen to answer is read like a document: a history may come from anywhere."""
+        who = self.agent if agent is None else agent_name(agent)
+        if not self.guard.policy.actions or self.guard.actions.said_before(who, text):
+            return await self._read(text, Channel.MESSAGE, who, SourceClass.MODEL_INFERENCE)
+        return await self._read(text, Channel.DOCUMENT, who, SourceClass.MODEL_INFERENCE)
 
     async def picture(self, image: bytes, *, agent: str | None = None) -> str | None:
         """A notice for a picture that is held; None for one that may be shown."""

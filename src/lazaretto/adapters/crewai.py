@@ -184,7 +184,7 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
 
     def before_model(context: Any) -> None:
         for place, message in enumerate(context.messages):
-            by = {"tool": border.tool, "assistant": border.said, "system": border.system}
+            by = {"tool": border.tool, "assistant": border.earlier, "system": border.system}
             name, judge = who(context), by.get(str(message.get("role")), border.document)
             done = border.wait(
                 border.clean, dict(message), partial(judge, agent=name), agent=name, dialect="openai-chat"

@@ -93,7 +93,7 @@ class GuardPlugin(BasePlugin):
         for place, content in enumerate(llm_request.contents):
 
             async def judge(text: str, by: Any = content.role) -> str:
-                return await (self._border.said if by == "model" else self._border.document)(text, agent=agent)
+                return await (self._border.earlier if by == "model" else self._border.document)(text, agent=agent)
 
             llm_request.contents[place] = await cleaned_parts(self._border, content, judge, agent)
         return None

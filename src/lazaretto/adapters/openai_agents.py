@@ -44,13 +44,16 @@ _BROUGHT = ("output", "outputs", "results", "error", "tools")
 _BY_ROLE = {"user": Border.user, "system": Border.system, "developer": Border.system, "assistant": Border.said}
 
 
-async def cleaned_item(border: Border, item: Any, agent: str | None = None) -> Any:
-    """An input item with a notice for what is held in it; every field of it counts."""
+async def cleaned_item(border: Border, item: Any, agent: str | None = None, *, earlier: bool = False) -> Any:
+    """An input item with a notice for what is held in it; every field of it counts. ``earlier``: it comes from a
+    history."""
     if not isinstance(item, Mapping):
         return await border.cleaned(item, partial(border.user, agent=agent), agent=agent)
     role, kind = item.get("role"), str(item.get("type", ""))
     brought = kind.endswith("_output") or any(item.get(key) for key in _BROUGHT)
     judge = border.tool if brought else _BY_ROLE.get(str(role), Border.said).__get__(border)
+    if earlier and role == "assistant" and not brought:
+        judge = border.earlier
     done = await border.clean(dict(item), partial(judge, agent=agent), agent=agent, dialect="openai-responses")
     if not done.changed:
         return item
@@ -72,7 +75,7 @@ def guard_run_config(guard: Guard | SyncGuard, config: RunConfig | None = None) 
             given = before(data)
             given = await given if inspect.isawaitable(given) else given
         agent = agent_name(data.agent.name)
-        return replace(given, input=[await cleaned_item(border, item, agent) for item in given.input])
+        return replace(given, input=[await cleaned_item(border, item, agent, earlier=True) for item in given.input])
 
     return replace(config, call_model_input_filter=judged)
 
@@ -132,7 +135,8 @@ class GuardedSession(SessionABC):
 
     async def get_items(self, limit: int | None = None, **more: Any) -> list[Any]:
         """What was said, without what is held by now."""
-        return [await cleaned_item(self._border, item) for item in await self._session.get_items(limit, **more)]
+        found = await self._session.get_items(limit, **more)
+        return [await cleaned_item(self._border, item, earlier=True) for item in found]
 
     async def add_items(self, items: list[Any], **more: Any) -> None:
         """Keep what was said, without what is held."""
