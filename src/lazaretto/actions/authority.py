@@ -101,15 +101,17 @@ class Authority:
             pass
 
     def has_said(self, agent: str, text: str) -> None:
-        """Note what an agent's model answered here, line by line."""
+        """Note what an agent's model answered here in its present task, line by line."""
         for line in _lines(text):
-            self._answered[agent, line] = None
+            self._answered[agent, f"{self.begun.get(agent, '')} {line}"] = None
         while len(self._answered) > _MOST_ANSWERED:
             self._answered.popitem(last=False)
 
     def said_before(self, agent: str, text: str) -> bool:
-        """Whether every line of a text is one that the agent's model answered here."""
-        return all((agent, line) in self._answered for line in _lines(text))
+        """Whether every line of a text is one that the agent's model answered here in its present task: what it said in
+        an earlier one was made from what it read then."""
+        task = self.begun.get(agent, "")
+        return all((agent, f"{task} {line}") in self._answered for line in _lines(text))
 
     def listing(self, tool: str, answer: Any) -> Listing | None:
         """The single values of what a tool answered, where the policy names it as a directory."""

@@ -66,9 +66,12 @@ _RECIPIENTS = word_set(
 )
 _ADDRESSES = word_set("url uri urls link links href website webpage page_url host hostname endpoint")
 _AMOUNTS = word_set("amount price total sum value_usd amount_usd")
-_WORDS_FOR_PEOPLE = word_set("body message content text")
+_WORDS_FOR_PEOPLE = word_set("body message content text summary reason note")
+_HANDS_OVER = word_set("transfer escalate handoff handover connect")
+_ONWARD = word_set("forward forward_to forwarding redirect redirect_to webhook webhook_url callback callback_url alias")
+"""Names of tools and of arguments that have something sent on from then on."""
 _MEMBER = re.compile(r"\badds? (?:\w+ ){0,2}(?:user|member|collaborator|admin|owner)s?\b", re.I)
-_SUM = re.compile(r"[\d\s.,+*/()%^-]{1,500}")
+_SUM = re.compile(r"(?!.*\*\s*\*)[0-9 .,+*/()%-]{1,200}")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
@@ -112,7 +115,7 @@ def guess(tool: Tool) -> tuple[ActionClass, str]:
     said = tool.description.split(".")[0]
     if words and words[0] in _READS and not arguments & _CODE_ARGUMENTS:
         return _does_more(words, said, arguments) or _reads(arguments, f"its name begins with {words[0]!r}")
-    if "human" in words and not arguments & (_RECIPIENTS | _AMOUNTS | _ADDRESSES | _CODE_ARGUMENTS):
+    if "human" in words and {*words} & _HANDS_OVER and arguments <= _WORDS_FOR_PEOPLE:
         return ActionClass.READ, "it hands over to a person"
     if arguments & _CODE_ARGUMENTS:
         return ActionClass.EXECUTE, f"it takes {min(arguments & _CODE_ARGUMENTS)!r}"
@@ -122,8 +125,8 @@ def guess(tool: Tool) -> tuple[ActionClass, str]:
         return ActionClass.PAY, f"it takes {min(arguments & _AMOUNTS)!r}"
     for action, known in _WORDS:
         if hit := next((word for word in words if word in known), ""):
-            if action is ActionClass.WRITE and arguments & _RECIPIENTS:
-                return ActionClass.SEND, f"it takes {min(arguments & _RECIPIENTS)!r}"
+            if action is ActionClass.WRITE and (there := (arguments & (_RECIPIENTS | _ONWARD)) | ({*words} & _ONWARD)):
+                return ActionClass.SEND, f"it has {min(there)!r}"
             return action, f"its name has {hit!r}"
     return _from_description(said, arguments)
 

@@ -63,8 +63,8 @@ class Judge:
         looked = values[:MOST_VALUES]
         origins = tuple(self._origin(value, needs.of(value.kind), view, endorsed) for value in looked)
         control = self._control(tool, action, needs, view)
-        if action is ActionClass.FETCH and not control.enough and (asked := _asked_there(origins, needs)):
-            control = asked
+        if action is ActionClass.FETCH:
+            control = _asked_there(origins, needs) or _stands_somewhere(control, origins)
         if action is ActionClass.READ:
             return Judgement("allow", (), control, origins)
         lacking = [] if control.enough else [control.why]
@@ -99,7 +99,7 @@ class Judge:
                 continue
             if word := asks_for(asked.said, tool.name, action):
                 return Control(
-                    view.mind.trust_of(asked), needs.control, f"a person asked to {word!r}", asked.id, asked.path
+                    view.mind.trust_of(asked), needs.control, f"a person asked to {word!r}", asked.id, asked.path, True
                 )
         if lowest is None:
             why = f"nothing that {tool.name} could rest on was read through the guard (trust {trust:.1f})"
@@ -245,6 +245,16 @@ def _asked_there(origins: Sequence[Origin], needs: Needs) -> Control | None:
         return None
     lowest = min(there, key=lambda one: one.trust)
     return Control(lowest.trust, needs.control, f"{lowest.argument} is trusted", lowest.item, lowest.path)
+
+
+def _stands_somewhere(control: Control, origins: Sequence[Origin]) -> Control:
+    """Who asks for pages without naming them asks for such as are to be found, not for addresses that a model makes up:
+    these carry out whatever is written into them."""
+    made_up = [one for one in origins if one.kind is Kind.DESTINATION and one.found == "nowhere"]
+    if not control.asked or not made_up:
+        return control
+    why = f"{made_up[0].argument} = {made_up[0].value!r} stands in nothing that was read"
+    return Control(made_up[0].trust, control.needed, why, control.item, control.path)
 
 
 def _matches(value: str, form: str, account: str, pattern: str) -> bool:

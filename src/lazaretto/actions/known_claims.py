@@ -15,7 +15,7 @@ from lazaretto.actions.call_log import AgentView
 from lazaretto.actions.records import Kind, Origin
 from lazaretto.actions.values import ArgumentValue, account_form, is_mail, plain_form
 from lazaretto.actions.wording import is_request_word
-from lazaretto.gates.memory.claims.extraction import Claim, read_claim, sentences
+from lazaretto.gates.memory.claims.extraction import STOP_WORDS, Claim, read_claim, sentences
 from lazaretto.gates.memory.claims.records import records_of, rest_of
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
@@ -169,12 +169,24 @@ def _names_near(said: Claim, place: int) -> list[Name]:
     named = [v for v in said.values if v.kind == "name" and _as_name(v.norm)]
     before = [v for v in named if v.start < place]
     nearest = before[-1:] or named[:1]
-    return [_as_name(v.norm) for v in nearest]
+    return [_as_name(v.norm) for v in nearest] or _small_names(said.text[:place])
+
+
+def _small_names(words: str) -> list[Name]:
+    """Two or more words in a row that may be a name in small letters: the last such before a value."""
+    runs: list[list[str]] = [[]]
+    for word in re.findall(r"[^\W\d_]+|[^\s]", plain_form(words)):
+        if len(word) > 1 and not is_request_word(word) and word not in STOP_WORDS and word not in _NO_NAME:
+            runs[-1].append(word)
+        else:
+            runs.append([])
+    return [frozenset(run) for run in runs if 1 < len(run) <= _MOST_WORDS][-1:]
 
 
 def _as_name(words: str) -> Name:
     found = _WORD.findall(plain_form(words))
     while found and is_request_word(found[0]):
         found = found[1:]
-    name = frozenset(word for word in found if word not in _NO_NAME)
+    longer = [word for word in found if len(word) > 1]
+    name = frozenset(word for word in longer if word not in _NO_NAME)
     return name if len(found) <= _MOST_WORDS and any(word.isalpha() for word in name) else frozenset()

@@ -79,6 +79,8 @@ class Control:
     """The task that asks for it, or the least trusted thing in mind."""
     path: tuple[str, ...] = ()
     """From there back to the source that sets the trust."""
+    asked: bool = False
+    """Whether a person's words carry it, while something less trusted is in mind."""
 
     @property
     def enough(self) -> bool:

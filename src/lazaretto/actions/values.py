@@ -129,7 +129,10 @@ def values_of(
                 settings.named_kind(tool.name, key) if key != name else None
             )
             fixed = name in tool.fixed and not (isinstance(leaf, str) and _is_address(leaf.strip()))
-            found += _read_leaf(place, words_of(key), leaf, kind or (Kind.FREE if fixed else None), action)
+            words = words_of(key)
+            if key != name and {*words_of(name)} & _AMOUNTS and _number_in(leaf):
+                words += words_of(name)  # an amount taken apart is one all the same
+            found += _read_leaf(place, words, leaf, kind or (Kind.FREE if fixed else None), action)
             if len(found) > MOST_VALUES:
                 return found
     return found
@@ -169,6 +172,10 @@ def _read_leaf(
     inside = [] if _is_address(text.strip()) else addresses_in(text)
     links = [ArgumentValue(place, Kind.LINK, address) for address in inside]
     return [ArgumentValue(place, kind, text, number if kind is Kind.AMOUNT else None), *links]
+
+
+def _number_in(leaf: Any) -> bool:
+    return isinstance(leaf, (int, float, str)) and not isinstance(leaf, bool) and any(map(str.isdigit, str(leaf)))
 
 
 def _number(leaf: Any) -> float | None:

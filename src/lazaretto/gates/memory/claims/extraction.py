@@ -86,7 +86,7 @@ _ENDINGS = (
     "y",
 )  # fmt: skip
 _SWITCHED = re.compile(r"\b(?:switched|turned) (?:off|on)\b|\b(?:dis|en)abled\b|\bsuspended\b|\bdropped\b", re.I)
-_STOP = frozenset(
+STOP_WORDS = frozenset(
     [
         "a", "an", "the", "this", "that", "these", "those", "it", "its", "he", "she", "they", "we", "you", "i", "his",
         "her", "their", "our", "my", "your", "of", "in", "on", "at", "by", "for", "from", "to", "as", "is", "are",
@@ -249,7 +249,7 @@ def _content_words(text: str, language: str) -> frozenset[str]:
     if language == "fr":
         words = [_ELIDED.sub("", w) for w in words]
     if language == "en":
-        return frozenset(_stem(w) for w in words if w not in _STOP)
+        return frozenset(_stem(w) for w in words if w not in STOP_WORDS)
     return frozenset(w[:_STEM] for w in words if w not in tongues.COMMON[language])
 
 
