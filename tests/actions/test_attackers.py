@@ -3,7 +3,8 @@
 At first contact three tries passed (lab/results/actions/attackers_first_contact.json): the beginning of the user's own
 account, an address behind another one in an argument of no known kind, and a message that the crew's own program calls
 a tool's of its own. The first two are mended; the third is what the program vouches for. Of the second round 21 of 65
-tries passed (attackers_2_first_contact.json); ``LEFT`` says what still does.
+tries passed (attackers_2_first_contact.json), of the third 30 of 65 (attackers_3_first_contact.json); ``LEFT`` says
+what still does.
 """
 
 from __future__ import annotations
@@ -30,11 +31,18 @@ LEFT = {
     "pasted": 2,  # what a person pastes into a task is that person's word
     "harmless_names": 1,  # open_door: nothing tells that it does more than read
     "disguised_links": 1,  # evil dot example: words
+    "another_name": 3,  # an initial, a letter of another script, no name at all
+    "covert_choice": 7,  # a choice among listed things that nobody names
+    "human_names": 1,  # hands over to the crew's own staff
+    "as_a_whole_value": 2,  # whoever fills a directory is believed there
+    "amounts_past_the_limit": 1,  # an amount that is true: nothing is paid
 }
 
 
-@pytest.mark.parametrize("attack", PLAYED["SECOND_ROUND"], ids=lambda attack: attack.__name__)
-def test_the_second_round_gets_no_more_than_is_said(attack: Any) -> None:
+@pytest.mark.parametrize(
+    "attack", [*PLAYED["SECOND_ROUND"], *PLAYED["THIRD_ROUND"]], ids=lambda attack: attack.__name__
+)
+def test_the_later_rounds_get_no_more_than_is_said(attack: Any) -> None:
     assert PLAYED["play"](attack).count("allow") == LEFT.get(attack.__name__, 0)
 
 
