@@ -29,7 +29,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "database tools are directories": {"directories": DIRECTORIES},
     "the same, with schemas and airports": {"directories": DIRECTORIES, "arguments": {"destination": "name"}},
 }
-SCHEMA = {"properties": {name: {"enum": []} for name in ("flight_type", "cabin", "insurance")}}
+SCHEMA: dict[str, Any] = {"properties": {name: {"enum": []} for name in ("flight_type", "cabin", "insurance")}}
 """What the schemas of the airline's tools say of words of fixed lists."""
 
 
@@ -37,7 +37,7 @@ def play(
     guard: SyncGuard, agent: str, messages: list[dict[str, Any]], schema: dict[str, Any] | None
 ) -> tuple[int, list[str]]:
     """Calls that were made, and what was asked."""
-    begun, made, asked, names = False, 0, [], {}
+    begun, made, asked, names = False, 0, list[str](), dict[Any, str]()
     for message in messages:
         role, text = message.get("role"), message.get("content") or ""
         if role == "user" and text.strip():

@@ -96,7 +96,8 @@ def asks_for_pages(text: str) -> str:
     """The word with which a text asks for pages that it does not name; a sentence that names pages asks for these
     alone."""
     for sentence in _SENTENCE.split(text):
-        spoken = {*_WORD.findall(sentence.casefold())} & _PAGES
+        words: list[str] = _WORD.findall(sentence.casefold())
+        spoken = {*words} & _PAGES
         if spoken and not addresses_in(sentence):
             return min(spoken)
     return ""
