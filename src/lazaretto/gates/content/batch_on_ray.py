@@ -38,7 +38,7 @@ class RayPanels:
         mine = not ray.is_initialized()
         if mine:
             ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-        cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
+        cores = int(ray.cluster_resources().get("CPU", 1))
         make: Any = ray.remote(num_cpus=1)(_Panel)
         free, under_way = [make.remote(self, options) for _ in range(max(1, cores))], dict[Any, Any]()
         try:
