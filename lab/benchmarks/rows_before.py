@@ -254,16 +254,15 @@ async def ordinary_prompts(crew: Crew) -> Seen:
 
 
 async def readme_crew(crew: Crew) -> Seen:
-    """Two nodes of one graph, guarded as the README says, name two accounts of one supplier."""
+    """Two nodes of one graph, guarded as the pages say, name two accounts of one supplier."""
     from langgraph.graph import START, MessagesState, StateGraph
     from langgraph.store.memory import InMemoryStore
 
     from lazaretto.adapters.langgraph import guard_node, guard_store
 
-    written = re.search(
-        r"guard_store\(guard, InMemoryStore\(\)(?:, agent=\"(\w+)\")?\)", (TREE / "README.md").read_text()
-    )
-    assert written is not None, "the README shows guard_store"
+    shown = "".join((TREE / page).read_text() for page in ("README.md", "docs/quick-start.md"))
+    written = re.search(r"guard_store\(guard, InMemoryStore\(\)(?:, agent=\"(\w+)\")?\)", shown)
+    assert written is not None, "the pages show guard_store"
     store = guard_store(crew.guard, InMemoryStore(), **({"agent": written[1]} if written[1] else {}))
 
     def keep(key: str, text: str) -> Callable[..., Awaitable[None]]:
