@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 from lazaretto.cli import build as build_cli
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger, PublicKey, SigningKey, merkle, seen_draft
-from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, read_checkpoints, witness_at, witnessed
+from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, read_checkpoints, witness_at
+from lazaretto.ledger.ledger import keep_in
 from lazaretto.policy import Record
 from lazaretto.types import Channel, Draft, EventKind, Observation
 
@@ -192,7 +193,7 @@ def test_witnesses_are_told_by_themselves(tmp_path: Path) -> None:
                 assert len(kept) == 2 and ledger.verify(checkpoints=kept).ok
         server.shutdown()
     with pytest.raises(InputError, match="witness"):
-        witness_at("carrier pigeon")
+        witness_at("carrier pigeon", keep_in)
     (tmp_path / "heads.jsonl").write_text("{}\n")
     with pytest.raises(InputError, match="line 1 holds no checkpoint"):
         read_checkpoints(tmp_path / "heads.jsonl")
@@ -203,7 +204,7 @@ def _kept(where: str, namespace: str, second: str, folder: Path, heard: list[dic
         return read_checkpoints(folder / "heads.jsonl")
     if where == second:
         with Ledger.open(second, "witness") as ledger:
-            return witnessed(ledger, namespace)
+            return ledger.witnessed(namespace)
     return [Checkpoint(**one) for one in heard]  # type: ignore[arg-type]
 
 

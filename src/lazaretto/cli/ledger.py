@@ -16,7 +16,8 @@ from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, console, emit, errors, 
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError, MissingExtra, ModelError
 from lazaretto.ledger import Checkpoint, Ledger, PublicKey, SigningKey, transfer
-from lazaretto.ledger.checkpoints import read_checkpoints, witness_at, witnessed
+from lazaretto.ledger.checkpoints import read_checkpoints, witness_at
+from lazaretto.ledger.ledger import keep_in
 from lazaretto.types import Head
 
 commands = typer.Typer(no_args_is_help=True, help="The record of what happened: verify, export, import, erase.")
@@ -145,7 +146,7 @@ def _kept_by(witness: str | None, namespace: str) -> list[Checkpoint]:
     if kind == "file" and rest:
         return [one for one in read_checkpoints(Path(rest)) if one.namespace == namespace]
     with Ledger.open(witness, "witness", create=False, read_only=True) as ledger:
-        return witnessed(ledger, namespace)
+        return ledger.witnessed(namespace)
 
 
 @commands.command()
@@ -157,7 +158,7 @@ def checkpoint(
     ] = None,
 ) -> None:
     """The state of the chain for others to keep: signed where the policy names a key (record.key)."""
-    send = None if to is None else witness_at(to)
+    send = None if to is None else witness_at(to, keep_in)
     with context.open_ledger() as ledger:
         made = ledger.checkpoint()
     if send is not None:

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -21,9 +21,6 @@ from lazaretto.errors import InputError
 from lazaretto.ledger import merkle
 from lazaretto.ledger.signing import PublicKey
 from lazaretto.types import Draft, EventKind, Head, plain
-
-if TYPE_CHECKING:
-    from lazaretto.ledger.ledger import Ledger
 
 WITNESSED = "checkpoint:"
 """How the subject of an event begins by which one store keeps a checkpoint of another."""
@@ -108,10 +105,13 @@ def read_checkpoints(path: Path) -> list[Checkpoint]:
 
 
 Witness = Callable[[Checkpoint], None]
+Keep = Callable[[str, Draft], None]
+"""Appends an event to the store at a URL."""
 
 
-def witness_at(where: str) -> Witness:
-    """The witness that a setting names: ``stdout``, ``file:PATH``, ``http(s)://...``, or the URL of a second store."""
+def witness_at(where: str, keep: Keep) -> Witness:
+    """The witness that a setting names: ``stdout``, ``file:PATH``, ``http(s)://...``, or the URL of a second store,
+    to which ``keep`` appends."""
     kind, _, rest = where.partition(":")
     if where == "stdout":
         return _to_stdout
@@ -120,7 +120,7 @@ def witness_at(where: str) -> Witness:
     if kind in ("http", "https"):
         return _ToHttp(where)
     if kind in ("sqlite", "postgresql", "postgres"):
-        return _ToStore(where)
+        return _ToStore(where, keep)
     raise InputError("witness", f"{where!r} is unknown", "Use stdout, file:PATH, https://... or a store URL")
 
 
@@ -156,15 +156,7 @@ class _ToHttp:
 @dataclass(frozen=True, slots=True)
 class _ToStore:
     url: str
+    keep: Keep
 
     def __call__(self, checkpoint: Checkpoint) -> None:
-        from lazaretto.ledger.ledger import Ledger
-
-        with Ledger.open(self.url, "witness") as ledger:
-            ledger.append([Draft(EventKind.NOTED, WITNESSED + checkpoint.namespace, body=plain(checkpoint))])
-
-
-def witnessed(ledger: Ledger, namespace: str) -> list[Checkpoint]:
-    """The checkpoints of a namespace that a second store keeps."""
-    told = ledger.events(subject=WITNESSED + namespace, kinds=(EventKind.NOTED,))
-    return [checkpoint_from(event.body or {}, f"event {event.seq} of {ledger.url}") for event in told]
+        self.keep(self.url, Draft(EventKind.NOTED, WITNESSED + checkpoint.namespace, body=plain(checkpoint)))

@@ -32,7 +32,14 @@ from lazaretto.ledger import (
     verify,
 )
 from lazaretto.ledger.appending import append_batch, lock_head
-from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, Witness, witness_at
+from lazaretto.ledger.checkpoints import (
+    WITNESSED,
+    Checkpoint,
+    ConsistencyProof,
+    Witness,
+    checkpoint_from,
+    witness_at,
+)
 from lazaretto.ledger.database_errors import translate
 from lazaretto.ledger.drafts import check_drafts, seen_draft
 from lazaretto.ledger.edges import EdgeColumns, EdgeEnd
@@ -313,8 +320,13 @@ class Ledger:
         if rules.key and not self._store.read_only:
             self._key = SigningKey.load(Path(rules.key))
         if rules.witness and not self._store.read_only:
-            self.send_checkpoints(witness_at(rules.witness), rules.witness_every)
+            self.send_checkpoints(witness_at(rules.witness, keep_in), rules.witness_every)
         return self
+
+    def witnessed(self, namespace: str) -> list[Checkpoint]:
+        """The checkpoints of another chain that this one keeps as its witness."""
+        told = self.events(subject=WITNESSED + namespace, kinds=(EventKind.NOTED,))
+        return [checkpoint_from(event.body or {}, f"event {event.seq} of {self.url}") for event in told]
 
     def send_checkpoints(self, witness: Witness, every: int) -> None:
         """Let a witness have a checkpoint whenever so many events were added."""
@@ -698,3 +710,9 @@ class Ledger:
             return self._store.transact(work)
         except CommitUnsure as unsure:
             raise translate(unsure.cause, self.url) from unsure
+
+
+def keep_in(url: str, draft: Draft) -> None:
+    """Append an event to the witness's namespace of the store at a URL."""
+    with Ledger.open(url, "witness") as ledger:
+        ledger.append([draft])
