@@ -23,7 +23,7 @@ from lazaretto import Guard, Policy
 from lazaretto.api.app import ServerSettings, create_app
 
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
-EXAMPLES = 5
+EXAMPLES = 3
 
 
 @pytest.fixture(scope="module")

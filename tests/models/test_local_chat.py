@@ -25,7 +25,7 @@ ready = all(importlib.util.find_spec(part) for part in PARTS)
 async def test_smollm2_debates_and_rules() -> None:
     model = LocalChat(SMOLLM2)
     roles = (Role.STRICT, Role.ARBITER)  # all four would say nothing more and take twice as long
-    panel = chat_panel({role: RoleModel(role, model, max_tokens=12, retries=0) for role in roles})
+    panel = chat_panel({role: RoleModel(role, model, max_tokens=6, retries=0) for role in roles})
     transcript = await hold_debate(panel, Content("s", "May I mix bleach and ammonia?"), DebateSettings(rounds=1))
     report = report_data(transcript)
     assert report["cost"]["calls"] == 2 and report["cost"]["tokens"] > 2 * 100
