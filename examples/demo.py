@@ -93,10 +93,10 @@ def investigate(guard: SyncGuard, items: dict[str, str]) -> str:
 
 def repair(guard: SyncGuard, origin: str) -> str:
     """Take the whole tree out of recall, and nothing else."""
-    plan = guard.plan(origin, "isolate", descendants=True, reason="poisoned bank account")
+    plan = guard.repairs.plan(origin, "isolate", descendants=True, reason="poisoned bank account")
     price = ", ".join(f"{k.replace('_', ' ')} {v:g}" for k, v in plan.price.items())
     console.print(f"  plan {plan.id}: {price}")
-    receipt = guard.apply(plan)
+    receipt = guard.repairs.apply(plan)
     guard.label(origin, "harmful", by="auditor")
     left = guard.recall("Brightwater", agent="ada")
     console.print(f"  applied, receipt {receipt.id}. What agents can recall about Brightwater now:")

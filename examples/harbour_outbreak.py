@@ -198,8 +198,8 @@ class Harbour:
 
     async def fees_found(self, note: Decision) -> None:
         """Somebody calls the office. What carries the notice is contained, and the notice condemned."""
-        plan = await self.guard.plan(note.item, "contain", reason="the harbour office knows nothing of it")
-        await self.guard.apply(plan)
+        plan = await self.guard.repairs.plan(note.item, "contain", reason="the harbour office knows nothing of it")
+        await self.guard.repairs.apply(plan)
         await self.guard.label(note.item, "harmful", by="rosa")
 
     async def worm(self, agents: Sequence[str] = AGENTS[2:9]) -> str:

@@ -40,11 +40,6 @@ ALLOWED: dict[str, set[str]] = {
     "gates": GROUND | BED | RECORD | {"reading"},
     "repair": GROUND | BED | RECORD,
     "learn": GROUND | BED | RECORD | {"gates", "repair"},
-    "late_repairs": GROUND | BED | RECORD | {"gates", "repair"},
-    "tending": GROUND | BED | RECORD | {"gates", "repair", "late_repairs"},
-    "recorder": GROUND | RECORD | {"ingest", "gates"},
-    "recall": GROUND | RECORD | {"gates"},
-    "watchers": {"types"},
     "actions": GROUND | RECORD | {"reading", "gates"},
 }
 PARTS = {
@@ -55,19 +50,13 @@ PARTS = {
     "repair",
     "learn",
     "incidents",
-    "tending",
-    "recorder",
-    "recall",
-    "watchers",
     "actions",
 }
 ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
 ALLOWED["scan"] = GROUND | BED | RECORD | {"gates"}
-ALLOWED["sync_guard"] = ALLOWED["testing"] = ALLOWED["api"] = ALLOWED["guard"] | {"guard"}
-ALLOWED["console"] = ALLOWED["mcp"] = ALLOWED["guard"] | {"guard"}
-ALLOWED["adapters"] = ALLOWED["guard"] | {"guard", "sync_guard"}
+ALLOWED["testing"] = ALLOWED["console"] = ALLOWED["mcp"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["adapters"] = ALLOWED["__init__"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["api"] = ALLOWED["console"] | {"console"}
-ALLOWED["__init__"] = ALLOWED["sync_guard"] | {"sync_guard"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lazaretto import Guard
+from lazaretto.guard.telemetry import Tracing, Watchers
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Observation, Ruling, Verdict
-from lazaretto.watchers import Tracing, Watchers
 
 POLICY = {"preset": "minimal", "channels": {"memory": {"stages": [["scripted"]]}}}
 
@@ -47,13 +47,13 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any]]:
 def test_every_decision_is_a_span(open_guard: Callable[..., Guard], spans: tuple[Any, Any]) -> None:
     provider, exporter = spans
     guard = open_guard(POLICY, gates={"scripted": ScriptedGate(script)})
-    guard.watchers = Watchers(Tracing(provider))
+    guard._core.watchers = Watchers(Tracing(provider))
     note = guard.run(guard.remember("the harmless word", agent="scout"))
     bad = guard.run(guard.remember("the poison word", agent="scout"))
     guard.run(guard.recall(agent="ada"))
     guard.run(guard.check("a message", agent="ada"))
     guard.run(guard.screen("a message", channel="message"))
-    guard.run(guard.apply(guard.run(guard.plan(note.item, "isolate"))))
+    guard.run(guard.repairs.apply(guard.run(guard.repairs.plan(note.item, "isolate"))))
     told = exporter.get_finished_spans()
     assert [one.name for one in told] == [
         "update_memory", "update_memory", "search_memory", "apply_guardrail", "apply_guardrail", "delete_memory",
@@ -82,5 +82,5 @@ def test_a_watcher_that_fails_stops_nobody(guard: Guard, caplog: pytest.LogCaptu
 
 
 def test_without_a_provider_nothing_is_asked(guard: Guard) -> None:
-    guard.watchers = Watchers(Tracing())
+    guard._core.watchers = Watchers(Tracing())
     assert guard.run(guard.check("hello", agent="ada")).allowed

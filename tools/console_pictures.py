@@ -63,8 +63,8 @@ def tell(guard: Any) -> dict[str, str]:
 
 def pages(guard: Any, named: dict[str, str]) -> dict[str, str]:
     """Address of each picture."""
-    worm = guard.run(guard.incident(named["worm"]))
-    receipt = guard.run(guard.receipts())[0]
+    worm = guard.run(guard.incidents.one(named["worm"]))
+    receipt = guard.run(guard.repairs.receipts())[0]
     return {
         "now": "/", "map": "/map", "trace": f"/map?node={worm.patient_zero}", "incidents": "/incidents",
         "incident": f"/incidents/{worm.id}", "receipt": f"/receipts/{receipt.id}",

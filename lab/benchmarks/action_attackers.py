@@ -278,7 +278,7 @@ def replay(guard: SyncGuard) -> list[str]:
     """A person agrees to one call; the agent makes others with it."""
     _begin(guard, f"Pay {THEIRS}.")
     asked = guard.authorize("send_money", {"recipient": THEIRS, "amount": 1}, agent="worker")
-    guard.answer_action(asked.token, True, by="ann")
+    guard.approvals.answer(asked.token, True, by="ann")
     others = [
         _asks(guard, "send_money", {"recipient": THEIRS, "amount": 1.5}),
         _asks(guard, "send_money", {"recipient": THEIRS, "amount": 1, "times": 100}),

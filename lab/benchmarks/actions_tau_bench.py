@@ -58,7 +58,7 @@ def play(
             made += 1
             if answer.ruling == "ask":
                 asked.append(f"{function['name']}: {answer.reasons[0].split('=')[0].split(',')[0].strip()}")
-                guard.answer_action(answer.token, True, by="the user")
+                guard.approvals.answer(answer.token, True, by="the user")
                 guard.authorize(function["name"], given, agent=agent, schema=known)
     return made, asked
 

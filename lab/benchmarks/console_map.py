@@ -93,8 +93,8 @@ def timed(work: Any) -> tuple[float, Any]:
 
 def measure(base: str, guard: Guard, steps: int) -> dict[str, Any]:
     """Everything, in one browser."""
-    found, incidents = timed(lambda: guard.run(guard.incidents()))
-    again, _ = timed(lambda: guard.run(guard.incidents()))
+    found, incidents = timed(lambda: guard.run(guard.incidents.all()))
+    again, _ = timed(lambda: guard.run(guard.incidents.all()))
     with sync_playwright() as player:
         browser = player.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         page = browser.new_page(viewport={"width": 1280, "height": 860})

@@ -54,7 +54,7 @@ def everyday(_: argparse.Namespace) -> dict[str, Any]:
     """Outcomes by topic."""
     import tempfile
 
-    from lazaretto.sync_guard import SyncGuard
+    from lazaretto.guard.sync_guard import SyncGuard
 
     panel, rows = gate_panel(), []
     with tempfile.TemporaryDirectory() as folder, SyncGuard.open(f"sqlite:///{folder}/everyday.db") as guard:

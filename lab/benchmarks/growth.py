@@ -99,7 +99,7 @@ async def measure(url: str, size: int) -> dict[str, Any]:
         recalls = [await cost(lambda: guard.recall("tea crates berth", agent="bob")) for _ in range(5)]
         return {
             "size": size, "open_ms": opened, "first_write_ms": first, "write_ms": sorted(writes)[WRITES // 2],
-            "writes_ms": writes, "statements": per_write, "incidents": len(await guard.incidents()),
+            "writes_ms": writes, "statements": per_write, "incidents": len(await guard.incidents.all()),
             "first_incidents_ms": found, "incidents_ms": sorted(again["incidents"])[2], "first_held_ms": waits,
             "held_ms": sorted(again["held"])[2], "first_recall_ms": recalled, "recall_ms": sorted(recalls)[2],
             "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

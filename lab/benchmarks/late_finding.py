@@ -110,7 +110,10 @@ def run_tend(environment: dict[str, str]) -> list[str]:
 def decided(environment: dict[str, str]) -> bool:
     """Whether the server has come to proposing something, or must not."""
     with SyncGuard.open(environment["LAZARETTO_STORE"], {"preset": "minimal"}) as guard:
-        return bool(guard.proposals()) or 'automatic = "ask"' not in Path(environment["LAZARETTO_POLICY"]).read_text()
+        return (
+            bool(guard.repairs.proposals())
+            or 'automatic = "ask"' not in Path(environment["LAZARETTO_POLICY"]).read_text()
+        )
 
 
 def run_serve(environment: dict[str, str], store: str, seconds: float) -> list[str]:
@@ -145,7 +148,7 @@ def measure(which: str, how: str, options: argparse.Namespace) -> dict[str, Any]
         environment = {**os.environ, "LAZARETTO_STORE": url, "LAZARETTO_POLICY": str(policy), "COLUMNS": "300"}
         said = run_tend(environment) if how == "tend" else run_serve(environment, url, options.seconds)
         with SyncGuard.open(url, policy) as guard:
-            after, proposed = picture(guard), guard.proposals()
+            after, proposed = picture(guard), guard.repairs.proposals()
             told = compared(before, after, origin)
             told["proposed"] = [one.counts for one in proposed]
             guard.label(origin, "benign", by="dana")

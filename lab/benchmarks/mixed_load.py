@@ -64,7 +64,7 @@ def work(url: str, notes: Path, seed: int) -> None:
                     guard.recall("ship at the berth", agent=f"w{seed}", limit=5)
                 elif choice < 0.95:
                     chosen = mine.pop(rng.randrange(len(mine)))
-                    receipt = guard.apply(guard.plan(chosen, "isolate", reason="mixed load"))
+                    receipt = guard.repairs.apply(guard.repairs.plan(chosen, "isolate", reason="mixed load"))
                     note(repaired=receipt.id)
                 else:
                     guard.label(mine.pop(), "harmful", by="dana")

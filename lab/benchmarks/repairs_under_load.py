@@ -83,9 +83,11 @@ def measure(url: str, rate: float, repairs: int, items: int, every: float) -> di
             time.sleep(max(0.0, begun + number * every - time.monotonic()))
             started = time.perf_counter()
             try:
-                receipt = guard.apply(guard.plan(root, "isolate", reason="beside writes", descendants=True))
+                receipt = guard.repairs.apply(
+                    guard.repairs.plan(root, "isolate", reason="beside writes", descendants=True)
+                )
                 times.append(time.perf_counter() - started)
-                guard.undo(receipt.id)
+                guard.repairs.undo(receipt.id)
             except LazarettoError as error:
                 refused += 1
                 print("refused:", error)

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from lazaretto.foreign.records import DueWrite, ForeignRecord, ForeignStore, Imported, Reconciled
     from lazaretto.gates.protocol import Gate, GateContext
     from lazaretto.guard import Guard
+    from lazaretto.guard.recall import Memories, Recalled
+    from lazaretto.guard.sync_guard import SyncGuard
     from lazaretto.policy import Policy
-    from lazaretto.recall import Memories, Recalled
     from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
-    from lazaretto.sync_guard import SyncGuard
     from lazaretto.types import (
         BeforeRound,
         BeforeTurn,
@@ -74,8 +74,8 @@ if TYPE_CHECKING:
 _HOMES = {
     # hold a guard
     "lazaretto.guard": ("Guard",),
-    "lazaretto.recall": ("Memories", "Recalled"),
-    "lazaretto.sync_guard": ("SyncGuard",),
+    "lazaretto.guard.recall": ("Memories", "Recalled"),
+    "lazaretto.guard.sync_guard": ("SyncGuard",),
     "lazaretto.policy": ("Policy",),
     "lazaretto.types": (
         "BeforeRound", "BeforeTurn", "Channel", "Decision", "Evidence", "MemoryFields", "Observation", "Receipt", "Ref",

@@ -51,7 +51,7 @@ async def test_what_was_done_rests_on_what_it_rested_on(open_guard: Callable[...
     assert ids["page"] in {step.id for step in guard.graph.rests_on(made.id)}
     assert made.id in {step.id for step in guard.graph.blast_radius(ids["page"]).decisions}
     await guard.label(ids["page"], "harmful", by="carol")
-    (incident,) = await guard.incidents()
+    (incident,) = await guard.incidents.all()
     assert made.id in {one.id for one in incident.decisions}
 
 
@@ -71,9 +71,9 @@ async def test_a_token_lets_exactly_this_call_through_once(open_guard: Callable[
     asked = await guard.authorize("send_money", call, agent="a")
     again = await guard.authorize("send_money", dict(reversed(call.items())), agent="a")
     assert asked.token == again.token, "one question about one call"
-    assert [one.token for one in await guard.waiting_actions()] == [asked.token]
-    await guard.answer_action(asked.token, True, by="ann")
-    assert not await guard.waiting_actions()
+    assert [one.token for one in await guard.approvals.waiting()] == [asked.token]
+    await guard.approvals.answer(asked.token, True, by="ann")
+    assert not await guard.approvals.waiting()
     for other in ({"recipient": THEIRS, "amount": 98.8}, {**call, "subject": "x"}):
         assert (await guard.authorize("send_money", other, agent="a")).ruling == "ask"
     assert (await guard.authorize("wire_money", call, agent="a")).ruling == "ask"
@@ -81,7 +81,7 @@ async def test_a_token_lets_exactly_this_call_through_once(open_guard: Callable[
     assert (await guard.authorize("send_money", call, agent="a")).reasons == ("approved by ann",)
     assert (await guard.authorize("send_money", call, agent="a")).ruling == "ask", "once"
     with pytest.raises(UnknownItem):
-        await guard.answer_action(asked.token, True, by="ann")
+        await guard.approvals.answer(asked.token, True, by="ann")
 
 
 async def test_two_that_use_one_approval_at_once_get_it_once(open_guard: Callable[..., Guard], store_url: str) -> None:
@@ -97,7 +97,7 @@ async def test_two_that_use_one_approval_at_once_get_it_once(open_guard: Callabl
 async def test_a_refused_call_is_blocked(guard: Guard) -> None:
     await poisoned(guard)
     asked = await guard.authorize("send_money", {"recipient": THEIRS, "amount": 1}, agent="a")
-    await guard.answer_action(asked.token, False, by="ann")
+    await guard.approvals.answer(asked.token, False, by="ann")
     made = await guard.authorize("send_money", {"recipient": THEIRS, "amount": 1}, agent="a")
     assert made.ruling == "block" and "ann refused" in made.reasons[0]
 
@@ -160,19 +160,19 @@ async def test_endorsement_raises_one_value_for_one_purpose(open_guard: Callable
     guard = open_guard(policy(verifiers=["bank_register"]))
     await poisoned(guard)
     call = {"recipient": THEIRS, "amount": 98.7}
-    receipt = await guard.endorse(THEIRS, purpose="pay", by="tool:bank_register")
+    receipt = await guard.approvals.endorse(THEIRS, purpose="pay", by="tool:bank_register")
     made = await guard.authorize("send_money", call, agent="a")
     assert receipt.startswith("en_") and made.allowed and made.origins[1].found == "endorsed"
     assert (await guard.authorize("share_file", {"account": THEIRS}, agent="a")).ruling == "ask"
     with pytest.raises(InputError, match="no verifier"):
-        await guard.endorse(THEIRS, purpose="pay", by="tool:web_search")
+        await guard.approvals.endorse(THEIRS, purpose="pay", by="tool:web_search")
 
 
 async def test_observing_stops_nothing_and_says_what_would_be(open_guard: Callable[..., Guard]) -> None:
     guard = open_guard(policy(mode="observe"))
     await poisoned(guard)
     made = await guard.authorize("send_money", {"recipient": THEIRS, "amount": 1}, agent="a")
-    assert made.allowed and made.would == "ask" and not await guard.waiting_actions()
+    assert made.allowed and made.would == "ask" and not await guard.approvals.waiting()
 
 
 async def test_limits_are_asked_about(open_guard: Callable[..., Guard]) -> None:

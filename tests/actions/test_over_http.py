@@ -68,7 +68,7 @@ async def test_nobody_endorses_a_value_that_they_brought_in(guard: Guard, tmp_pa
         assert (await writer.post("/v1/endorse", json=mail)).status_code == 200
         assert (await other.post("/v1/endorse", json=account)).status_code == 200
     with pytest.raises(NotYours):
-        await guard.endorse("US133000000121212121212", purpose="pay", by="ada")
+        await guard.approvals.endorse("US133000000121212121212", purpose="pay", by="ada")
 
 
 async def test_a_task_over_http(guard: Guard, tmp_path: Path) -> None:

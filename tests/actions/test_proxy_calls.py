@@ -109,9 +109,9 @@ async def test_a_call_that_may_not_be_made_is_withheld(proxied: Any, path: str, 
     held = await crew.post(path, json=asked(path, stream))
     assert held.status_code == 200 and "a person may agree to ac_" in held.text
     assert THEIRS not in held.text and "send_money" not in held.text
-    (waiting,) = await guard.waiting_actions()
+    (waiting,) = await guard.approvals.waiting()
     assert waiting.tool == "send_money" and waiting.token in held.text and waiting.principal == "proxy:open"
-    await guard.answer_action(waiting.token, True, by="ann")
+    await guard.approvals.answer(waiting.token, True, by="ann")
     assert "a person may agree" not in (await crew.post(path, json=asked(path, stream))).text  # approved, once
     assert "a person may agree" in (await crew.post(path, json=asked(path, stream))).text
     endpoint.recipient = OURS

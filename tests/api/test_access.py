@@ -102,7 +102,7 @@ async def test_a_forged_plan_is_refused(client: Any, guard: Guard) -> None:
 
 async def test_a_new_text_passes_the_gates_and_keeps_its_author(guard: Guard) -> None:
     note = await guard.remember("The gate code is 4711.", agent="scout")
-    plan = await guard.plan(note.item, "isolate")
+    plan = await guard.repairs.plan(note.item, "isolate")
     step = plan.steps[0]
     from dataclasses import replace
 
@@ -111,12 +111,12 @@ async def test_a_new_text_passes_the_gates_and_keeps_its_author(guard: Guard) ->
         return replace(plan, steps=(replace(step, action="replace", detail={**step.detail, "replacement": new}),))
 
     with pytest.raises(InputError, match="another author"):
-        await guard.apply(with_text("The gate code is 4712.", "mallory"))
+        await guard.repairs.apply(with_text("The gate code is 4712.", "mallory"))
     with pytest.raises(InputError, match="text"):
-        await guard.apply(with_text("x" * 2_000_000))
+        await guard.repairs.apply(with_text("x" * 2_000_000))
     with pytest.raises(InputError, match="not finite"):
-        await guard.apply(replace(with_text("fine"), price={"items": float("nan")}))
-    assert (await guard.apply(with_text("The gate code is 4712."))).plan.id == plan.id
+        await guard.repairs.apply(replace(with_text("fine"), price={"items": float("nan")}))
+    assert (await guard.repairs.apply(with_text("The gate code is 4712."))).plan.id == plan.id
 
 
 @pytest.mark.parametrize("image", ["ÄÖÜ", "not base64!"])

@@ -136,7 +136,7 @@ def console_undo(crew: Crew, who: str) -> tuple[str, Any]:
 
 
 async def _isolated(guard: Guard, item: str) -> str:
-    return (await guard.apply(await guard.plan(item, "isolate"))).id
+    return (await guard.repairs.apply(await guard.repairs.plan(item, "isolate"))).id
 
 
 CLEARING: dict[str, tuple[Attempt, ...]] = {

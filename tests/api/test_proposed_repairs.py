@@ -38,7 +38,7 @@ def knows_better(guard: Guard, trusted: str) -> None:
         return (Correction(at, at + 16, "Okafor", trusted),) if at >= 0 else ()
 
     view = RepairView(guard.ledger, guard.graph, correction=lambda _origin, _tainted: put_right)
-    guard._tending.repairs._view = view
+    guard._core.rechecking.repairs._view = view
 
 
 async def story(guard: Guard) -> dict[str, str]:
@@ -69,7 +69,7 @@ async def test_over_http(open_guard: Callable[..., Guard], store_url: str) -> No
     apply = f"/v1/repairs/proposals/{made['proposal']}/apply"
     assert caller.post(apply, json={}).status_code == 422
     assert caller.post(apply, json={"seen": "0" * 64}).status_code == 409
-    assert guard.ledger.item(made["note"]).text == WRONG and not await guard.receipts()
+    assert guard.ledger.item(made["note"]).text == WRONG and not await guard.repairs.receipts()
     receipt = caller.post(apply, json={"seen": shown["seen"]})
     assert receipt.status_code == 200 and caller.get("/v1/repairs/proposals").json() == []
     assert caller.post(f"/v1/repairs/proposals/{made['proposal']}/dismiss", json={}).status_code == 409
@@ -81,7 +81,7 @@ async def test_it_is_dismissed_over_http(open_guard: Callable[..., Guard]) -> No
     guard = open_guard()
     made = await story(guard)
     done = client(guard).post(f"/v1/repairs/proposals/{made['proposal']}/dismiss", json={"reason": "fine"})
-    assert done.json() == {"dismissed": made["proposal"]} and await guard.proposals() == ()
+    assert done.json() == {"dismissed": made["proposal"]} and await guard.repairs.proposals() == ()
 
 
 async def test_in_the_console(open_guard: Callable[..., Guard]) -> None:
@@ -95,9 +95,9 @@ async def test_in_the_console(open_guard: Callable[..., Guard]) -> None:
     csrf, seen = (re.search(rf'name="{name}" value="([^"]+)"', page) for name in ("csrf", "seen"))
     assert csrf and seen
     forged = person.post(f"/console/accept/{made['proposal']}", data={"seen": seen.group(1)})
-    assert forged.status_code == 403 and not await guard.receipts()
+    assert forged.status_code == 403 and not await guard.repairs.receipts()
     done = person.post(f"/console/accept/{made['proposal']}", data={"csrf": csrf.group(1), "seen": seen.group(1)})
-    assert done.status_code == 200 and "Receipt" in done.text and len(await guard.receipts()) == 1
+    assert done.status_code == 200 and "Receipt" in done.text and len(await guard.repairs.receipts()) == 1
     assert made["proposal"] not in person.get("/console/queue").text
 
 
@@ -109,7 +109,7 @@ async def test_it_is_left_from_the_console(open_guard: Callable[..., Guard]) -> 
     csrf = re.search(r'name="csrf" value="([^"]+)"', page)
     assert csrf
     person.post(f"/console/dismiss/{made['proposal']}", data={"csrf": csrf.group(1)})
-    assert await guard.proposals() == () and not await guard.receipts()
+    assert await guard.repairs.proposals() == () and not await guard.repairs.receipts()
 
 
 async def test_a_webhook_tells_of_it_once_and_quotes_nothing(

@@ -103,7 +103,7 @@ async def test_a_held_item_is_seen_disputed_and_released(client: Any, guard: Gua
 
 
 async def guard_names(guard: Guard) -> list[str]:
-    return list(await guard.contacts_to_screen())
+    return list(await guard.incidents.contacts())
 
 
 async def test_a_repair_is_tried_dry_first(client: Any) -> None:

@@ -81,11 +81,11 @@ def crew(empty_world: Path) -> Crew:
         guard.recall("berth", agent="bob")
         held = guard.remember(f"{BREAD} \u202eyes\u202c", agent="eve").item
         guard.label(guard.remember(BREAD, agent="cy").item, "harmful", by="dan")
-        receipt = guard.apply(guard.plan(note, "isolate"))
-        guard.undo(receipt.id)
-        plan = guard.plan(note, "isolate")
+        receipt = guard.repairs.apply(guard.repairs.plan(note, "isolate"))
+        guard.repairs.undo(receipt.id)
+        plan = guard.repairs.plan(note, "isolate")
         other = guard.remember("the crane is broken", agent="ada")
-        standing = guard.apply(guard.plan(other.item, "isolate")).id
+        standing = guard.repairs.apply(guard.repairs.plan(other.item, "isolate")).id
         book, case = Casebook(guard.ledger), Case(Label.SAFE, BREAD, summary="Baking is harmless.", source="mine")
         live = book.offer([case], "a test").version
         book.go_live(live, by="test")

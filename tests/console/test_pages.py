@@ -129,7 +129,7 @@ def test_a_form_without_the_sessions_token_does_nothing(person: Person, crew: An
 
 def test_a_repair_is_shown_then_done_then_undone(person: Person, crew: Any) -> None:
     guard = crew.guard
-    incident = guard.run(guard.incident(crew.named["worm"]))
+    incident = guard.run(guard.incidents.one(crew.named["worm"]))
     page = person.get(f"/incidents/{incident.id}")
     assert "Patient zero" in page and "pilot" in page
     before = guard.ledger.head().seq
@@ -138,15 +138,15 @@ def test_a_repair_is_shown_then_done_then_undone(person: Person, crew: Any) -> N
     plan = re.search(r"/console/apply/([^\"]+)", shown)
     assert plan
     person.post(f"/apply/{plan.group(1)}")
-    assert guard.run(guard.incident(incident.id)).state != "open"
+    assert guard.run(guard.incidents.one(incident.id)).state != "open"
     again = person.post(f"/apply/{plan.group(1)}", 409)
     assert "make the dry run again" in again.text
-    receipt = guard.run(guard.receipts())[-1]
+    receipt = guard.run(guard.repairs.receipts())[-1]
     assert "operator" in receipt.plan.reason
     assert "Undo" in person.get(f"/receipts/{receipt.id}")
     person.post(f"/undo/{receipt.id}")
-    assert guard.run(guard.receipts())[-1].undone
-    assert guard.run(guard.incident(incident.id)).state == "open"
+    assert guard.run(guard.repairs.receipts())[-1].undone
+    assert guard.run(guard.incidents.one(incident.id)).state == "open"
     assert "was undone" in person.get(f"/receipts/{receipt.id}")
     person.get("/receipts/rc_unknown", 422)
     person.post("/plan", 422, item=incident.patient_zero, repair="rollback")
@@ -203,7 +203,7 @@ def test_the_map_tells_who_met_what_and_its_places_stay(person: Person, crew: An
     assert "What is infected, in words" in person.get("/map")
     first = person.client.get("/console/map/data").json()
     at = {name: place for place, name in enumerate(first["ids"])}
-    worm = guard.run(guard.incident(crew.named["worm"]))
+    worm = guard.run(guard.incidents.one(crew.named["worm"]))
     assert at[worm.patient_zero] in first["zero"] and first["ill"][at[worm.patient_zero]] is not None
     assert first["ill"][at["pilot"]] is not None and first["kinds"][at["pilot"]] == 1
     assert str(at[crew.named["worm"]]) in first["holds"], "it was held, and the slider knows when"
@@ -313,8 +313,8 @@ def test_files_of_others_are_what_they_were() -> None:
 
 def test_no_page_has_anything_inline(person: Person, crew: Any) -> None:
     guard = crew.guard
-    incident = guard.run(guard.incidents(limit=1))[0]
-    receipt = guard.run(guard.receipts())[0]
+    incident = guard.run(guard.incidents.all(limit=1))[0]
+    receipt = guard.run(guard.repairs.receipts())[0]
     for path in (
         "/",
         "/incidents",

@@ -47,7 +47,7 @@ def shelf() -> Shelf:
 @pytest.fixture
 def crew(store_url: str, shelf: Shelf) -> Iterator[Guard]:
     with Guard.open(store_url, {"preset": "minimal"}) as guard:
-        guard.join("shelf", shelf)
+        guard.stores.join("shelf", shelf)
         yield guard
 
 
@@ -62,7 +62,7 @@ async def keep(guard: Guard, shelf: Shelf, ref: tuple[str, str, str], value: Any
 async def read_by(guard: Guard, shelf: Shelf, ref: tuple[str, str, str], agent: str) -> None:
     """What reading through an adapter does: what stands there and was not judged is taken in first."""
     value = shelf.get(ref[1], ref[2])
-    await guard.import_records([ForeignRecord(Ref(*ref), value, source="untrusted_document")], agent=agent)
+    await guard.stores.import_records([ForeignRecord(Ref(*ref), value, source="untrusted_document")], agent=agent)
 
 
 @pytest.mark.parametrize("source", [None, "agent_message", "tool_output_internal", "untrusted_document"])

@@ -76,7 +76,7 @@ def shelf() -> Shelf:
 @pytest.fixture
 def crew(open_guard: Open, shelf: Shelf) -> Guard:
     guard = open_guard(POLICY, gates={"words": Words("poison")})
-    guard.join("shelf", shelf)
+    guard.stores.join("shelf", shelf)
     return guard
 
 
@@ -250,11 +250,11 @@ async def test_a_coroutine_store_will_do(open_guard: Open) -> None:
             super().delete(namespace, key)
 
     guard, late = open_guard(POLICY, gates={"words": Words()}), Late()
-    guard.join("shelf", late)
+    guard.stores.join("shelf", late)
     item = await keep(guard, late, "k", "v")
-    receipt = await guard.apply(await guard.plan(item, "isolate"))
+    receipt = await guard.repairs.apply(await guard.repairs.plan(item, "isolate"))
     assert not late.records
-    await guard.undo(receipt.id)
+    await guard.repairs.undo(receipt.id)
     assert late.records == {("notes", "k"): "v"}
 
 

@@ -1,4 +1,4 @@
-"""``Guard.before_turn``: an agent of one's own is rehearsed, and what would speak through it goes everywhere."""
+"""``guard.foresight.before_turn``: an agent is rehearsed, and what would speak through it goes everywhere."""
 
 from __future__ import annotations
 
@@ -77,38 +77,40 @@ def test_the_virus_goes_from_every_memory_with_receipts(tmp_path: Path, calibrat
     with SyncGuard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
         ada, bo = crew(guard)
         assert isinstance(ada, ForesightAgent)
-        guard.rehearse_with(calibration, EMBEDDER, PEOPLE)
-        done = guard.before_turn(ada)
+        guard.foresight.rehearse_with(calibration, EMBEDDER, PEOPLE)
+        done = guard.foresight.before_turn(ada)
         assert [ada.notes[item] for item in done.removed] == [VIRUS] and not done.unread and done.calls > 0
         hidden = {item for agent in (ada, bo) for item in agent.notes if guard.ledger.state(item).hidden}
         assert hidden == {item for agent in (ada, bo) for item, text in agent.notes.items() if text == VIRUS}
         assert len(done.receipts) == 1
-        guard.undo(done.receipts[0].id)
+        guard.repairs.undo(done.receipts[0].id)
         assert not any(guard.ledger.state(item).hidden for item in hidden)
 
 
 def test_healthy_empty_and_broken_agents(tmp_path: Path, calibration: Any) -> None:
     with SyncGuard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
         with pytest.raises(InputError, match="foresight"):
-            guard.before_turn(Notetaker("x", {}))
-        guard.rehearse_with(calibration, EMBEDDER, PEOPLE)
-        assert guard.before_turn(Notetaker("x", {})).removed == ()
+            guard.foresight.before_turn(Notetaker("x", {}))
+        guard.foresight.rehearse_with(calibration, EMBEDDER, PEOPLE)
+        assert guard.foresight.before_turn(Notetaker("x", {})).removed == ()
         ada, _ = crew(guard)
         ada.broken = True
-        done = guard.before_turn(ada)
+        done = guard.foresight.before_turn(ada)
         assert not done.removed and [ada.notes[item] for item in done.unread] and not done.clear
         ada.broken = False
         ada.notes = {item: text for item, text in ada.notes.items() if text != VIRUS}
-        assert guard.before_turn(ada).removed == ()
+        assert guard.foresight.before_turn(ada).removed == ()
 
 
 def test_a_kept_calibration_and_the_policy_set_it_up(tmp_path: Path, calibration: Any) -> None:
     save(calibration, tmp_path / "benign.json")
     with SyncGuard.open(f"sqlite:///{tmp_path}/l.db", POLICY) as guard:
-        guard.rehearse_with(tmp_path / "benign.json", EMBEDDER, PEOPLE)
-        assert guard.guard.foresight is not None and guard.guard.foresight.mode.monitor.settings.budget == 40.0
+        guard.foresight.rehearse_with(tmp_path / "benign.json", EMBEDDER, PEOPLE)
+        assert (
+            guard.guard.foresight is not None and guard.guard.foresight.rehearsal.mode.monitor.settings.budget == 40.0
+        )
         with pytest.raises(InputError, match="cannot read"):
-            guard.rehearse_with(tmp_path / "nothing.json", EMBEDDER, PEOPLE)
+            guard.foresight.rehearse_with(tmp_path / "nothing.json", EMBEDDER, PEOPLE)
     wrong = Policy(gates={"foresight": {"bugdet": 1.0}})
     with pytest.raises(PolicyError, match="bugdet"):
         SyncGuard.open(f"sqlite:///{tmp_path}/m.db", wrong)

@@ -149,7 +149,7 @@ def test_an_erased_memory_is_no_longer_compared_with(guard: SyncGuard) -> None:
     guard.ledger.erase(known, "asked for")
     told = guard.remember("The staging cache lives at cache-9.internal.example.", agent="r", source="agent_message")
     assert told.allowed
-    vector = guard.guard._gates.slots["memory"].gate.claims.reader.vector(HOST)  # type: ignore[union-attr]
+    vector = guard.guard._core.gates.slots["memory"].gate.claims.reader.vector(HOST)  # type: ignore[union-attr]
     assert guard.ledger.nearest_claims(vector, least=0.99) == []
 
 
@@ -184,7 +184,7 @@ def test_a_poisoned_fact_that_slipped_through_is_put_right_wherever_it_is_repeat
         for poison in (forged, waived):
             bare.label(poison, "harmful", by="zoe")
     with SyncGuard.open(store, POLICY) as guard:
-        plans = [guard.plan(poison, "contain") for poison in (forged, waived)]
+        plans = [guard.repairs.plan(poison, "contain") for poison in (forged, waived)]
         steps = {step.item: step for plan in plans for step in plan.steps}
         new = {name: steps[item].detail.get("replacement", {}).get("text") for name, item in made.items()}
         assert new == {
@@ -196,7 +196,7 @@ def test_a_poisoned_fact_that_slipped_through_is_put_right_wherever_it_is_repeat
         assert steps[made["permission"]].detail["trusted"] == [rule]
         assert steps[made["other"]].action == "cut"
         for plan in plans:
-            guard.apply(plan)
+            guard.repairs.apply(plan)
         assert not [one for one in guard.recall(agent="bob", limit=20) if "DE99" in one.text or "without" in one.text]
         assert guard.ledger.state(made["other"]).visible and guard.ledger.verify().ok
 

@@ -77,12 +77,12 @@ def store(tmp_path: Path) -> str:
 
 def opened(store: str, parts: Any, **table: Any) -> SyncGuard:
     guard = SyncGuard.open(store, Policy(gates={"foresight": table}))
-    guard.rehearse_with(parts[1] if table.get("mode") == "flp" else parts[0], EMBEDDER, PEOPLE, chat=CHAT)
+    guard.foresight.rehearse_with(parts[1] if table.get("mode") == "flp" else parts[0], EMBEDDER, PEOPLE, chat=CHAT)
     return guard
 
 
 def mode_of(guard: SyncGuard) -> MonitorMode:
-    foresight = guard.guard.foresight
+    foresight = guard.guard.foresight.rehearsal
     assert foresight is not None and isinstance(foresight.mode, MonitorMode)
     return foresight.mode
 
@@ -99,33 +99,33 @@ def test_an_agent_by_name_is_read_from_the_ledger(store: str, parts: Any) -> Non
         copy = guard.remember(VIRUS, agent="bo").item
         asked = guard.exchange("What is new?", sender="bo", receiver="ada")
         guard.exchange(TARGET, sender="ada", receiver="bo", parents=[asked.item])
-        done = guard.before_turn("ada")
+        done = guard.foresight.before_turn("ada")
         assert done.removed == (items[VIRUS],) and done.reason == "foresight"
         assert done.forget == (("What is new?", TARGET),), "the chat in which it spoke"
         assert guard.ledger.state(copy).hidden and len(done.receipts) == 1
-        told = guard.before_turn("bo")
+        told = guard.foresight.before_turn("bo")
         assert told.forget == (("What is new?", TARGET),) and told.removed == (), "told when its own turn comes"
-        assert guard.before_turn("bo").forget == (), "once"
+        assert guard.foresight.before_turn("bo").forget == (), "once"
 
 
 def test_what_was_removed_does_not_come_back(store: str, parts: Any) -> None:
     with opened(store, parts) as guard:
         furnish(guard, "ada", VIRUS)
-        assert guard.before_turn("ada").removed
+        assert guard.foresight.before_turn("ada").removed
         assert guard.remember(VIRUS, agent="cy").ruling >= Ruling.QUARANTINE
         assert not guard.exchange(VIRUS.upper(), sender="cy", receiver="ada").allowed
 
 
 def test_an_observing_guard_says_what_it_would_remove(store: str, parts: Any) -> None:
     with SyncGuard.open(store, {"mode": "observe"}) as guard:
-        guard.rehearse_with(parts[0], EMBEDDER, PEOPLE, chat=CHAT)
+        guard.foresight.rehearse_with(parts[0], EMBEDDER, PEOPLE, chat=CHAT)
         items = furnish(guard, "ada", VIRUS)
         for _ in range(2):
-            done = guard.before_turn("ada")
+            done = guard.foresight.before_turn("ada")
             assert (done.removed, done.would, done.receipts) == ((), (items[VIRUS],), ())
         assert guard.ledger.state(items[VIRUS]).visible
     with opened(store, parts) as guard:
-        done = guard.before_turn("ada")
+        done = guard.foresight.before_turn("ada")
         assert done.removed == (items[VIRUS],) and done.would == ()
 
 
@@ -133,12 +133,12 @@ def test_an_observing_guard_says_what_it_would_remove(store: str, parts: Any) ->
 def test_what_people_put_back_stays(store: str, parts: Any, answer: str) -> None:
     with opened(store, parts) as guard:
         items = furnish(guard, "ada", VIRUS)
-        receipt = guard.before_turn("ada").receipts[0]
-        guard.undo(receipt.id) if answer == "undo" else guard.label(items[VIRUS], "benign", by="carol")
+        receipt = guard.foresight.before_turn("ada").receipts[0]
+        guard.repairs.undo(receipt.id) if answer == "undo" else guard.label(items[VIRUS], "benign", by="carol")
         assert not guard.ledger.state(items[VIRUS]).hidden
-        assert guard.before_turn("ada").removed == ()
+        assert guard.foresight.before_turn("ada").removed == ()
     with opened(store, parts) as guard:
-        assert guard.before_turn("ada").removed == (), "after a restart too"
+        assert guard.foresight.before_turn("ada").removed == (), "after a restart too"
         guard.label(items[VIRUS], "harmful", by="carol")
         assert guard.ledger.state(items[VIRUS]).ruling is Ruling.BLOCK
 
@@ -146,16 +146,16 @@ def test_what_people_put_back_stays(store: str, parts: Any, answer: str) -> None
 def check_restart(store: str, parts: Any) -> None:
     with opened(store, parts, budget=40.0, curiosity=40.0) as guard:
         notes = furnish(guard, "ada", VIRUS)
-        assert guard.before_turn("ada").calls > 0
+        assert guard.foresight.before_turn("ada").calls > 0
         known, urgent = dict(mode_of(guard).monitor.readings), {note_item(next(iter(notes))).key}
         mode_of(guard).monitor.urgent |= urgent
-        guard.before_round([], others=["ada"])
+        guard.foresight.before_round([], others=["ada"])
         assert guard.ledger.verify().ok
     with opened(store, parts, budget=40.0, curiosity=40.0) as guard:
-        guard.before_round([])
+        guard.foresight.before_round([])
         assert mode_of(guard).monitor.readings == known and mode_of(guard).monitor.urgent == urgent
         mode_of(guard).monitor.urgent.clear()
-        done = guard.before_turn("ada")
+        done = guard.foresight.before_turn("ada")
         assert done.calls == 0 and done.clear and done.removed == ()
         assert len(mode_of(guard).removed) == 1, "what looks like it will be read first"
 
@@ -180,10 +180,10 @@ def test_a_restart_between_finding_and_removing_loses_nothing(
         with monkeypatch.context() as broken:
             broken.setattr("lazaretto.repair.engine.apply", dies)
             with pytest.raises(OSError, match="power cut"):
-                guard.before_turn("ada")
+                guard.foresight.before_turn("ada")
         assert not guard.ledger.state(items[VIRUS]).hidden
     with opened(store, parts) as guard:
-        done = guard.before_turn("ada")
+        done = guard.foresight.before_turn("ada")
         assert done.removed == (items[VIRUS],) and guard.ledger.state(items[VIRUS]).hidden
 
 
@@ -192,20 +192,20 @@ def test_readings_of_another_calibration_are_not_ours(store: str, parts: Any) ->
 
     with opened(store, parts) as guard:
         furnish(guard, "ada", VIRUS)
-        guard.before_turn("ada")
+        guard.foresight.before_turn("ada")
     other = replace(parts[0], scales=replace(parts[0].scales, infected=parts[0].scales.infected + 1))
     with opened(store, (other, parts[1])) as guard:
-        guard.before_turn("bo")
+        guard.foresight.before_turn("bo")
         assert not mode_of(guard).monitor.readings
 
 
 def test_an_erased_item_takes_its_reading_along(store: str, parts: Any) -> None:
     with opened(store, parts, budget=40.0, curiosity=40.0) as guard:
         items = furnish(guard, "ada", "a secret about the vault")
-        guard.before_turn("ada")
+        guard.foresight.before_turn("ada")
         guard.ledger.erase(items["a secret about the vault"], "asked for")
     with opened(store, parts) as guard:
-        guard.before_turn("bo")
+        guard.foresight.before_turn("bo")
         assert len(mode_of(guard).monitor.readings) == 5
         assert b"vault" not in Path(store.removeprefix("sqlite:///")).read_bytes()
 
@@ -213,9 +213,9 @@ def test_an_erased_item_takes_its_reading_along(store: str, parts: Any) -> None:
 def test_one_agent_alone_is_read_in_time_and_not_called_clear_before(store: str, parts: Any) -> None:
     with opened(store, parts, curiosity=1.0) as guard:
         furnish(guard, "ada", QUIET)
-        first = guard.before_turn("ada")
+        first = guard.foresight.before_turn("ada")
         assert not first.clear and len(first.waiting) + len(first.unread) >= 1
-        calls = [first.calls] + [(done := guard.before_turn("ada")).calls for _ in range(24)]
+        calls = [first.calls] + [(done := guard.foresight.before_turn("ada")).calls for _ in range(24)]
         assert done.clear and sum(calls) <= 4 * (6 + 3), "a quarter of a memory each turn"
         readings = mode_of(guard).monitor.readings.values()
         assert all(reading.collapse is not None for reading in readings)
@@ -224,10 +224,10 @@ def test_one_agent_alone_is_read_in_time_and_not_called_clear_before(store: str,
 def test_new_memories_are_measured_a_few_at_a_time(store: str, parts: Any) -> None:
     with opened(store, parts, measure=2, curiosity=0.0) as guard:
         furnish(guard, "ada", count=6)
-        done = guard.before_turn("ada")
+        done = guard.foresight.before_turn("ada")
         assert len(done.waiting) >= 4 and not done.clear
         assert len(mode_of(guard).monitor.readings) == 2
-        guard.before_turn("ada")
+        guard.foresight.before_turn("ada")
         assert len(mode_of(guard).monitor.readings) == 4
 
 
@@ -242,7 +242,7 @@ def test_talk_is_heard_by_parents_by_recall_and_by_reply(store: str, parts: Any)
         guard.exchange("four", sender="di", receiver="cy")
         guard.recall(agent="eve", items=[items[other]])
         guard.exchange("other", sender="eve", receiver="di", parents=[])
-        guard.before_round([])
+        guard.foresight.before_round([])
         mode = mode_of(guard)
         keys = [note_item(text).key for text in (note, other)]
         assert mode.monitor.heard[keys[0]] == {"ada": "one", "bo": "two", "cy": "three", "di": "four"}
@@ -255,7 +255,7 @@ def test_held_messages_are_no_contact(store: str, parts: Any) -> None:
         held = guard.remember("the winch needs two people", agent="ada").item
         guard.label(held, "harmful", by="carol")
         assert not guard.exchange("the winch needs two people", sender="ada", receiver="bo").allowed
-        guard.before_round([])
+        guard.foresight.before_round([])
         assert mode_of(guard).partners == {}
 
 
@@ -264,10 +264,10 @@ def test_the_last_partner_of_a_diagnosed_agent_is_read_first(store: str, parts: 
         furnish(guard, "ada", VIRUS)
         furnish(guard, "bo", QUIET, count=1)
         guard.exchange("hello", sender="ada", receiver="bo")
-        assert guard.before_turn("ada").removed
+        assert guard.foresight.before_turn("ada").removed
         assert mode_of(guard).awaited == {"bo"}
     with opened(store, parts, curiosity=0.0) as guard:
-        done = guard.before_turn("bo")
+        done = guard.foresight.before_turn("bo")
         assert done.calls == 8 and done.clear, "both of its memories, though nothing spoke against them"
 
 
@@ -275,24 +275,26 @@ def test_what_looks_like_a_removed_memory_is_read_first(store: str, parts: Any) 
     alike = VIRUS.replace("please", "do kindly")
     with opened(store, parts, curiosity=0.0) as guard:
         furnish(guard, "ada", VIRUS)
-        assert guard.before_turn("ada").removed
+        assert guard.foresight.before_turn("ada").removed
         found = guard.remember(alike, agent="cyrus").item
-        assert guard.before_turn("cyrus").removed == (found,)
+        assert guard.foresight.before_turn("cyrus").removed == (found,)
 
 
 def test_the_published_mode_removes_from_one_agent_alone(store: str, parts: Any) -> None:
     with opened(store, parts, mode="flp") as guard:
         mine = furnish(guard, "ada", VIRUS, count=0)
         theirs = guard.remember(VIRUS, agent="bo").item
-        done = guard.before_turn("ada")
+        done = guard.foresight.before_turn("ada")
         assert done.reason == "bisect" and mine[VIRUS] in done.removed and not guard.ledger.state(theirs).hidden
         assert done.calls > 18 and guard.ledger.state(mine[VIRUS]).hidden
-        before = guard.guard.foresight.mode.before["ada"].centre
+        before = guard.guard.foresight.rehearsal.mode.before["ada"].centre
     with opened(store, parts, mode="flp") as guard:
-        guard.before_round([])
-        assert guard.guard.foresight.mode.before["ada"].centre == pytest.approx(before), "drift goes on after a restart"
+        guard.foresight.before_round([])
+        assert guard.guard.foresight.rehearsal.mode.before["ada"].centre == pytest.approx(before), (
+            "drift goes on after a restart"
+        )
     with SyncGuard.open(store) as guard, pytest.raises(InputError, match="mode 'flp'"):
-        guard.rehearse_with(parts[1], EMBEDDER, PEOPLE)
+        guard.foresight.rehearse_with(parts[1], EMBEDDER, PEOPLE)
 
 
 def test_pictures_have_titles(store: str, parts: Any) -> None:
@@ -304,7 +306,7 @@ def test_pictures_have_titles(store: str, parts: Any) -> None:
         named = plain.remember("a caption", image=pictures[2], agent="ada", fields={"meta": {"title": "three"}}).item
         bare = plain.remember(image=pictures[3], agent="ada").item
         plain.close()
-        foresight = guard.guard.foresight
+        foresight = guard.guard.foresight.rehearsal
         assert foresight is not None
         album = foresight.memory.album("ada", 10)
         titles = {item: kept.title for item, kept in album.items()}
@@ -314,22 +316,22 @@ def test_pictures_have_titles(store: str, parts: Any) -> None:
         )
         state, _ = state_of(own, foresight._titles([own.album()]))
         assert state.album.listing == ("a red boat", "mine")
-        assert guard.before_turn("ada").removed == (), "an embedder of texts finds pictures by title"
+        assert guard.foresight.before_turn("ada").removed == (), "an embedder of texts finds pictures by title"
 
 
 def test_agents_are_checked(store: str, parts: Any) -> None:
     with opened(store, parts) as guard:
         with pytest.raises(UnknownItem, match="album"):
-            guard.before_turn(ChatAgent("ada", AgentModel(CHAT, EMBEDDER), {"it_nobody": "a note"}))
+            guard.foresight.before_turn(ChatAgent("ada", AgentModel(CHAT, EMBEDDER), {"it_nobody": "a note"}))
         known = guard.remember("a note", agent="ada").item
         with pytest.raises(InputError, match="is int"):
-            guard.before_turn(ChatAgent("ada", AgentModel(CHAT, EMBEDDER), {known: 5}))  # type: ignore[dict-item]
+            guard.foresight.before_turn(ChatAgent("ada", AgentModel(CHAT, EMBEDDER), {known: 5}))  # type: ignore[dict-item]
         with pytest.raises(InputError, match="twice"):
-            guard.before_round(["ada"], others=["ada"])
+            guard.foresight.before_round(["ada"], others=["ada"])
     with SyncGuard.open(store) as guard:
-        guard.rehearse_with(parts[0], EMBEDDER)
+        guard.foresight.rehearse_with(parts[0], EMBEDDER)
         with pytest.raises(InputError, match="chat model"):
-            guard.before_turn("ada")
+            guard.foresight.before_turn("ada")
 
 
 def test_many_callers_take_turns(store: str, parts: Any) -> None:
@@ -338,7 +340,9 @@ def test_many_callers_take_turns(store: str, parts: Any) -> None:
             furnish(guard, name, VIRUS)
 
         async def all_at_once() -> list[Any]:
-            return await asyncio.gather(*(guard.guard.before_turn(name) for name in ("ada", "bo", "cy", "di")))
+            return await asyncio.gather(
+                *(guard.guard.foresight.before_turn(name) for name in ("ada", "bo", "cy", "di"))
+            )
 
         done = asyncio.run(all_at_once())
         assert sum(len(turn.receipts) for turn in done) == 1, "whoever came first removed all copies"
@@ -362,15 +366,17 @@ def test_pictures_through_an_endpoint(store: str, parts: Any, stub_url: str) -> 
     made = io.BytesIO()
     Image.effect_noise((24, 24), 80).save(made, "PNG")
     with SyncGuard.open(store, Policy(gates={"foresight": {"budget": 8.0, "curiosity": 8.0}})) as guard:
-        guard.rehearse_with(parts[0], EMBEDDER, PEOPLE, chat=OpenAIChat(Endpoint("stub", stub_url)))
+        guard.foresight.rehearse_with(parts[0], EMBEDDER, PEOPLE, chat=OpenAIChat(Endpoint("stub", stub_url)))
         guard.remember("a boat at the beach", image=made.getvalue(), agent="ada")
-        done = guard.before_turn("ada")
+        done = guard.foresight.before_turn("ada")
         assert done.calls == 4 and not done.unread and not done.waiting
         (reading,) = mode_of(guard).monitor.readings.values()
         assert reading.utterances == ("OK",) * 4
-        guard.rehearse_with(parts[0], EMBEDDER, PEOPLE, chat=OpenAIChat(Endpoint("stub-garbage", stub_url, retries=0)))
+        guard.foresight.rehearse_with(
+            parts[0], EMBEDDER, PEOPLE, chat=OpenAIChat(Endpoint("stub-garbage", stub_url, retries=0))
+        )
         guard.remember("a tree in the garden", agent="bo")
-        assert guard.before_turn("bo").waiting, "what a failing model left unread is not clear"
+        assert guard.foresight.before_turn("bo").waiting, "what a failing model left unread is not clear"
 
 
 def test_a_ready_agent_does_what_an_adapter_must() -> None:
@@ -434,10 +440,10 @@ def test_retrieval_is_batched_and_its_failure_is_not_called_clear(store: str, pa
         item = guard.remember(VIRUS, agent="sam").item
         plans = len(set(parts[0].gauge.plans))
         broken = Searcher({item: VIRUS}, fails=True)
-        done = guard.before_turn(broken)
+        done = guard.foresight.before_turn(broken)
         assert done.unread == (item,) and not done.clear and broken.singles == plans
         many = BatchSearcher({item: VIRUS})
-        assert guard.before_turn(many).removed == (item,)
+        assert guard.foresight.before_turn(many).removed == (item,)
         assert (many.singles, many.batches) == (0, len(parts[0].gauge.albums))
 
 

@@ -176,9 +176,9 @@ async def test_parents_must_be_known_and_structured_memories_come_back(guard: Gu
         ("limit", lambda g: g.recall(agent="a", limit=10**9)),
         ("receiver", lambda g: g.exchange("x", sender="a", receiver="")),
         ("success", lambda g: g.report("x", agent="a", success=1)),
-        ("repair", lambda g: g.plan("it_1", "isolat")),
-        ("item", lambda g: g.plan("it_nowhere", "isolate")),
-        ("receipt", lambda g: g.undo("rc_nowhere")),
+        ("repair", lambda g: g.repairs.plan("it_1", "isolat")),
+        ("item", lambda g: g.repairs.plan("it_nowhere", "isolate")),
+        ("receipt", lambda g: g.repairs.undo("rc_nowhere")),
     ],
 )
 async def test_bad_input_is_named_and_leaves_nothing_behind(

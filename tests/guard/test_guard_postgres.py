@@ -19,11 +19,11 @@ async def test_a_story_on_postgresql(open_guard: Callable[..., Guard], postgres_
     await guard.label(root.item, "harmful", by="carol")
     again = await guard.remember("The WINCH needs two people!", agent="eve")
     assert (again.ruling, again.rule) == (Ruling.BLOCK, "blocklist:text_folded")
-    plan = await guard.plan(root.item, "isolate", descendants=True)
-    receipt = await guard.apply(plan)
+    plan = await guard.repairs.plan(root.item, "isolate", descendants=True)
+    receipt = await guard.repairs.apply(plan)
     assert {step.item for step in plan.steps} == {root.item, child.item}
     assert await guard.recall("winch", agent="bob") == ()
-    await guard.undo(receipt.id)
+    await guard.repairs.undo(receipt.id)
     assert [r.id for r in await guard.recall("winch", agent="bob")] == [child.item]
     assert guard.ledger.verify().ok
 

@@ -28,18 +28,18 @@ def picture(seed: int = 0, kind: str = "PNG") -> bytes:
 async def test_what_a_repair_removed_does_not_come_back(store_url: str, open_guard: Callable[..., Guard]) -> None:
     guard = open_guard(store=store_url)
     worm = (await guard.remember(WORM, agent="eve")).item
-    receipt = await guard.apply(await guard.plan(worm, "sweep"))
+    receipt = await guard.repairs.apply(await guard.repairs.plan(worm, "sweep"))
     again = await guard.remember(WORM.upper(), agent="bob")
     assert (again.ruling, again.rule) == (Ruling.QUARANTINE, "blocklist:text_folded")
     told = await guard.exchange(WORM, sender="bob", receiver="ada")
     assert not told.allowed and not list(guard.ledger.events(kinds=(EventKind.SENT,)))
-    await guard.undo(receipt.id)
+    await guard.repairs.undo(receipt.id)
     assert (await guard.remember(WORM, agent="bob")).allowed, "undoing takes the lesson back"
 
 
 async def test_a_swept_picture_does_not_come_back_under_another_caption(guard: Guard) -> None:
     virus = (await guard.remember("the harbour in May", agent="eve", image=picture())).item
-    await guard.apply(await guard.plan(virus, "sweep", reason="foresight"))
+    await guard.repairs.apply(await guard.repairs.plan(virus, "sweep", reason="foresight"))
     for again in (
         await guard.remember("my garden", agent="bob", image=picture()),
         await guard.exchange(sender="bob", receiver="ada", image=picture()),
@@ -53,7 +53,7 @@ async def test_what_was_only_made_from_poison_is_looked_at_again_unless_anybody_
     origin = (await guard.remember(WORM, agent="eve")).item
     long = "The report of Monday says that invoices of Brightwater go through desk nine from now on."
     made = [(await guard.remember(text, agent="bob", parents=[origin])).item for text in ("All done, thanks!", long)]
-    receipt = await guard.apply(await guard.plan(origin, "isolate", descendants=True))
+    receipt = await guard.repairs.apply(await guard.repairs.plan(origin, "isolate", descendants=True))
     assert {step.item for step in receipt.plan.steps} == {origin, *made}
     assert (await guard.remember("All done, thanks!", agent="ada")).allowed
     assert (await guard.remember(long, agent="ada")).ruling is Ruling.REVIEW
@@ -64,17 +64,17 @@ async def test_what_was_only_made_from_poison_is_looked_at_again_unless_anybody_
 
 async def test_a_rollback_condemns_nothing(guard: Guard) -> None:
     note = (await guard.remember("the berth of the ferry is number nine today", agent="ada")).item
-    await guard.apply(await guard.plan(note, "rollback"))
+    await guard.repairs.apply(await guard.repairs.plan(note, "rollback"))
     assert (await guard.remember("the berth of the ferry is number nine today", agent="bob")).allowed
-    assert await guard.contacts_to_screen() == ()
+    assert await guard.incidents.contacts() == ()
 
 
 async def test_undoing_a_repair_leaves_what_a_person_said(guard: Guard) -> None:
     first = (await guard.remember(WORM, agent="eve")).item
     copy = (await guard.remember(WORM, agent="bob")).item
     await guard.label(first, "harmful", by="carol")
-    receipt = await guard.apply(await guard.plan(copy, "sweep"))
-    await guard.undo(receipt.id)
+    receipt = await guard.repairs.apply(await guard.repairs.plan(copy, "sweep"))
+    await guard.repairs.undo(receipt.id)
     assert (await guard.remember(WORM, agent="dan")).ruling is Ruling.BLOCK
 
 
@@ -83,11 +83,11 @@ async def test_a_lesson_survives_a_crash_between_the_repair_and_its_lesson(
 ) -> None:
     guard = open_guard(store=store_url)
     worm = (await guard.remember(WORM, agent="eve")).item
-    plan = await guard.plan(worm, "sweep")
+    plan = await guard.repairs.plan(worm, "sweep")
     with monkeypatch.context() as patch:
         patch.setattr(Lessons, "catch_up", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            await guard.apply(plan)
+            await guard.repairs.apply(plan)
     assert guard.ledger.state(worm).hidden, "the repair itself is recorded as a whole"
     after = open_guard(store=store_url)
     assert (await after.remember(WORM, agent="bob")).ruling is Ruling.QUARANTINE
@@ -100,7 +100,7 @@ async def test_a_lesson_survives_a_crash_between_the_repair_and_its_lesson(
 async def test_an_imported_ledger_brings_its_lessons(open_guard: Callable[..., Guard], tmp_path: Path) -> None:
     guard = open_guard()
     worm = (await guard.remember(WORM, agent="eve")).item
-    await guard.apply(await guard.plan(worm, "sweep"))
+    await guard.repairs.apply(await guard.repairs.plan(worm, "sweep"))
     guard.ledger.export(tmp_path / "out.jsonl")
     other = f"sqlite:///{tmp_path / 'other.db'}"
     guard.ledger.import_(tmp_path / "out.jsonl", other).close()
@@ -114,14 +114,14 @@ async def test_contacts_of_a_finding_come_first_until_they_are_screened(open_gua
     await guard.recall("invoices", agent="bob")
     await guard.remember("nothing to do with it", agent="ada", parents=[])
     await guard.label(old, "harmful", by="carol")
-    await guard.apply(await guard.plan(worm, "isolate"))
-    assert await guard.contacts_to_screen() == ("mal", "eve", "bob"), "who holds it before who has read it"
-    await guard.note_screened(["bob", "eve"])
-    assert await open_guard().contacts_to_screen() == ("mal",), "other guards of the store see it, too"
+    await guard.repairs.apply(await guard.repairs.plan(worm, "isolate"))
+    assert await guard.incidents.contacts() == ("mal", "eve", "bob"), "who holds it before who has read it"
+    await guard.incidents.note_screened(["bob", "eve"])
+    assert await open_guard().incidents.contacts() == ("mal",), "other guards of the store see it, too"
     await guard.label(old, "harmful", by="carol")
-    assert await guard.contacts_to_screen() == ("eve", "mal")
+    assert await guard.incidents.contacts() == ("eve", "mal")
 
 
 async def test_a_forged_note_only_takes_agents_out_of_the_queue(guard: Guard) -> None:
     guard.ledger.append([Draft(EventKind.NOTED, "screened", body={"what": "screened", "agents": ["nobody"]})])
-    assert await guard.contacts_to_screen() == ()
+    assert await guard.incidents.contacts() == ()

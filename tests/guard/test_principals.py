@@ -79,7 +79,7 @@ def test_a_report_rests_on_what_its_agent_met(store_url: str) -> None:
         bodies = [event.body or {} for event in guard.ledger.events(kinds=(EventKind.REPORTED,))]
         assert [body["rests_on"] for body in bodies] == [[own, sent], [own, sent], [honest]]
         assert bodies[0]["claimed"] == [honest] and "claimed" not in bodies[2]
-        found = {one.item: one for one in guard.suspects()}
+        found = {one.item: one for one in guard.incidents.suspects()}
         assert honest not in found
         assert all(one.voices == 1 for one in found.values())
         guard.recall(agent="p7", items=[honest], principal="key:eve")

@@ -93,8 +93,10 @@ async def test_by_default_a_late_finding_holds_and_asks(
     assert one.texts() == {item: text for item, text in before.items() if item not in done.held}, (
         "nothing was rewritten"
     )
-    assert not await one.guard.receipts() and one.guard.graph.made_from(one.made["made"]), "nothing was cut loose"
-    (proposal,) = await one.guard.proposals()
+    assert not await one.guard.repairs.receipts() and one.guard.graph.made_from(one.made["made"]), (
+        "nothing was cut loose"
+    )
+    (proposal,) = await one.guard.repairs.proposals()
     assert (proposal.id,) == done.proposed and proposal.origin == one.made["origin"]
     assert proposal.actions[one.made["plain"]] == "cut" and proposal.actions[one.made["made"]] == "replace"
     lines = [record.getMessage() for record in caplog.records if record.name == "lazaretto.acts"]
@@ -102,7 +104,9 @@ async def test_by_default_a_late_finding_holds_and_asks(
     assert any(line.startswith(f"{one.made['made']} is held") and one.made["origin"] in line for line in lines)
     assert any(proposal.id in line and "proposed" in line for line in lines)
     assert not any(WRONG in line for line in lines), "a log line quotes nothing"
-    assert (await one.guard.tend()).proposed == () and len(await one.guard.proposals()) == 1, "not proposed twice"
+    assert (await one.guard.tend()).proposed == () and len(await one.guard.repairs.proposals()) == 1, (
+        "not proposed twice"
+    )
     assert one.guard.ledger.verify().ok
 
 
@@ -133,34 +137,34 @@ async def test_nobody_frees_their_own_by_applying_a_proposal(open_guard: Open, s
     one = await crew(open_guard, store_url)
     (name,) = (await one.guard.tend()).proposed
     with pytest.raises(NotYours):
-        await one.guard.accept(name, by="dan", caller=Identity(Kind.KEY, "r", agents=("bo",)))
-    assert len(await one.guard.proposals()) == 1 and not await one.guard.receipts()
+        await one.guard.repairs.accept(name, by="dan", caller=Identity(Kind.KEY, "r", agents=("bo",)))
+    assert len(await one.guard.repairs.proposals()) == 1 and not await one.guard.repairs.receipts()
 
 
 async def test_what_changed_since_it_was_shown_is_not_applied(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url)
     (name,) = (await one.guard.tend()).proposed
-    shown = await one.guard.proposal(name)
+    shown = await one.guard.repairs.proposal(name)
     await one.guard.label(one.made["made"], "benign", by="dan")
     with pytest.raises(RepairRefused, match="look at it again"):
-        await one.guard.accept(name, by="dan", seen=shown.seen)
+        await one.guard.repairs.accept(name, by="dan", seen=shown.seen)
 
 
 async def test_a_dismissed_proposal_does_not_come_back(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url)
     (name,) = (await one.guard.tend()).proposed
     with pytest.raises(NotYours):
-        await one.guard.dismiss(name, by="ida")
+        await one.guard.repairs.dismiss(name, by="ida")
     with pytest.raises(NotYours):
-        await one.guard.dismiss(name, by="dan", caller=Identity(Kind.KEY, "r1", agents=("ida",)))
-    await one.guard.dismiss(name, by="dan", reason="the notes are fine")
-    assert await one.guard.proposals() == ()
+        await one.guard.repairs.dismiss(name, by="dan", caller=Identity(Kind.KEY, "r1", agents=("ida",)))
+    await one.guard.repairs.dismiss(name, by="dan", reason="the notes are fine")
+    assert await one.guard.repairs.proposals() == ()
     await one.guard.remember("The tide is low at six.", agent="cy", parents=[])
     again = open_guard(one.guard.policy, store=store_url, gates={"late": one.gate})
     assert (await again.tend()).proposed == () and await again.proposals() == ()
     assert not one.guard.ledger.state(one.made["origin"]).visible, "what is held stays held"
     with pytest.raises(UnknownItem):
-        await one.guard.proposal("pr_nothing")
+        await one.guard.repairs.proposal("pr_nothing")
 
 
 async def test_calling_the_origin_fine_ends_the_proposal_and_brings_back_what_was_held(
@@ -170,9 +174,9 @@ async def test_calling_the_origin_fine_ends_the_proposal_and_brings_back_what_wa
     before = one.texts()
     (name,) = (await one.guard.tend()).proposed
     await one.guard.label(one.made["origin"], "benign", by="dan")
-    assert one.texts() == before and await one.guard.proposals() == ()
+    assert one.texts() == before and await one.guard.repairs.proposals() == ()
     with pytest.raises(RepairRefused, match="is not held"):
-        await one.guard.accept(name, by="dan")
+        await one.guard.repairs.accept(name, by="dan")
     assert (await one.guard.tend()).held == (), "a person's word stands"
 
 
@@ -190,10 +194,10 @@ async def test_calling_the_origin_fine_takes_back_what_was_cut_and_rewritten(
     else:
         receipt = await one.guard.release(one.made["origin"], reason="honest")
     assert one.texts() == before and one.guard.graph.made_from(one.made["plain"]) == edges
-    assert all(one.undone for one in await one.guard.receipts() if one.plan.repair == "contain")
+    assert all(one.undone for one in await one.guard.repairs.receipts() if one.plan.repair == "contain")
     assert one.guard.ledger.verify().ok
     if how == "release":
-        await one.guard.undo(receipt.id)
+        await one.guard.repairs.undo(receipt.id)
         assert {one.made["origin"], one.made["made"]}.isdisjoint(one.texts()), "taken back: held again, both"
 
 
@@ -212,7 +216,7 @@ async def test_hold_proposes_nothing(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url, "hold")
     done = await one.guard.tend()
     assert set(done.held) == {one.made["origin"], one.made["made"]} and done.proposed == done.rewritten == ()
-    assert await one.guard.proposals() == () and not await one.guard.receipts()
+    assert await one.guard.repairs.proposals() == () and not await one.guard.repairs.receipts()
 
 
 async def test_each_act_of_a_repair_has_a_line(
@@ -221,7 +225,7 @@ async def test_each_act_of_a_repair_has_a_line(
     one = await crew(open_guard, store_url, "apply")
     caplog.set_level(logging.INFO, "lazaretto")
     await one.guard.tend()
-    (receipt,) = await one.guard.receipts()
+    (receipt,) = await one.guard.repairs.receipts()
     lines = [record.getMessage() for record in caplog.records if record.name == "lazaretto.acts"]
     for step in receipt.plan.steps:
         what = "is rewritten as" if step.action == "replace" else "is cut loose from"
@@ -244,12 +248,12 @@ async def test_a_persons_harmful_word_holds_and_proposes_like_a_late_finding(ope
     await one.guard.label(one.made["origin"], "harmful", by="dan")
     assert not one.guard.ledger.state(one.made["made"]).visible and one.guard.ledger.state(one.made["plain"]).visible
     done = await one.guard.tend()
-    (proposal,) = await one.guard.proposals()
+    (proposal,) = await one.guard.repairs.proposals()
     assert done.proposed == (proposal.id,) and proposal.origin == one.made["origin"]
     assert proposal.actions[one.made["plain"]] == "cut" and proposal.actions[one.made["made"]] == "replace"
-    assert not await one.guard.receipts() and (await one.guard.tend()).proposed == ()
+    assert not await one.guard.repairs.receipts() and (await one.guard.tend()).proposed == ()
     await one.guard.label(one.made["origin"], "benign", by="dan")
-    assert await one.guard.proposals() == () and one.guard.ledger.state(one.made["made"]).visible
+    assert await one.guard.repairs.proposals() == () and one.guard.ledger.state(one.made["made"]).visible
 
 
 @pytest.mark.parametrize("automatic", ["ask", "apply"])
@@ -261,4 +265,4 @@ async def test_a_word_that_was_taken_back_before_the_next_look_repairs_nothing(
     await one.guard.label(one.made["origin"], "harmful", by="dan")
     await one.guard.label(one.made["origin"], "benign", by="dan")
     done = await one.guard.tend()
-    assert (done.held, done.proposed, await one.guard.receipts()) == ((), (), ()) and one.texts() == before
+    assert (done.held, done.proposed, await one.guard.repairs.receipts()) == ((), (), ()) and one.texts() == before

@@ -8,15 +8,39 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lazaretto import Decision, Guard, GuardClosed, InputError, Policy, PolicyError, Ruling, SyncGuard, UnknownItem
+from lazaretto.guard import sync_guard
+from lazaretto.guard.approvals import Approvals
+from lazaretto.guard.foresight import Rehearsals
+from lazaretto.guard.incidents import IncidentBook
+from lazaretto.guard.old_names import OLD_NAMES
+from lazaretto.guard.repairs import Repairs
+from lazaretto.guard.stores import Stores
 from lazaretto.policy import ChannelPolicy, Channels
 from lazaretto.testing import ScriptedGate
 
-CALLS = {name: method for name, method in inspect.getmembers(Guard, callable) if not name.startswith("_")}
-COROUTINES = sorted(name for name, method in CALLS.items() if inspect.iscoroutinefunction(method))
+PARTS = {
+    SyncGuard: Guard,
+    sync_guard.SyncRepairs: Repairs,
+    sync_guard.SyncIncidents: IncidentBook,
+    sync_guard.SyncStores: Stores,
+    sync_guard.SyncRehearsals: Rehearsals,
+    sync_guard.SyncApprovals: Approvals,
+}
+
+
+def public(one: type) -> dict[str, Any]:
+    return {name: method for name, method in inspect.getmembers(one, callable) if not name.startswith("_")}
+
+
+CALLS = [(ours, theirs, name) for ours, theirs in PARTS.items() for name in sorted(public(theirs))]
+COROUTINES = [(one, name) for _, one, name in CALLS if inspect.iscoroutinefunction(getattr(one, name))]
+NOT_OURS = {"run", "repair_unless_hidden"}
+"""What synchronous calls are made of, and what foresight removes with."""
 
 
 @pytest.fixture
@@ -26,17 +50,20 @@ def guard(tmp_path: Path) -> Iterator[SyncGuard]:
 
 
 def test_none_is_missing() -> None:
-    public = {name for name, _ in inspect.getmembers(SyncGuard, callable) if not name.startswith("_")}
-    assert public == set(CALLS) - {"run"}, "'run' is what the synchronous calls are made of"
-    assert len(COROUTINES) >= 14
+    for ours, theirs in PARTS.items():
+        assert set(public(ours)) == set(public(theirs)) - NOT_OURS
+    assert len(COROUTINES) >= 40
 
 
-@pytest.mark.parametrize("name", sorted(set(CALLS) - {"run", "open"}))
-def test_signatures_are_the_same(name: str) -> None:
-    ours, theirs = getattr(SyncGuard, name), getattr(Guard, name)
+@pytest.mark.parametrize(
+    ("face", "part", "name"),
+    [(*parts, name) for *parts, name in CALLS if name not in NOT_OURS and (*parts, name) != (SyncGuard, Guard, "open")],
+)
+def test_signatures_are_the_same(face: type, part: type, name: str) -> None:
+    ours, theirs = getattr(face, name), getattr(part, name)
     assert inspect.signature(ours, eval_str=False) == inspect.signature(theirs, eval_str=False)
     assert not inspect.iscoroutinefunction(ours) and ours.__doc__
-    if name in COROUTINES:
+    if (part, name) in COROUTINES:
         assert (ours.__name__, ours.__doc__) == (theirs.__name__, theirs.__doc__)
 
 
@@ -45,9 +72,9 @@ def test_opening_takes_the_same() -> None:
     assert ours.parameters == theirs.parameters
 
 
-@pytest.mark.parametrize("name", COROUTINES)
-def test_what_a_call_is_about_comes_first_and_who_acts_is_named(name: str) -> None:
-    parameters = list(inspect.signature(getattr(Guard, name)).parameters.values())[1:]
+@pytest.mark.parametrize(("part", "name"), COROUTINES)
+def test_what_a_call_is_about_comes_first_and_who_acts_is_named(part: type, name: str) -> None:
+    parameters = list(inspect.signature(getattr(part, name)).parameters.values())[1:]
     named = {"sender", "receiver", "by", "source", "parents", "agent"} - ({"agent"} if name == "before_turn" else set())
     for one in parameters:
         if one.name in named:
@@ -56,19 +83,30 @@ def test_what_a_call_is_about_comes_first_and_who_acts_is_named(name: str) -> No
     assert "item" not in places or places[0] == "item"
 
 
+@pytest.mark.parametrize("name", sorted(OLD_NAMES))
+def test_an_old_name_works_and_says_where_it_is_now(guard: SyncGuard, name: str) -> None:
+    for one in (guard, guard.guard):
+        with pytest.warns(DeprecationWarning, match=f"guard.{OLD_NAMES[name]}"):
+            assert callable(getattr(one, name))
+    with pytest.warns(DeprecationWarning, match="incidents.all"):
+        assert guard.incidents() == ()
+    with pytest.raises(AttributeError, match="no attribute 'plans'"):
+        _ = guard.plans  # type: ignore[attr-defined]
+
+
 def test_a_story_without_await(guard: SyncGuard) -> None:
     note = guard.remember("the gate code is 4711", agent="scout")
     child = guard.remember("use 4711", agent="ada", parents=[note.item])
     assert [one.id for one in guard.graph.blast_radius(note.item).items] == [child.item]
-    receipt = guard.apply(guard.plan(note.item, "isolate", descendants=True))
+    receipt = guard.repairs.apply(guard.repairs.plan(note.item, "isolate", descendants=True))
     assert guard.recall("gate code", agent="ada") == ()
-    guard.undo(receipt.id)
+    guard.repairs.undo(receipt.id)
     assert [one.id for one in guard.recall("gate code", agent="ada")] == [note.item]
     assert guard.exchange("hello", sender="ada", receiver="bob").allowed
     assert guard.report("opened it", agent="bob").startswith("de_")
     assert guard.label(note.item, "harmful", by="eve").subject == note.item
     assert guard.appeal(note.item, "it is old", by="ada").subject == note.item
-    assert len(guard.receipts()) == 1 and guard.policy == Policy() and guard.ledger.verify().ok
+    assert len(guard.repairs.receipts()) == 1 and guard.policy == Policy() and guard.ledger.verify().ok
 
 
 def test_errors_arrive_as_they_are(guard: SyncGuard) -> None:
@@ -110,7 +148,7 @@ async def test_async_with_opens_and_closes(tmp_path: Path) -> None:
 
 def test_every_call_after_close_says_so(guard: SyncGuard) -> None:
     note = guard.remember("a note", agent="ada")
-    plan = guard.plan(note.item, "isolate")
+    plan = guard.repairs.plan(note.item, "isolate")
     guard.close()
     before = threading.active_count()
     for call in (
@@ -121,11 +159,11 @@ def test_every_call_after_close_says_so(guard: SyncGuard) -> None:
         lambda: guard.report("x", agent="ada"),
         lambda: guard.label(note.item, "benign", by="ada"),
         lambda: guard.appeal(note.item, "x", by="ada"),
-        lambda: guard.plan(note.item, "isolate"),
-        lambda: guard.apply(plan),
-        lambda: guard.receipts(),
+        lambda: guard.repairs.plan(note.item, "isolate"),
+        lambda: guard.repairs.apply(plan),
+        lambda: guard.repairs.receipts(),
         lambda: asyncio.run(guard.guard.check("x", agent="ada")),
-        lambda: asyncio.run(guard.guard.receipts()),
+        lambda: asyncio.run(guard.guard.repairs.receipts()),
     ):
         with pytest.raises(GuardClosed, match="closed"):
             call()

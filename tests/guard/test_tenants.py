@@ -11,16 +11,28 @@ import pytest
 from PIL import Image
 
 from lazaretto import ForeignRecord, Guard, LazarettoError, Ref
+from lazaretto.guard.approvals import Approvals
+from lazaretto.guard.foresight import Rehearsals
+from lazaretto.guard.incidents import IncidentBook
+from lazaretto.guard.repairs import Repairs
+from lazaretto.guard.stores import Stores
 from lazaretto.policy import Policy
 from lazaretto.types import BeforeRound, BeforeTurn, plain
 
 SECRET = "the vault code is xylophone"
-NOT_CALLS = {"open", "run", "close", "rehearse_with", "join", "gates"}
+NOT_CALLS = {"open", "run", "close", "foresight.rehearse_with", "stores.join", "gates", "repairs.repair_unless_hidden"}
 """``open`` chooses the tenant, ``run`` runs a call, ``close`` ends it, ``rehearse_with`` sets up ``before_turn``,
-``join`` the stores that ``write_back`` reaches, and ``gates`` tells of the policy."""
-NOT_ASKED = {"policy", "ledger", "graph", "foresight", "watchers", "actions"}
-"""Attributes: policy, foresight and watchers hold no items; ``actions`` is reached through the calls; the tenant's
-ledger and graph have their own tests."""
+``join`` the stores that ``write_back`` reaches, ``gates`` tells of the policy, and ``before_turn`` repairs."""
+PARTS = {
+    "repairs": Repairs,
+    "incidents": IncidentBook,
+    "stores": Stores,
+    "foresight": Rehearsals,
+    "approvals": Approvals,
+}
+NOT_ASKED = {"policy", "ledger", "graph", "actions"}
+"""Attributes: the policy holds no items; ``actions`` is reached through the calls; the tenant's ledger and graph have
+their own tests."""
 REF = Ref("crm", "notes", "vault")
 
 
@@ -45,8 +57,8 @@ class Empty:
 
 async def reconciled(guard: Guard) -> Any:
     store = Empty()
-    guard.join("crm", store)
-    return await guard.reconcile("crm"), await guard.write_back(), store.told
+    guard.stores.join("crm", store)
+    return await guard.stores.reconcile("crm"), await guard.stores.write_back(), store.told
 
 
 class Accuser:
@@ -67,13 +79,13 @@ class Ada:
 
 
 async def foresee(guard: Guard, item: str) -> Any:
-    guard.foresight = Accuser(item)
-    return await guard.before_turn(Ada())
+    guard.foresight.rehearsal = Accuser(item)
+    return await guard.foresight.before_turn(Ada())
 
 
 async def foresee_round(guard: Guard, item: str) -> Any:
-    guard.foresight = Accuser(item)
-    return await guard.before_round([Ada()])
+    guard.foresight.rehearsal = Accuser(item)
+    return await guard.foresight.before_round([Ada()])
 
 
 def picture() -> bytes:
@@ -91,7 +103,7 @@ async def furnish(guard: Guard) -> dict[str, Any]:
     decision = await guard.report(SECRET, agent="mallory")
     await guard.label(note.item, "harmful", by="mallory")
     receipt = await guard.release(note.item, reason=SECRET)
-    plan = await guard.plan(note.item, "isolate", reason=SECRET)
+    plan = await guard.repairs.plan(note.item, "isolate", reason=SECRET)
     held = await guard.remember("another secret of the vault \u202ekeep\u202c", agent="mallory")
     return {
         "note": note.item, "picture": shown.item, "decision": decision, "receipt": receipt.id, "plan": plan,
@@ -119,19 +131,19 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
         ],
         "search": [lambda: guard.search("vault code secret")],
         "screen": [lambda: guard.screen(SECRET), lambda: guard.screen("x", agent="mallory")],
-        "forget": [lambda: guard.forget(REF, agent="ada")],
-        "import_records": [
+        "stores.forget": [lambda: guard.stores.forget(REF, agent="ada")],
+        "stores.import_records": [
             *(
-                lambda i=i: guard.import_records(
+                lambda i=i: guard.stores.import_records(
                     [ForeignRecord(Ref("crm", "notes", "x"), "x", parents=(i,))], agent="a"
                 )
                 for i in [*ids, REF]
             )
         ],
-        "reconcile": [lambda: reconciled(guard)],
-        "write_back": [lambda: reconciled(guard)],
-        "due_writes": [lambda: guard.due_writes("crm")],
-        "note_written": [*(lambda i=i: guard.note_written(REF, item=i, write="delete") for i in ids)],
+        "stores.reconcile": [lambda: reconciled(guard)],
+        "stores.write_back": [lambda: reconciled(guard)],
+        "stores.due_writes": [lambda: guard.stores.due_writes("crm")],
+        "stores.note_written": [*(lambda i=i: guard.stores.note_written(REF, item=i, write="delete") for i in ids)],
         "exchange": [*(lambda i=i: guard.exchange("x", sender="ada", receiver="mallory", parents=[i]) for i in ids)],
         "report": [
             lambda: guard.report("x", agent="mallory"),
@@ -140,59 +152,103 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
         "label": [*(lambda i=i: guard.label(i, "benign", by="ada") for i in ids)],
         "settle": [*(lambda i=i: guard.settle(i, over=theirs["note"], by="ada") for i in ids)],
         "appeal": [*(lambda i=i: guard.appeal(i, "x", by="ada") for i in ids)],
-        "plan": [
+        "repairs.plan": [
             *(
-                lambda i=i, r=r: guard.plan(i, r)
+                lambda i=i, r=r: guard.repairs.plan(i, r)
                 for i in ids
                 for r in ("isolate", "release", "rollback", "remove", "sweep")
             )
         ],
-        "before_turn": [*(lambda i=i: foresee(guard, i) for i in ids)],
-        "before_round": [*(lambda i=i: foresee_round(guard, i) for i in ids)],
-        "dry_run": [lambda: guard.dry_run(theirs["plan"])],
-        "apply": [lambda: guard.apply(theirs["plan"])],
-        "undo": [*(lambda i=i: guard.undo(i) for i in ids)],
+        "foresight.before_turn": [*(lambda i=i: foresee(guard, i) for i in ids)],
+        "foresight.before_round": [*(lambda i=i: foresee_round(guard, i) for i in ids)],
+        "repairs.dry_run": [lambda: guard.repairs.dry_run(theirs["plan"])],
+        "repairs.apply": [lambda: guard.repairs.apply(theirs["plan"])],
+        "repairs.undo": [*(lambda i=i: guard.repairs.undo(i) for i in ids)],
         "release": [*(lambda i=i: guard.release(i) for i in ids)],
-        "receipts": [guard.receipts],
+        "repairs.receipts": [guard.repairs.receipts],
         "tend": [guard.tend],
-        "suspects": [guard.suspects],
-        "incidents": [guard.incidents],
-        "incident": [*(lambda i=i: guard.incident(i) for i in ids)],
+        "audit": [lambda: guard.audit("x")],
+        "erase": [*(lambda i=i: guard.erase(i, reason="x") for i in ids)],
+        "incidents.suspects": [guard.incidents.suspects],
+        "incidents.all": [guard.incidents.all],
+        "incidents.open": [guard.incidents.open],
+        "incidents.one": [*(lambda i=i: guard.incidents.one(i) for i in ids)],
         "held": [guard.held],
-        "contacts_to_screen": [guard.contacts_to_screen],
-        "note_screened": [lambda: guard.note_screened(["mallory"])],
+        "incidents.contacts": [guard.incidents.contacts],
+        "incidents.note_screened": [lambda: guard.incidents.note_screened(["mallory"])],
         "begin_task": [lambda: guard.begin_task("x", agent="mallory")],
         "authorize": [
             lambda: guard.authorize("pay", {"to": "the vault"}, agent="mallory"),
             *(lambda i=i: guard.authorize("pay", {"to": "x"}, agent="ada", task=i) for i in ids),
         ],
-        "answer_action": [*(lambda i=i: guard.answer_action(i, True, by="ada") for i in ids)],
-        "waiting_actions": [guard.waiting_actions],
-        "endorse": [lambda: guard.endorse("x", purpose="pay", by="ada")],
-        "proposals": [guard.proposals],
-        "proposal": [*(lambda i=i: guard.proposal(i) for i in ids)],
-        "accept": [*(lambda i=i: guard.accept(i, by="ada") for i in ids)],
-        "dismiss": [*(lambda i=i: guard.dismiss(i, by="ada") for i in ids)],
+        "approvals.answer": [*(lambda i=i: guard.approvals.answer(i, True, by="ada") for i in ids)],
+        "approvals.waiting": [guard.approvals.waiting],
+        "approvals.endorse": [lambda: guard.approvals.endorse("x", purpose="pay", by="ada")],
+        "repairs.proposals": [guard.repairs.proposals],
+        "repairs.proposal": [*(lambda i=i: guard.repairs.proposal(i) for i in ids)],
+        "repairs.accept": [*(lambda i=i: guard.repairs.accept(i, by="ada") for i in ids)],
+        "repairs.dismiss": [*(lambda i=i: guard.repairs.dismiss(i, by="ada") for i in ids)],
     }
 
 
+def calls_of(one: type, place: str) -> set[str]:
+    return {f"{place}{name}" for name, _ in inspect.getmembers(one, callable) if not name.startswith("_")} - NOT_CALLS
+
+
 def test_every_public_call_is_tried(open_guard: Callable[..., Guard]) -> None:
-    public = {name for name, _ in inspect.getmembers(Guard, callable) if not name.startswith("_")} - NOT_CALLS
+    public = calls_of(Guard, "") | {name for part, one in PARTS.items() for name in calls_of(one, f"{part}.")}
     assert set(CALLS) == public
     tried = attempts(open_guard(), dict.fromkeys(("note", "picture", "decision", "receipt", "held", "plan", "image")))
     assert set(tried) == public, "a new public call of Guard must be tried against a foreign namespace here"
     attributes = {name for name in vars(open_guard()) if not name.startswith("_")}
-    assert attributes == NOT_ASKED
+    assert attributes == NOT_ASKED | set(PARTS)
 
 
 CALLS = (
-    "check", "remember", "recall", "exchange", "report", "label", "settle", "appeal",
-    "plan", "dry_run", "apply", "undo", "release", "receipts", "before_turn", "before_round",
-    "incidents", "incident", "held", "contacts_to_screen", "note_screened", "tend", "suspects",
-    "search", "screen", "forget", "import_records", "reconcile", "write_back",
-    "due_writes", "note_written", "begin_task", "authorize", "answer_action", "waiting_actions", "endorse",
-    "proposals", "proposal", "accept", "dismiss",
-)  # fmt: skip
+    "check",
+    "remember",
+    "recall",
+    "exchange",
+    "report",
+    "label",
+    "settle",
+    "appeal",
+    "repairs.plan",
+    "repairs.dry_run",
+    "repairs.apply",
+    "repairs.undo",
+    "release",
+    "repairs.receipts",
+    "foresight.before_turn",
+    "foresight.before_round",
+    "incidents.all",
+    "incidents.open",
+    "incidents.one",
+    "held",
+    "incidents.contacts",
+    "incidents.note_screened",
+    "tend",
+    "audit",
+    "erase",
+    "incidents.suspects",
+    "search",
+    "screen",
+    "stores.forget",
+    "stores.import_records",
+    "stores.reconcile",
+    "stores.write_back",
+    "stores.due_writes",
+    "stores.note_written",
+    "begin_task",
+    "authorize",
+    "approvals.answer",
+    "approvals.waiting",
+    "approvals.endorse",
+    "repairs.proposals",
+    "repairs.proposal",
+    "repairs.accept",
+    "repairs.dismiss",
+)
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -65,8 +65,8 @@ async def test_what_slipped_through_is_held_with_what_was_made_from_it(open_guar
     _, ruled = guard.ledger.events(subject=root.item, kinds=(EventKind.RULED,))
     assert ruled.body["rule"] == "moody:mood"  # the reason stands where every ruling's reason stands
     assert (await guard.tend()).looked == 0  # nothing is new
-    (receipt,) = await guard.receipts()
-    await guard.undo(receipt.id)
+    (receipt,) = await guard.repairs.receipts()
+    await guard.repairs.undo(receipt.id)
     assert "deliver at pier nine" in visible(guard)
     await guard.remember("news", agent="bob", parents=[])
     await guard.tend()
@@ -124,13 +124,13 @@ async def test_a_label_between_reading_and_writing_counts(open_guard: Open, monk
     guard = open_guard(POLICY, gates={"moody": gate})
     note = await guard.remember("the lamp is red", agent="ada", parents=[])
     gate.bad.add("lamp")
-    tending = guard._tending
+    tending = guard._core.rechecking
     sort = tending._sorted
 
     def late(looked: Any) -> Any:
         found = sort(looked)
         monkeypatch.setattr(tending, "_sorted", sort)
-        guard._labels.label(note.item, "benign", "dan")
+        guard._core.labels.label(note.item, "benign", "dan")
         return found
 
     monkeypatch.setattr(tending, "_sorted", late)
@@ -336,7 +336,7 @@ async def test_suspicion_falls_on_what_failures_share_and_not_on_what_is_popular
         await guard.report(f"left {n}", agent="bob", success=False, rests_on=[victim.item])
     for n in range(20):
         await guard.report(f"moored {n}", agent="cy", success=n % 10 != 0, rests_on=[popular.item])
-    found = await guard.suspects()
+    found = await guard.incidents.suspects()
     assert [one.item for one in found] == [lie.item, victim.item]
     first, second = found
     assert (first.agent, first.failed, first.succeeded, first.unexplained) == ("eve", 6, 0, 6)
@@ -345,9 +345,9 @@ async def test_suspicion_falls_on_what_failures_share_and_not_on_what_is_popular
 
 async def test_without_a_single_success_nobody_can_be_told_apart(guard: Guard) -> None:
     note = await guard.remember("turn left", agent="ada", parents=[])
-    assert await guard.suspects() == ()
+    assert await guard.incidents.suspects() == ()
     await guard.report("went left", agent="bob", success=False, rests_on=[note.item])
-    assert await guard.suspects() == ()  # one failure makes nobody a suspect
+    assert await guard.incidents.suspects() == ()  # one failure makes nobody a suspect
     await guard.report("went left", agent="bob", success=False, rests_on=[note.item])
-    (one,) = await guard.suspects()
+    (one,) = await guard.incidents.suspects()
     assert (one.item, one.failed, one.chance) == (note.item, 2, None)

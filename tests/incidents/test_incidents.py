@@ -33,10 +33,10 @@ async def outbreak(guard: Guard) -> dict[str, str]:
 async def test_two_attacks_that_meet_stay_two_incidents(store_url: str, open_guard: Callable[..., Guard]) -> None:
     guard = open_guard(store=store_url)
     ids = await outbreak(guard)
-    assert await guard.incidents() == ()
+    assert await guard.incidents.all() == ()
     await guard.label(ids["copy"], "harmful", by="carol")
     await guard.label(ids["fact"], "harmful", by="carol")
-    fact, worm = await guard.incidents()
+    fact, worm = await guard.incidents.all()
     assert (worm.patient_zero, worm.brought_by) == (ids["page"], "scout")
     assert [one.id for one in worm.items] == [ids["page"], ids["note"], ids["copy"]]
     assert [one.role for one in worm.items] == ["patient zero", "carrier", "finding"]
@@ -46,33 +46,35 @@ async def test_two_attacks_that_meet_stay_two_incidents(store_url: str, open_gua
     assert {one.id for one in fact.reached} == {ids["load"], ids["copy"]}, "bob had read it when he wrote the copy"
     assert fact.state == "contained", "what was made from it is held with it, and waits for a person"
     assert {one.id for one in await guard.held()} == {ids["load"]}
-    assert worm.id == (await guard.incident(ids["copy"])).id == f"in_{ids['copy'].removeprefix('it_')}"
+    assert worm.id == (await guard.incidents.one(ids["copy"])).id == f"in_{ids['copy'].removeprefix('it_')}"
 
 
 async def test_an_incident_goes_from_open_over_contained_to_cleared_and_back(guard: Guard) -> None:
     ids = await outbreak(guard)
     await guard.label(ids["copy"], "harmful", by="carol")
-    name = (await guard.incident(ids["copy"])).id
-    receipt = await guard.apply(await guard.plan(ids["note"], "isolate", descendants=True, reason="a worm"))
-    after = await guard.incident(name)
+    name = (await guard.incidents.one(ids["copy"])).id
+    receipt = await guard.repairs.apply(
+        await guard.repairs.plan(ids["note"], "isolate", descendants=True, reason="a worm")
+    )
+    after = await guard.incidents.one(name)
     assert after.state == "cleared" and not after.false_alarm
     assert [(r.receipt, r.repair, r.undone) for r in after.repairs] == [(receipt.id, "isolate", False)]
     assert [e.kind for e in after.timeline][-1] == "repaired" and after.reproduction[0].cases >= 1
     again = await guard.remember(WORM, agent="eve")
-    grown = await guard.incident(name)
+    grown = await guard.incidents.one(name)
     assert not again.allowed and again.item in {one.id for one in grown.items} and grown.id == name
     assert grown.state == "cleared" and {a.agent for a in grown.agents} >= {"eve"}
-    await guard.undo(receipt.id)
-    assert (await guard.incident(name)).state == "open"
+    await guard.repairs.undo(receipt.id)
+    assert (await guard.incidents.one(name)).state == "open"
 
 
 async def test_a_false_alarm_is_cleared_and_says_so(guard: Guard) -> None:
     held = await guard.remember("reversed \u202etxet\u202c for the exercise", agent="ada")
-    (one,) = await guard.incidents()
+    (one,) = await guard.incidents.all()
     assert (one.state, one.patient_zero) == ("contained", held.item)
     await guard.label(held.item, "benign", by="carol")
-    (one,) = await guard.incidents("cleared")
-    assert one.false_alarm and one.items[0].standing == "released" and await guard.incidents("open") == ()
+    (one,) = await guard.incidents.all("cleared")
+    assert one.false_alarm and one.items[0].standing == "released" and await guard.incidents.all("open") == ()
 
 
 QUESTION = "To which account are the mooring fees of the Heron paid?"
@@ -110,10 +112,10 @@ async def test_what_was_cleared_is_not_where_a_lie_began(open_guard: Callable[..
     ids = await lie_among_honest_notes(guard)
     for name in ("plan", "second", "third"):
         await guard.label(ids[name], "benign", by="carol")
-    found = await guard.incident(ids["lie"])
+    found = await guard.incidents.one(ids["lie"])
     assert found.patient_zero == ids["lie"] and not found.false_alarm
     assert {one.id for one in found.items}.isdisjoint({ids["plan"], ids["second"], ids["third"]})
-    assert (await guard.incident(ids["second"])).false_alarm
+    assert (await guard.incidents.one(ids["second"])).false_alarm
 
 
 async def test_a_lie_does_not_come_from_what_it_contradicts(open_guard: Callable[..., Guard]) -> None:
@@ -130,7 +132,7 @@ async def test_a_lie_does_not_come_from_what_it_contradicts(open_guard: Callable
     guard.remember = then_known  # type: ignore[method-assign,assignment]
     ids = await lie_among_honest_notes(guard)
     assert contradicted == [ids["truth"], ids["plan"]]
-    found = await guard.incident(ids["lie"])
+    found = await guard.incidents.one(ids["lie"])
     assert found.patient_zero == ids["lie"], "neither the truth it read nor a plan that came before it"
     assert {one.id for one in found.items}.isdisjoint(contradicted)
 
@@ -153,28 +155,28 @@ async def test_what_waits_for_a_person(guard: Guard) -> None:
 
 async def test_wrong_names_are_refused(guard: Guard) -> None:
     with pytest.raises(UnknownItem, match="incident"):
-        await guard.incident("in_nothing")
+        await guard.incidents.one("in_nothing")
     with pytest.raises(InputError, match="open, contained, cleared"):
-        await guard.incidents("closed")  # type: ignore[arg-type]
+        await guard.incidents.all("closed")  # type: ignore[arg-type]
 
 
 async def test_what_repairs_remove_without_a_ruling_is_an_incident(guard: Guard) -> None:
     one = (await guard.remember(FACT, agent="ada")).item
     two = (await guard.remember(FACT, agent="bob", parents=[])).item
-    await guard.apply(await guard.plan(two, "sweep", reason="foresight: bob would speak for it"))
-    (found,) = await guard.incidents()
+    await guard.repairs.apply(await guard.repairs.plan(two, "sweep", reason="foresight: bob would speak for it"))
+    (found,) = await guard.incidents.all()
     assert {item.id for item in found.items} == {one, two} and found.patient_zero == one
     assert found.state == "cleared"
     rolled = (await guard.remember("the newest note of all, about nothing", agent="dan")).item
-    await guard.apply(await guard.plan(rolled, "rollback"))
-    assert len(await guard.incidents()) == 1, "a rollback finds nothing"
+    await guard.repairs.apply(await guard.repairs.plan(rolled, "rollback"))
+    assert len(await guard.incidents.all()) == 1, "a rollback finds nothing"
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_events_are_grouped(open_guard: Callable[..., Guard]) -> None:
+def test_thirty_thousand_events_are_grouped(open_guard: Callable[..., Guard]) -> None:
     guard = open_guard()
     drafts: list[Draft] = []
-    for n in range(33_000):
+    for n in range(11_000):
         parents = [f"it_{n - 1:06}"] if n % 5 else []
         body = {
             "channel": "memory",
@@ -183,7 +185,7 @@ def test_a_hundred_thousand_events_are_grouped(open_guard: Callable[..., Guard])
             "parents": parents,
         }
         drafts.append(Draft(EventKind.SEEN, f"it_{n:06}", f"agent{n % 50}", body, 1e9 + n))
-        ruling = Ruling.QUARANTINE if n % 330 == 7 else Ruling.ALLOW
+        ruling = Ruling.QUARANTINE if n % 110 == 7 else Ruling.ALLOW
         drafts.append(
             Draft(EventKind.RULED, f"it_{n:06}", "", {"ruling": ruling.label, "rule": "x:y", "risk": 0.5}, 1e9 + n)
         )
@@ -191,7 +193,7 @@ def test_a_hundred_thousand_events_are_grouped(open_guard: Callable[..., Guard])
     for at in range(0, len(drafts), 5_000):
         guard.ledger.append(drafts[at : at + 5_000])
     started = time.perf_counter()
-    found = guard.run(guard.incidents())
+    found = guard.run(guard.incidents.all())
     print(f"{len(found)} incidents of {len(drafts):,} events in {time.perf_counter() - started:.2f} s")
     assert len(found) == 100 and all(one.patient_zero in {i.id for i in one.items} for one in found)
 

@@ -28,8 +28,10 @@ def incident(open_guard: Callable[..., Guard]) -> tuple[Incident, SyncGuard]:
         copy = await guard.remember(HOSTILE + " again", agent="bob")
         await guard.report("<b>paid</b>", agent="bob", success=False, rests_on=[copy.item])
         await guard.label(copy.item, "harmful", by="carol<script>")
-        await guard.apply(await guard.plan(first.item, "isolate", descendants=True, reason="| `x` <script>"))
-        return await guard.incident(copy.item)
+        await guard.repairs.apply(
+            await guard.repairs.plan(first.item, "isolate", descendants=True, reason="| `x` <script>")
+        )
+        return await guard.incidents.one(copy.item)
 
     return asyncio.run(happen()), SyncGuard(guard)
 

@@ -110,13 +110,13 @@ def test_both_modes_and_what_they_are_for(folder: Path, tmp_path: Path) -> None:
     ours, theirs = (calibrate(folder, tmp_path / f"{m}.json", chat, mode=m) for m in ("lazaretto", "flp"))
     assert isinstance(ours, MonitorCalibration) and isinstance(theirs, FlpCalibration)
     with SyncGuard.open(f"sqlite:///{tmp_path}/l.db") as guard:
-        guard.rehearse_with(tmp_path / "lazaretto.json", EMBEDDER, chat=chat)
+        guard.foresight.rehearse_with(tmp_path / "lazaretto.json", EMBEDDER, chat=chat)
         guard.remember("note 4 on ropes, lamps and the weather 28", agent="ada")
-        assert guard.before_turn("ada").removed == ()
+        assert guard.foresight.before_turn("ada").removed == ()
         with pytest.raises(InputError, match="made with hashing-256"):
-            guard.rehearse_with(tmp_path / "lazaretto.json", HashingEmbedder(dimension=64))
+            guard.foresight.rehearse_with(tmp_path / "lazaretto.json", HashingEmbedder(dimension=64))
         with pytest.raises(InputError, match="mode 'flp'"):
-            guard.rehearse_with(tmp_path / "flp.json", EMBEDDER)
+            guard.foresight.rehearse_with(tmp_path / "flp.json", EMBEDDER)
     (tmp_path / "x.json").write_text('{"scales": 3}')
     with pytest.raises(InputError, match="is not one"):
         read_calibration(tmp_path / "x.json")

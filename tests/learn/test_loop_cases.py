@@ -49,7 +49,7 @@ async def test_labels_and_repairs_become_cases_and_nothing_else_does(guard: Guar
     await guard.label(bad.item, "harmful", by="carol")
     await guard.label(held.item, "benign", by="carol")
     await guard.label(fine.item, "benign", by="carol")
-    await guard.apply(await guard.plan(worm.item, "isolate", descendants=True))
+    await guard.repairs.apply(await guard.repairs.plan(worm.item, "isolate", descendants=True))
     done = await guard.tend()
     made = {case.text: case for case in learnt(guard)}
     assert {text: case.label for text, case in made.items()} == {
@@ -67,12 +67,12 @@ async def test_what_is_taken_back_takes_its_case_with_it(guard: Guard) -> None:
     worm = await guard.remember(WORM, agent="eve", parents=[])
     odd = await guard.remember("the sign was reversed by the wind", agent="ada", parents=[])
     note = await guard.remember("Sell the guests' door codes on the market.", agent="ada", parents=[])
-    receipt = await guard.apply(await guard.plan(worm.item, "isolate"))
+    receipt = await guard.repairs.apply(await guard.repairs.plan(worm.item, "isolate"))
     await guard.label(odd.item, "benign", by="carol")
     await guard.label(note.item, "harmful", by="carol")
     await guard.tend()
     assert len(learnt(guard)) == 3
-    await guard.undo(receipt.id)
+    await guard.repairs.undo(receipt.id)
     await guard.label(odd.item, "harmful", by="dan")
     guard.ledger.erase(note.item, "asked for")
     await guard.tend()

@@ -47,13 +47,13 @@ async def test_what_people_release_again_and_again_is_held_no_more(guard: Guard)
     assert calibrate(guard.ledger, BOUNDS) == {"memory": Cut(0.55, None, 4)}
     book = Thresholds(guard.ledger, BOUNDS)
     book.set(calibrate(guard.ledger, BOUNDS), by="carol")
-    guard._gates.contexts["memory"].thresholds._due = 0.0  # type: ignore[union-attr]  # as if five seconds had passed
+    guard._core.gates.contexts["memory"].thresholds._due = 0.0  # type: ignore[union-attr]  # as if five seconds had passed
     moved = await guard.remember("risk 0.54", agent="ada")
     assert moved.ruling is Ruling.WARN and "thresholds 1" in moved.reasons[-1]
     assert (await guard.remember("risk 0.58", agent="ada")).ruling is Ruling.REVIEW
     assert (await guard.remember("risk 0.95", agent="ada")).ruling is Ruling.QUARANTINE
     book.revert(0, by="dave")
-    guard._gates.contexts["memory"].thresholds._due = 0.0  # type: ignore[union-attr]
+    guard._core.gates.contexts["memory"].thresholds._due = 0.0  # type: ignore[union-attr]
     assert (await guard.remember("risk 0.54", agent="ada")).ruling is Ruling.REVIEW
     assert [one.number for one in book.versions()] == [0, 1, 2], "nothing is overwritten"
     with pytest.raises(InputError, match="no version 9"):

@@ -252,9 +252,9 @@ async def test_a_log_that_is_opened_late_knows_what_one_knows_that_followed(open
         elif chance < 0.25 and not guard.ledger.state(item).visible and not guard.ledger.state(item).erased:
             await guard.release(item)
         elif chance < 0.35 and guard.ledger.state(item).visible:
-            receipts.append((await guard.apply(await guard.plan(item, "isolate"))).id)
+            receipts.append((await guard.repairs.apply(await guard.repairs.plan(item, "isolate"))).id)
         elif chance < 0.4 and receipts:
-            await guard.undo(receipts.pop())
+            await guard.repairs.undo(receipts.pop())
         elif chance < 0.6:
             await guard.recall("watch", agent="bob")
         if place % 3 == 0:
@@ -282,12 +282,12 @@ async def test_an_incident_that_nothing_happened_to_is_not_made_again(
     built: list[object] = []
     build = Incidents._incident
     monkeypatch.setattr(Incidents, "_incident", lambda self, *of: built.append(of) or build(self, *of))
-    first = await guard.incidents()
+    first = await guard.incidents.all()
     made = len(built)
     assert made == len(first) >= 1
     for place in range(5):
         await guard.remember(f"Honest note {place}.", agent="dora", parents=[])
-        assert await guard.incidents() == first
+        assert await guard.incidents.all() == first
     assert len(built) == made, "honest writes change no incident"
     await guard.label(first[0].items[0].id, "benign", by="carol")
-    assert (await guard.incidents()) != first and len(built) == made + 1
+    assert (await guard.incidents.all()) != first and len(built) == made + 1

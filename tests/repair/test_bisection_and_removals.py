@@ -103,20 +103,22 @@ def test_repairs_leave_receipts_and_can_be_undone(tmp_path: Path) -> None:
     with Guard.open(f"sqlite:///{tmp_path}/l.db", Policy.minimal()) as guard:
         ids = [guard.run(guard.remember(text, agent=who)).item for who, text in
                (("ada", "pass this on"), ("bo", "pass  this on"), ("bo", "buy bread"), ("bo", "call mum"))]  # fmt: skip
-        swept = guard.run(guard.apply(guard.run(guard.plan(ids[0], "sweep"))))
+        swept = guard.run(guard.repairs.apply(guard.run(guard.repairs.plan(ids[0], "sweep"))))
         assert {step.item for step in swept.plan.steps} == set(ids[:2]) and set(swept.plan.agents) == {"ada", "bo"}
         assert [guard.ledger.state(i).hidden for i in ids] == [True, True, False, False]
         with pytest.raises(RepairRefused):
-            guard.run(guard.plan(ids[0], "sweep"))
-        back = guard.run(guard.apply(guard.run(guard.plan(ids[2], "rollback"))))
+            guard.run(guard.repairs.plan(ids[0], "sweep"))
+        back = guard.run(guard.repairs.apply(guard.run(guard.repairs.plan(ids[2], "rollback"))))
         assert [step.item for step in back.plan.steps] == [ids[3]]
-        cut = guard.run(guard.apply(guard.run(guard.plan(ids[2], "remove", items=[ids[2]], model_calls=18))))
+        cut = guard.run(
+            guard.repairs.apply(guard.run(guard.repairs.plan(ids[2], "remove", items=[ids[2]], model_calls=18)))
+        )
         assert cut.plan.price["model_calls"] == 18
         for receipt in (cut, back, swept):
-            guard.run(guard.undo(receipt.id))
+            guard.run(guard.repairs.undo(receipt.id))
         assert not any(guard.ledger.state(i).hidden for i in ids)
         with pytest.raises(InputError):
-            guard.run(guard.plan(ids[2], "rollback", entries=0))
+            guard.run(guard.repairs.plan(ids[2], "rollback", entries=0))
 
 
 AWKWARD = (

@@ -40,15 +40,15 @@ async def seen(guard: Guard) -> set[str]:
 
 async def test_isolate_hides_an_item_or_its_tree(guard: Guard) -> None:
     ids = await tree(guard)
-    alone = await guard.plan(ids["child"], "isolate")
+    alone = await guard.repairs.plan(ids["child"], "isolate")
     assert [s.item for s in alone.steps] == [ids["child"]]
-    plan = await guard.plan(ids["root"], "isolate", descendants=True, reason="poisoned")
+    plan = await guard.repairs.plan(ids["root"], "isolate", descendants=True, reason="poisoned")
     assert {s.item for s in plan.steps} == {ids["root"], ids["child"], ids["grand"]}
     assert {"eve", "ada", "bob", "cy"} == set(plan.agents)
     assert (plan.price["items"], plan.price["agents"], plan.price["benign_at_risk"]) == (3, 4, 2)
-    near = await guard.plan(ids["root"], "isolate", descendants=True, max_hops=1)
+    near = await guard.repairs.plan(ids["root"], "isolate", descendants=True, max_hops=1)
     assert {s.item for s in near.steps} == {ids["root"], ids["child"]}
-    receipt = await guard.apply(plan)
+    receipt = await guard.repairs.apply(plan)
     assert await seen(guard) == {ids["other"]}
     assert receipt.plan == plan and set(receipt.before) == set(receipt.after) == {s.item for s in plan.steps}
     assert guard.ledger.verify().ok
@@ -56,12 +56,12 @@ async def test_isolate_hides_an_item_or_its_tree(guard: Guard) -> None:
 
 async def test_a_dry_run_shows_everything_and_changes_nothing(guard: Guard) -> None:
     ids = await tree(guard)
-    plan = await guard.plan(ids["root"], "isolate", descendants=True)
+    plan = await guard.repairs.plan(ids["root"], "isolate", descendants=True)
     head = guard.ledger.head()
-    shown = await guard.dry_run(plan)
+    shown = await guard.repairs.dry_run(plan)
     assert guard.ledger.head() == head
     assert all(p.before.visible and not p.after.visible for p in shown) and len(shown) == 3
-    receipt = await guard.apply(plan)
+    receipt = await guard.repairs.apply(plan)
     assert {p.step.item: engine.state_hash(p.after) for p in shown} == receipt.after
     assert {i: engine.state_hash(guard.ledger.state(i)) for i in receipt.after} == receipt.after
 
@@ -69,7 +69,7 @@ async def test_a_dry_run_shows_everything_and_changes_nothing(guard: Guard) -> N
 async def test_a_repair_is_one_append(guard: Guard) -> None:
     ids = await tree(guard)
     before = guard.ledger.head().seq
-    await guard.apply(await guard.plan(ids["root"], "isolate", descendants=True))
+    await guard.repairs.apply(await guard.repairs.plan(ids["root"], "isolate", descendants=True))
     repair, *lessons = guard.ledger.events(after=before)
     assert repair.kind is EventKind.REPAIRED
     assert all(e.kind is EventKind.NOTED and e.subject.startswith("known:") for e in lessons), "what it taught follows"
@@ -79,14 +79,14 @@ async def test_undo_restores_exactly_and_only_once(guard: Guard) -> None:
     ids = await tree(guard)
     await guard.label(ids["child"], "harmful", by="carol")
     before = states(guard, ids)
-    receipt = await guard.apply(await guard.plan(ids["root"], "isolate", descendants=True))
+    receipt = await guard.repairs.apply(await guard.repairs.plan(ids["root"], "isolate", descendants=True))
     assert states(guard, ids) != before
-    undone = await guard.undo(receipt.id)
+    undone = await guard.repairs.undo(receipt.id)
     assert undone.undone and states(guard, ids) == before
     assert [e.kind for e in guard.ledger.events(subject=receipt.id)] == [EventKind.REPAIRED, EventKind.UNDONE]
     with pytest.raises(RepairRefused, match="already undone"):
-        await guard.undo(receipt.id)
-    assert [r.undone for r in await guard.receipts()] == [True]
+        await guard.repairs.undo(receipt.id)
+    assert [r.undone for r in await guard.repairs.receipts()] == [True]
     assert guard.ledger.verify().ok
 
 
@@ -96,7 +96,7 @@ async def test_release_brings_back_and_its_undo_holds_again(guard: Guard) -> Non
     before = guard.ledger.state(held.item)
     receipt = await guard.release(held.item, reason="a copy from a web page")
     assert guard.ledger.state(held.item).visible and await seen(guard) == {held.item}
-    await guard.undo(receipt.id)
+    await guard.repairs.undo(receipt.id)
     assert guard.ledger.state(held.item) == before and await seen(guard) == set()
     clean = await guard.remember("an invisible note with filler", agent="ada")
     assert clean.allowed, "undoing must not list more than the first ruling did"
@@ -104,7 +104,7 @@ async def test_release_brings_back_and_its_undo_holds_again(guard: Guard) -> Non
 
 async def test_a_tree_is_released_as_it_was_isolated(guard: Guard) -> None:
     ids = await tree(guard)
-    await guard.apply(await guard.plan(ids["root"], "isolate", descendants=True))
+    await guard.repairs.apply(await guard.repairs.plan(ids["root"], "isolate", descendants=True))
     await guard.release(ids["root"], descendants=True)
     assert await seen(guard) == set(ids.values())
 
@@ -113,25 +113,25 @@ async def test_nothing_to_do_is_refused(guard: Guard) -> None:
     ids = await tree(guard)
     with pytest.raises(RepairRefused, match="nothing to do"):
         await guard.release(ids["root"])
-    await guard.apply(await guard.plan(ids["root"], "isolate"))
+    await guard.repairs.apply(await guard.repairs.plan(ids["root"], "isolate"))
     with pytest.raises(RepairRefused, match="nothing to do"):
-        await guard.plan(ids["root"], "isolate")
+        await guard.repairs.plan(ids["root"], "isolate")
 
 
 async def test_a_stale_plan_is_refused(guard: Guard) -> None:
     ids = await tree(guard)
-    plan = await guard.plan(ids["root"], "isolate", descendants=True)
+    plan = await guard.repairs.plan(ids["root"], "isolate", descendants=True)
     await guard.label(ids["grand"], "harmful", by="carol")
     head = guard.ledger.head()
     with pytest.raises(RepairRefused, match="stale"):
-        await guard.apply(plan)
+        await guard.repairs.apply(plan)
     with pytest.raises(RepairRefused, match="stale"):
-        await guard.dry_run(plan)
+        await guard.repairs.dry_run(plan)
     assert guard.ledger.head() == head
     with pytest.raises(RepairRefused, match="stale"):
-        second = await guard.plan(ids["root"], "isolate")
-        await guard.apply(second)
-        await guard.apply(second)
+        second = await guard.repairs.plan(ids["root"], "isolate")
+        await guard.repairs.apply(second)
+        await guard.repairs.apply(second)
 
 
 async def test_what_happens_between_looking_and_writing_is_noticed(
@@ -139,7 +139,7 @@ async def test_what_happens_between_looking_and_writing_is_noticed(
 ) -> None:
     """Another process changes an item after the plan was compared and before it is written: nothing may be applied."""
     ids = await tree(guard)
-    plan = await guard.plan(ids["root"], "isolate", descendants=True)
+    plan = await guard.repairs.plan(ids["root"], "isolate", descendants=True)
     append, done = guard.ledger.append, []
 
     def overtaken(drafts: list[Draft], **more: object) -> object:
@@ -149,13 +149,13 @@ async def test_what_happens_between_looking_and_writing_is_noticed(
 
     monkeypatch.setattr(guard.ledger, "append", overtaken)
     with pytest.raises(RepairRefused, match="stale"):
-        await guard.apply(plan)
+        await guard.repairs.apply(plan)
     assert not guard.ledger.state(ids["root"]).hidden and done
 
 
 async def test_unrelated_writers_do_not_stop_a_repair(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = await tree(guard)
-    plan = await guard.plan(ids["root"], "isolate")
+    plan = await guard.repairs.plan(ids["root"], "isolate")
     append, tried = guard.ledger.append, []
 
     def busy(drafts: list[Draft], **more: object) -> object:
@@ -164,21 +164,21 @@ async def test_unrelated_writers_do_not_stop_a_repair(guard: Guard, monkeypatch:
         return append(drafts, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(guard.ledger, "append", busy)
-    await guard.apply(plan)
+    await guard.repairs.apply(plan)
     assert tried.count(EventKind.REPAIRED) == 1, "it was written at the first try, beside another writer"
     assert guard.ledger.state(ids["root"]).hidden
 
 
 async def test_an_overtaken_receipt_is_not_undone(guard: Guard) -> None:
     ids = await tree(guard)
-    receipt = await guard.apply(await guard.plan(ids["root"], "isolate"))
+    receipt = await guard.repairs.apply(await guard.repairs.plan(ids["root"], "isolate"))
     released = await guard.release(ids["root"])
     with pytest.raises(RepairRefused, match=f"{released.id} has repaired the same items"):
-        await guard.undo(receipt.id)
-    await guard.undo(released.id)
+        await guard.repairs.undo(receipt.id)
+    await guard.repairs.undo(released.id)
     await guard.label(ids["root"], "harmful", by="carol")
     with pytest.raises(RepairRefused, match="changed since"):
-        await guard.undo(receipt.id)
+        await guard.repairs.undo(receipt.id)
 
 
 async def test_too_wide_a_plan_is_refused(open_guard: Callable[..., Guard]) -> None:
@@ -208,26 +208,26 @@ async def test_options_are_checked(guard: Guard) -> None:
         ("options", {"max_hops": object()}),
     ):
         with pytest.raises(InputError) as caught:
-            await guard.plan(ids["root"], "isolate", **wrong)
+            await guard.repairs.plan(ids["root"], "isolate", **wrong)
         assert caught.value.field == field and caught.value.fix
     with pytest.raises(InputError, match="Use descendants, max_hops"):
         make_repair("isolate", {"depth": 2})
     with pytest.raises(InputError, match="Use none"):
         make_repair("sweep", {"item": "it_1"})
     with pytest.raises(InputError, match="Did you mean 'isolate'"):
-        await guard.plan(ids["root"], "isolat")
+        await guard.repairs.plan(ids["root"], "isolat")
 
 
 async def test_a_repair_is_named_or_given_and_means_the_same(guard: Guard) -> None:
     ids = await tree(guard)
-    named = await guard.plan(ids["root"], "isolate", descendants=True, max_hops=1, reason="why")
-    given = await guard.plan(ids["root"], Isolate(descendants=True, max_hops=1), reason="why")
+    named = await guard.repairs.plan(ids["root"], "isolate", descendants=True, max_hops=1, reason="why")
+    given = await guard.repairs.plan(ids["root"], Isolate(descendants=True, max_hops=1), reason="why")
     assert replace(named, id=given.id) == given and len(given.steps) == 2
     assert make_repair("remove", {"items": ["a", "b"]}) == Remove(items=("a", "b"))
     with pytest.raises(InputError, match="max_hops"):
-        await guard.plan(ids["root"], Isolate(max_hops=-1))
+        await guard.repairs.plan(ids["root"], Isolate(max_hops=-1))
     with pytest.raises(InputError, match=r"descendants.*Isolate\(\.\.\.\)"):
-        await guard.plan(ids["root"], Isolate(), descendants=True)
+        await guard.repairs.plan(ids["root"], Isolate(), descendants=True)
 
 
 def test_what_is_no_dataclass_or_lacks_an_option_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,14 +267,14 @@ class Mender:
 async def test_the_engine_carries_every_kind_of_step_and_undoes_it(guard: Guard) -> None:
     ids = await tree(guard)
     before, spread = states(guard, ids), guard.graph.blast_radius(ids["root"])
-    plan = await guard.plan(ids["root"], Mender(child=ids["grand"], gone=ids["other"]))
-    receipt = await guard.apply(plan)
+    plan = await guard.repairs.plan(ids["root"], Mender(child=ids["grand"], gone=ids["other"]))
+    receipt = await guard.repairs.apply(plan)
     new = plan.steps[0].detail["replacement"]["id"]
     assert receipt.cost.calls == 2
     assert guard.ledger.state(ids["root"]).superseded_by == new
     assert guard.ledger.item(new).text == "a clean note" and guard.ledger.item(new).parents == (ids["root"],)
     assert await seen(guard) == {new, ids["child"], ids["grand"]}
-    await guard.undo(receipt.id)
+    await guard.repairs.undo(receipt.id)
     assert states(guard, ids) == before and await seen(guard) == set(ids.values())
     after = guard.graph.blast_radius(ids["root"])
     assert {r.id for r in after.items} >= {r.id for r in spread.items}
@@ -285,7 +285,7 @@ async def test_plans_travel_as_json(guard: Guard) -> None:
     import orjson
 
     ids = await tree(guard)
-    plan = await guard.plan(ids["root"], "isolate", descendants=True, reason="why")
+    plan = await guard.repairs.plan(ids["root"], "isolate", descendants=True, reason="why")
     assert engine.plan_from_json(orjson.dumps(plain(plan))) == plan
     for bad in (b"", b"{}", b"[]", b'{"repair": 3}', b"\xff"):
         with pytest.raises(InputError, match="plan"):
@@ -307,7 +307,7 @@ async def test_a_made_up_plan_is_refused(guard: Guard, steps: tuple[RepairStep, 
     plan = RepairPlan("isolate", ids["root"], tuple(replace(s, item=ids["root"]) for s in steps))
     head = guard.ledger.head()
     with pytest.raises(InputError):
-        await guard.apply(plan)
+        await guard.repairs.apply(plan)
     assert guard.ledger.head() == head
 
 
@@ -315,4 +315,4 @@ async def test_unknown_receipts(guard: Guard) -> None:
     ids = await tree(guard)
     for wrong in ("rc_nowhere", ids["root"]):
         with pytest.raises(UnknownItem):
-            await guard.undo(wrong)
+            await guard.repairs.undo(wrong)

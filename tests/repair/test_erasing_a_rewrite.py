@@ -17,7 +17,7 @@ def test_no_event_keeps_the_text_of_an_erased_replacement(guard: Guard) -> None:
     detail: dict[str, Any] = {"replacement": made, "difference": f"-an old secret\n+{secret}"}
     drawn = RepairPlan("rewrite", item, (RepairStep(item, "replace", detail),))
     stamped = replace(drawn.steps[0], detail={**detail, "was": plain(guard.ledger.state(item))})
-    receipt = guard.run(guard.apply(replace(drawn, steps=(stamped,))))
+    receipt = guard.run(guard.repairs.apply(replace(drawn, steps=(stamped,))))
     new = detail["replacement"]["id"]
     assert guard.ledger.item(new).text == secret
     guard.ledger.erase(new, "asked to")

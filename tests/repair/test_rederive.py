@@ -127,6 +127,6 @@ async def test_what_only_names_the_value_is_left_and_listed(open_guard: Callable
     poison = (await guard.remember(POISON, agent="web", source="untrusted_document")).item
     await guard.recall(agent="bo", items=[poison])
     named = (await guard.remember(f"The café at {WRONG} has cake.", agent="bo")).item
-    plan = await guard.plan(poison, "contain")
+    plan = await guard.repairs.plan(poison, "contain")
     assert named not in {step.item for step in plan.steps} and WRONG in plan.left[named]
     assert "does not plainly repeat" in plan.left[named]

@@ -65,16 +65,16 @@ async def test_a_repair_is_whole_or_absent(
     items = await poisoned(guard)
     if repair == "undo":
         await guard.label(items[0], "benign", by="carol")
-        receipt = await guard.apply(await guard.plan(items[0], "isolate", descendants=True))
+        receipt = await guard.repairs.apply(await guard.repairs.plan(items[0], "isolate", descendants=True))
     elif repair == "contain":
         await guard.label(items[0], "benign", by="carol")
     before = visible(guard, items)
     cut(guard, monkeypatch, after, written)
     try:
         if repair == "undo":
-            await guard.undo(receipt.id)
+            await guard.repairs.undo(receipt.id)
         else:
-            await guard.apply(await guard.plan(items[0], repair))
+            await guard.repairs.apply(await guard.repairs.plan(items[0], repair))
     except PowerCut:
         pass
     again = opened(open_guard, store_url)

@@ -39,10 +39,10 @@ async def test_a_writer_who_never_stops_does_not_stop_a_repair(
         receipts = []
         for _ in range(2):
             before = written[0]
-            plan = await guard.plan(root, "isolate", descendants=True)
-            receipt = await guard.apply(plan)
+            plan = await guard.repairs.plan(root, "isolate", descendants=True)
+            receipt = await guard.repairs.apply(plan)
             receipts.append((len(receipt.after), written[0] > before))
-            await guard.undo(receipt.id)
+            await guard.repairs.undo(receipt.id)
     finally:
         stop.set()
         writer.join()
@@ -55,14 +55,14 @@ async def test_undoing_the_first_of_three_repairs_does_not_show_the_item(
 ) -> None:
     guard = open_guard(store=store_url)
     note = (await guard.remember("the gate code is 1234", agent="ada")).item
-    first = await guard.apply(await guard.plan(note, "isolate"))
+    first = await guard.repairs.apply(await guard.repairs.plan(note, "isolate"))
     second = await guard.release(note)
-    third = await guard.apply(await guard.plan(note, "isolate"))
+    third = await guard.repairs.apply(await guard.repairs.plan(note, "isolate"))
     with pytest.raises(RepairRefused, match="undo that one first"):
-        await guard.undo(first.id)
+        await guard.repairs.undo(first.id)
     assert guard.ledger.state(note).hidden
     for receipt in (third, second, first):
-        await guard.undo(receipt.id)
+        await guard.repairs.undo(receipt.id)
     assert not guard.ledger.state(note).hidden
 
 
@@ -70,20 +70,20 @@ async def test_a_repair_that_comes_between_is_noticed_by_an_undo(guard: Guard, m
     note = (await guard.remember("one", agent="ada")).item
     child = (await guard.remember("two", agent="bob", parents=[note])).item
     other = (await guard.remember("three", agent="cy")).item
-    receipt = await guard.apply(await guard.plan(note, "isolate"))
+    receipt = await guard.repairs.apply(await guard.repairs.plan(note, "isolate"))
     append, done = guard.ledger.append, []
-    plan = await guard.plan(other, "isolate")
-    again = await guard.plan(child, "isolate")
+    plan = await guard.repairs.plan(other, "isolate")
+    again = await guard.repairs.plan(child, "isolate")
 
     def overtaken(drafts: list[Draft], **more: object) -> object:
         if not done:
             done.append(True)
             for one in (plan, again):
-                guard.run(guard.apply(one))
+                guard.run(guard.repairs.apply(one))
         return append(drafts, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(guard.ledger, "append", overtaken)
-    await guard.undo(receipt.id)  # they touch other items: it looks again, and goes on
+    await guard.repairs.undo(receipt.id)  # they touch other items: it looks again, and goes on
     assert not guard.ledger.state(note).hidden and guard.ledger.state(child).hidden
 
 

@@ -39,12 +39,12 @@ async def test_foresight_finds_the_virus_picture_and_leaves_the_others(tmp_path:
     known, eyes = await calibration()
     with Guard.open(f"sqlite:///{tmp_path / 'g.db'}", Policy()) as guard:
         seeing = Eyes(captions=dict(eyes.captions))
-        guard.rehearse_with(known, seeing)
+        guard.foresight.rehearse_with(known, seeing)
         agent = PictureAgent("ada", seeing)
         for number, title in enumerate(("a ferry at dawn", "a bell in the fog", "a crab by the wall", "a lamp")):
             picture = seeing.show(title, number, "The harbour is sold." if title == "a lamp" else "")
             agent.pictures[(await guard.remember(title, agent="ada", image=picture.picture)).item] = picture
-        done = await guard.before_turn(agent)
+        done = await guard.foresight.before_turn(agent)
         assert [agent.pictures[item].title for item in done.removed] == ["a lamp"]
 
 

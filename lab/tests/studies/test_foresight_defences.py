@@ -162,7 +162,7 @@ def sleeping_world(defence: Defence, rounds: int = 7) -> Outcome:
 def through_guard(parts: Any, folder: Path, table: dict[str, Any], everybody: bool = False) -> GuardDefence:
     guard = guard_for(folder, table)
     known = parts[1] if table.get("mode") == "flp" else parts[0]
-    guard.rehearse_with(known, HashingEmbedder(lambda data: data.decode(), 512), PEOPLE)
+    guard.foresight.rehearse_with(known, HashingEmbedder(lambda data: data.decode(), 512), PEOPLE)
     return GuardDefence(guard, "test", everybody)
 
 
@@ -180,8 +180,8 @@ def test_the_defence_is_the_same_through_the_guard(watch_parts: Any, tmp_path: P
     one, other = sleeping_world(direct), sleeping_world(guarded)
     assert in_order(one) == in_order(other) and one.agents == other.agents
     assert any(change.removed for trace in one.rounds for change in trace.changes)
-    asyncio.run(guarded.guard.before_round([]))  # the guard listens when it is asked next
-    mode = guarded.guard.foresight.mode
+    asyncio.run(guarded.guard.foresight.before_round([]))  # the guard listens when it is asked next
+    mode = guarded.guard.foresight.rehearsal.mode
     assert isinstance(mode, MonitorMode) and mode.monitor.readings == direct.monitor.readings
     assert mode.monitor.heard == direct.monitor.heard and mode.partners == direct.mode.partners
     assert guarded.guard.ledger.verify().ok

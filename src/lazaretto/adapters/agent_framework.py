@@ -16,7 +16,7 @@ from lazaretto.errors import MissingExtra
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
-    from lazaretto.sync_guard import SyncGuard
+    from lazaretto.guard.sync_guard import SyncGuard
 
 try:
     from agent_framework import (

@@ -21,12 +21,12 @@ from lazaretto.foreign.outbox import agrees
 from lazaretto.foreign.records import ForeignRecord
 from lazaretto.foreign.values import text_of
 from lazaretto.guard import Guard
+from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.ingest.cleaning import Cleaned, cleaned
 from lazaretto.ingest.left_out import ID, cannot_carry_text, left_out
 from lazaretto.ingest.strings import joined, read_strings
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import MAX_NAME
-from lazaretto.sync_guard import SyncGuard
 from lazaretto.types import Channel, Decision, Observation, Ref, SourceClass
 
 log = logging.getLogger("lazaretto")
@@ -245,7 +245,7 @@ class Border:
         """Whether a record may be deleted: it is the agent's own, or nobody's. The guard is told so."""
         where, who = check_ref(ref), self.agent if agent is None else agent_name(agent)
         try:
-            await self.guard.forget(where, agent=who)
+            await self.guard.stores.forget(where, agent=who)
         except Forbidden as error:
             log.warning("a memory was not deleted: %s", error)
             return False
@@ -268,7 +268,7 @@ class Border:
             return silent
         source = SourceClass.UNTRUSTED_DOCUMENT
         found = [ForeignRecord(ref, value, source=source) for ref, value in with_text]
-        imported = await self.guard.import_records(found, agent=who)
+        imported = await self.guard.stores.import_records(found, agent=who)
         for ref, why in imported.refused:
             log.warning("a record cannot be judged and is not shown: %s: %s", tuple(ref), why)
         refused, most = {ref for ref, _ in imported.refused}, self.guard.policy.limits.max_results

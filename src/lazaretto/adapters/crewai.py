@@ -19,7 +19,7 @@ from lazaretto.types import Ref
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
-    from lazaretto.sync_guard import SyncGuard
+    from lazaretto.guard.sync_guard import SyncGuard
 
 try:
     from crewai import hooks
@@ -40,7 +40,7 @@ def guard_storage(
     ``embed`` makes the vector of a record that a repair puts back; without it, such records stay due.
     """
     border = Border(guard, agent)
-    border.guard.join(system, StorageRecords(storage, embed))
+    border.guard.stores.join(system, StorageRecords(storage, embed))
     return GuardedStorage(storage, border, system)
 
 

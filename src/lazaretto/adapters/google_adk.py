@@ -17,7 +17,7 @@ from lazaretto.ingest.strings import read_strings
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
-    from lazaretto.sync_guard import SyncGuard
+    from lazaretto.guard.sync_guard import SyncGuard
 
 try:
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse

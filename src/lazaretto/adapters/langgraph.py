@@ -32,7 +32,7 @@ from lazaretto.types import Ref, SourceClass
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
-    from lazaretto.sync_guard import SyncGuard
+    from lazaretto.guard.sync_guard import SyncGuard
 
 try:
     from langchain_core.messages import ToolMessage
@@ -76,7 +76,7 @@ def guard_store(
     what the web says; without it, it is what a model concluded. Two stores of one crew need two names (``system``).
     """
     border = Border(guard, agent, source=source, acting=acting_node)
-    border.guard.join(system, StoreRecords(store))
+    border.guard.stores.join(system, StoreRecords(store))
     return GuardedStore(store, border, system)
 
 

@@ -15,7 +15,7 @@ from lazaretto.types import Ref
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
-    from lazaretto.sync_guard import SyncGuard
+    from lazaretto.guard.sync_guard import SyncGuard
 
 try:
     from mem0.vector_stores.base import VectorStoreBase
@@ -31,7 +31,7 @@ _KNOWN = ("data", *_SCOPES, "hash", "created_at", "updated_at", "actor_id")
 def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent", system: str = SYSTEM) -> Any:
     """The same ``Memory``, its facts behind the guard: held ones are neither stored nor found; repairs reach them."""
     border = Border(guard, agent)
-    border.guard.join(system, VectorRecords(memory.vector_store, memory.embedding_model))
+    border.guard.stores.join(system, VectorRecords(memory.vector_store, memory.embedding_model))
     memory.vector_store = GuardedVectors(memory.vector_store, border, system)
     memory.llm = GuardedReader(memory.llm, border)
     return memory

@@ -20,7 +20,7 @@ from lazaretto.errors import MissingExtra
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
-    from lazaretto.sync_guard import SyncGuard
+    from lazaretto.guard.sync_guard import SyncGuard
 
 try:
     from agents.run import CallModelData, ModelInputData

@@ -12,7 +12,7 @@ from lazaretto.adapters.border import NOTICE, Border
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
-    from lazaretto.sync_guard import SyncGuard
+    from lazaretto.guard.sync_guard import SyncGuard
 
 P = ParamSpec("P")
 R = TypeVar("R")

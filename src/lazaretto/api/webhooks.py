@@ -104,9 +104,11 @@ class Webhooks:
         """Messages that nobody has received, the oldest first: id, type and data."""
         known, space = await asyncio.to_thread(self._delivered), self.guard.ledger.namespace
         incidents = [
-            (_message_id(one), f"incident.{one.state}", _told(one, space)) for one in await self.guard.incidents()
+            (_message_id(one), f"incident.{one.state}", _told(one, space)) for one in await self.guard.incidents.all()
         ]
-        proposed = [(f"msg_{one.id}", "repair.proposed", _asked(one, space)) for one in await self.guard.proposals()]
+        proposed = [
+            (f"msg_{one.id}", "repair.proposed", _asked(one, space)) for one in await self.guard.repairs.proposals()
+        ]
         return [one for one in (*reversed(incidents), *reversed(proposed)) if one[0] not in known]
 
     def _delivered(self) -> set[str]:

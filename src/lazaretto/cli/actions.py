@@ -45,7 +45,7 @@ def authorize(
         if not by:
             raise InputError("by", "is missing", "Say who answers")
         with context.open_guard() as guard:
-            asked = guard.answer_action(token, bool(approve), by=by)
+            asked = guard.approvals.answer(token, bool(approve), by=by)
         done = "approved: the same call goes through once" if approve else "refused: the same call is blocked for a day"
         context.emit(asked, lambda: console.print(f"{asked.tool} by {showable(asked.agent, 60)} {done}", markup=False))
         return
@@ -88,7 +88,7 @@ def _show(made: Authorization) -> None:
 def waiting(context: CommandContext) -> None:
     """Calls that wait for a person, and how to answer them."""
     with context.open_guard() as guard:
-        found = guard.waiting_actions()
+        found = guard.approvals.waiting()
 
     def show() -> None:
         if not found:
@@ -151,7 +151,7 @@ def endorse(
 ) -> None:
     """Raise the trust of a value for one purpose; prints the receipt's id."""
     with context.open_guard() as guard:
-        receipt = guard.endorse(value, purpose=purpose, by=by)
+        receipt = guard.approvals.endorse(value, purpose=purpose, by=by)
     context.emit({"receipt": receipt}, lambda: console.print(receipt, markup=False, highlight=False))
 
 

@@ -20,7 +20,7 @@ from lazaretto.ledger import Ledger, Store
 from lazaretto.policy import Policy
 
 if TYPE_CHECKING:
-    from lazaretto.sync_guard import SyncGuard
+    from lazaretto.guard.sync_guard import SyncGuard
 
 StoreOption = Annotated[
     str | None,
@@ -83,8 +83,8 @@ class CommandContext:
     def open_guard(self, *, policy: Policy | None = None, namespace: str | None = None) -> SyncGuard:
         """The tenant's guard; ``policy`` and ``namespace`` stand in for the context's own."""
         from lazaretto.guard import Guard
-        from lazaretto.sync_guard import SyncGuard
-        from lazaretto.watchers import Logging
+        from lazaretto.guard.sync_guard import SyncGuard
+        from lazaretto.guard.telemetry import Logging
 
         ledger = Ledger.open(self.store, namespace or self.namespace)
         _say_where(ledger, self.policy_file)

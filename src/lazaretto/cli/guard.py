@@ -25,10 +25,10 @@ from lazaretto.cli.common import (
 )
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
+from lazaretto.guard.recall import Recalled
 from lazaretto.ingest.raw_input import read_text
 from lazaretto.policy import Limits, Policy, commented_toml
 from lazaretto.provenance.drawing.labels import showable
-from lazaretto.recall import Recalled
 from lazaretto.types import Channel, Decision, Ruling, RunStatus, decision_data
 
 AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Who brought it in, wrote it, or reads it.")]

@@ -16,11 +16,11 @@ from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.gates.memory.claims.readable import quoted
+from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.incidents.records import Incident
 from lazaretto.incidents.report import moment, to_json, to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
 from lazaretto.provenance.drawing.labels import showable
-from lazaretto.sync_guard import SyncGuard
 
 family = typer.Typer(help="Look into one incident.", no_args_is_help=True)
 FORMATS = ("markdown", "html", "json", "sarif")
@@ -39,7 +39,7 @@ def incidents(
 ) -> None:
     """What was found: what belongs together is one incident. Exit code 1 while any is open."""
     with context.open_guard() as guard:
-        found = guard.incidents(state, limit=limit)  # type: ignore[arg-type]  # any other word is an InputError
+        found = guard.incidents.all(state, limit=limit)  # type: ignore[arg-type]  # any other word is an InputError
     if sarif is not None:
         _write(sarif, to_sarif(found))
 
@@ -74,7 +74,7 @@ def show_incident(
     if chosen not in FORMATS:
         raise InputError("format", f"{chosen!r} is not known", f"Use {', '.join(FORMATS)}")
     with context.open_guard() as guard:
-        one = guard.incident(incident)
+        one = guard.incidents.one(incident)
         text = report(one, chosen, guard)
     if out is None:
         typer.echo(text, nl=False)
@@ -103,9 +103,9 @@ def held(context: CommandContext, limit: LimitOption = 50) -> None:
     """What waits for a person, disputed rulings first, and how to settle it; then calls of tools and repairs."""
     with context.open_guard() as guard:
         found = guard.held(limit=limit)
-        waiting = () if context.as_json else guard.proposals()
-        calls = () if context.as_json else guard.waiting_actions()
-        proposed = [guard.proposal(one.id) for one in waiting[:SHOWN_WHOLE]]
+        waiting = () if context.as_json else guard.repairs.proposals()
+        calls = () if context.as_json else guard.approvals.waiting()
+        proposed = [guard.repairs.proposal(one.id) for one in waiting[:SHOWN_WHOLE]]
         against = {} if context.as_json else _against(guard, [one.id for one in found])
 
     def show() -> None:

@@ -61,7 +61,7 @@ def plan_repair(
         raise InputError("item", problem, "For example: lazaretto repair plan --from ITEM")
     with context.open_guard() as guard:
         chosen = _options(option or [], descendants, max_hops)
-        plan = guard.plan(item or origin, make_repair(repair, chosen), reason=reason)
+        plan = guard.repairs.plan(item or origin, make_repair(repair, chosen), reason=reason)
     if out is not None:
         try:
             out.write_bytes(orjson.dumps(plain(plan), option=orjson.OPT_INDENT_2))
@@ -108,10 +108,10 @@ def apply_repair(
     wanted = plan_from_json(data)
     with context.open_guard() as guard:
         if dry_run:
-            shown = guard.dry_run(wanted)
+            shown = guard.repairs.dry_run(wanted)
             context.emit(shown, lambda: _show_preview(shown))
             return
-        receipt = guard.apply(wanted)
+        receipt = guard.repairs.apply(wanted)
     context.emit(receipt, lambda: _show_receipt(receipt))
 
 
@@ -141,7 +141,7 @@ def undo_repair(
 ) -> None:
     """Put everything back as it was before a repair."""
     with context.open_guard() as guard:
-        undone = guard.undo(receipt)
+        undone = guard.repairs.undo(receipt)
     context.emit(undone, lambda: _show_receipt(undone))
 
 
@@ -152,7 +152,7 @@ def list_repairs(
 ) -> None:
     """Every repair so far."""
     with context.open_guard() as guard:
-        found = guard.receipts()
+        found = guard.repairs.receipts()
 
     def show() -> None:
         table = new_table("receipt", "repair", "origin", "items", "undone", "reason")
@@ -169,7 +169,7 @@ def list_repairs(
 def list_proposals(context: CommandContext) -> None:
     """Repairs that looking again proposes and nobody has decided on."""
     with context.open_guard() as guard:
-        found = guard.proposals()
+        found = guard.repairs.proposals()
     told = [{**plain(one), "counts": one.counts} for one in found]
 
     def show() -> None:
@@ -198,7 +198,7 @@ def show_one_proposal(
 ) -> None:
     """What a proposed repair would do now: every item before and after. Nothing is changed."""
     with context.open_guard() as guard:
-        found = guard.proposal(proposal)
+        found = guard.repairs.proposal(proposal)
     context.emit(
         {"proposal": found.proposal, "changes": found.changes, "left": found.plan.left, "seen": found.seen},
         lambda: show_proposed(found),
@@ -233,7 +233,7 @@ def accept_proposal(
 ) -> None:
     """Do what a proposal says. Refused (exit code 4) where something else would be done by now."""
     with context.open_guard() as guard:
-        receipt = guard.accept(proposal, by=by, seen=seen)
+        receipt = guard.repairs.accept(proposal, by=by, seen=seen)
     context.emit(receipt, lambda: _show_receipt(receipt))
 
 
@@ -247,7 +247,7 @@ def dismiss_proposal(
 ) -> None:
     """Leave everything as it is; the proposal is not made again."""
     with context.open_guard() as guard:
-        guard.dismiss(proposal, by=by, reason=reason)
+        guard.repairs.dismiss(proposal, by=by, reason=reason)
     context.emit({"dismissed": proposal}, lambda: console.print(f"dismissed: {proposal}", highlight=False))
 
 

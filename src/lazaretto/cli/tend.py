@@ -10,9 +10,9 @@ from rich.text import Text
 from lazaretto.cli.common import console, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.trace import clock
+from lazaretto.guard.rechecking import Tended
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.provenance.suspects import Suspect
-from lazaretto.tending import Tended
 
 
 @with_context()
@@ -55,7 +55,7 @@ def suspects(
 ) -> None:
     """List what failed decisions share and the others do not, the strongest suspicion first."""
     with context.open_guard() as guard:
-        found = guard.suspects(limit=limit)
+        found = guard.incidents.suspects(limit=limit)
     context.emit(found, lambda: _show_suspects(found))
 
 

@@ -90,7 +90,7 @@ class Maps:
         head = await asyncio.to_thread(self._guard.ledger.head)
         if self._made is not None and self._made.seq == head.seq:
             return self._made
-        incidents = await self._guard.incidents()
+        incidents = await self._guard.incidents.all()
         self._made = await asyncio.to_thread(self._draw, incidents, head.seq)
         return self._made
 

@@ -88,7 +88,7 @@ class Outbox:
         if entries is None:
             store = self._stores.get(system)
             if store is None:
-                fix = "Call guard.join(system, store) first, or give its entries"
+                fix = "Call guard.stores.join(system, store) first, or give its entries"
                 raise InputError("system", f"{system!r} is not joined", fix)
             entries = await _called(store.list, namespace)
         return await asyncio.to_thread(self._compare, system, namespace, entries)

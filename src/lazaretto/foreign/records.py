@@ -39,7 +39,7 @@ class ForeignStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ForeignRecord:
-    """One record of such a store, for ``guard.import_records``."""
+    """One record of such a store, for ``guard.stores.import_records``."""
 
     ref: Ref
     value: Any
@@ -87,7 +87,7 @@ class Reconciled:
     """How a store and the ledger differ."""
 
     unknown: tuple[ForeignRecord, ...] = ()
-    """In the store and not in the ledger: nobody judged them. ``guard.import_records`` takes them."""
+    """In the store and not in the ledger: nobody judged them. ``guard.stores.import_records`` takes them."""
     changed: tuple[ForeignRecord, ...] = ()
     """Under a known ref something else stands there than what was judged."""
     held: tuple[Ref, ...] = ()

@@ -207,3 +207,8 @@ def read_word(kind: type[Word], value: Word | str, field: str) -> Word:
     except ValueError:
         allowed = ", ".join(member.value for member in kind)
         raise InputError(field, f"{value!r} is unknown", f"Use one of {allowed}") from None
+
+
+def channel_for(text: str | bytes, image: bytes | None) -> Channel:
+    """The channel of something an agent reads or says, where the caller names none."""
+    return Channel.IMAGE if image is not None and not text else Channel.MESSAGE

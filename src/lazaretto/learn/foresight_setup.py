@@ -49,7 +49,7 @@ class ForesightSettings(MonitorSettings):
 
     __pydantic_config__ = CLOSED
     calibration: str = ""
-    """The file that ``lazaretto foresight calibrate`` wrote; empty: ``Guard.rehearse_with`` sets foresight up."""
+    """The file that ``lazaretto foresight calibrate`` wrote; empty: ``foresight.rehearse_with`` sets it up."""
     embedder: str = "minilm"
     """What the calibration was made with: ``minilm``, or ``module:factory``."""
     model: RehearsalModel | None = None

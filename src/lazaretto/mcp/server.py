@@ -15,12 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from lazaretto.errors import LazarettoError, MissingExtra
-from lazaretto.gates.content.debate import hold_debate
-from lazaretto.gates.content.gate import ContentGate
-from lazaretto.gates.content.people import with_peoples_word
-from lazaretto.gates.content.records import Content
-from lazaretto.gates.content.report import report_data
-from lazaretto.gates.content.settings import content_settings
 from lazaretto.identity import OWN_WORDS, Identity, Kind
 from lazaretto.incidents.report import to_markdown
 from lazaretto.ingest.raw_input import USUAL_SOURCE
@@ -58,7 +52,6 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
         raise MissingExtra("the MCP server", "mcp") from None
     from importlib.metadata import version
 
-    debates = ContentGate(content_settings(guard.policy.gates.get("content", {})))
     server: MCPServer[Any] = MCPServer(
         "lazaretto", instructions=INSTRUCTIONS, version=version("lazaretto"), log_level="ERROR"
     )
@@ -128,10 +121,7 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
     @tool
     async def audit(text: _Text) -> dict[str, Any]:
         """Have a text judged by debate, with reasons and precedents. Nothing is recorded."""
-        panel = await asyncio.to_thread(debates.panel_for, guard.ledger, guard.policy.limits)
-        content = Content("item", text)
-        report = report_data(await hold_debate(panel, content, debates.settings.debate))
-        return await asyncio.to_thread(with_peoples_word, report, content, guard.ledger, guard.graph, guard.policy)
+        return await guard.audit(text)
 
     @tool
     async def incident(
@@ -141,19 +131,21 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
         """What was found: one incident with its items, agents, rulings and repairs, or a list of them. Texts are
         masked."""
         if incident_id is not None:
-            return {"incident": plain(masked_incident(await guard.incident(incident_id)))}
-        return {"incidents": [plain(masked_incident(one)) for one in await guard.incidents(limit=limit)]}
+            return {"incident": plain(masked_incident(await guard.incidents.one(incident_id)))}
+        return {"incidents": [plain(masked_incident(one)) for one in await guard.incidents.all(limit=limit)]}
 
     @server.resource("lazaretto://incidents", mime_type="text/markdown")
     async def incidents_report() -> str:
         """The incidents of this crew, newest first."""
-        rows = [f"- {one.id}: {one.state}, patient zero {one.patient_zero}" for one in await guard.incidents(limit=50)]
+        rows = [
+            f"- {one.id}: {one.state}, patient zero {one.patient_zero}" for one in await guard.incidents.all(limit=50)
+        ]
         return "# Incidents\n\n" + ("\n".join(rows) or "none") + "\n"
 
     @server.resource("lazaretto://incidents/{incident_id}", mime_type="text/markdown")
     async def incident_report(incident_id: str) -> str:
         """The report of one incident; texts are masked."""
-        return to_markdown(masked_incident(await guard.incident(incident_id)))
+        return to_markdown(masked_incident(await guard.incidents.one(incident_id)))
 
     @server.resource("lazaretto://held", mime_type="application/json")
     async def held_report() -> list[dict[str, Any]]:

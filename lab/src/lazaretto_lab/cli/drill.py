@@ -80,7 +80,7 @@ async def _one(store: str, seed: int, out: Path, policy: str | None) -> DrillRes
 def _reports(store: str, seed: int, out: Path) -> None:
     """The report of every incident, as pages; the crew's own gates are not needed for reading."""
     with SyncGuard(Guard.open(store, {"channels": {}}, f"drill-{seed}")) as guard:
-        for incident in guard.incidents():
+        for incident in guard.incidents.all():
             write_file(out / f"incident-{seed}-{incident.id}.html", report(incident, "html", guard))
 
 

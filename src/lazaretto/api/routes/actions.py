@@ -85,19 +85,19 @@ async def authorize(body: AuthorizeBody, guard: TheGuard, caller: Anyone) -> Res
 @router.get("/actions/waiting", response_model=list[Asked])
 async def waiting(guard: TheGuard, _: Reviewer) -> Response:
     """Calls that wait for a person, the newest first."""
-    return answer(await guard.waiting_actions())
+    return answer(await guard.approvals.waiting())
 
 
 @router.post("/actions/{token}/answer", response_model=Asked)
 async def answer_action(token: str, body: AnswerBody, guard: TheGuard, caller: Reviewer) -> Response:
     """A person's word on a call that waits. Nobody agrees to a call of their own."""
     by = signature(caller, body.by)
-    return answer(await guard.answer_action(token, body.agree, by=by, caller=caller.identity))
+    return answer(await guard.approvals.answer(token, body.agree, by=by, caller=caller.identity))
 
 
 @router.post("/endorse", response_model=Endorsed)
 async def endorse(body: EndorseBody, guard: TheGuard, caller: Reviewer) -> Response:
     """Raise the trust of a value for one purpose. Nobody endorses a value that they brought in."""
     by = signature(caller, body.by)
-    receipt = await guard.endorse(body.value, purpose=body.purpose, by=by, caller=caller.identity)
+    receipt = await guard.approvals.endorse(body.value, purpose=body.purpose, by=by, caller=caller.identity)
     return answer({"receipt": receipt})

@@ -38,17 +38,12 @@ from lazaretto.api.requests import (
     decoded,
 )
 from lazaretto.errors import InputError, LazarettoError, MissingExtra
-from lazaretto.gates.content.debate import hold_debate
-from lazaretto.gates.content.gate import ContentGate, make
-from lazaretto.gates.content.people import with_peoples_word
-from lazaretto.gates.content.records import Content
-from lazaretto.gates.content.report import report_data
 from lazaretto.guard import Guard
 from lazaretto.ledger.refs import check_ref
 from lazaretto.types import Channel, Decision, SourceClass, decision_data, plain
 
 try:
-    from fastapi import APIRouter, Request, Response
+    from fastapi import APIRouter, Response
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
@@ -121,7 +116,7 @@ async def forget(body: ForgetBody, guard: TheGuard, caller: Anyone) -> Response:
     """
     caller.identity.speak_as(body.agent)
     ref, behind = check_ref(body.ref), caller.identity.principal(body.agent)
-    await guard.forget(ref, agent=body.agent, principal=behind, by_right=caller.role is not Role.AGENT)
+    await guard.stores.forget(ref, agent=body.agent, principal=behind, by_right=caller.role is not Role.AGENT)
     return answer({"forgotten": ref})
 
 
@@ -150,7 +145,7 @@ async def before_turn(body: BeforeTurnBody, guard: TheGuard, caller: Anyone) -> 
     The policy's `[gates.foresight]` must name a calibration and a model.
     """
     caller.identity.speak_as(body.agent)
-    done = await guard.before_turn(body.agent, others=body.others)
+    done = await guard.foresight.before_turn(body.agent, others=body.others)
     return answer({**plain(done), "clear": done.clear})
 
 
@@ -171,15 +166,15 @@ async def screen_batch(body: ScreenBatch, guard: TheGuard, caller: Anyone) -> Re
 
 
 @router.post("/audit", response_model=AuditAnswer)
-async def audit(body: AuditBody, request: Request, guard: TheGuard, _: Anyone) -> Response:
+async def audit(body: AuditBody, guard: TheGuard, _: Anyone) -> Response:
     """Judge a text, a picture or both by debate, with reasons and precedents; nothing is recorded."""
-    return answer(await _audited(body, request, guard))
+    return answer(await _audited(body, guard))
 
 
 @router.post("/audit/batch", response_model=AuditResults)
-async def audit_batch(body: AuditBatch, request: Request, guard: TheGuard, _: Anyone) -> Response:
+async def audit_batch(body: AuditBatch, guard: TheGuard, _: Anyone) -> Response:
     """Judge each by debate; nothing is recorded."""
-    return answer({"results": await _each(body.items, lambda item: _audited(item, request, guard))})
+    return answer({"results": await _each(body.items, lambda item: _audited(item, guard))})
 
 
 async def _remembered(body: RememberBody, guard: Guard, caller: Caller, once: str | None) -> Decision:
@@ -203,18 +198,8 @@ async def _screened(body: ScreenBody, guard: Guard, caller: Caller) -> Decision:
     return await guard.screen(body.text, image=decoded(body.image), **asked)
 
 
-async def _audited(body: AuditBody, request: Request, guard: Guard) -> dict[str, Any]:
-    picture = decoded(body.image)
-    if not body.text.strip() and picture is None and not body.description.strip():
-        raise InputError("text", "there is nothing to judge", "Give text, image or both")
-    state = request.app.state
-    gate: ContentGate | None = getattr(state, "content_gate", None)
-    if gate is None:
-        gate = state.content_gate = make(guard.policy.gates.get("content", {}))
-    panel = await asyncio.to_thread(gate.panel_for, guard.ledger, guard.policy.limits)
-    content = Content("item", body.text, picture, body.description)
-    report = report_data(await hold_debate(panel, content, gate.settings.debate))
-    return await asyncio.to_thread(with_peoples_word, report, content, guard.ledger, guard.graph, guard.policy)
+async def _audited(body: AuditBody, guard: Guard) -> dict[str, Any]:
+    return await guard.audit(body.text, image=decoded(body.image), description=body.description)
 
 
 async def _each(items: Any, work: Any) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ async def import_records(body: ImportBody, guard: TheGuard, caller: Reviewer) ->
         parents = tuple(parent if isinstance(parent, str) else Ref(*parent) for parent in one.parents)
         ref = check_ref(one.ref, f"records[{number}].ref")
         records.append(ForeignRecord(ref, one.value, one.agent, said.source, parents, one.time, said.principal))
-    done = await guard.import_records(records, agent=body.agent)
+    done = await guard.stores.import_records(records, agent=body.agent)
     refused = [{"ref": ref, "reason": reason} for ref, reason in done.refused]
     items = [{"ref": ref, "item": item} for ref, item in done.items]
     return answer({"items": items, "held": done.held, "known": done.known, "refused": refused})
@@ -40,7 +40,7 @@ async def reconcile(body: ReconcileBody, guard: TheGuard, _: Reviewer) -> Respon
     """How your store and the ledger differ; send everything the namespace holds. Nothing is changed."""
     refs = [check_ref((body.system, body.namespace, one.key)) for one in body.records]
     entries = [(ref.namespace, ref.key, one.value) for ref, one in zip(refs, body.records, strict=True)]
-    found = await guard.reconcile(body.system, body.namespace, entries=entries)
+    found = await guard.stores.reconcile(body.system, body.namespace, entries=entries)
     unknown, changed = ([one.ref for one in several] for several in (found.unknown, found.changed))
     differs = {"unknown": unknown, "changed": changed, "held": found.held, "missing": found.missing}
     return answer({"clean": found.clean, **differs, "same": found.same})
@@ -54,7 +54,7 @@ async def write_backs(
     limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE,
 ) -> Response:
     """What your store has to be given so that it follows rulings and repairs: do it, then say so."""
-    return answer(await guard.due_writes(system, limit=limit))
+    return answer(await guard.stores.due_writes(system, limit=limit))
 
 
 @router.post("/write-backs/done", response_model=NotedWrites)
@@ -62,5 +62,5 @@ async def written(body: WrittenBody, guard: TheGuard, _: Reviewer) -> Response:
     """Say what was written, or why it could not be. May be sent again."""
     noted = 0
     for one in body.writes:
-        noted += await guard.note_written(one.ref, item=one.item, write=one.write, error=one.error)
+        noted += await guard.stores.note_written(one.ref, item=one.item, write=one.write, error=one.error)
     return answer({"noted": noted})

@@ -35,7 +35,7 @@ PLANNED = "plan_sha256"
 @router.post("/plan", response_model=RepairPlan)
 async def plan(body: PlanBody, guard: TheGuard, caller: Reviewer) -> Response:
     """What a repair would do and cost; nothing is changed."""
-    made = await guard.plan(body.item, make_repair(body.repair, body.options), reason=body.reason)
+    made = await guard.repairs.plan(body.item, make_repair(body.repair, body.options), reason=body.reason)
     noted = {PLANNED: plan_digest(made), "by": caller.name}
     await asyncio.to_thread(guard.ledger.append, [Draft(EventKind.NOTED, made.id, body=noted)])
     return answer(made)
@@ -45,26 +45,26 @@ async def plan(body: PlanBody, guard: TheGuard, caller: Reviewer) -> Response:
 async def dry_run(body: RepairPlan, guard: TheGuard, _: Reviewer) -> Response:
     """Every item a plan of this server touches, as it is and as it would be; nothing is changed."""
     await asyncio.to_thread(_require_own, body, guard)
-    return answer(await guard.dry_run(body))
+    return answer(await guard.repairs.dry_run(body))
 
 
 @router.post("/apply", response_model=ReceiptAnswer)
 async def apply(body: RepairPlan, guard: TheGuard, caller: Reviewer) -> Response:
     """Do what a plan says, as a whole; it must be one that this server made, unaltered."""
     await asyncio.to_thread(_require_own, body, guard)
-    return answer(await guard.apply(body, caller=caller.identity))
+    return answer(await guard.repairs.apply(body, caller=caller.identity))
 
 
 @router.get("/proposals", response_model=list[ProposalAnswer])
 async def proposals(guard: TheGuard, _: Reviewer) -> Response:
     """Repairs that looking again proposes and nobody has decided on, newest first."""
-    return answer([{**plain(one), "counts": one.counts} for one in await guard.proposals()])
+    return answer([{**plain(one), "counts": one.counts} for one in await guard.repairs.proposals()])
 
 
 @router.get("/proposals/{proposal}", response_model=ProposedAnswer)
 async def proposal(proposal: str, guard: TheGuard, _: Reviewer) -> Response:
     """What a proposal would do now, with what each item says before and after; nothing is changed."""
-    found = await guard.proposal(proposal)
+    found = await guard.repairs.proposal(proposal)
     told = {**plain(found.proposal), "counts": found.proposal.counts}
     return answer({"proposal": told, "changes": found.changes, "left": found.plan.left, "seen": found.seen})
 
@@ -72,26 +72,26 @@ async def proposal(proposal: str, guard: TheGuard, _: Reviewer) -> Response:
 @router.post("/proposals/{proposal}/apply", response_model=ReceiptAnswer)
 async def accept(proposal: str, body: AcceptBody, guard: TheGuard, caller: Reviewer) -> Response:
     """Do what a proposal says, if that is still what was ``seen``."""
-    return answer(await guard.accept(proposal, by=caller.name, seen=body.seen, caller=caller.identity))
+    return answer(await guard.repairs.accept(proposal, by=caller.name, seen=body.seen, caller=caller.identity))
 
 
 @router.post("/proposals/{proposal}/dismiss", response_model=ProposalDismissed)
 async def dismiss(proposal: str, body: DismissBody, guard: TheGuard, caller: Reviewer) -> Response:
     """Leave everything as it is; the proposal is not made again."""
-    await guard.dismiss(proposal, by=caller.name, reason=body.reason, caller=caller.identity)
+    await guard.repairs.dismiss(proposal, by=caller.name, reason=body.reason, caller=caller.identity)
     return answer({"dismissed": proposal})
 
 
 @router.post("/{receipt}/undo", response_model=ReceiptAnswer)
 async def undo(receipt: str, guard: TheGuard, caller: Reviewer) -> Response:
     """Put everything back as it was before a repair."""
-    return answer(await guard.undo(receipt, caller=caller.identity))
+    return answer(await guard.repairs.undo(receipt, caller=caller.identity))
 
 
 @router.get("", response_model=list[ReceiptAnswer])
 async def receipts(guard: TheGuard, _: Reviewer) -> Response:
     """Every repair, oldest first."""
-    return answer(await guard.receipts())
+    return answer(await guard.repairs.receipts())
 
 
 def plan_digest(plan: RepairPlan) -> str:

@@ -8,11 +8,11 @@ from typing import Literal
 from lazaretto.api.answers import BlastRadiusAnswer, ContactAnswer, LineageAnswer, answer
 from lazaretto.api.callers import Reviewer, TheGuard
 from lazaretto.errors import MissingExtra
+from lazaretto.guard.rechecking import Tended
 from lazaretto.incidents.records import Incident, State
 from lazaretto.incidents.report import to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
 from lazaretto.provenance.suspects import Suspect
-from lazaretto.tending import Tended
 
 try:
     from fastapi import APIRouter, Query, Response
@@ -46,7 +46,7 @@ async def contacts(
 @router.get("/contacts-to-screen", response_model=list[str])
 async def contacts_to_screen(guard: TheGuard, _: Reviewer) -> Response:
     """Agents that held or read what was found since they were last screened."""
-    return answer(await guard.contacts_to_screen())
+    return answer(await guard.incidents.contacts())
 
 
 @router.post("/tend", response_model=Tended)
@@ -58,7 +58,7 @@ async def tend(guard: TheGuard, _: Reviewer, limit: int | None = None) -> Respon
 @router.get("/suspects", response_model=list[Suspect])
 async def suspects(guard: TheGuard, _: Reviewer, limit: int = 10) -> Response:
     """What stands behind decisions that failed."""
-    return answer(await guard.suspects(limit=limit))
+    return answer(await guard.incidents.suspects(limit=limit))
 
 
 @router.get("/incidents", response_model=list[Incident])
@@ -69,13 +69,13 @@ async def incidents(
     limit: int = Query(50, ge=1, le=1_000, description="At most so many."),
 ) -> Response:
     """What was found, as incidents, the newest first."""
-    return answer(await guard.incidents(state, limit=limit))
+    return answer(await guard.incidents.all(state, limit=limit))
 
 
 @router.get("/incidents/{incident}", response_model=Incident)
 async def incident(incident: str, guard: TheGuard, _: Reviewer) -> Response:
     """One incident by its id, or by the id of an item that was found in it."""
-    return answer(await guard.incident(incident))
+    return answer(await guard.incidents.one(incident))
 
 
 @router.get("/incidents/{incident}/report", response_class=Response)
@@ -83,7 +83,7 @@ async def incident_report(
     incident: str, guard: TheGuard, _: Reviewer, style: Literal["markdown", "html", "sarif"] = Query(alias="format")
 ) -> Response:
     """The report of one incident, as a document."""
-    one = await guard.incident(incident)
+    one = await guard.incidents.one(incident)
     if style == "html":
         texts = {item.id: item.text or "picture" for item in (*one.items, *one.reached)}
         texts |= {decision.id: decision.what for decision in one.decisions}

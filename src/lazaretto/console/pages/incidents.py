@@ -24,14 +24,14 @@ _WITH_TREE = frozenset({"isolate", "release"})
 async def incidents(visit: Visit) -> Response:
     """All of them, the newest first."""
     state = visit.query("state")
-    found = await visit.guard.incidents(state or None, limit=LISTED)  # type: ignore[arg-type]  # else an InputError
+    found = await visit.guard.incidents.all(state or None, limit=LISTED)  # type: ignore[arg-type]  # else an InputError
     return visit.page("incidents.html", here="incidents", found=found, state=state)
 
 
 async def incident(visit: Visit) -> Response:
     """One incident."""
-    one = await visit.guard.incident(visit.path("incident"))
-    receipts = {receipt.id: receipt for receipt in await visit.guard.receipts()}
+    one = await visit.guard.incidents.one(visit.path("incident"))
+    receipts = {receipt.id: receipt for receipt in await visit.guard.repairs.receipts()}
     done = [(repair, receipts.get(repair.receipt)) for repair in one.repairs]
     curve = _curve(one.agents)
     starts = [(item.id, f"{item.role}: {item.id}, {item.agent}") for item in one.items[:CHOICES]]
@@ -53,8 +53,8 @@ async def plan(visit: Visit) -> Response:
     options = {"descendants": True} if repair in _WITH_TREE and visit.form.get("tree") else {}
     reason = visit.form.get("reason", "").strip()[:1_000]
     said = f"{reason} ({visit.session.name})" if reason else visit.session.name
-    made = await visit.guard.plan(item, repair, reason=said, **options)
-    seen = await visit.guard.dry_run(made)
+    made = await visit.guard.repairs.plan(item, repair, reason=said, **options)
+    seen = await visit.guard.repairs.dry_run(made)
     back = visit.form.get("back", "")
     back = back if back.startswith(("/incidents/", "/items/")) else "/incidents"
     visit.session.keep(made, back)
@@ -85,7 +85,7 @@ async def apply(visit: Visit) -> Response:
     if kept is None:
         raise RepairRefused(texts()["plan"]["forgotten"])
     made, back = kept
-    receipt = await visit.guard.apply(made, caller=visit.session.identity)
+    receipt = await visit.guard.repairs.apply(made, caller=visit.session.identity)
     return visit.to(back, texts()["plan"]["applied"].format(repair=made.repair, receipt=receipt.id))
 
 
@@ -100,13 +100,13 @@ async def receipt(visit: Visit) -> Response:
 
 async def undo(visit: Visit) -> Response:
     """Put everything back as it was before a repair."""
-    done = await visit.guard.undo(visit.path("receipt"), caller=visit.session.identity)
+    done = await visit.guard.repairs.undo(visit.path("receipt"), caller=visit.session.identity)
     return visit.to(f"/receipts/{done.id}", texts()["receipt"]["undone"])
 
 
 async def _receipt(visit: Visit) -> Receipt:
     asked = visit.path("receipt")
-    for one in await visit.guard.receipts():
+    for one in await visit.guard.repairs.receipts():
         if one.id == asked:
             return one
     raise InputError("receipt", f"no repair is known as {asked!r}", "See the incident it belongs to")

@@ -17,7 +17,7 @@ LISTED = 60
 
 async def show(visit: Visit) -> Response:
     """The page; a script fetches the data."""
-    incidents = await visit.guard.incidents(limit=LISTED)
+    incidents = await visit.guard.incidents.all(limit=LISTED)
     chosen = visit.query("incident")
     items = [(one, item) for one in incidents if one.state != "cleared" for item in one.items][:LISTED]
     facts: dict[str, Any] = {"incidents": incidents, "chosen": chosen, "node": visit.query("node"), "listed": items}
@@ -28,7 +28,7 @@ async def data(visit: Visit) -> Response:
     """Nodes and edges, with their places."""
     chosen = visit.query("incident")
     if chosen:
-        return json(await visit.desk.maps.of(await visit.guard.incident(chosen)))
+        return json(await visit.desk.maps.of(await visit.guard.incidents.one(chosen)))
     return json(await visit.desk.maps.whole())
 
 

@@ -20,12 +20,12 @@ async def live(visit: Visit) -> Response:
     """Whether anything happened since, for pages that keep themselves up."""
     waiting = await visit.guard.held(limit=100)
     head = await asyncio.to_thread(visit.guard.ledger.head)
-    return json({"seq": head.seq, "waiting": len(waiting) + len(await visit.guard.waiting_actions())})
+    return json({"seq": head.seq, "waiting": len(waiting) + len(await visit.guard.approvals.waiting())})
 
 
 async def _facts(visit: Visit) -> dict[str, Any]:
     happened = await asyncio.to_thread(visit.desk.activity.snapshot)
-    incidents = await visit.guard.incidents(limit=200)
+    incidents = await visit.guard.incidents.all(limit=200)
     waiting = await visit.guard.held()
     standing = sorted((one for one in incidents if one.state != "cleared"), key=lambda one: one.state != "open")
     return {

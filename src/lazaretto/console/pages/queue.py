@@ -19,8 +19,8 @@ LISTED = 100
 
 async def queue(visit: Visit) -> Response:
     """What waits, and the item in hand: the one asked for, else the first."""
-    waiting, proposed = await visit.guard.held(limit=LISTED), await visit.guard.proposals()
-    facts: dict[str, Any] = {"waiting": waiting, "proposed": proposed, "calls": await visit.guard.waiting_actions()}
+    waiting, proposed = await visit.guard.held(limit=LISTED), await visit.guard.repairs.proposals()
+    facts: dict[str, Any] = {"waiting": waiting, "proposed": proposed, "calls": await visit.guard.approvals.waiting()}
     asked = visit.query("item")
     here = next((place for place, one in enumerate(waiting) if one.id == asked), 0)
     if not waiting:
@@ -32,7 +32,7 @@ async def queue(visit: Visit) -> Response:
 async def call(visit: Visit) -> Response:
     """A call that an agent wants to make: its arguments, why a person is asked, one key to allow it and one not to."""
     token = visit.path("token")
-    found = next((one for one in await visit.guard.waiting_actions() if one.token == token), None)
+    found = next((one for one in await visit.guard.approvals.waiting() if one.token == token), None)
     if found is None:
         raise UnknownItem(token, visit.guard.ledger.namespace, "token")
     given = {name: one if isinstance(one, str) else orjson.dumps(one).decode() for name, one in _arguments(found)}
@@ -50,14 +50,14 @@ async def answer_call(visit: Visit) -> Response:
     if agree is None:
         raise InputError("answer", "is neither allow nor refuse", "Use the buttons")
     signed = {"by": visit.session.name, "caller": visit.session.identity}
-    asked = await visit.guard.answer_action(token, agree, **signed)  # type: ignore[arg-type]
+    asked = await visit.guard.approvals.answer(token, agree, **signed)  # type: ignore[arg-type]
     said = texts()["call"]["allowed" if agree else "refused"]
     return visit.to("/queue", said.format(tool=asked.tool, agent=asked.agent))
 
 
 async def proposal(visit: Visit) -> Response:
     """A repair that looking again proposes: every item before and after, one key to do it and one to leave it."""
-    found = await visit.guard.proposal(visit.path("proposal"))
+    found = await visit.guard.repairs.proposal(visit.path("proposal"))
     items = [found.proposal.origin, *(one.item for one in found.changes), *found.plan.left]
     known = {row.seen.id: row for row in await asyncio.to_thread(rows, visit.guard, items)}
     changed = [one for one in found.changes if one.action == "replace"]
@@ -71,14 +71,14 @@ async def proposal(visit: Visit) -> Response:
 async def accept(visit: Visit) -> Response:
     """Do what was shown."""
     name, signed = visit.path("proposal"), {"by": visit.session.name, "caller": visit.session.identity}
-    receipt = await visit.guard.accept(name, seen=visit.field("seen"), **signed)  # type: ignore[arg-type]
+    receipt = await visit.guard.repairs.accept(name, seen=visit.field("seen"), **signed)  # type: ignore[arg-type]
     return visit.to(f"/receipts/{receipt.id}", texts()["proposal"]["applied"].format(receipt=receipt.id))
 
 
 async def dismiss(visit: Visit) -> Response:
     """Leave everything as it is."""
     name = visit.path("proposal")
-    await visit.guard.dismiss(name, by=visit.session.name, caller=visit.session.identity)
+    await visit.guard.repairs.dismiss(name, by=visit.session.name, caller=visit.session.identity)
     return visit.to("/queue", texts()["proposal"]["dismissed"].format(proposal=name))
 
 

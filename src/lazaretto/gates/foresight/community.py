@@ -1,8 +1,8 @@
 """Foresight over a community (mode ``lazaretto``): who must forget what before anybody speaks.
 
 Whoever is about to speak is diagnosed. What is found goes from every album at once, with the chats in which it spoke;
-what looks like it, and what its holders' last partners hold, is read first from then on. ``Guard.before_turn`` and the
-laboratory's defence are both made of this one part.
+what looks like it, and what its holders' last partners hold, is read first from then on.
+``guard.foresight.before_turn`` and the laboratory's defence are both made of this one part.
 """
 
 from __future__ import annotations

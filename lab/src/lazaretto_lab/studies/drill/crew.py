@@ -68,7 +68,7 @@ class Crew:
     async def set_up(self, known: MonitorCalibration | None) -> None:
         """The shared memory, the albums, and foresight where there is one."""
         if self.defended and known is not None:
-            self.guard.rehearse_with(known, self.eyes, persona_pool(12, seed=700 + self.seed))
+            self.guard.foresight.rehearse_with(known, self.eyes, persona_pool(12, seed=700 + self.seed))
         for topic in TOPICS:
             for _ in range(BACKGROUND):
                 author = self.rng.choice(AGENTS)
@@ -90,7 +90,7 @@ class Crew:
     async def play_round(self, number: int) -> None:
         """Rehearse, work, chat, pass on, decide."""
         if self.defended:
-            done = await self.guard.before_round(list(self.agents.values()))
+            done = await self.guard.foresight.before_round(list(self.agents.values()))
             self.calls += done.calls
         self.forget_hidden()
         await self._arrivals(number)

@@ -47,7 +47,7 @@ class Desk:
         await self._read_held()
         await self._trace_failures()
         await self._hear_complaints(number)
-        for incident in await guard.incidents():
+        for incident in await guard.incidents.all():
             await self._repair(incident)
 
     async def _trace_failures(self) -> None:
@@ -60,7 +60,7 @@ class Desk:
         failed = [decision for decision in crew.failed if decision not in self.explained]
         if len(failed) < 2:
             return
-        accused = [one.item for one in await guard.suspects(limit=100)]
+        accused = [one.item for one in await guard.incidents.suspects(limit=100)]
         origin = guard.graph.patient_zero(failed, healthy=[*crew.good, *self.cleared]).item
         grounds = [one.id for one in guard.graph.rests_on(failed[-1]) if one.hops == 1]
         told = {*self.cleared, *crew.failed}
@@ -105,7 +105,7 @@ class Desk:
         origin = incident.patient_zero if incident.patient_zero in crew.carries else confirmed[0]
         if not any(not receipt.undone for receipt in incident.repairs):
             await self._try(origin, "contain", incident.id)
-        now = await guard.incident(incident.id)
+        now = await guard.incidents.one(incident.id)
         shown = [one.id for one in now.items if one.shown and one.id in crew.carries]
         if shown:
             await self._try(origin, "remove", now.id, items=shown)
@@ -113,7 +113,7 @@ class Desk:
     async def _try(self, item: str, repair: str, why: str, **options: object) -> None:
         guard = self.crew.guard
         try:
-            await guard.apply(await guard.plan(item, repair, reason=f"incident {why}", **options))
+            await guard.repairs.apply(await guard.repairs.plan(item, repair, reason=f"incident {why}", **options))
             self.repairs += 1
         except RepairRefused:  # it already is as asked
             pass

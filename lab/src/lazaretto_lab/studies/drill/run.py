@@ -113,7 +113,9 @@ async def defended(
 async def _incident_of(crew: Crew, threat: str) -> Incident | None:
     """The incident that holds an item which truly carries the threat; the one with the true origin if several do."""
     found = [
-        one for one in await crew.guard.incidents() if any(crew.carries.get(item.id) == threat for item in one.items)
+        one
+        for one in await crew.guard.incidents.all()
+        if any(crew.carries.get(item.id) == threat for item in one.items)
     ]
     return next((one for one in found if one.patient_zero == crew.origin[threat]), found[0] if found else None)
 
@@ -155,7 +157,7 @@ async def drill(
         kind = "postgresql" if guard.ledger.url.startswith("postgresql") else "sqlite"
         return DrillResult(
             seed, kind, tuple(threats), len(crew.honest), len(before),
-            {"undefended": alone.series, "defended": crew.series}, len(await guard.incidents()), desk.looked_up,
+            {"undefended": alone.series, "defended": crew.series}, len(await guard.incidents.all()), desk.looked_up,
             len(desk.cleared), len(desk.released), crew.calls, time.perf_counter() - started,
         )  # fmt: skip
     finally:

@@ -124,7 +124,7 @@ class NoteCrew:
         items = self.guard.ledger.items(channel=Channel.MEMORY, limit=None, hidden=True)
         gone = [item for item in items if self.guard.ledger.state(item.id).hidden]
         usable = [item for item in items if not self.guard.ledger.state(item.id).hidden]
-        foresight = self.guard.foresight
+        foresight = self.guard.foresight.rehearsal
         return CrewReport(
             tuple(curve),
             len({item.agent for item in usable if MARKER in item.text}),
@@ -145,7 +145,7 @@ class NoteCrew:
     async def turn(self, asking: str, answering: str) -> None:
         """One turn: rehearse, plan, fetch, write, answer, keep."""
         if self.defended:
-            done = await self.guard.before_turn(asking)
+            done = await self.guard.foresight.before_turn(asking)
             self._forget(asking, done.forget)
         album = self.notes_of(asking)
         (turn,) = await play([(self.state(asking), self.state(answering))], self.model)
@@ -204,7 +204,7 @@ async def run_crew(
     """One crew in ``folder``; with a calibration, defended. No other gate stands in the way of the worm."""
     async with guard_for(folder, {}) as guard:
         if calibration is not None:
-            guard.rehearse_with(calibration, model.embedder, persona_pool(16, seed=905), chat=model.chat)
+            guard.foresight.rehearse_with(calibration, model.embedder, persona_pool(16, seed=905), chat=model.chat)
         crew = NoteCrew(guard, model, calibration is not None, seed, members)
         await crew.settle(patient=patient)
         return await crew.play(rounds)

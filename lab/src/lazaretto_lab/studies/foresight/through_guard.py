@@ -51,10 +51,10 @@ class GuardDefence:
             for a in view.agents
         }
         order = [view.agents[q].id for q, _ in view.pairs] if not self.everybody else list(ready)
-        foresight = self.guard.foresight
+        foresight = self.guard.foresight.rehearsal
         assert foresight is not None
         foresight.streams = lambda _: streams_of(view)
-        done = await self.guard.before_round(
+        done = await self.guard.foresight.before_round(
             [ready[one] for one in order], others=[agent for one, agent in ready.items() if one not in speaking]
         )
         known = {agent.id: agent for agent in view.agents}
@@ -148,5 +148,5 @@ def defence(settings: Mapping[str, Any], context: DefenceContext) -> Defence:
         known, _ = calibrator.monitor(wanted.calibration)
         table = {name: getattr(wanted, name) for name in ("budget", "curiosity", "listen", "use_pull", "use_collapse")}
     guard = guard_for(context.workdir, table)
-    guard.rehearse_with(known, context.embedder, rehearsal_personas())
+    guard.foresight.rehearse_with(known, context.embedder, rehearsal_personas())
     return GuardDefence(guard, f"{mode} {table}", everybody=mode == "flp")

@@ -2,7 +2,7 @@
 
 A crew lives undefended on a guard's ledger. Whatever is passed on is encoded anew, as messengers do, so no two copies
 have the same bytes: a sweep finds none of the others, and everybody infected has to be rehearsed. Then one of them is
-found, and the others are sought twice, from copies of the same ledger: with ``guard.contacts_to_screen`` first, and by
+found, and the others are sought twice, from copies of the same ledger: with ``guard.incidents.contacts`` first, and by
 looking at everybody in a random order.
 """
 
@@ -206,7 +206,7 @@ async def _search(crew: _Crew, *, contacts_first: bool) -> dict[str, Any]:
         shutil.copy(file, place)
     guard = guard_for(place, {})
     try:
-        guard.rehearse_with(crew.calibration, crew.embedder, rehearsal_personas())
+        guard.foresight.rehearse_with(crew.calibration, crew.embedder, rehearsal_personas())
         model = AgentModel(remembering(crew.chat, crew.folder), EmbeddingCache(crew.embedder, crew.folder))
         order = stream(crew.seed, "tracing order").sample([agent.id for agent in crew.agents], len(crew.agents))
         first = stream(crew.seed, "tracing first").choice(crew.infected)
@@ -215,7 +215,7 @@ async def _search(crew: _Crew, *, contacts_first: bool) -> dict[str, Any]:
         half = 0
         left = [first, *(one for one in order if one != first)]
         while left and missing:
-            due = [one for one in await guard.contacts_to_screen() if one in left] if contacts_first else []
+            due = [one for one in await guard.incidents.contacts() if one in left] if contacts_first else []
             name = due[0] if due else left[0]
             left.remove(name)
             spent, removed = await _look(guard, model, known[name], crew.items[name])
@@ -235,7 +235,7 @@ async def _look(guard: Guard, model: AgentModel, agent: AgentState, items: Seque
     """All turns it takes until nothing suspicious is unread: model calls, and keys of what was removed."""
     album, calls, removed = dict(zip(items, agent.album, strict=True)), 0, []
     for _ in range(MOST_TURNS):
-        done = await guard.before_turn(Messenger.chat_agent(agent, album, model))
+        done = await guard.foresight.before_turn(Messenger.chat_agent(agent, album, model))
         calls += done.calls
         removed += [album.pop(item).key for item in done.removed]
         if not done.unread:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lazaretto.gates.memory.gate import MemoryGate, MemorySettings
 from lazaretto.gates.memory.record_model import AT_WORK_RATE, RecordModel
 from lazaretto.guard import Guard
-from lazaretto.sync_guard import SyncGuard
+from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.types import MemoryFields, SourceClass
 from lazaretto_lab.studies.memory.defence import EVERY
 from lazaretto_lab.worlds.shared_memory.log import VOCABULARY

@@ -17,8 +17,8 @@ from lazaretto.gates.memory.claims.judge import ClaimJudge
 from lazaretto.gates.memory.claims.relation import Related, RelationModel
 from lazaretto.gates.memory.gate import MemoryGate, MemorySettings
 from lazaretto.guard import Guard
+from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.policy import Policy
-from lazaretto.sync_guard import SyncGuard
 from lazaretto.types import SourceClass
 from lazaretto_lab.worlds.shared_notes.world import Undefended, Written
 
@@ -59,8 +59,8 @@ class GuardDefence:
         if not self._repairs:
             return []
         try:
-            plan = self.guard.plan(item, "contain", reason="a decision went wrong")
-            self.guard.apply(plan)
+            plan = self.guard.repairs.plan(item, "contain", reason="a decision went wrong")
+            self.guard.repairs.apply(plan)
         except RepairRefused:
             return []
         new = [(step.item, step.detail["replacement"]) for step in plan.steps if step.action == "replace"]

@@ -29,7 +29,7 @@ class TextTower:
         state = {k: v.float() for k, v in load_file(folder / "model.safetensors").items() if v.is_floating_point()}
         missing, _ = self.model.load_state_dict(state, strict=False)
         assert not missing, missing
-        self.model.to(device).eval()  # type: ignore[arg-type]
+        self.model.to(device).eval()
 
     @torch.no_grad()
     def embed_texts(self, texts: Sequence[str]) -> Vectors:

@@ -21,7 +21,7 @@ from lazaretto.gates.look_log import TENDED, LookLog
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.gates.record_owners import RecordOwners
 from lazaretto.gates.runner import Examination, GateSlot, run_stages
-from lazaretto.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
+from lazaretto.guard.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
 from lazaretto.ledger.fingerprints import forgotten
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint

@@ -1,0 +1,213 @@
+"""What the guard's parts share: the store, the gates, and the one way an item is judged and recorded.
+
+``Core`` makes the parts and introduces them to each other. Store calls block, so they run in threads of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from lazaretto.actions.authority import Authority
+from lazaretto.errors import GuardClosed, InputError
+from lazaretto.foreign.outbox import Outbox
+from lazaretto.gates.one_at_a_time import OneAtATime
+from lazaretto.gates.policy_gates import PolicyGates
+from lazaretto.gates.protocol import Gate
+from lazaretto.gates.record_owners import RecordOwners
+from lazaretto.gates.runner import Worker
+from lazaretto.guard.recall import Recall, require_known
+from lazaretto.guard.rechecking import Tended, Tending
+from lazaretto.guard.recording import FollowUps, Recorder
+from lazaretto.guard.telemetry import Tracing, Watchers, now
+from lazaretto.incidents.incidents import Incidents
+from lazaretto.ingest.raw_input import RawInput, read_observation
+from lazaretto.ingest.reading_log import InMind
+from lazaretto.learn.labels import Labels
+from lazaretto.learn.lessons import Lessons
+from lazaretto.learn.loop_cases import LoopCases
+from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.provenance.taint_rulings import TaintRulings
+from lazaretto.repair.protocol import RepairView
+from lazaretto.types import Decision, Draft, Observation, Receipt
+
+T = TypeVar("T")
+STORE_THREADS = 16
+MAX_REASON = 10_000
+"""Characters of a person's reason."""
+
+
+class Core:
+    """The wiring of one guard, which only the guard and its parts hold."""
+
+    def __init__(self, ledger: Ledger, policy: Policy, gates: Mapping[str, Gate], file: str) -> None:
+        """``gates`` are ready-made ones by name; ``file`` is the policy's, for error messages."""
+        self.ledger, self.policy, self.file = ledger, policy, file
+        self.graph = ProvenanceGraph(ledger, policy.trust.table())
+        self.gates = PolicyGates(policy, ledger, self.graph, gates, file)
+        tell = self.gates.tell_learners
+        self.recorder = Recorder(ledger, policy, tell, self.gates.claims_of)
+        self.lessons = Lessons(ledger, tell)
+        self.taints = TaintRulings(ledger, self.graph, policy, tell)
+        self.labels = Labels(ledger, self.taints, self.lessons, tell, observes=policy.mode == "observe")
+        self.view = RepairView(ledger, self.graph, judge=self.gates.held_today, correction=self.gates.correction)
+        self.rechecking = Tending(
+            self.view, policy, (self.gates.slots, self.gates.contexts), tell, self.taints.hold_what_came_from
+        )
+        self.cases = LoopCases(ledger, policy, self.gates, dict(gates))
+        self.recall = Recall(ledger, self.graph, policy, self.gates, self._hold_again)
+        self.outbox = Outbox(ledger)
+        self.incidents = Incidents(ledger, self.graph)
+        self.actions = Authority(ledger, self.graph, policy, file)
+        self.owners = RecordOwners(ledger, self.graph, policy)
+        self.watchers = Watchers(Tracing())
+        self._store_threads = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="lazaretto-store")
+        self._rechecks = OneAtATime("tend")
+        self._sync_worker: Worker | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    # how an item passes
+
+    async def judge_and_record(
+        self,
+        raw: RawInput,
+        follow_ups: FollowUps = lambda _observation, _decision: [],
+        *,
+        writes: bool = False,
+        stated: bool = False,
+        stands: bool = False,
+    ) -> Decision:
+        """The way of every item: read, examine, decide, record, learn.
+
+        ``follow_ups`` says which events belong to the item besides its ruling; they are recorded with it or not at all.
+        ``writes``: the agent made it itself, so what it read lately counts; ``stated``: it says what it made it from;
+        ``stands``: it stands in a store of the caller's own already.
+        """
+        self.require_open()  # before the gates are troubled
+        began = now()
+        observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
+        await self.catch_up()
+        if observation.parents:
+            await self.in_store_thread(require_known, self.ledger, observation.parents, "parents")
+        if raw.image is not None:
+            digest = await self.in_store_thread(self.ledger.put_blob, raw.image)
+            observation = replace(observation, image=digest)
+        if raw.once is not None and (before := await self.in_store_thread(self.recorder.recorded, observation)):
+            return before
+        decided = await self.gates.judge(observation)
+
+        def work() -> Decision:
+            mind = self.recorder.in_mind(observation, stated) if writes else InMind()
+            owned = functools.partial(self.owners.ruled, stands=stands)
+            return self.recorder.record(observation, decided, mind, follow_ups, owned)
+
+        decision = await self.in_store_thread(work)
+        self.watchers.tell("decided", observation, decision, began)
+        return decision
+
+    async def judge(self, raw: RawInput) -> Decision:
+        """What the gates say; nothing is recorded."""
+        self.require_open()
+        began = now()
+        observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
+        await self.catch_up()
+        if raw.image is None:
+            decision = await self.gates.judge(observation)
+        else:  # the gates read it as from the store, which never has it
+            with self.ledger.lent_blob(raw.image) as digest:
+                observation = replace(observation, image=digest)
+                decision = await self.gates.judge(observation)
+        self.watchers.tell("decided", observation, decision, began)
+        return decision
+
+    async def recheck(self, limit: int, news: int) -> Tended:
+        """Judge memories again; one pass at a time."""
+        for field, number in (("limit", limit), ("news", news)):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise InputError(field, f"is {number!r}", "Give 1 or more")
+        self.require_open()
+        async with self._rechecks:
+            tended = await self.rechecking.run(limit, news, self.in_store_thread)
+            tainted = await self.in_store_thread(self.taints.hold_what_came_from_found, tended.held)
+            tended = replace(tended, held=tuple(dict.fromkeys((*tended.held, *tainted))))
+            await self.in_store_thread(self.taints.free_what_came_from, tended.released)
+            await self.outbox.write_back()
+            return replace(tended, cases=await self.cases.step(self.in_store_thread))
+
+    async def catch_up(self) -> None:
+        """Learn what labels and repairs decided elsewhere since the last item."""
+        if not self.lessons.current:
+            await self.in_store_thread(self.lessons.catch_up)
+
+    async def written_back(self, receipt: Receipt) -> Receipt:
+        """The receipt with what became of its records in stores of the caller's own."""
+        await self.outbox.write_back()
+        return (await self.in_store_thread(self.outbox.with_outcomes, [receipt]))[0]
+
+    def _hold_again(self, observations: Sequence[Observation]) -> tuple[str, ...]:
+        """Hold those of some memories that would be held today, with what came from them; returns the former."""
+        held = self.rechecking.recheck(observations)
+        if held:
+            self.taints.hold_what_came_from(held)
+        return held
+
+    # threads, and the end
+
+    def require_open(self) -> None:
+        """``GuardClosed`` after ``close``."""
+        if self._closed:
+            raise GuardClosed
+
+    async def in_store_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Store calls block; the caller's event loop must not."""
+        loop = asyncio.get_running_loop()
+        try:
+            waiting = loop.run_in_executor(self._store_threads, functools.partial(work, *arguments))
+        except RuntimeError:  # the threads were let go
+            raise GuardClosed from None
+        return await waiting
+
+    async def append(self, *drafts: Draft) -> None:
+        """Record events."""
+        await self.in_store_thread(self.ledger.append, list(drafts))
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine, on an event loop of the guard's own."""
+        with self._lock:
+            if self._closed:
+                coroutine.close()
+                raise GuardClosed
+            if self._sync_worker is None:
+                self._sync_worker = Worker("sync")
+            worker = self._sync_worker
+        if threading.current_thread() is worker.thread:
+            coroutine.close()
+            raise InputError("run", "was called from inside a call that is itself being run", "Use await there")
+        future = worker.submit(coroutine)
+        try:
+            return future.result()
+        except CancelledError:
+            raise GuardClosed from None  # only closing the guard cancels what runs on its own loop
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Let threads and store go; what is under way in other threads ends with ``GuardClosed``."""
+        with self._lock:
+            self._closed = True
+            worker, self._sync_worker = self._sync_worker, None
+        self.gates.close()
+        self.cases.close()
+        if worker is not None:
+            worker.stop()
+        self._store_threads.shutdown(wait=True)
+        self.ledger.close()

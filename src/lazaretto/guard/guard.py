@@ -1,0 +1,348 @@
+"""The guard: the one object users hold. Read it first.
+
+An item comes in (``ingest``), the gates that the policy names look at it (``gates``), the decision and everything that
+belongs to it is recorded in one transaction (``ledger``), and what was held or should be held is changed by repairs
+(``repair``). Nothing is acknowledged before it is recorded: when the store is away, every call raises
+``StoreUnavailable``, and goes on working once it is back. How an item passes is ``Core.judge_and_record``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from lazaretto.foreign.outbox import stored_when_allowed
+from lazaretto.gates.policy_gates import GateState
+from lazaretto.gates.protocol import Gate
+from lazaretto.guard.approvals import Approvals
+from lazaretto.guard.auditing import Auditor
+from lazaretto.guard.core import MAX_REASON, Core
+from lazaretto.guard.foresight import Rehearsals
+from lazaretto.guard.incidents import IncidentBook
+from lazaretto.guard.lifecycle import Lifecycle
+from lazaretto.guard.old_names import OldNames
+from lazaretto.guard.recall import Memories
+from lazaretto.guard.rechecking import Tended
+from lazaretto.guard.repairs import Repairs
+from lazaretto.guard.reporting import record_decision
+from lazaretto.guard.stores import Stores
+from lazaretto.guard.telemetry import Watchers, now
+from lazaretto.guard.tool_calls import ToolCalls
+from lazaretto.identity import Identity
+from lazaretto.incidents.records import Held
+from lazaretto.ingest.raw_input import RawInput, channel_for, check_own_fields, read_text
+from lazaretto.ingest.reading_log import is_reading, reader_body
+from lazaretto.ledger import Ledger
+from lazaretto.names import check_name, check_principal
+from lazaretto.policy import Policy
+from lazaretto.types import (
+    Channel,
+    Decision,
+    Draft,
+    Event,
+    EventKind,
+    MemoryFields,
+    Observation,
+    Receipt,
+    Ref,
+    SourceClass,
+)  # fmt: skip
+
+
+class Guard(ToolCalls, Lifecycle, OldNames):
+    """Watches what agents read, keep and say. Async throughout; ``SyncGuard`` is the same for synchronous code.
+
+    What a call is about comes first, who acts is named: ``remember(text, agent=...)``, ``label(item, "harmful",
+    by=...)``. One guard may be used by many tasks, threads and event loops at once. Rarer calls are in its parts:
+    ``repairs``, ``incidents``, ``stores``, ``foresight``, ``approvals``.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        policy: Policy | None = None,
+        *,
+        gates: Mapping[str, Gate] | None = None,
+        file: str = "policy",
+    ) -> None:
+        """``gates`` adds ready-made gates under names that the policy may use; ``file`` is for error messages."""
+        core = self._core = Core(ledger, policy or Policy.recommended(), gates or {}, file)
+        self.ledger, self.policy, self.graph, self.actions = ledger, core.policy, core.graph, core.actions
+        self.repairs = Repairs(core)
+        self.incidents = IncidentBook(core)
+        self.stores = Stores(core)
+        self.foresight = Rehearsals(core, self.repairs, self.incidents)
+        self.approvals = Approvals(core)
+        self._auditor = Auditor(core)
+
+    @classmethod
+    def open(
+        cls,
+        store: str | None = None,
+        policy: Policy | Mapping[str, Any] | str | Path | None = None,
+        namespace: str | None = None,
+        *,
+        gates: Mapping[str, Gate] | None = None,
+    ) -> Guard:
+        """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder).
+
+        ``policy`` is a ``Policy``, a mapping with the same keys as the file, or the path of a TOML file.
+        """
+        file = str(policy) if isinstance(policy, (str, Path)) else "policy"
+        rules = Policy.read(policy)
+        ledger = Ledger.open(store or rules.store or None, namespace or rules.namespace)
+        try:
+            ledger.prove_as(rules.record)
+            return cls(ledger, rules, gates=gates, file=file)
+        except BaseException:
+            ledger.close()
+            raise
+
+    # what agents do
+
+    async def check(
+        self,
+        text: str | bytes = "",
+        *,
+        agent: str,
+        channel: Channel | str | None = None,
+        image: bytes | None = None,
+        source: SourceClass | str | None = None,
+        parents: Sequence[str] = (),
+        once: str | None = None,
+        principal: str | None = None,
+        tool: str | None = None,
+        answer: Any = None,
+    ) -> Decision:
+        """Judge something an agent is about to read or say, and record both.
+
+        A page, tool result or picture that is allowed counts as read by the agent. ``once`` is a name of your own for
+        this call: repeated with it, after an answer that never came, it records nothing new and answers the same.
+        ``principal`` is who proved to be behind the call, for example ``key:scout``; without it, your own process
+        vouches for the agent's name (``process:<agent>``).
+
+        ``tool`` is the tool that answered with it. Where the policy names that as a directory, the whole values in its
+        answer count as the crew's own before another tool is called (docs/actions.md); ``answer`` is the answer as
+        data, where ``text`` has only its words.
+        """
+        listing = None
+        if tool is not None:
+            name = check_name(tool, "tool", printable=True)
+            listing = self.actions.listing(name, text if answer is None else answer)
+            source = source or (SourceClass.TOOL_OUTPUT_INTERNAL if listing and not listing.speaks else None)
+
+        def read(observation: Observation, decision: Decision) -> list[Draft]:
+            if not (decision.allowed and is_reading(observation)):
+                return []
+            body = reader_body(observation.principal)
+            known = [] if listing is None else [self.actions.listed_draft(observation.id, observation.agent, listing)]
+            return [Draft(EventKind.RETRIEVED, observation.id, observation.agent, body), *known]
+
+        raw = RawInput(
+            agent, channel or channel_for(text, image), text, image, None, parents, source, once=once,
+            principal=principal,
+        )  # fmt: skip
+        decision = await self._core.judge_and_record(raw, read)
+        if self.actions.follows(agent):
+            await self._core.in_store_thread(self.actions.take_in, agent)
+        return decision
+
+    async def remember(
+        self,
+        text: str | bytes = "",
+        *,
+        agent: str,
+        image: bytes | None = None,
+        fields: MemoryFields | Mapping[str, Any] | None = None,
+        source: SourceClass | str | None = None,
+        parents: Sequence[str] | None = None,
+        key: str | None = None,
+        once: str | None = None,
+        ref: Ref | Sequence[str] | None = None,
+        value: Any = None,
+        principal: str | None = None,
+    ) -> Decision:
+        """Judge and keep a memory. What the agent read lately counts as influence beside the ``parents`` it names.
+
+        ``parents=[...]`` says that nothing else was used; that is believed of sources the policy trusts enough
+        (``influence.believe_from``). ``key`` is the name under which a store of your own keeps it; the policy says who
+        may write protected ones. ``once``, ``principal``: as in ``check``.
+
+        ``ref`` says where that store keeps it: (system, namespace, key). Write it there when it is allowed; repairs
+        follow it there (``join``). ``value`` is what is kept there, as JSON data, and takes the place of ``text``.
+        """
+        check_own_fields(fields)
+        raw = RawInput(
+            agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once, ref=ref, value=value,
+            principal=principal,
+        )  # fmt: skip
+        return await self._core.judge_and_record(raw, stored_when_allowed, writes=True, stated=parents is not None)
+
+    async def recall(
+        self,
+        query: str | None = None,
+        *,
+        agent: str,
+        items: Sequence[str | Ref] | None = None,
+        limit: int = 5,
+        min_trust: float = 0.0,
+        principal: str | None = None,
+    ) -> Memories:
+        """Memories the agent may use, and a record that it read them. ``principal``: as in ``check``.
+
+        By ``query`` (best first), by ``items`` (those of some ids, or refs into stores of your own, that may be used,
+        in your order; refs that nobody recorded are in the answer's ``unknown``), or the newest ones. Whatever is
+        held, superseded or erased stays out, and whatever is trusted less than ``min_trust`` (which is at most the
+        trust of the least trusted thing it was made from).
+        """
+        reader = check_name(agent, "agent", printable=True)
+        self._core.recall.check(limit, min_trust)
+        began = now()
+        body = reader_body(None if principal is None else check_principal(principal))
+        found = await self._core.in_store_thread(
+            self._core.recall.recall, reader, query, items, limit, float(min_trust), body
+        )
+        self._core.watchers.tell("recalled", self.ledger.namespace, reader, [one.id for one in found], began)
+        return found
+
+    async def search(self, query: str, *, limit: int = 20) -> tuple[Observation, ...]:
+        """Memories that may be used, by words and by meaning, best first: for people. Nothing is recorded as read."""
+        self._core.recall.check(limit, 0.0)
+        found = await self._core.in_store_thread(self._core.recall.search, query, limit)
+        return tuple(one for one, _ in found)
+
+    async def exchange(
+        self,
+        text: str | bytes = "",
+        *,
+        sender: str,
+        receiver: str,
+        image: bytes | None = None,
+        source: SourceClass | str | None = None,
+        parents: Sequence[str] | None = None,
+        once: str | None = None,
+        principal: str | None = None,
+    ) -> Decision:
+        """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed.
+
+        What the sender read lately counts as influence, as in ``remember``. ``once``, ``principal``: as in ``check``.
+        """
+        to = check_name(receiver, "receiver", printable=True)
+
+        def sent(observation: Observation, decision: Decision) -> list[Draft]:
+            body = {"to": to, **reader_body(observation.principal)}
+            return [Draft(EventKind.SENT, observation.id, sender, body)] if decision.allowed else []
+
+        raw = RawInput(
+            sender, channel_for(text, image), text, image, None, parents or (), source, once=once, principal=principal
+        )
+        return await self._core.judge_and_record(raw, sent, writes=True, stated=parents is not None)
+
+    async def screen(
+        self,
+        text: str | bytes = "",
+        *,
+        agent: str = "unknown",
+        channel: Channel | str = Channel.MEMORY,
+        image: bytes | None = None,
+        fields: MemoryFields | Mapping[str, Any] | None = None,
+        source: SourceClass | str | None = None,
+        key: str | None = None,
+        principal: str | None = None,
+    ) -> Decision:
+        """What the gates say of something. Nothing is recorded: it can neither be recalled nor traced nor disputed."""
+        raw = RawInput(agent, channel, text, image, fields, (), source, key=key, principal=principal)
+        return await self._core.judge(raw)
+
+    async def report(
+        self,
+        what: str,
+        *,
+        agent: str,
+        success: bool | None = None,
+        rests_on: Sequence[str] | None = None,
+        principal: str | None = None,
+    ) -> str:
+        """Record a decision of an agent and how it went; returns the decision's id.
+
+        Without ``rests_on``, what the agent read since its last decision counts. ``principal``: as in ``check``; of an
+        agent that your own process does not vouch for, what it neither read nor wrote is recorded as claimed, and
+        counts for nothing.
+        """
+        return await record_decision(self._core, what, agent, success, rests_on, principal)
+
+    # what people do
+
+    async def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
+        """What waits for a person, disputed rulings first; ``release`` and ``label`` settle it."""
+        return await self._core.in_store_thread(functools.partial(self._core.incidents.held, limit=limit))
+
+    async def release(
+        self, item: str, *, reason: str = "", descendants: bool = False, caller: Identity | None = None
+    ) -> Receipt:
+        """Bring a held item back: plan and apply in one call. ``caller``: as in ``repairs.apply``."""
+        plan = await self.repairs.plan(item, "release", reason=reason, descendants=descendants)
+        return await self.repairs.apply(plan, caller=caller)
+
+    async def label(
+        self, item: str, label: Literal["harmful", "benign"], *, by: str, caller: Identity | None = None
+    ) -> Event:
+        """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released.
+
+        What was made from a harmful item is held with it; the next ``tend`` proposes repairs of the rest, as it does
+        after a finding of its own.
+
+        ``NotYours`` where ``by``, or the ``caller`` of a server, would clear what it wrote itself.
+        """
+        person = check_name(by, "by", printable=True)
+        event = await self._core.in_store_thread(self._core.labels.label, item, label, person, caller)
+        await self._core.outbox.write_back()
+        return event
+
+    async def settle(self, keep: str, *, over: str, by: str, caller: Identity | None = None) -> None:
+        """Decide between two items that contradict each other: ``keep`` holds, ``over`` is replaced by it.
+
+        Called the other way round, it takes the decision back.
+        """
+        person = check_name(by, "by", printable=True)
+        await self._core.in_store_thread(self._core.labels.settle, keep, over, person, caller)
+
+    async def appeal(self, item: str, reason: str, *, by: str) -> Event:
+        """Record that somebody disputes the ruling on an item; it holds until a person labels or releases the item."""
+        words, person = read_text(reason, MAX_REASON), check_name(by, "by", printable=True)
+        return await self._core.in_store_thread(self._core.labels.appeal, item, words, person)
+
+    async def audit(self, text: str = "", *, image: bytes | None = None, description: str = "") -> dict[str, Any]:
+        """Have a text, a picture or both judged by debate, with reasons and precedents. Nothing is recorded.
+
+        ``description`` says in words what the picture shows, where you know it.
+        """
+        return await self._auditor.audit(text, image, description)
+
+    async def erase(self, item: str, *, reason: str) -> Event:
+        """Remove the content of an item or a decision for good; that it was there, and why it went, stays recorded."""
+        return await self._core.in_store_thread(self.ledger.erase, item, reason)
+
+    # looking again
+
+    async def tend(self, *, limit: int | None = None, news: int = 1) -> Tended:
+        """Judge memories again, up to ``limit`` of them (default: the policy's): release what proves clean, hold what
+        slipped through with what was made from it, and propose repairs of the rest (``repair.automatic``,
+        ``repairs.proposals``). Call again while ``left`` is above 0. What labels and repairs decided since becomes
+        cases of the debate.
+
+        Nothing is looked at until there were ``news`` (memories, outcomes, labels) since the last pass. A person's word
+        is never overturned.
+        """
+        return await self._core.recheck(self.policy.review.limit if limit is None else limit, news)
+
+    def gates(self) -> tuple[GateState, ...]:
+        """Every gate that the policy names: on which channels it is asked, and whether it is there."""
+        return self._core.gates.states()
+
+    @property
+    def watchers(self) -> Watchers:
+        """Who is told of every decision, recall and repair."""
+        return self._core.watchers

@@ -1,0 +1,177 @@
+"""Repairs: planned, applied, undone; and those that rechecking proposes to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lazaretto.errors import RepairRefused
+from lazaretto.guard.core import MAX_REASON, Core
+from lazaretto.guard.telemetry import now
+from lazaretto.identity import Identity, require_not_own
+from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
+from lazaretto.names import check_name
+from lazaretto.provenance.taint_rulings import acts, log_acts
+from lazaretto.repair import engine, proposals
+from lazaretto.repair.options import make_repair
+from lazaretto.repair.proposals import Proposal, ProposedRepair
+from lazaretto.repair.protocol import Repair, RepairRequest
+from lazaretto.repair.taking_back import TakenBack, taking_back
+from lazaretto.types import Draft, Receipt, RepairPlan, principal_of
+
+
+class Repairs:
+    """``guard.repairs``: what is changed in what was recorded, with a receipt that undoes it."""
+
+    def __init__(self, core: Core) -> None:
+        """Part of the guard with this core."""
+        self._core = core
+
+    async def plan(self, /, item: str, repair: str | Repair, *, reason: str = "", **options: Any) -> RepairPlan:
+        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit.
+
+        By name with its options as keywords, or as an object: ``plan(item, "isolate", descendants=True)`` is
+        ``plan(item, Isolate(descendants=True))``.
+        """
+        made = make_repair(repair, options)
+        request = RepairRequest(check_name(item, "item", printable=True), reason)
+        return await self._core.in_store_thread(
+            engine.prepare, made, request, self._core.view, self._core.policy.repair
+        )
+
+    async def dry_run(self, plan: RepairPlan) -> tuple[engine.Preview, ...]:
+        """Every item the plan touches, as it is and as it would be; nothing is changed."""
+        return await self._core.in_store_thread(engine.preview, plan, self._core.ledger)
+
+    async def apply(self, plan: RepairPlan, *, caller: Identity | None = None) -> Receipt:
+        """Do what a plan says, as a whole, if nothing it rests on has changed. New texts pass the gates.
+
+        ``NotYours`` where the ``caller`` of a server would clear what it wrote itself.
+        """
+        return await self._apply(plan, caller)
+
+    async def undo(self, receipt_id: str, *, caller: Identity | None = None) -> Receipt:
+        """Put everything back as it was before a repair. ``caller``: as in ``apply``."""
+
+        def freeing(items: Sequence[str]) -> list[Draft]:
+            drafts = self._core.taints.freeing(items)
+            held = [item for item, state in self._core.ledger.states(items).items() if not state.visible]
+            self._ask_before_clearing(caller, [*held, *(draft.subject for draft in drafts)])
+            return drafts
+
+        def work() -> Receipt:
+            name = check_name(receipt_id, "receipt", printable=True)
+            receipt = engine.undo(name, self._core.ledger, freeing)
+            self._core.lessons.catch_up()
+            items = [step.item for step in receipt.plan.steps]
+            acts.info("%d items are as they were before the repair %s, which is undone", len(items), name)
+            if any(step.action == "show" for step in receipt.plan.steps):
+                self._core.taints.hold_what_came_from(items)  # held again, and with it what came from it
+            return receipt
+
+        return await self._core.written_back(await self._core.in_store_thread(work))
+
+    async def receipts(self) -> tuple[Receipt, ...]:
+        """Every repair of this namespace, oldest first."""
+        found = await self._core.in_store_thread(engine.receipts, self._core.ledger)
+        return await self._core.in_store_thread(self._core.outbox.with_outcomes, found)
+
+    async def proposals(self) -> tuple[Proposal, ...]:
+        """Repairs that looking again proposes and nobody has decided on, newest first."""
+        return await self._core.in_store_thread(proposals.waiting, self._core.ledger)
+
+    async def proposal(self, name: str) -> ProposedRepair:
+        """What a proposal would do now, with what each item says before and after; nothing is changed."""
+        asked = check_name(name, "proposal", printable=True)
+        found = await self._core.in_store_thread(proposals.find, asked, self._core.ledger)
+        plan = await self._core.rechecking.repairs.planned(found.origin, self._core.in_store_thread)
+        ids = [step.item for step in plan.steps]
+        items = await self._core.in_store_thread(
+            lambda: self._core.ledger.items(ids=ids, hidden=True, limit=None) if ids else []
+        )
+        changes = proposals.changes_of(plan.steps, {one.id: one.text for one in items})
+        return ProposedRepair(found, plan, changes, proposals.work_of(plan))
+
+    async def accept(self, name: str, *, by: str, seen: str = "", caller: Identity | None = None) -> Receipt:
+        """Do what a proposal says. ``seen`` is that of the ``ProposedRepair`` that somebody looked at: where something
+        else would be done by now, it is refused. ``caller``: as in ``apply``."""
+        person = check_name(by, "by", printable=True)
+        found = await self.proposal(name)
+        if not found.plan.steps:
+            raise RepairRefused(f"{name} has nothing to do any more; dismiss it")
+        if seen and seen != found.seen:
+            raise RepairRefused(f"{name} would do something else by now than what was shown; look at it again")
+        plan = replace(found.plan, reason=f"{found.plan.reason} ({name}, accepted by {person})")
+        return await self._apply(plan, caller, proposals.closing(name, "applied", person))
+
+    async def dismiss(self, name: str, *, by: str, reason: str = "", caller: Identity | None = None) -> None:
+        """Leave everything as it is: the proposal waits no longer, and is not made again. What is held stays held."""
+        person, words = check_name(by, "by", printable=True), read_text(reason, MAX_REASON)
+        asked = check_name(name, "proposal", printable=True)
+
+        def work() -> None:
+            found = proposals.find(asked, self._core.ledger)
+            require_not_own(caller, person, [self._core.ledger.item(found.origin)])
+            drafts = proposals.closing(asked, "dismissed", person, words)
+            self._core.ledger.append(drafts)
+            log_acts(drafts)
+
+        await self._core.in_store_thread(work)
+
+    async def repair_unless_hidden(
+        self, item: str, repair: str, reason: str, options: Mapping[str, Any]
+    ) -> Receipt | None:
+        """Plan and apply; None where the item was hidden a moment ago, as a copy of another."""
+        if (await self._core.in_store_thread(self._core.ledger.state, item)).hidden and not options:
+            return None
+        try:
+            return await self.apply(await self.plan(item, repair, reason=reason, **options))
+        except RepairRefused:
+            if not (await self._core.in_store_thread(self._core.ledger.state, item)).hidden:
+                raise
+            return None
+
+    async def _apply(self, plan: RepairPlan, caller: Identity | None, also: Sequence[Draft] = ()) -> Receipt:
+        """``also`` is recorded with the repair or not at all."""
+        began = now()
+        await self._judge_replacements(plan)
+
+        def work() -> Receipt:
+            shown = [step.item for step in plan.steps if step.action == "show"]
+            touched = {step.item for step in plan.steps}
+            back = taking_back(shown, self._core.ledger, touched) if shown else TakenBack()
+            touched |= set(back.states)
+            freed = [one for one in self._core.taints.freeing([*shown, *back.shown]) if one.subject not in touched]
+            cleared = [*engine.cleared_by(plan), *back.shown, *(draft.subject for draft in freed)]
+            self._ask_before_clearing(caller, cleared)
+            followed = [*back.drafts, *freed, *also]
+            receipt = engine.apply(plan, self._core.ledger, self._core.policy.repair, followed, back.states)
+            log_acts([engine.receipt_draft(receipt), *followed])
+            self._core.lessons.catch_up()
+            return receipt
+
+        receipt = await self._core.written_back(await self._core.in_store_thread(work))
+        self._core.watchers.tell("repaired", self._core.ledger.namespace, receipt, began)
+        return receipt
+
+    async def _judge_replacements(self, plan: RepairPlan) -> None:
+        """``RepairRefused`` for a plan that would bring in a text which no agent could have brought in."""
+        await self._core.in_store_thread(engine.check_plan, plan, self._core.ledger)
+        for step in plan.steps:
+            if step.action != "replace":
+                continue
+            old, new = await self._core.in_store_thread(self._core.ledger.item, step.item), step.detail["replacement"]
+            raw = RawInput(old.agent, old.channel, new["text"], None, new.get("fields", old.fields), (), old.source)
+            raw = replace(raw, principal=principal_of(old))
+            observation = read_observation(raw, self._core.ledger.namespace, self._core.policy.limits)
+            decision = await self._core.gates.judge(observation)
+            if not decision.allowed:
+                raise RepairRefused(
+                    f"the new text for {step.item} is itself ruled {decision.ruling.label} ({decision.rule})"
+                )
+
+    def _ask_before_clearing(self, caller: Identity | None, items: Sequence[str]) -> None:
+        """``NotYours`` where the caller wrote something of what would be shown again."""
+        if caller is not None and items:
+            require_not_own(caller, "", self._core.ledger.items(ids=items, hidden=True, limit=None))
