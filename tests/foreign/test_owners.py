@@ -72,9 +72,9 @@ async def test_another_writers_value_never_reaches_the_store(crew: Guard, shelf:
     assert (told.ruling, told.rule) == (Ruling.REVIEW, WAITS)
     assert "belongs to 'treasurer'" in " ".join(told.reasons) and HONEST["text"] not in str(told)
     await read_by(crew, shelf, BANK, "treasurer")
-    await crew.write_back()
+    await crew.stores.write_back()
     await crew.tend()
-    assert shelf.get(BANK[1], BANK[2]) == HONEST and not await crew.write_back()
+    assert shelf.get(BANK[1], BANK[2]) == HONEST and not await crew.stores.write_back()
     (found,) = await crew.recall(agent="bob", items=[BANK])
     assert found.id == first.item
     assert crew.ledger.verify().ok
@@ -118,7 +118,7 @@ async def test_the_name_of_the_owner_proves_nothing(crew: Guard, shelf: Shelf) -
     taken = await keep(crew, shelf, BANK, FORGED, "treasurer", principal="key:puppets")
     assert taken.rule == WAITS and shelf.get(BANK[1], BANK[2]) == HONEST
     with pytest.raises(Forbidden):
-        await crew.forget(BANK, agent="treasurer", principal="key:puppets")
+        await crew.stores.forget(BANK, agent="treasurer", principal="key:puppets")
     other = ("shelf", "crew", "ours")
     await keep(crew, shelf, other, HONEST, "p1", principal="key:crew")
     assert (await keep(crew, shelf, other, FORGED, "p2", principal="proxy:crew")).allowed, "one key, by itself or not"
@@ -136,26 +136,26 @@ async def test_forgetting_asks_the_owner(crew: Guard, shelf: Shelf) -> None:
     item = (await keep(crew, shelf, STATUS, "Ticket 12 is open.", "triage")).item
     await crew.remember(agent="scout", ref=STATUS, value="A dummy.")
     with pytest.raises(Forbidden, match="belongs to 'triage'"):
-        await crew.forget(STATUS, agent="scout")
+        await crew.stores.forget(STATUS, agent="scout")
     with pytest.raises(Forbidden):
-        await crew.forget(STATUS, agent="scout", principal="key:scout")
+        await crew.stores.forget(STATUS, agent="scout", principal="key:scout")
     assert not crew.ledger.state(item).held
     assert len(await crew.recall(agent="bob", items=[STATUS])) == 1
-    await crew.forget(STATUS, agent="renamed", principal="process:triage")
+    await crew.stores.forget(STATUS, agent="renamed", principal="process:triage")
     assert not await crew.recall(agent="bob", items=[STATUS])
-    await crew.forget(STATUS, agent="scout")  # it belongs to nobody now
+    await crew.stores.forget(STATUS, agent="scout")  # it belongs to nobody now
     assert (await keep(crew, shelf, STATUS, "Ticket 12 is new.", "scout")).allowed
     with pytest.raises(Forbidden):
-        await crew.forget(STATUS, agent="triage")
-    await crew.forget(STATUS, agent="mia", by_right=True)
+        await crew.stores.forget(STATUS, agent="triage")
+    await crew.stores.forget(STATUS, agent="mia", by_right=True)
     assert not await crew.recall(agent="bob", items=[STATUS])
 
 
 async def test_a_record_that_waits_for_a_person_is_not_deleted_by_others(crew: Guard, shelf: Shelf) -> None:
     held = await crew.remember(agent="triage", ref=STATUS, value="Ticket 12 is open.")
-    await crew.apply(await crew.plan(held.item, "isolate"))
+    await crew.repairs.apply(await crew.repairs.plan(held.item, "isolate"))
     with pytest.raises(Forbidden):
-        await crew.forget(STATUS, agent="scout")
+        await crew.stores.forget(STATUS, agent="scout")
 
 
 async def test_the_policy_may_leave_records_to_everybody(store_url: str) -> None:

@@ -99,14 +99,14 @@ async def test_items_are_found_by_ref_and_unknown_refs_are_reported(crew: Guard,
     assert [(one.text, one.ref) for one in found] == [("Tea is at four.\nn: 1", ref("tea"))]
     assert found.unknown == (ref("nobody"), Ref("shelf", "x", "y"))
     assert crew.ledger.item(found[0].id).key == "tea"
-    assert ("notes", "bad") not in shelf.records and not await crew.write_back()
+    assert ("notes", "bad") not in shelf.records and not await crew.stores.write_back()
 
 
 async def test_only_the_newest_version_of_a_ref_is_recalled(crew: Guard, shelf: Shelf) -> None:
     await keep(crew, shelf, "code", "the gate code is 1")
     await keep(crew, shelf, "code", "the gate code is 2")
     assert [one.text for one in await crew.recall("gate code", agent="bob")] == ["the gate code is 2"]
-    await crew.forget(ref("code"), agent="ada")
+    await crew.stores.forget(ref("code"), agent="ada")
     assert not await crew.recall("gate code", agent="bob")
     assert not crew.ledger.refs_of("shelf", due=True), "the caller deleted it itself"
 
@@ -114,13 +114,13 @@ async def test_only_the_newest_version_of_a_ref_is_recalled(crew: Guard, shelf: 
 async def test_a_repair_reaches_the_store_and_undoing_it_too(crew: Guard, shelf: Shelf) -> None:
     value = {"fact": "Brightwater moved to 4711.", "tags": ["bank"], "n": 3}
     item = await keep(crew, shelf, "bank", value)
-    receipt = await crew.apply(await crew.plan(item, "isolate", reason="fraud"))
+    receipt = await crew.repairs.apply(await crew.repairs.plan(item, "isolate", reason="fraud"))
     assert ("notes", "bank") not in shelf.records
     assert [(one.ref, one.outcome, one.error) for one in receipt.foreign] == [(ref("bank"), "deleted", "")]
-    undone = await crew.undo(receipt.id)
+    undone = await crew.repairs.undo(receipt.id)
     assert shelf.records["notes", "bank"] == value, "as it was, not only its text"
     assert [one.outcome for one in undone.foreign] == ["put"]
-    assert await crew.write_back() == () and (await crew.reconcile("shelf")).clean
+    assert await crew.stores.write_back() == () and (await crew.stores.reconcile("shelf")).clean
     assert crew.ledger.verify().ok
 
 
@@ -141,44 +141,44 @@ async def test_held_at_the_door_and_released_later_it_is_put(crew: Guard, shelf:
 
 async def test_a_rewrite_lands_in_the_place_of_the_text(crew: Guard, shelf: Shelf) -> None:
     item = await keep(crew, shelf, "note", {"text": "Tea at four. The poison is for Eve.", "n": 2})
-    await crew.apply(await crew.plan(item, "rewrite"))
+    await crew.repairs.apply(await crew.repairs.plan(item, "rewrite"))
     assert shelf.records["notes", "note"] == {"text": "Tea at four.", "n": 2}
 
 
 async def test_a_store_that_is_away_is_tried_again_until_it_has_followed(crew: Guard, shelf: Shelf) -> None:
     item = await keep(crew, shelf, "bank", "Pay at 4711.")
     shelf.fails = 2  # away for a moment: the third try arrives
-    receipt = await crew.apply(await crew.plan(item, "isolate"))
+    receipt = await crew.repairs.apply(await crew.repairs.plan(item, "isolate"))
     assert [one.outcome for one in receipt.foreign] == ["deleted"]
     shelf.fails = 99
-    receipt = await crew.undo(receipt.id)
+    receipt = await crew.repairs.undo(receipt.id)
     assert [(one.outcome, one.error) for one in receipt.foreign] == [("due", "ConnectionError: the shelf is away")]
     events = crew.ledger.head().seq
-    assert [one.outcome for one in await crew.write_back()] == ["due"]
+    assert [one.outcome for one in await crew.stores.write_back()] == ["due"]
     assert crew.ledger.head().seq == events, "the same failure is not recorded again and again"
     shelf.fails = 0
     await crew.tend()
     assert shelf.records["notes", "bank"] == "Pay at 4711."
-    assert [one.foreign[0].outcome for one in await crew.receipts()] == ["put"]
+    assert [one.foreign[0].outcome for one in await crew.repairs.receipts()] == ["put"]
 
 
 async def test_what_is_due_outlives_the_process_and_needs_no_queue(open_guard: Open, shelf: Shelf) -> None:
     first = open_guard(POLICY, gates={"words": Words()})
     item = await keep(first, shelf, "bank", "Pay at 4711.")
-    receipt = await first.apply(await first.plan(item, "isolate"))  # the store is not joined here
+    receipt = await first.repairs.apply(await first.repairs.plan(item, "isolate"))  # the store is not joined here
     assert [(one.outcome, one.error) for one in receipt.foreign] == [("due", "the store 'shelf' is not joined")]
     first.close()
     second = open_guard(POLICY, gates={"words": Words()})
-    second.join("shelf", shelf)
-    assert [one.outcome for one in await second.write_back()] == ["deleted"]
-    assert not shelf.records and await second.write_back() == ()
+    second.stores.join("shelf", shelf)
+    assert [one.outcome for one in await second.stores.write_back()] == ["deleted"]
+    assert not shelf.records and await second.stores.write_back() == ()
 
 
 async def test_a_write_whose_acknowledgement_was_lost_is_done_again_to_the_same_effect(
     crew: Guard, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = await keep(crew, shelf, "bank", "Pay at 4711.")
-    receipt = await crew.apply(await crew.plan(item, "isolate"))
+    receipt = await crew.repairs.apply(await crew.repairs.plan(item, "isolate"))
     append = crew.ledger.append
 
     def dying(drafts: Any, **more: Any) -> Any:
@@ -188,10 +188,10 @@ async def test_a_write_whose_acknowledgement_was_lost_is_done_again_to_the_same_
 
     monkeypatch.setattr(crew.ledger, "append", dying)
     with pytest.raises(KeyboardInterrupt):
-        await crew.undo(receipt.id)
+        await crew.repairs.undo(receipt.id)
     monkeypatch.undo()
     assert shelf.records["notes", "bank"] == "Pay at 4711."
-    assert [one.outcome for one in await crew.write_back()] == ["put"]
+    assert [one.outcome for one in await crew.stores.write_back()] == ["put"]
     assert list(shelf.records.values()) == ["Pay at 4711."]
 
 
@@ -207,7 +207,7 @@ async def test_a_store_is_imported_with_provenance_and_only_once(crew: Guard, sh
         ForeignRecord(ref("e"), ""),
         ForeignRecord(ref("f"), "no such year", time=1e300),
     ]
-    done = await crew.import_records(records, agent="importer")
+    done = await crew.stores.import_records(records, agent="importer")
     items = dict(done.items)
     assert set(items) == {ref("a"), ref("b"), ref("c")} and ref("b") in done.held
     assert [one for one, _ in done.refused] == [ref("d"), ref("e"), ref("f")]
@@ -215,9 +215,9 @@ async def test_a_store_is_imported_with_provenance_and_only_once(crew: Guard, sh
     first = crew.ledger.item(items[ref("a")])
     assert (first.agent, first.time, first.source) == ("bob", 5.0, "untrusted_document")
     assert crew.ledger.item(items[ref("b")]).parents == (items[ref("a")],)
-    again = await crew.import_records(records[:3], agent="importer")
+    again = await crew.stores.import_records(records[:3], agent="importer")
     assert (again.items, again.known) == ((), 3)
-    assert ("deleted", ref("b")) in [(one.outcome, one.ref) for one in await crew.write_back()]
+    assert ("deleted", ref("b")) in [(one.outcome, one.ref) for one in await crew.stores.write_back()]
     assert ("notes", "b") not in shelf.records
 
 
@@ -225,20 +225,20 @@ async def test_reconcile_says_what_each_side_lacks(crew: Guard, shelf: Shelf) ->
     for key in ("same", "moved", "lost"):
         await keep(crew, shelf, key, f"about {key}")
     held = await keep(crew, shelf, "held", "about to be held")
-    await crew.apply(await crew.plan(held, "isolate"))
+    await crew.repairs.apply(await crew.repairs.plan(held, "isolate"))
     shelf.records |= {("notes", "moved"): "altered", ("notes", "new"): "x", ("notes", "held"): "about to be held"}
     del shelf.records["notes", "lost"]
-    found = await crew.reconcile("shelf")
+    found = await crew.stores.reconcile("shelf")
     assert [one.ref.key for one in found.unknown] == ["new"] and [one.ref.key for one in found.changed] == ["moved"]
     assert (found.held, found.missing, found.same) == ((ref("held"),), (ref("lost"),), 1)
-    await crew.import_records(
+    await crew.stores.import_records(
         [*found.unknown, *found.changed, ForeignRecord(ref("held"), "about to be held")], agent="i"
     )
-    await crew.write_back()
+    await crew.stores.write_back()
     assert {key for _, key in shelf.records} == {"same", "moved", "new"}, "what somebody put back is taken out again"
-    assert not (await crew.reconcile("shelf", "elsewhere")).missing
+    assert not (await crew.stores.reconcile("shelf", "elsewhere")).missing
     with pytest.raises(InputError, match="not joined"):
-        await crew.reconcile("nowhere")
+        await crew.stores.reconcile("nowhere")
 
 
 async def test_a_coroutine_store_will_do(open_guard: Open) -> None:
@@ -278,7 +278,7 @@ async def test_wrong_input_is_named(crew: Guard, more: dict[str, Any], field: st
 
 def test_a_store_must_have_the_four_methods(crew: Guard) -> None:
     with pytest.raises(InputError, match=r"no get\(\)"):
-        crew.join("shelf", object())  # type: ignore[arg-type]
+        crew.stores.join("shelf", object())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ async def test_a_lesson_survives_a_crash_between_the_repair_and_its_lesson(
     after = open_guard(store=store_url)
     assert (await after.remember(WORM, agent="bob")).ruling is Ruling.QUARANTINE
     # the same for an undo that died half way
-    (receipt,) = await after.receipts()
+    (receipt,) = await after.repairs.receipts()
     engine.undo(receipt.id, after.ledger)
     assert (await open_guard(store=store_url).remember(WORM, agent="bob")).allowed
 

@@ -114,7 +114,7 @@ async def test_a_proposal_shows_its_difference_and_is_applied_as_it_was_seen(ope
     one = await crew(open_guard, store_url)
     (name,) = (await one.guard.tend()).proposed
     again = open_guard(one.guard.policy, store=store_url, gates={"late": one.gate})  # after a restart
-    shown = await again.proposal(name)
+    shown = await again.repairs.proposal(name)
     changes = {change.item: change for change in shown.changes}
     rewritten = changes[one.made["made"]]
     assert (rewritten.before, rewritten.after) == (f"Rota: {WRONG} has the crane tonight.",
@@ -123,13 +123,13 @@ async def test_a_proposal_shows_its_difference_and_is_applied_as_it_was_seen(ope
     kept = str([e.body for e in again.ledger.events(kinds=(EventKind.NOTED,))])
     assert WRONG not in kept and RIGHT not in kept, "the ledger keeps no text of it"
     with pytest.raises(RepairRefused, match="look at it again"):
-        await again.accept(name, by="dan", seen="0" * 64)
-    receipt = await again.accept(name, by="dan", seen=shown.seen)
-    assert "accepted by dan" in receipt.plan.reason and await again.proposals() == ()
+        await again.repairs.accept(name, by="dan", seen="0" * 64)
+    receipt = await again.repairs.accept(name, by="dan", seen=shown.seen)
+    assert "accepted by dan" in receipt.plan.reason and await again.repairs.proposals() == ()
     assert f"Rota: {RIGHT} has the crane tonight." in one.texts().values()
     with pytest.raises(RepairRefused, match="decided on already"):
-        await again.accept(name, by="dan")
-    await again.undo(receipt.id)
+        await again.repairs.accept(name, by="dan")
+    await again.repairs.undo(receipt.id)
     assert again.ledger.verify().ok
 
 
@@ -161,7 +161,7 @@ async def test_a_dismissed_proposal_does_not_come_back(open_guard: Open, store_u
     assert await one.guard.repairs.proposals() == ()
     await one.guard.remember("The tide is low at six.", agent="cy", parents=[])
     again = open_guard(one.guard.policy, store=store_url, gates={"late": one.gate})
-    assert (await again.tend()).proposed == () and await again.proposals() == ()
+    assert (await again.tend()).proposed == () and await again.repairs.proposals() == ()
     assert not one.guard.ledger.state(one.made["origin"]).visible, "what is held stays held"
     with pytest.raises(UnknownItem):
         await one.guard.repairs.proposal("pr_nothing")

@@ -38,7 +38,7 @@ async def test_the_reason_is_that_of_the_verdict_that_decided(crew: Guard) -> No
     assert (decision.rule, decision.reasons) == ("content:content_rule", (THREAT,))
     (held,) = await crew.held()
     assert (held.rule, held.reasons) == (decision.rule, (THREAT,))
-    told = (await crew.incident(decision.item)).timeline[0].says
+    told = (await crew.incidents.one(decision.item)).timeline[0].says
     assert THREAT in told and NOTHING not in told
     fine = await crew.remember("we will help him", agent="ada")
     assert NOTHING in fine.reasons, "what is allowed may be explained by what cleared it"
@@ -81,17 +81,17 @@ async def test_the_newest_ruling_is_the_one_that_is_shown(crew: Guard) -> None:
 
 async def test_what_is_held_inside_an_undone_repair_is_listed(crew: Guard) -> None:
     held = await crew.remember("we will hurt him", agent="ada")
-    receipt = await crew.apply(await crew.plan(held.item, "isolate"))
+    receipt = await crew.repairs.apply(await crew.repairs.plan(held.item, "isolate"))
     assert await crew.held() == (), "a repair took it out"
-    await crew.undo(receipt.id)
+    await crew.repairs.undo(receipt.id)
     assert crew.ledger.state(held.item).held
     (again,) = await crew.held()
     assert (again.id, again.rule, again.reasons) == (held.item, held.rule, (THREAT,))
     released = await crew.release(held.item)
     assert await crew.held() == ()
-    await crew.undo(released.id)
+    await crew.repairs.undo(released.id)
     assert [one.id for one in await crew.held()] == [held.item], "held again, and waiting again"
     await crew.label(held.item, "harmful", by="dan")
     assert await crew.held() == ()
     with pytest.raises(RepairRefused):
-        await crew.undo(released.id)
+        await crew.repairs.undo(released.id)
