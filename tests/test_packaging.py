@@ -89,7 +89,7 @@ def test_the_product_wheel_brings_examples_presets_and_what_an_index_shows(produ
     here = {file.name for file in (REPOSITORY / "examples").iterdir() if file.suffix in (".py", ".toml")}
     assert {name.rsplit("/", 1)[1] for name in names if ".data/data/share/lazaretto/examples/" in name} == here
     assert any(name.endswith(".data/data/share/lazaretto/deploy/grafana-dashboard.json") for name in names)
-    assert {"lazaretto/presets/recommended.toml", "lazaretto/presets/strict.toml"} <= set(names)
+    assert {"lazaretto/policy/presets/recommended.toml", "lazaretto/policy/presets/strict.toml"} <= set(names)
     (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
     assert "Classifier: Typing :: Typed" in metadata and "Keywords: " in metadata
 

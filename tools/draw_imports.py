@@ -28,7 +28,6 @@ GROUND = (
     "identity",
     "kept_texts",
     "processor_time",
-    "presets",
     "policy",
     "plugins",
     "pictures",

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 from performance_page import write_section
 
-from lazaretto import Guard, Policy, plugins
+from lazaretto import Guard, Policy
 from lazaretto.gates.protocol import Gate, GateContext, WarmUp
-from lazaretto.policy import Stage
+from lazaretto.policy import Stage, plugins
 from lazaretto.types import Channel, Observation
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "guard_overhead"

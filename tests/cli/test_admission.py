@@ -48,7 +48,7 @@ def test_a_case_whose_advice_gives_orders_is_refused(run: Run, crew: Any) -> Non
 
 
 def test_a_case_that_nobody_could_read_is_not_let_in(run: Run, crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lazaretto import plugins
+    from lazaretto.policy import plugins
 
     monkeypatch.setitem(plugins.GATES.built_in, "memory", "lazaretto.absent:make")
     crew.cases.write_text(json.dumps({"label": "safe", "text": "How do I prune a pear tree?", "summary": "Gardening."}))

@@ -6,9 +6,9 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from lazaretto import plugins
 from lazaretto.errors import InputError
 from lazaretto.learn.foresight_setup import embedder_named
+from lazaretto.policy import plugins
 from lazaretto.testing import HashingEmbedder
 
 

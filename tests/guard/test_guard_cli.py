@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from lazaretto import presets
 from lazaretto.cli import build
 from lazaretto.cli.repair import _show_plan
-from lazaretto.policy import Policy
+from lazaretto.policy import Policy, presets
 from lazaretto.types import RepairPlan, RepairStep
 
 

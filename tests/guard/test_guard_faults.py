@@ -14,8 +14,8 @@ import pytest
 
 from lazaretto import Guard, Policy, Ruling, StoreUnavailable
 from lazaretto.errors import MissingExtra
-from lazaretto.plugins import GATES
 from lazaretto.policy import ChannelPolicy, Channels
+from lazaretto.policy.plugins import GATES
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Channel, Cost, Evidence, RunStatus, Verdict
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from lazaretto import presets
 from lazaretto.errors import PolicyError
 from lazaretto.gates.blocklist import BlocklistSettings
 from lazaretto.gates.content.settings import ContentSettings
@@ -17,7 +16,7 @@ from lazaretto.gates.second_reader import SecondReaderSettings
 from lazaretto.gates.secrets import SecretsSettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.guard import Guard
-from lazaretto.policy import Limits, Policy, commented_toml, markdown_table, read_settings, rows
+from lazaretto.policy import Limits, Policy, commented_toml, markdown_table, presets, read_settings, rows
 from lazaretto.types import Channel, Ruling, SourceClass
 
 GATES = {

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from lazaretto import Channel, Guard, Policy, Ruling, SyncGuard, plugins, presets
+from lazaretto import Channel, Guard, Policy, Ruling, SyncGuard
 from lazaretto.cli import build
 from lazaretto.errors import MissingExtra
 from lazaretto.gates import policy_gates
-from lazaretto.policy import ChannelPolicy, Channels, Stage
+from lazaretto.policy import ChannelPolicy, Channels, Stage, plugins, presets
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import EventKind, Observation, RunStatus, Verdict
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import pytest
 
-from lazaretto import Guard, Policy, RepairRefused, Ruling, plugins
+from lazaretto import Guard, Policy, RepairRefused, Ruling
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import ItemState
-from lazaretto.policy import RepairLimits
+from lazaretto.policy import RepairLimits, plugins
 from lazaretto.repair import engine
 from lazaretto.repair.isolate import Isolate
 from lazaretto.repair.options import make_repair

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lazaretto import plugins, testing
+from lazaretto import testing
 from lazaretto.gates import blocklist, structure
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import Completion, Request, Vectors
+from lazaretto.policy import plugins
 from lazaretto.testing import (
     HashingEmbedder,
     ScriptedChatModel,

@@ -8,7 +8,6 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
-from lazaretto import plugins
 from lazaretto.api.access import Role
 from lazaretto.cli.common import EXIT_FLAGGED, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
@@ -16,6 +15,7 @@ from lazaretto.cli.keys import key_file
 from lazaretto.errors import LazarettoError, MissingExtra, StoreMissing
 from lazaretto.installed import Finding, packages
 from lazaretto.models.deep.base import TRUNKS, find_trunk, is_set_up
+from lazaretto.policy import plugins
 from lazaretto.types import Channel
 
 

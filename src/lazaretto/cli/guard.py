@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from lazaretto import presets
 from lazaretto.cli import remote
 from lazaretto.cli.common import (
     EXIT_FLAGGED,
@@ -27,7 +26,7 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.guard.recall import Recalled
 from lazaretto.ingest.raw_input import read_text
-from lazaretto.policy import Limits, Policy, commented_toml
+from lazaretto.policy import Limits, Policy, commented_toml, presets
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.types import Channel, Decision, Ruling, RunStatus, decision_data
 

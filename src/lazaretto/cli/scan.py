@@ -12,7 +12,7 @@ import typer
 from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, console, errors, plain_errors, printable, progress_bar
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
-from lazaretto.plugins import require
+from lazaretto.policy.plugins import require
 
 _SHOWN = 20
 

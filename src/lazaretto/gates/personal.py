@@ -18,8 +18,8 @@ from pydantic import Field
 
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.protocol import GateContext
-from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, read_settings
+from lazaretto.policy.plugins import require
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 Kind = Literal["card number", "IBAN", "social security number", "telephone number", "e-mail address"]

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lazaretto import plugins
 from lazaretto.errors import MissingExtra, PolicyError
 from lazaretto.gates.decision import decide
 from lazaretto.gates.protocol import Corrector, Finder, Gate, GateContext, Indexer, Learner
@@ -17,7 +16,7 @@ from lazaretto.gates.thresholds import Thresholds
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.pictures import hold_workers, release_workers
-from lazaretto.policy import Policy, Stage
+from lazaretto.policy import Policy, Stage, plugins
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Correction, Decision, Observation, Ruling, Verdict
 

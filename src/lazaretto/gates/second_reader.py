@@ -21,8 +21,8 @@ from lazaretto.gates.protocol import GateContext
 from lazaretto.models.asked_reader import Address, AskedReader
 from lazaretto.models.classifier_reader import ClassifierReader
 from lazaretto.models.deep import DeepReader, Reading, reader_for, shared_reader
-from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
+from lazaretto.policy.plugins import require
 from lazaretto.processor_time import in_thread, left, until
 from lazaretto.reading.text import reading_of
 from lazaretto.reading.views import View

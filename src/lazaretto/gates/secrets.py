@@ -26,8 +26,8 @@ from lazaretto import processor_time
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.protocol import GateContext
 from lazaretto.models.built import built, source_of
-from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, RulingWord, read_settings
+from lazaretto.policy.plugins import require
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 LINE, OVERLAP = 1_000, 300

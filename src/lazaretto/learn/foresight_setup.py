@@ -24,8 +24,8 @@ from lazaretto.learn.calibration import FlpCalibration, MonitorCalibration, read
 from lazaretto.ledger import Ledger
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 from lazaretto.models.protocol import ChatModel, TextEmbedder
-from lazaretto.plugins import ALLOW, EMBEDDERS, allowed
 from lazaretto.policy import CLOSED, read_settings
+from lazaretto.policy.plugins import ALLOW, EMBEDDERS, allowed
 from lazaretto.repair.bisection import published_search
 
 Calibration = MonitorCalibration | FlpCalibration

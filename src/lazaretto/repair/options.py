@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from lazaretto import plugins
 from lazaretto.errors import InputError
+from lazaretto.policy import plugins
 from lazaretto.repair.protocol import Repair
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from lazaretto.console.web import Response, Visit
 from lazaretto.installed import packages
 from lazaretto.policy import Stage
-from lazaretto.presets import NAMES
+from lazaretto.policy.presets import NAMES
 from lazaretto.types import Channel
 
 

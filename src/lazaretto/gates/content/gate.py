@@ -18,8 +18,8 @@ from lazaretto.gates.content.report import evidence_of, taxonomy
 from lazaretto.gates.content.settings import ContentSettings, content_settings
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
-from lazaretto.plugins import require
 from lazaretto.policy import Limits
+from lazaretto.policy.plugins import require
 from lazaretto.types import Channel, Evidence, Observation, Ruling, Verdict
 
 NAME = "content"

@@ -41,8 +41,8 @@ from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.models.openai_chat import OpenAIChat
 from lazaretto.models.protocol import ChatModel
 from lazaretto.pictures import open_picture
-from lazaretto.plugins import require
 from lazaretto.policy import CLOSED, DEFAULT_TRUST, RulingWord, Share, TrustPolicy, read_settings
+from lazaretto.policy.plugins import require
 from lazaretto.processor_time import in_thread, left
 from lazaretto.provenance.text_edits import without_spans
 from lazaretto.types import Channel, Correction, Cost, Evidence, Observation, Ruling, SourceClass, Verdict

@@ -30,8 +30,8 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from lazaretto import presets
 from lazaretto.errors import PolicyError
+from lazaretto.policy import presets
 from lazaretto.types import Channel, Ruling, SourceClass, plain
 
 CLOSED = ConfigDict(extra="forbid")
