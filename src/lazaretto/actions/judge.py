@@ -9,7 +9,7 @@ from functools import partial
 
 from lazaretto.actions.call_log import AgentView
 from lazaretto.actions.classes import Tool
-from lazaretto.actions.known_claims import KnownClaims
+from lazaretto.actions.known_claims import KnownClaims, Name
 from lazaretto.actions.mind import Known
 from lazaretto.actions.records import ANSWERS, ActionClass, Answer, Control, Found, Kind, Origin
 from lazaretto.actions.settings import ActionSettings, Needs
@@ -166,11 +166,11 @@ class Judge:
         known: KnownClaims,
     ) -> tuple[tuple[Origin, ...], list[str]]:
         """The origins, those marked that a trusted statement contradicts, and what to say of these."""
-        found, why = list(origins), []
+        found, why, looked_up = list(origins), [], dict[Name, dict[str, str]]()
         for place, (value, origin) in enumerate(zip(values, origins, strict=True)):
             if not origin.enough or origin.found in ("listed", "endorsed", "nowhere"):
                 continue
-            other = known.against(value, origin, values, view, needs.control)
+            other = known.against(value, origin, values, view, needs.control, looked_up)
             if other is None or endorsed(fingerprint(self._namespace, value.value)):
                 continue
             found[place] = replace(origin, against=other.item)

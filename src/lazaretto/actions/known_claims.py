@@ -58,30 +58,45 @@ class KnownClaims:
         self._ledger, self._graph, self._table = ledger, graph, policy.trust.table()
 
     def against(
-        self, value: ArgumentValue, origin: Origin, others: Sequence[ArgumentValue], view: AgentView, least: float
+        self,
+        value: ArgumentValue,
+        origin: Origin,
+        others: Sequence[ArgumentValue],
+        view: AgentView,
+        least: float,
+        looked_up: dict[Name, dict[str, str]],
     ) -> Against | None:
         """The statement, trusted ``least`` or more, that a value contradicts; None where there is none, or where
-        another statement that is trusted as much gives this very value of the same name."""
+        another statement that is trusted as much gives this very value of the same name. ``looked_up``: what was found
+        for other values of the same call."""
         kind, wanted = _kind_of(value)
         if not kind:
             return None
         said, names = self._whose(value, origin, others, view)
         for name in names:
             found: Against | None = None
-            for item, trust, text in self._about(kind, name, view, least):
-                task = view.task is not None and item == view.task.item
+            for item, text in self._about(kind, name, view, least, looked_up):
                 for claim in _statements(text, name):
                     given = {v.norm for v in claim.values if v.kind == kind}
+                    same = any(_same(kind, wanted, norm) for norm in given)
                     if not given or (kind == "money" and not _same_matter(said, claim)):
                         continue
-                    if any(_same(kind, wanted, norm) for norm in given):
-                        if not task:
-                            return None
-                    elif len(given) == 1 and not task and not claim.negated:
-                        found = found or Against(item, claim.text[:_SAID], trust)
+                    if not same and (found is not None or len(given) > 1 or claim.negated):
+                        continue
+                    if (trust := self._trust(item, view)) < least:
+                        break
+                    if same:
+                        return None
+                    found = Against(item, claim.text[:_SAID], trust)
             if found is not None:
                 return found
         return None
+
+    def _trust(self, item: str, view: AgentView) -> float:
+        known = view.mind.known(item)
+        if known is not None:
+            return view.mind.trust_of(known)
+        return self._graph.trusts([item], self._table)[item].value
 
     def _whose(
         self, value: ArgumentValue, origin: Origin, others: Sequence[ArgumentValue], view: AgentView
@@ -100,16 +115,21 @@ class KnownClaims:
             names += [_as_name(named[0])] if len(named) == 1 else []
         return said, list(dict.fromkeys(name for name in names if name))[:_MOST_NAMES]
 
-    def _about(self, kind: str, name: Name, view: AgentView, least: float) -> Iterator[tuple[str, float, str]]:
-        """Trusted items that have all words of a name and a value of a kind: id, trust and text."""
-        read = view.mind.trusted_with(name, least)[:MOST_READ]
-        texts = {one.id: view.mind.words_of(one.id) for one in read}
-        texts |= {one.id: one.text for one in self._ledger.naming(sorted(name), MOST_READ)}
-        told = [item for item, text in texts.items() if _MENTIONS[kind].search(text[:_MOST_CHARACTERS])]
-        trusts = self._graph.trusts(told, self._table) if told else {}
-        for item in told:
-            if trusts[item].value >= least:
-                yield item, trusts[item].value, texts[item][:_MOST_CHARACTERS]
+    def _about(
+        self, kind: str, name: Name, view: AgentView, least: float, looked_up: dict[Name, dict[str, str]]
+    ) -> Iterator[tuple[str, str]]:
+        """Items besides the task that have all words of a name and a value of a kind: id and text."""
+        if name not in looked_up:
+            texts = {one.id: one.text for one in self._ledger.naming(sorted(name), MOST_READ)}
+            for one in view.mind.trusted_with(name, least)[:MOST_READ]:
+                if one.id not in texts:
+                    texts[one.id] = view.mind.words_of(one.id)
+            if view.task is not None:
+                texts.pop(view.task.item, None)
+            looked_up[name] = {item: text[:_MOST_CHARACTERS] for item, text in texts.items()}
+        for item, text in looked_up[name].items():
+            if _MENTIONS[kind].search(text):
+                yield item, text
 
 
 def _kind_of(value: ArgumentValue) -> tuple[str, str]:

@@ -207,6 +207,10 @@ class Mind:
             self._longer[known.id] = longer_texts(self.words_of(known.id))
         return self._longer[known.id]
 
+    def known(self, item: str) -> Known | None:
+        """An item, where it is in mind."""
+        return self._known.get(item)
+
     def words_of(self, item: str) -> str:
         """An item as it was written."""
         if item in self._known and self._known[item].said:
