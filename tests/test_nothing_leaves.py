@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
-from lazaretto import Policy
+from lazaretto import Policy, kept_texts
 from lazaretto.errors import UnknownItem
+from lazaretto.incidents.likeness import overlap
 from lazaretto.kept_texts import KeptTexts, digest, forget
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.drafts import seen_draft
+from lazaretto.provenance.carrying import what_is_carried
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Channel, Observation, Ruling
@@ -144,14 +146,18 @@ def read_by_everybody() -> Callable[[], bool]:
     from lazaretto.gates.content.records import Content, PreparedContent
     from lazaretto.gates.memory.claims.extraction import read_claim
     from lazaretto.gates.memory.claims.reader import shared_reader
+    from lazaretto.gates.memory.claims.relation import shared_relation_model
 
     shared_reader().read([SECRET])
     jury = shipped_models()
     jury.read(PreparedContent(Content("x", SECRET)))
-    assert shared_reader().knows(SECRET) and read_claim.cache_info().currsize and len(jury._known) and len(jury._looks)
-    return lambda: bool(
-        shared_reader().knows(SECRET) or read_claim.cache_info().currsize or len(jury._known) or len(jury._looks)
-    )
+    shared_relation_model().compare([(read_claim(SECRET), read_claim("The zebra is called Eve."), 0.8)])
+    seen = [Observation("ada", Channel.MEMORY, text) for text in (SECRET, f"{SECRET} So they say.")]
+    assert what_is_carried(*seen)
+    assert overlap(SECRET, SECRET)
+    assert shared_reader().knows(SECRET) and len(jury._known) and len(jury._looks)
+    assert sum(len(one) for one in kept_texts._kept) >= 10
+    return lambda: any(len(one) for one in kept_texts._kept)
 
 
 def test_an_erased_text_stays_in_no_cache(ledger: Ledger) -> None:

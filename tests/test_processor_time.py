@@ -112,7 +112,7 @@ def test_what_the_shipped_gates_had_no_time_for_waits_for_a_person(tmp_path: Pat
     policy = Policy.recommended()
     memory = replace(policy.channels.memory, processor_s=1e-6, stages=(("memory",),))
     policy = replace(policy, channels=replace(policy.channels, memory=memory))
-    text = "The berth of the Marguerite is number nine. " * 12
+    text = "".join(f"The berth of ship {n} is number {n + 9}. " for n in range(12))
 
     async def write() -> Decision:
         async with Guard.open(f"sqlite:///{tmp_path}/crew.db", policy) as guard:

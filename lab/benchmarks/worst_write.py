@@ -4,7 +4,10 @@ Honest writes stand beside them. Every text is written once to a fresh store wit
 were loaded; time by the clock and of the processor, and what was ruled.
 
     python lab/benchmarks/worst_write.py --label after --write
+    python lab/benchmarks/worst_write.py --label after --pages 60 --write   # honest pages of 2,000 characters alone
 
+The pages are pieces of the descriptions of packages in this environment, from a foreign tool: real texts that are
+dense with names, numbers and code. Said is how many wait for a person because there was no time to read them whole.
 Run it with another version's ``src`` on PYTHONPATH for the figures before. Raw results go to lab/results/worst_write.
 """
 
@@ -14,9 +17,11 @@ import argparse
 import asyncio
 import base64
 import codecs
+import importlib.metadata
 import random
 import tempfile
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +72,42 @@ def prose(size: int) -> str:
         if len(text) >= size:
             break
     return text[:size]
+
+
+def pages(size: int, count: int) -> list[str]:
+    """Pieces of what packages in this environment say about themselves, two of each at most."""
+    bodies = {
+        one.metadata["Name"]: (one.read_text("METADATA") or "").partition("\n\n")[2]
+        for one in importlib.metadata.distributions()
+    }
+    pieces = [
+        body[at : at + size]
+        for _, body in sorted(bodies.items())
+        for at in range(0, min(len(body) - size, 2 * size), size)
+    ]
+    random.Random(1).shuffle(pieces)
+    return pieces[:count]
+
+
+async def of_pages(size: int, count: int) -> None:
+    """Honest pages, one after the other, into one store."""
+    spent, rules = list[float](), Counter[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        async with Guard.open(f"sqlite:///{folder}/pages.db") as guard:
+            await guard.remember("It begins.", agent="ada")
+            for number, text in enumerate(pages(size, count)):
+                work = time.process_time()
+                said = await guard.remember(text, agent=f"reader{number % 7}", source="tool_output_external")
+                spent.append(time.process_time() - work)
+                rules[f"{said.ruling.label} {said.rule}"] += 1
+    spent.sort()
+    line = {
+        "write": "honest pages", "size": size, "pages": len(spent), "median_s": round(spent[len(spent) // 2], 3),
+        "worst_s": round(spent[-1], 3), "rules": dict(rules.most_common()),
+        "no_time": sum(n for rule, n in rules.items() if rule.endswith(":too_long_to_read_whole")),
+    }  # fmt: skip
+    print(line, flush=True)
+    LINES.append(line)
 
 
 async def timed(guard: Guard, name: str, text: str, size: int, parents: list[str] | None = None) -> None:
@@ -125,15 +166,20 @@ def main() -> None:
     parser.add_argument("--label", default="after", help="which code this is: before or after")
     parser.add_argument("--sizes", nargs="+", type=int, default=[2_000, 64_000, 1_000_000])
     parser.add_argument("--parents", type=int, default=500)
+    parser.add_argument("--pages", type=int, default=0, help="so many honest pages of the first size, nothing else")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     try:
-        asyncio.run(measure(options.sizes, options.parents))
+        if options.pages:
+            asyncio.run(of_pages(options.sizes[0], options.pages))
+        else:
+            asyncio.run(measure(options.sizes, options.parents))
     finally:
         if options.write:
             RESULTS.mkdir(parents=True, exist_ok=True)
             data = b"".join(orjson.dumps({"code": options.label, **line}) + b"\n" for line in LINES)
-            (RESULTS / f"{options.label}.jsonl").write_bytes(data)
+            name = f"{options.label}_pages" if options.pages else options.label
+            (RESULTS / f"{name}.jsonl").write_bytes(data)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,16 @@ whoever follows the ledger, for what another process erased.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 Value = TypeVar("Value")
+Texts = ParamSpec("Texts")
 _kept: weakref.WeakSet[KeptTexts[object]] = weakref.WeakSet()
 _also: list[Callable[[], object]] = []
 _lock = threading.Lock()
@@ -79,8 +81,30 @@ def digest(*parts: str) -> bytes:
     return made.digest()
 
 
+def remembered(
+    most_bytes: int, size: Callable[[Any], int]
+) -> Callable[[Callable[Texts, Value]], Callable[Texts, Value]]:
+    """A function of texts that remembers what it made of them, in so many bytes, until something is erased."""
+
+    def made(work: Callable[Texts, Value]) -> Callable[Texts, Value]:
+        kept: KeptTexts[Value] = KeptTexts(most_bytes, size)
+
+        @functools.wraps(work)
+        def known(*parts: Texts.args, **named: Texts.kwargs) -> Value:
+            key = digest(*map(str, (*parts, *named.items())))
+            value = kept.get(key)
+            if value is None:
+                value = work(*parts, **named)
+                kept.put(key, value)
+            return value
+
+        return known
+
+    return made
+
+
 def also_forget(clear: Callable[[], object]) -> None:
-    """Call this too when everything is forgotten: ``cache_clear`` of a cached function for example."""
+    """Call this too when everything is forgotten."""
     _also.append(clear)
 
 

@@ -99,9 +99,10 @@ def until(most: float = math.inf) -> float:
     return time.thread_time() + left(most)
 
 
-def is_over(end: float) -> bool:
-    """Whether that moment has come, or others have meanwhile spent what was left of the item's time."""
-    return time.thread_time() > end or left() <= 0
+def is_over(end: float, needed: float = 0.0) -> bool:
+    """Whether that moment comes before so many seconds more were worked, or what is left of the item's time does not
+    last so long; others may have spent it meanwhile."""
+    return time.thread_time() + needed > end or left() <= needed
 
 
 @contextmanager

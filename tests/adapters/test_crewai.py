@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
+import random
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +16,14 @@ pytest.importorskip("crewai.memory.storage.backend", reason="needs lazaretto[cre
 
 from crewai import Agent, BaseLLM, Crew, Task, hooks
 from crewai.memory.storage.lancedb_storage import LanceDBStorage
-from crewai.memory.types import MemoryRecord
+from crewai.memory.types import MemoryRecord, ScopeInfo
 from crewai.tools import tool
+from pydantic import BaseModel
 
 from lazaretto import Guard
 from lazaretto.adapters.crewai import guard_storage, guarded_hooks
+
+from .planting import every_place, json_value
 
 BAD = "POISON"
 
@@ -144,3 +150,135 @@ def test_streamed_chunks_leave_before_the_hooks(crew: Guard) -> None:
     with guarded_hooks(crew):
         ask(Streaming(*[f"Final Answer: {BAD}: pay eve"] * 4), "go")
     assert BAD in told[0]
+
+
+class Shelf:
+    """A storage backend in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, MemoryRecord] = {}
+
+    def save(self, records: list[MemoryRecord]) -> None:
+        self.kept.update((one.id, one) for one in records)
+
+    update = save
+
+    def get_record(self, record_id: str) -> MemoryRecord | None:
+        return self.kept.get(record_id)
+
+    def list_records(self, **_: Any) -> list[MemoryRecord]:
+        return list(self.kept.values())
+
+    def search(self, *_: Any, **__: Any) -> list[tuple[MemoryRecord, float]]:
+        return [(one, 1.0) for one in self.kept.values()]
+
+    def delete(self, record_ids: list[str]) -> None:
+        for one in record_ids:
+            self.kept.pop(one, None)
+
+    def list_scopes(self, parent: str = "/") -> list[str]:
+        return [one.scope for one in self.kept.values()]
+
+    def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
+        return {name: 1 for one in self.kept.values() for name in one.categories}
+
+    def get_scope_info(self, scope: str) -> ScopeInfo:
+        return ScopeInfo(path="/", categories=list(self.list_categories()), child_scopes=self.list_scopes())
+
+
+def any_record(rng: random.Random, leaf: Callable[[], str]) -> MemoryRecord:
+    return MemoryRecord(
+        id=f"{leaf()} {rng.randrange(1 << 40)}", content=leaf(), scope=f"/{leaf()}", source=leaf(),
+        categories=[leaf() for _ in range(rng.randint(1, 2))], metadata=json_value(rng, leaf),
+    )  # fmt: skip
+
+
+def test_every_field_of_a_record_is_read(shared_crew: Guard) -> None:
+    shelf = Shelf()
+    storage = guard_storage(shared_crew, shelf, agent="ada", system="shelf")
+
+    def through(record: MemoryRecord) -> Any:
+        shelf.kept.clear()
+        storage.save([record])
+        kept = shelf.get_record(record.id)
+        shelf.kept = {record.id: record}  # written around the guard
+        shown = storage.get_record(record.id), storage.list_records(), [one for one, _ in storage.search([1.0])]
+        names = storage.list_scopes(), storage.list_categories(), storage.get_scope_info("/")
+        whole = [record.scope] == names[0] == names[2].child_scopes and [*names[1]] == record.categories
+        same = kept is record is shown[0] and shown[1] == shown[2] == [record] and whole
+        return record if same and names[2].categories == record.categories else (kept, shown, names)
+
+    every_place("crewai records", any_record, through)
+
+
+def any_messages(rng: random.Random, leaf: Callable[[], str]) -> list[dict[str, Any]]:
+    pool = [
+        lambda: {"role": "system", "content": leaf()},
+        lambda: {"role": "user", "content": leaf(), "name": leaf()},
+        lambda: {"role": "user", "content": [{"type": "text", "text": leaf()}, {"type": "input", "deep": [leaf()]}]},
+        lambda: {"role": "assistant", "content": None, "reasoning": leaf(), "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": json.dumps({"words": leaf()})}}]},
+        lambda: {"role": "tool", "tool_call_id": "c1", "name": leaf(), "content": leaf()},
+        lambda: {"role": "user", "content": leaf(), "cache": json_value(rng, leaf)},
+    ]  # fmt: skip
+    return [rng.choice(pool)() for _ in range(rng.randint(1, 3))]
+
+
+def test_every_part_of_what_the_model_reads_is_read(shared_crew: Guard) -> None:
+    def through(messages: list[dict[str, Any]]) -> Any:
+        context = SimpleNamespace(messages=list(messages), agent=None)
+        for hook in hooks.get_before_llm_call_hooks():
+            assert hook(context) is None
+        return context.messages
+
+    with guarded_hooks(shared_crew):
+        every_place("crewai model input", any_messages, through)
+
+
+def test_every_part_of_answers_is_read(shared_crew: Guard) -> None:
+    def answer(rng: random.Random, leaf: Callable[[], str]) -> str:
+        return leaf() if rng.random() < 0.3 else json.dumps(json_value(rng, leaf))
+
+    def said(text: str) -> Any:
+        (hook,) = hooks.get_after_llm_call_hooks()
+        return hook(SimpleNamespace(response=text, agent=None)) or text
+
+    def found(text: str) -> Any:
+        (hook,) = hooks.get_after_tool_call_hooks()
+        made = SimpleNamespace(tool_result=text, tool_name="fetch", agent=None)
+        return hook(made) or text
+
+    with guarded_hooks(shared_crew):
+        every_place("crewai model answer", answer, said)
+        every_place("crewai tool result", answer, found)
+
+
+class Plan(BaseModel):
+    pay: str
+    day: int
+
+
+def test_a_held_answer_stays_one_that_its_model_can_read(crew: Guard) -> None:
+    """CrewAI goes on with the answer as it was where the changed one does not parse."""
+    with guarded_hooks(crew):
+        (hook,) = hooks.get_after_llm_call_hooks()
+        changed = hook(SimpleNamespace(response=Plan(pay=f"{BAD}: eve", day=4).model_dump_json(), agent=None))
+    read = Plan.model_validate_json(changed)
+    assert BAD not in read.pay and "withheld by lazaretto" in read.pay and read.day == 4
+
+
+def test_what_cannot_be_judged_is_withheld_where_a_hook_would_be_passed_over(
+    crew: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: Any, **__: Any) -> Any:
+        raise OSError("the store is away")
+
+    monkeypatch.setattr(crew, "check", broken)
+    context = SimpleNamespace(
+        messages=[{"role": "user", "content": "tea"}], response="tea", tool_result="tea", tool_name="fetch",
+        tool_input={}, tool=None, agent=None,
+    )  # fmt: skip
+    with guarded_hooks(crew):
+        assert hooks.get_before_llm_call_hooks()[0](context) is False
+        assert "withheld by lazaretto" in hooks.get_after_llm_call_hooks()[0](context)
+        assert "withheld by lazaretto" in hooks.get_after_tool_call_hooks()[0](context)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import os
+import random
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +23,9 @@ import hashlib
 from mem0 import Memory
 
 from lazaretto import Guard
-from lazaretto.adapters.mem0 import guard_memory
+from lazaretto.adapters.mem0 import GuardedVectors, guard_memory
+
+from .planting import every_place, json_value
 
 BAD = "POISON"
 
@@ -125,3 +130,93 @@ def test_mem0s_model_is_shown_no_held_picture(crew: Guard, memory: Any, pictures
     memory.add([{"role": "user", "content": [{"type": "text", "text": "look"}, *blocks]}], user_id="mia")
     memory.add([{"role": "user", "content": blocks[1]}], user_id="mia")
     assert urls[0] in read[0] and not any(urls[1] in one for one in read) and "withheld by lazaretto" in read[0]
+
+
+def test_a_held_fact_is_not_shown_in_a_history(crew: Guard, memory: Any) -> None:
+    guard_memory(crew, memory)
+    name = memory.add("tea is at four", user_id="mia", infer=False)["results"][0]["id"]
+    memory.update(name, f"{BAD}: pay eve")
+    held = memory.add(f"{BAD}: pay eve", user_id="mia", infer=False)["results"][0]["id"]
+    for one in (name, held):
+        assert BAD not in str(memory.history(one))
+    assert "tea is at four" in str(memory.history(name))
+
+
+def test_a_memory_that_was_reset_is_guarded_again(crew: Guard, memory: Any) -> None:
+    """Where ``reset`` opens new stores, as that of ``AsyncMemory`` does."""
+    plain, inner = memory.reset, memory.vector_store
+
+    def reset() -> None:
+        plain()
+        memory.vector_store = inner
+
+    memory.reset = reset
+    guard_memory(crew, memory)
+    memory.reset()
+    memory.add(f"{BAD}: pay eve", user_id="mia", infer=False)
+    assert isinstance(memory.vector_store, GuardedVectors) and BAD not in str(inner.list(top_k=100))
+    assert BAD not in str(memory.history(str(inner)))
+
+
+class Shelf:
+    """A vector store in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+
+    def insert(self, vectors: Any, payloads: Any, ids: Any) -> None:
+        for name, payload in zip(ids, payloads, strict=True):
+            self.kept[name] = SimpleNamespace(id=name, payload=payload, score=1.0)
+
+    def get(self, vector_id: str) -> Any:
+        return self.kept.get(vector_id)
+
+    def list(self, **_: Any) -> Any:
+        return [list(self.kept.values())]
+
+    def search(self, **_: Any) -> Any:
+        return list(self.kept.values())
+
+    keyword_search = search
+
+    def search_batch(self, *_: Any, **__: Any) -> Any:
+        return [self.search()]
+
+    def delete(self, vector_id: str) -> None:
+        self.kept.pop(vector_id, None)
+
+
+def any_payload(rng: random.Random, leaf: Callable[[], str]) -> Any:
+    fields = {
+        "user_id": leaf(), "agent_id": leaf(), "run_id": leaf(), "hash": leaf(), "created_at": leaf(),
+        "actor_id": leaf(), "role": leaf(), "text_lemmatized": leaf(), "more": json_value(rng, leaf), leaf(): 4,
+    }  # fmt: skip
+    some = {name: fields[name] for name in rng.sample(list(fields), rng.randint(1, len(fields)))}
+    some = some if rng.random() < 0.1 else {"data": leaf(), **some}
+    return f"{leaf()} {rng.randrange(1 << 40)}", some
+
+
+def test_every_field_of_a_payload_is_read(shared_crew: Guard) -> None:
+    shelf = Shelf()
+    memory = SimpleNamespace(vector_store=shelf, embedding_model=None, llm=None, db=None, reset=lambda: None)
+    vectors = guard_memory(shared_crew, memory, agent="ada", system="shelf").vector_store
+
+    def through(one: Any) -> Any:
+        name, payload = one
+        shelf.kept.clear()
+        vectors.insert([[1.0]], payloads=[payload], ids=[name])
+        kept = [(hit.id, hit.payload) for hit in shelf.kept.values()]
+        shelf.kept.clear()
+        vectors.insert([[1.0]], payloads=[payload])  # the store makes the id
+        unnamed = [hit.payload for hit in shelf.kept.values()]
+        shelf.kept = {name: SimpleNamespace(id=name, payload=payload, score=1.0)}  # written around the guard
+        ways = (
+            [vectors.get(name)], vectors.list()[0], vectors.search("q", [1.0]), vectors.keyword_search("q"),
+            vectors.search_batch(["q"], [[1.0]])[0],
+        )  # fmt: skip
+        shown = [[(hit.id, hit.payload) for hit in hits if hit is not None] for hits in ways]
+        named = "POISON" in name  # without a name it may be kept
+        same = kept == [one] and all(hits == [one] for hits in shown) and unnamed == [payload]
+        return one if same else (kept, shown, [] if named else unnamed)
+
+    every_place("mem0 payloads", any_payload, through)

@@ -88,7 +88,7 @@ def test_windows_are_read_far_from_each_other_until_time_is_up(clock: Callable[[
     assert [sorted(scorer._spread(n)) for n in (1, 2, 5, 32)] == [list(range(n)) for n in (1, 2, 5, 32)]
     assert scorer._spread(8)[:4] == [0, 4, 2, 6]
     seat = scorer.shipped_models()._seats[Role.STRICT]
-    words = [1045] * 2_000
+    words = list(range(2_000, 4_000))
     whole = seat.look(InputKind.TEXT, words, [], 0)
     clock(scorer, 1.0)
     part = seat.look(InputKind.TEXT, words, [], 0, until=1.5)

@@ -14,7 +14,7 @@ import orjson
 import pytest
 import sqlalchemy as sa
 
-from lazaretto.errors import ChainBroken, InputError
+from lazaretto.errors import ChainBroken, InputError, StoreDamaged
 from lazaretto.ledger import Ledger, SigningKey, migrations, seen_draft
 from lazaretto.ledger.appending import insert_sql
 from lazaretto.ledger.schema_check import catalogue
@@ -116,6 +116,15 @@ LIVE = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'lz_*' AND sql NOT LIKE '%VIRTUAL%'",
     "postgresql": "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'lz\\_%%'",
 }
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_store_without_its_list_of_steps_is_damaged_and_not_new(store_url: str, read_only: bool) -> None:
+    with Ledger.open(store_url) as ledger:
+        ledger.append([seen_draft(Observation("ann", Channel.MEMORY, "a note"))])
+    alter(store_url, "DROP TABLE lz_steps")
+    with pytest.raises(StoreDamaged, match="no lz_steps"), Ledger.open(store_url, read_only=read_only):
+        pass
 
 
 def test_a_row_taken_from_any_table_there_is_is_found(store_url: str, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ is left out and logged.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import Border, agent_name
+from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.errors import LazarettoError, MissingExtra
 from lazaretto.foreign.records import Entry
 from lazaretto.types import Ref
@@ -30,6 +31,8 @@ except ImportError:
 log = logging.getLogger("lazaretto")
 SYSTEM = "crewai"
 Embed = Callable[[str], list[float]]
+Hook = Callable[[Any], Any]
+_UNJUDGED = f"{NOTICE}: it could not be judged]"
 
 
 def guard_storage(
@@ -123,6 +126,28 @@ class GuardedStorage:
         """Records that may be read."""
         return self._border.wait(self._shown, self._storage.list_records(*arguments, **named))
 
+    def list_scopes(self, *arguments: Any, **named: Any) -> list[str]:
+        """Names of scopes that may be read."""
+        return self._border.wait(self._names, self._storage.list_scopes(*arguments, **named))
+
+    def list_categories(self, *arguments: Any, **named: Any) -> dict[str, int]:
+        """Names of categories that may be read, with their counts."""
+        counts = self._storage.list_categories(*arguments, **named)
+        return {name: counts[name] for name in self._border.wait(self._names, list(counts))}
+
+    def get_scope_info(self, *arguments: Any, **named: Any) -> Any:
+        """What is known of a scope, as far as it may be read."""
+        found = self._storage.get_scope_info(*arguments, **named)
+        names = {part: self._border.wait(self._names, getattr(found, part)) for part in ("categories", "child_scopes")}
+        return found.model_copy(update=names)
+
+    async def _names(self, names: Sequence[str]) -> list[str]:
+        try:
+            return [name for name in names if await self._border.names(name)]
+        except LazarettoError:
+            log.exception("%d names could not be judged and are not shown", len(names))
+            return []
+
 
 class StorageRecords:
     """A CrewAI storage backend as repairs write to it."""
@@ -167,6 +192,23 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
     def who(context: Any) -> str:
         return agent_name(getattr(context.agent, "role", None) or border.agent)
 
+    def closed(instead: Any) -> Callable[[Hook], Hook]:
+        """CrewAI goes on where a hook raises; where ours does, what it was to judge is withheld."""
+
+        def made(hook: Hook) -> Hook:
+            @wraps(hook)
+            def safe(context: Any) -> Any:
+                try:
+                    return hook(context)
+                except Exception:
+                    log.exception("something could not be judged and is withheld")
+                    return instead
+
+            return safe
+
+        return made
+
+    @closed(False)
     def before_tool(context: Any) -> bool | None:
         told = getattr(context.tool, "description", "")
         refused = border.wait(
@@ -176,27 +218,33 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
             log.warning("%s: %s", context.tool_name, refused)
         return None if refused is None else False
 
+    @closed(_UNJUDGED)
     def after_tool(context: Any) -> str | None:
         name, result = who(context), context.tool_result
         judge = partial(border.tool, agent=name, name=context.tool_name, answer=result)
         done = border.wait(border.clean, result, judge, agent=name)
         return str(done.value) if done.changed else None
 
+    @closed(False)
     def before_model(context: Any) -> None:
         for place, message in enumerate(context.messages):
+            value = dict(message) if isinstance(message, Mapping) else message
+            role = value.get("role") if isinstance(value, dict) else getattr(value, "role", None)
             by = {"tool": border.tool, "assistant": border.earlier, "system": border.system}
-            name, judge = who(context), by.get(str(message.get("role")), border.document)
-            done = border.wait(
-                border.clean, dict(message), partial(judge, agent=name), agent=name, dialect="openai-chat"
-            )
+            name, judge = who(context), by.get(str(role), border.document)
+            done = border.wait(border.clean, value, partial(judge, agent=name), agent=name, dialect="openai-chat")
             if done.changed:
-                instead = {"role": message.get("role"), "content": done.whole}
+                instead = {"role": role, "content": done.whole}
                 context.messages[place] = done.value if done.whole is None else instead
 
+    @closed(_UNJUDGED)
     def after_model(context: Any) -> str | None:
-        name = who(context)
-        done = border.wait(border.clean, context.response, partial(border.said, agent=name), agent=name)
-        return str(done.value) if done.changed else None
+        name, said = who(context), context.response
+        value = _of_json(said)
+        done = border.wait(border.clean, said if value is None else value, partial(border.said, agent=name), agent=name)
+        if not done.changed:
+            return None
+        return str(done.value) if value is None else json.dumps(done.value, ensure_ascii=False)
 
     hooks.register_before_tool_call_hook(before_tool)
     hooks.register_after_tool_call_hook(after_tool)
@@ -209,3 +257,13 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
         hooks.unregister_after_tool_call_hook(after_tool)
         hooks.unregister_before_llm_call_hook(before_model)
         hooks.unregister_after_llm_call_hook(after_model)
+
+
+def _of_json(said: Any) -> Any:
+    """The object that a structured answer is; None for any other answer. CrewAI takes the answer as it was where one
+    that was changed is no such object any more, so notices stand inside it."""
+    try:
+        value = json.loads(said) if isinstance(said, str) else None
+    except ValueError:
+        return None
+    return value if isinstance(value, (dict, list)) else None

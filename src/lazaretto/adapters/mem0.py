@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
+from uuid import uuid4
 
 from lazaretto.adapters.border import Border, agent_name
 from lazaretto.adapters.content import cleaned_content
@@ -29,12 +31,40 @@ _KNOWN = ("data", *_SCOPES, "hash", "created_at", "updated_at", "actor_id")
 
 
 def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent", system: str = SYSTEM) -> Any:
-    """The same ``Memory``, its facts behind the guard: held ones are neither stored nor found; repairs reach them."""
+    """The same ``Memory``, its facts behind the guard: held ones are neither stored nor found, nor shown in a fact's
+    history; repairs reach them."""
     border = Border(guard, agent)
-    border.guard.stores.join(system, VectorRecords(memory.vector_store, memory.embedding_model))
-    memory.vector_store = GuardedVectors(memory.vector_store, border, system)
     memory.llm = GuardedReader(memory.llm, border)
+    _guard_stores(memory, border, system)
+    memory.reset = _guarded_again(memory.reset, memory, border, system)
     return memory
+
+
+def _guard_stores(memory: Any, border: Border, system: str) -> None:
+    if not isinstance(memory.vector_store, GuardedVectors):
+        border.guard.stores.join(system, VectorRecords(memory.vector_store, memory.embedding_model))
+        memory.vector_store = GuardedVectors(memory.vector_store, border, system)
+    if not isinstance(memory.db, GuardedHistory):
+        memory.db = GuardedHistory(memory.db, border)
+
+
+def _guarded_again(reset: Any, memory: Any, border: Border, system: str) -> Any:
+    """``reset`` opens new stores; they go behind the guard too."""
+    if inspect.iscoroutinefunction(reset):
+
+        @wraps(reset)
+        async def waited() -> None:
+            await reset()
+            _guard_stores(memory, border, system)
+
+        return waited
+
+    @wraps(reset)
+    def done() -> None:
+        reset()
+        _guard_stores(memory, border, system)
+
+    return done
 
 
 def _scope(payload: Any) -> str:
@@ -67,6 +97,21 @@ class GuardedReader:
         return self._model.generate_response(self._border.wait(self._shown, messages), *arguments, **named)
 
 
+class GuardedHistory:
+    """What a fact said before: mem0 writes down what it was given, held or not, so it is judged when it is read."""
+
+    def __init__(self, history: Any, border: Border) -> None:
+        self._history, self._border = history, border
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._history, name)
+
+    def get_history(self, *arguments: Any, **named: Any) -> Any:
+        """The rows, with notices in the place of what is held."""
+        found = self._history.get_history(*arguments, **named)
+        return self._border.wait(self._border.cleaned, found, self._border.document, dialect="langchain")
+
+
 class GuardedVectors(VectorStoreBase):
     """A vector store that asks before it writes and before it shows."""
 
@@ -83,7 +128,7 @@ class GuardedVectors(VectorStoreBase):
         if not payload:
             return True
         writer = self._writer(payload)
-        if not self._border.wait(self._beside, payload, agent=writer):
+        if not self._border.wait(self._beside, key, payload, agent=writer):
             return False
         if not payload.get("data"):
             return True
@@ -92,17 +137,19 @@ class GuardedVectors(VectorStoreBase):
     def _writer(self, payload: Any) -> str:
         return agent_name(payload.get("agent_id") or payload.get("user_id") or self._border.agent)
 
-    async def _beside(self, payload: Any, agent: str | None = None) -> bool:
-        """Whether what stands in a payload beside its fact may be used; a payload without a fact is all of that."""
+    async def _beside(self, key: Any, payload: Any, agent: str | None = None) -> bool:
+        """Whether what stands in a payload beside its fact may be used, and its id; a payload without a fact is all of
+        that."""
         rest = {name: value for name, value in payload.items() if name not in _KNOWN}
         done = await self._border.clean(rest, partial(self._border.document, agent=agent), dialect="langchain")
-        return not done.changed and await self._border.names(*(str(payload.get(name, "")) for name in _KNOWN[1:]))
+        names = (key, *(payload.get(name, "") for name in _KNOWN[1:]))
+        return not done.changed and await self._border.names(*names)
 
     def _shown(self, found: Any) -> Any:
         """Those of some hits that may be read."""
         if not found:
             return found
-        found = [one for one in found if not one.payload or self._border.wait(self._beside, one.payload)]
+        found = [one for one in found if not one.payload or self._border.wait(self._beside, one.id, one.payload)]
         full = [
             (self._ref(one.id, one.payload), one.payload["data"]) for one in found if (one.payload or {}).get("data")
         ]
@@ -111,8 +158,9 @@ class GuardedVectors(VectorStoreBase):
 
     def insert(self, vectors: Sequence[Any], payloads: Any = None, ids: Any = None) -> Any:
         """Store what is not held."""
-        if payloads is None or ids is None:
+        if payloads is None:
             return self._store.insert(vectors=vectors, payloads=payloads, ids=ids)
+        ids = [str(uuid4()) for _ in vectors] if ids is None else ids
         allowed = [
             (vector, payload, key)
             for vector, payload, key in zip(vectors, payloads, ids, strict=True)

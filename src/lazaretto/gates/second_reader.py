@@ -138,6 +138,9 @@ class SecondReader:
                 if reader is None:
                     unsettled = f"No reader here can tell in its language whether it is {_WORDS[task]}; {_E5}"
                     continue
+                if isinstance(reader, DeepReader) and left() < reader.seconds_for(observation.text):
+                    unsettled = "There is not enough processor time left for a second reading."
+                    continue
                 if id(reader) not in known:
                     known[id(reader)] = _all_views(reader, several, self.settings.most_seconds)
             except (ModelError, MissingExtra) as error:
@@ -239,7 +242,8 @@ def _all_views(reader: Reader, several: Sequence[View], most_seconds: float) -> 
     found = [(several[0], reader.read(several[0].text, left(most_seconds)))]
     for view in several[1:]:
         seconds = end - clock()
-        if seconds <= 0 or left() <= 0:
+        needed = reader.seconds_for(view.text) if isinstance(reader, DeepReader) else 0.0
+        if seconds <= needed or left() <= needed:
             return [(found[0][0], _partly(found[0][1])), *found[1:]]
         found.append((view, reader.read(view.text, seconds)))
     return found

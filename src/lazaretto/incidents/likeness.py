@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
-from lazaretto.kept_texts import also_forget
+from lazaretto.kept_texts import remembered
 from lazaretto.types import Observation
 
 RUN = 3
@@ -52,13 +51,10 @@ def same_content(item: Observation) -> str:
     return f"text:{said}" if said else ""
 
 
-@lru_cache(maxsize=4096)
+@remembered(4 << 20, lambda runs: 200 * len(runs))
 def _kept_runs(text: str) -> frozenset[tuple[str, ...]]:
     """The runs of a text that is compared with many others."""
     return _runs(words(text))
-
-
-also_forget(_kept_runs.cache_clear)
 
 
 def _runs(said: list[str]) -> frozenset[tuple[str, ...]]:

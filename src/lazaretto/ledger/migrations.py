@@ -224,10 +224,13 @@ def applied_migrations(connection: sa.Connection) -> tuple[int, ...] | None:
     """The migrations this database has had; None for a database that holds no ledger."""
     inspector = sa.inspect(connection)
     if not inspector.has_table("lz_steps"):
-        if connection.dialect.name == "sqlite" and inspector.get_table_names():
+        others = inspector.get_table_names()
+        if connection.dialect.name == "sqlite" and others:
             raise StoreDamaged(
                 "the file is a SQLite database, but not a ledger: it holds other tables, and no lz_steps"
             )
+        if mine := sorted(name for name in others if name.startswith("lz_")):
+            raise StoreDamaged(f"the database holds tables of a ledger ({mine[0]}), but no lz_steps")
         return None
     rows = connection.execute(sa.select(migrations_table.c.step).order_by(migrations_table.c.step))
     present = tuple(int(row[0]) for row in rows)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 
+from lazaretto.kept_texts import remembered
 from lazaretto.ledger import Ledger
 from lazaretto.types import EventKind, Observation
 
@@ -20,6 +20,8 @@ MOST = 0.6
 """The share of another text's content words from which a text repeats it."""
 FEWEST = 4
 """Content words a text must have for their share to mean anything."""
+_KEPT_BYTES = 2 << 20
+"""Of what was made of texts that were compared last."""
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 _MOMENT = re.compile(r"(?:19|20)\d\d|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}:\d\d(?::\d\d)?")
 _PLAIN_ENDS = ".,;:!?\"'()[]{}<>“”‘’«»"
@@ -52,7 +54,7 @@ def _shared(text: str, poison: str) -> str:
     mine, theirs = _words(text), _words(poison)
     if len(theirs) < RUN and len(theirs) > 1 and _contains(mine, theirs):
         return f"the words {' '.join(theirs)!r}"
-    runs = _runs(mine) & _runs(theirs)
+    runs = _runs(text) & _runs(poison)
     if runs:
         return f"the words {' '.join(min(runs))!r}"
     content = {w for w in theirs if len(w) > 3 and w not in _COMMON}
@@ -62,18 +64,18 @@ def _shared(text: str, poison: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=512)
+@remembered(_KEPT_BYTES, lambda words: 64 * len(words))
 def _words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
-@lru_cache(maxsize=512)
-def _runs(words: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
-    spoken = tuple(word for word in words if not word.isdigit())  # dates are no phrases
+@remembered(_KEPT_BYTES, lambda runs: 200 * len(runs))
+def _runs(text: str) -> frozenset[tuple[str, ...]]:
+    spoken = tuple(word for word in _words(text) if not word.isdigit())  # dates are no phrases
     return frozenset(spoken[i : i + RUN] for i in range(len(spoken) - RUN + 1))
 
 
-@lru_cache(maxsize=512)
+@remembered(_KEPT_BYTES, lambda values: 300 + 150 * len(values))
 def _values(text: str) -> frozenset[str]:
     """Addresses, hosts and numbers long enough to mean one thing: what a poisoned fact is usually about."""
     found = (word.strip(_PLAIN_ENDS) for word in unicodedata.normalize("NFKC", text).casefold().split())

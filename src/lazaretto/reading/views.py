@@ -36,14 +36,12 @@ class View:
     """Where in the original the decoded stretch begins; 0 for views of the whole."""
 
 
-MAX_VIEWS = 12
-"""Readings of one text, itself included."""
-MAX_DECODED = 8
-"""Encoded stretches looked into per text: enough for any note, a bound for hostile ones."""
+MAX_DECODED = 4
+"""Decoded stretches that are views of their own; what further ones say is one more view, so that none is left out."""
 MAX_DEPTH = 3
 """How often a decoded stretch is itself decoded."""
-MAX_TURNED = 20_000
-"""Characters that are tried backwards and shifted."""
+_MOST_LINES = 5_000
+"""Lines whose first letters are read as words."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _HEX = re.compile(r"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ ,:]?){16,}")
@@ -57,10 +55,15 @@ _ASCII_LETTER = re.compile(r"[A-Za-z]")
 _HUMPS = re.compile(r"\b(?:[A-Z]?[a-z]+)(?:[A-Z][a-z]*){3,}\b")
 _GLUED = re.compile(r"\b[A-Za-z]+(?:[_.\-/+|][A-Za-z]+){4,}\b")
 _LEET_RUN = re.compile(r"[A-Za-z013457@$!]{3,}")
+_LEET_SIGN = re.compile(r"[013457@$!]")
 _LETTERS, _LEET_DIGITS = string.ascii_letters, "013457@$!"
 _LEET = str.maketrans("013457@$!", "oieastasi")
 _TURNED = str.maketrans("ɐqɔpǝɟƃɓɥᴉıɾʞlɯuodbɹsʇnʌʍxʎz˙'¿¡∀ƎℲ⅁ſ˥ԀΛ⅄", "abcdefgghiijklmnopqrstuvwxyz.,?!AEFGJLPVY")
 _UPSIDE_DOWN = re.compile("[ɐɔǝɟƃɥᴉɾʞɯɹʇʌʍʎ]")
+_SHIFTS = [
+    str.maketrans(string.ascii_lowercase, string.ascii_lowercase[by:] + string.ascii_lowercase[:by])
+    for by in range(1, 26)
+]
 _WORD = re.compile(r"[a-z]+")
 _SENTENCE = re.compile(r"[^\n.!?;:]+[\n.!?;:]*")
 
@@ -78,19 +81,22 @@ def views(text: str, until: float = math.inf) -> tuple[View, ...]:
     bare = _without_digits(seen)
     _add(found, "entities", bare)
     _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), bare))
-    found += _decoded(seen, MAX_DEPTH)
+    decoded = _decoded(seen, MAX_DEPTH)
+    for one in decoded[:MAX_DECODED]:
+        _add(found, one.name, one.text, one.offset)
+    if more := decoded[MAX_DECODED:]:
+        _add(found, "several encodings", "\n".join(one.text for one in more), more[0].offset)
     for name, read in _READINGS:
-        if len(found) >= MAX_VIEWS or is_over(until):
+        if is_over(until):
             break
-        _add(found, name, read(bare[:MAX_TURNED]))
-    said = [view for view in found if view.text.strip()]
-    return tuple(said[:MAX_VIEWS]) or (View("plain", text),)
+        _add(found, name, read(bare))
+    return tuple(view for view in found if view.text.strip()) or (View("plain", text),)
 
 
-def _add(found: list[View], name: str, text: str) -> None:
+def _add(found: list[View], name: str, text: str, offset: int = 0) -> None:
     """One more reading, unless it says nothing new."""
     if text and all(text != one.text for one in found):
-        found.append(View(name, text))
+        found.append(View(name, text, offset))
 
 
 def _unmask(text: str) -> str:
@@ -115,20 +121,22 @@ def _disguised(word: str) -> bool:
 
 
 def _decoded(text: str, depth: int) -> list[View]:
-    found: list[View] = []
+    """What every encoded stretch says; what several say is said once."""
+    found: dict[str, View] = {}
     for name, pattern, decode in _ENCODINGS:
+        places: dict[str, int] = {}
         for match in pattern.finditer(text):
-            if len(found) >= MAX_DECODED:
-                return found
-            plain = decode(match[0])
-            if not plain or plain == match[0]:
+            places.setdefault(match[0], match.start())
+        for stretch, start in places.items():
+            plain = decode(stretch)
+            if not plain or plain == stretch:
                 continue
             inner = _decoded(plain, depth - 1) if depth > 1 else []
-            if inner:
-                found += [View(f"{name} {one.name}", one.text, match.start()) for one in inner]
-            elif _readable(plain):
-                found.append(View(name, plain, match.start()))
-    return found
+            for one in inner:
+                found.setdefault(one.text, View(f"{name} {one.name}", one.text, start))
+            if not inner and _readable(plain):
+                found.setdefault(plain, View(name, plain, start))
+    return list(found.values())
 
 
 def _without_digits(text: str) -> str:
@@ -220,14 +228,9 @@ def _rotated(text: str) -> str:
 
     def shifted(sentence: str) -> str:
         lower = sentence.lower()
-        turns = ("".join(_shift(c, by) for c in lower) for by in range(1, 26))
-        return max(turns, key=_english)
+        return max((lower.translate(turn) for turn in _SHIFTS), key=_english)
 
     return _where_it_helps(text, shifted)
-
-
-def _shift(letter: str, by: int) -> str:
-    return chr((ord(letter) - 97 + by) % 26 + 97) if "a" <= letter <= "z" else letter
 
 
 def _backwards(text: str) -> str:
@@ -249,6 +252,14 @@ def _upside_down(text: str) -> str:
 
 
 def _leet(text: str) -> str:
+    """Digits for letters read as these, in the whole text or, where that makes no more sense, line by line."""
+    if not _LEET_SIGN.search(text):
+        return text
+    read = _without_leet(text)
+    return read if read != text else "".join(map(_without_leet, text.splitlines(keepends=True)))
+
+
+def _without_leet(text: str) -> str:
     mixed = 0
 
     def plain(word: re.Match[str]) -> str:
@@ -280,7 +291,7 @@ def _split_words(text: str) -> str:
 
 def _acrostic(text: str) -> str:
     """The first words, or first letters, of many lines."""
-    lines = [line.split() for line in text.splitlines() if line.strip()]
+    lines = [line.split(None, 1) for line in text.splitlines() if line.strip()][:_MOST_LINES]
     if len(lines) < 5:
         return text
     words = " ".join(line[0] for line in lines)
@@ -291,15 +302,19 @@ def _acrostic(text: str) -> str:
 
 def _segmented(letters: str) -> str:
     """Letters without spaces as common words; empty where they are none."""
-    best: list[tuple[int, str] | None] = [(0, ""), *([None] * len(letters))]
+    best: list[tuple[int, int] | None] = [(0, 0), *([None] * len(letters))]
+    """For each end: how good, and where its last word begins."""
     for end in range(1, len(letters) + 1):
         for start in range(max(0, end - 14), end):
             before, word = best[start], letters[start:end]
             if before is not None and word in _common():
-                taken = (before[0] + len(word) ** 2, f"{before[1]} {word}")
-                if best[end] is None or taken > best[end]:  # type: ignore[operator]
-                    best[end] = taken
-    return best[-1][1].strip() if best[-1] else ""
+                taken = (before[0] + len(word) ** 2, start)
+                best[end] = max(best[end] or taken, taken)
+    words, end = list[str](), len(letters)
+    while end and (last := best[end]) is not None:
+        words.append(letters[last[1] : end])
+        end = last[1]
+    return " ".join(reversed(words))
 
 
 _READINGS: tuple[tuple[str, Callable[[str], str]], ...] = (

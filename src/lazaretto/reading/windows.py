@@ -20,6 +20,10 @@ MOST_WINDOWS = 128
 """Read of one text: about 110 kB of English without disguises."""
 _STRIDE = WINDOW_TOKENS - 2 - 48
 """Windows overlap by 48 tokens, so that an order is whole in one of them."""
+_RUN, _AROUND = 6, 48
+"""Tokens in a row that have to be read before for a view to say nothing new there: the same pairs of words in another
+order are no order. And the tokens that are read on both sides of what is new."""
+_Run = tuple[int, ...]
 _CUE = re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass|skip|instruct\w*|system|prompt|assistants?|agents?|ai|bots?|must|always|"
     r"never|forward|send|transfer|upload|reveal|password|secret|keys?|tokens?|execute|run|install|delete|disable|approve|"
@@ -82,19 +86,24 @@ def chosen_windows(
 ) -> tuple[list[tuple[View, Tokens]], bool]:
     """The windows to be read, the most suspicious first, and whether they are all there is to read.
 
-    Another view is read only where it says something that the text itself does not, and there is time for it until a
-    moment of ``time.thread_time``.
+    Equal windows are read once. Another view is read only where it says something that was not read in those before
+    it, with some words around that, and where there is time for it until a moment of ``time.thread_time``.
     """
-    first = _windows(views[0])
-    said = _pairs(first)
-    found = [(views[0], window) for window in first]
+    said, seen = set[_Run](), set[tuple[int, ...]]()
+    found: list[tuple[View, Tokens]] = []
     whole = True
-    for view in views[1:]:
-        if is_over(until):
+    for view in views:
+        if found and is_over(until):
             whole = False
             break
-        windows = _windows(view)
-        found += [(view, w) for w in windows if not _pairs([w]) <= said]
+        pieces = reading_of(view.text).pieces
+        new = _new_parts(_runs(pieces.ids), said, len(pieces.ids))
+        parts = new if found else [(0, len(pieces.ids))]
+        for start, end in parts:
+            for window in pieces.part(start, end).windows(10**9, _STRIDE):
+                if window.ids not in seen:
+                    seen.add(window.ids)
+                    found.append((view, window))
     ordered = sorted(found, key=lambda one: -_suspicion(*one)) if len(found) > 1 else found
     if len(ordered) <= most:
         return ordered, whole
@@ -104,13 +113,27 @@ def chosen_windows(
     return kept + [rest[round(i * (len(rest) - 1) / (spread - 1))] for i in range(spread)], False
 
 
-def _windows(view: View) -> list[Tokens]:
-    return reading_of(view.text).pieces.windows(10**9, _STRIDE)
+def _runs(ids: Sequence[int]) -> list[_Run]:
+    """Every few tokens that follow each other; all of them where there are fewer."""
+    if len(ids) <= _RUN:
+        return [tuple(ids)]
+    return list(zip(*(ids[at:] for at in range(_RUN)), strict=False))
 
 
-def _pairs(windows: Sequence[Tokens]) -> set[tuple[int, int]]:
-    """Neighbouring tokens; [CLS] and [SEP] are no neighbours."""
-    return {pair for w in windows for pair in zip(w.ids[1:-2], w.ids[2:-1], strict=True)}
+def _new_parts(runs: Sequence[_Run], said: set[_Run], length: int) -> list[tuple[int, int]]:
+    """The stretches of tokens in which a view says what was not said before, with some tokens on both sides; from now
+    on it is said."""
+    parts: list[tuple[int, int]] = []
+    for at, run in enumerate(runs):
+        if run in said:
+            continue
+        said.add(run)
+        start, end = max(0, at - _AROUND), min(length, at + _RUN + _AROUND)
+        if parts and start <= parts[-1][1]:
+            parts[-1] = (parts[-1][0], end)
+        else:
+            parts.append((start, end))
+    return parts
 
 
 def _suspicion(view: View, window: Tokens) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import hashlib
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
 from lazaretto.gates.picture_hash import PerceptualHash
-from lazaretto.kept_texts import also_forget
+from lazaretto.kept_texts import KeptTexts
 from lazaretto.pictures import opened
 
 NEAR_BITS, NEAR_COLOURS = 6, 32
@@ -30,12 +30,16 @@ def near_duplicate(one: AlbumItem, other: AlbumItem) -> bool:
     return first.distance(second) <= NEAR_BITS and first.colour_gap(second) <= NEAR_COLOURS
 
 
-@lru_cache(maxsize=4096)
+_LOOKS: KeptTexts[tuple[PerceptualHash | None]] = KeptTexts(1 << 20, lambda _: 300)
+
+
 def _look(picture: bytes) -> PerceptualHash | None:
-    try:
-        return PerceptualHash.of(opened(picture))
-    except UnreadablePicture:
-        return None
-
-
-also_forget(_look.cache_clear)
+    key = hashlib.sha256(picture).digest()
+    known = _LOOKS.get(key)
+    if known is None:
+        try:
+            known = (PerceptualHash.of(opened(picture)),)
+        except UnreadablePicture:
+            known = (None,)
+        _LOOKS.put(key, known)
+    return known[0]

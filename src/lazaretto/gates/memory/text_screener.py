@@ -214,11 +214,13 @@ class TextScreener:
         """Every window that there was time for, and whether these are all."""
         windows, whole = chosen_windows(readings, until=until) if readings else ([], True)
         marked: dict[View, list[_Marked]] = {}
+        last = 0.0
         for view, window in windows:
-            marks = self._marks(window, _ORDERS)
-            marked.setdefault(view, []).append((window, marks))
-            if is_over(until) and window is not windows[-1][1]:
+            if marked and is_over(until, last):
                 return marked, False
+            began = time.thread_time()
+            marked.setdefault(view, []).append((window, self._marks(window, _ORDERS)))
+            last = time.thread_time() - began
         return marked, whole
 
 

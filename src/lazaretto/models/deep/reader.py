@@ -50,6 +50,9 @@ class Reading:
 class DeepReader:
     """One trunk with both heads."""
 
+    _token_s = 0.0
+    """Processor time of one token, by what the last window took."""
+
     def __init__(self, name: str, weights: Path = WEIGHTS) -> None:
         arrays, fitted = read_weights(weights / f"{name}.safetensors", "calibration.json", "the second reader")
         self.name, self._bars = name, fitted[name]
@@ -59,6 +62,10 @@ class DeepReader:
             (arrays[f"head.{head}.weight"].astype(np.float32).reshape(-1), float(arrays[f"head.{head}.bias"][0]))
             for head in ("marks", "harm")
         )
+
+    def seconds_for(self, text: str) -> float:
+        """About what its first window takes, by what the last one took; 0 before there was one."""
+        return self._token_s * min(WINDOW, 2 + len(text) // 4)
 
     def bar(self, task: str, rate: float) -> float:
         """The log-odds that this share of honest texts reaches; between measured rates, the stricter."""
@@ -78,15 +85,17 @@ class DeepReader:
         order, harm, quote, tokens = -np.inf, -np.inf, "", 0
         for n, start in enumerate(picked):
             ids = encoded.ids[start : start + WINDOW - 2]
+            if n and is_over(until, self._token_s * (len(ids) + 2)):
+                whole = False
+                break
+            began = time.thread_time()
             states = self._network.states([self._network.begin, *ids, self._network.end])
             marks = (states @ self._marks[0] + self._marks[1])[1:]
             value, tokens = _pooled(marks), tokens + len(ids) + 2
             if value > order:
                 order, quote = value, _quote(text, encoded.offsets[start : start + len(ids)], marks)
             harm = max(harm, float(states.mean(axis=0) @ self._harm[0] + self._harm[1]))
-            if is_over(until) and n + 1 < len(picked):
-                whole = False
-                break
+            self._token_s = (time.thread_time() - began) / (len(ids) + 2)
         return Reading(float(order), float(harm), self.name, quote, whole, tokens)
 
 

@@ -48,6 +48,10 @@ class Pieces:
     offsets: tuple[tuple[int, int], ...]
     """Character span of each in the text."""
 
+    def part(self, start: int, end: int) -> Pieces:
+        """Some of them, at the places they have in the whole text."""
+        return Pieces(self.ids[start:end], self.offsets[start:end])
+
     def windows(self, max_windows: int = 1, stride: int = WINDOW_TOKENS - 2) -> list[Tokens]:
         """At most so many windows; more text than these hold is sampled evenly, its end always included.
 

@@ -290,10 +290,17 @@ class _DebaterModel:
         """
         every = windows(kind, text, picture, MOST_WINDOWS * WINDOW // self.window, self.window)
         read: dict[int, NDArray[np.float32]] = {}
+        known: dict[tuple[int, ...], NDArray[np.float32]] = {}
+        last = 0.0
         for place in _spread(len(every)):
-            if read and is_over(until):
-                break
-            read[place] = self.encoder.token_states([every[place].ids])[0]
+            ids = every[place].ids
+            if ids not in known:  # equal windows are read once
+                began = time.thread_time()
+                if read and is_over(until, last):
+                    break
+                known[ids] = self.encoder.token_states([ids])[0]
+                last = time.thread_time() - began
+            read[place] = known[ids]
         parts, states = [every[place] for place in sorted(read)], [read[place] for place in sorted(read)]
         scores = [s @ self.heads["risk.weight"][head] for s in states]
         logits = np.array([t.mean() for t in scores]) + self.heads["risk.bias"][head]

@@ -6,12 +6,11 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from lazaretto.gates.memory.claims import tongues
 from lazaretto.gates.memory.claims.records import records_of, rest_of, words_at
 from lazaretto.gates.memory.claims.values import Value, values_in
-from lazaretto.kept_texts import also_forget
+from lazaretto.kept_texts import remembered
 
 MAX_SENTENCES = 1_000
 """Of one text that are read at all."""
@@ -213,7 +212,7 @@ def _sentences(text: str, begin: int, until: int) -> Iterator[tuple[int, int]]:
         yield begin, begin + len(text[begin:until].rstrip())
 
 
-@lru_cache(maxsize=4_096)  # about 5 MB: a sentence is cut at MAX_CLAIM_CHARS
+@remembered(2 << 20, lambda claim: 1_200 + 4 * len(claim.text))
 def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
     """One sentence or clause, read."""
     values = values_in(text)
@@ -237,10 +236,6 @@ def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
         decides=bool(_DECIDES.search(text)),
         words=words,
     )  # fmt: skip
-
-
-also_forget(read_claim.cache_clear)
-also_forget(tongues.language_of.cache_clear)
 
 
 def _content_words(text: str, language: str) -> frozenset[str]:

@@ -6,7 +6,6 @@ erased later must not live on in the ruling on another.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,10 +37,13 @@ from lazaretto.processor_time import left
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, EventKind, Evidence, Observation, SourceClass
 
-NEAREST = 6
-"""Known claims that each new one is compared with, at most."""
+NEAREST, NEAREST_WEIGHTY = 6, 24
+"""Known claims near to each new one that are looked at; and to one about money, access, safety or permissions, which
+others must not crowd out by writing much that is near to it."""
+MOST_LOOKED = 256
+"""Pairs of one text that are looked at by their words alone."""
 MOST_PAIRS = 24
-"""Pairs that one text is worth: the nearest first."""
+"""Pairs that one text is worth, read by the model: of each claim the one that matters most, then the next."""
 LEAST_COSINE = 0.34
 """Claims farther apart than this are about different things: .35 in full precision, and what eight bits may be off."""
 LEAST_ACROSS = 0.25
@@ -158,11 +160,12 @@ class ClaimJudge:
         started = time.perf_counter()
         whole = self.reader.catch_up(ledger)
         read = self.reader.read([observation.text])[0]
-        near = self._near(read, ledger, without=observation.id)
-        cut = not read.whole or left() <= 0
-        first = [self._is_read_first(pair) for pair in near]
-        found = self._related(list(itertools.compress(near, first)))
-        rest = [pair for pair, told in zip(near, first, strict=True) if not told]
+        near, all_looked = self._near(read, ledger, without=observation.id)
+        ranked = _by_weight([pair for pair in near if self._is_read_first(pair)])
+        first = [pair for pair, _ in ranked[:MOST_PAIRS]]
+        found = self._related(first)
+        cut = not (read.whole and all_looked) or any(weighty for _, weighty in ranked[len(found) :])
+        rest = [pair for pair in near if not self._is_read_first(pair)][: MOST_PAIRS - len(first)]
         asked = any(self._is_conflict(f) or self._is_gray(f) for f in found)
         if asked or any(claim.declares and claim.sensitive for claim in read.claims):
             found = _surest([*found, *self._related(rest)])  # whoever agrees has a say
@@ -172,7 +175,7 @@ class ClaimJudge:
             new = update_rule.alone(observation, trust)
         judged = self._decide(observation, read, found, new, (ledger, graph, trust))
         ms = (time.perf_counter() - started) * 1000
-        return ClaimJudgement(*judged, whole, cut or left() <= 0, ms)
+        return ClaimJudgement(*judged, whole, cut, ms)
 
     def find(self, query: str, ledger: Ledger, limit: int) -> list[str]:
         """Ids of visible memories near to a query in meaning, nearest first."""
@@ -183,8 +186,9 @@ class ClaimJudge:
 
     def opposed(self, item: Observation, ledger: Ledger) -> list[Found]:
         """Claims of other visible memories that cannot hold together with those of one, surest first."""
-        near = self._near(self.reader.read([item.text])[0], ledger, without=item.id)
-        found = self._related([pair for pair in near if pair.may_conflict])
+        near, _ = self._near(self.reader.read([item.text])[0], ledger, without=item.id)
+        ranked = _by_weight([pair for pair in near if pair.may_conflict])
+        found = self._related([pair for pair, _ in ranked[:MOST_PAIRS]])
         return _one_per_item([f for f in found if self._is_conflict(f)])
 
     def judge_alone(self, observation: Observation, trust: Mapping[SourceClass, float]) -> ClaimJudgement:
@@ -193,25 +197,29 @@ class ClaimJudge:
         new = update_rule.alone(observation, trust)
         return ClaimJudgement(*self._decide_unopposed(read, (), (), new), whole=True)
 
-    def _near(self, read: ReadText, ledger: Ledger, *, without: str, hidden: bool = False) -> list[NearPair]:
-        """The nearest known claims of each claim, nearest first.
+    def _near(
+        self, read: ReadText, ledger: Ledger, *, without: str, hidden: bool = False
+    ) -> tuple[list[NearPair], bool]:
+        """The nearest known claims of each claim, nearest first, and whether there was time to look for all.
 
         ``without``: an item that may be among the known ones already, and is no witness for itself.
         """
-        near: list[tuple[Claim, Neighbour]] = []
+        near: list[tuple[int, Claim, Neighbour]] = []
+        all_looked = True
         for claim, vector in zip(read.claims, read.vectors, strict=True):
             if near and left() <= 0:
+                all_looked = False
                 break
-            near += [
-                (claim, one) for one in ledger.nearest_claims(vector, limit=NEAREST, least=_least(claim), hidden=hidden)
-            ]
+            most = NEAREST_WEIGHTY if claim.sensitive else NEAREST
+            told = ledger.nearest_claims(vector, limit=most, least=_least(claim), hidden=hidden)
+            near += [(rank, claim, one) for rank, one in enumerate(told)]
         if not near:
-            return []
-        near = sorted(near, key=lambda pair: -pair[1].cosine)[:MOST_PAIRS]
-        items = {one.id: one for one in ledger.items(ids=[n.item for _, n in near], hidden=True, limit=None)}
+            return [], all_looked
+        near = sorted(near, key=lambda one: (one[0] >= NEAREST, -one[2].cosine))[:MOST_LOOKED]
+        items = {one.id: one for one in ledger.items(ids=[n.item for _, _, n in near], hidden=True, limit=None)}
         alone = len(read.claims) == 1
         pairs = []
-        for new, one in near:
+        for _, new, one in near:
             item = items.get(one.item)
             if item is None or one.item == without:
                 continue
@@ -220,7 +228,7 @@ class ClaimJudge:
                 cut = len(old.text) < len(item.text.strip())
                 partial = not (alone or new.record) or (cut and not old.record)
                 pairs.append(NearPair(new, old, item, one.cosine, partial, meeting(old, new, one.cosine)))
-        return pairs
+        return sorted(pairs, key=lambda pair: -pair.cosine), all_looked
 
     def _related(self, pairs: Sequence[NearPair], *, hidden: bool = False) -> list[Found]:
         """The pairs with their relations; surest conflict first."""
@@ -392,11 +400,11 @@ class ClaimJudge:
     ) -> list[Witness]:  # fmt: skip
         """Voices for the new claim, those included that were held because they stood alone."""
         _, graph, trust = known
-        near = self._near(read, ledger, without=new.item, hidden=True)
+        near, _ = self._near(read, ledger, without=new.item, hidden=True)
         waiting = _waiting({pair.item.id for pair in near}, ledger)
         said = [
             f
-            for f in self._related([pair for pair in near if pair.item.id in waiting], hidden=True)
+            for f in self._related([pair for pair in near if pair.item.id in waiting][:MOST_PAIRS], hidden=True)
             if f.related.agrees >= self.model.calibration.agree_at
         ]
         more = update_rule.witnesses((f.item for f in said), graph, trust, held=True)
@@ -436,6 +444,25 @@ def _ancestors(
     usable = ledger.items(ids=above[:_MOST_ANCESTORS], limit=None)
     seen = update_rule.witnesses(usable, graph, trust)
     return [(claim, seen[one.id]) for one in usable for claim in claims_of(one.text)]
+
+
+def _by_weight(pairs: Sequence[NearPair]) -> list[tuple[NearPair, bool]]:
+    """The pairs in the order in which they are read, and whether a person has to look where one is not.
+
+    What is at stake comes first. Each claim has its turn before another has its second: a text that repeats much of
+    what is known must not keep the one thing that it changes from being compared.
+    """
+    marked = sorted(
+        ((not pair.at_stake, pair.meeting is not Meeting.OPPOSED, -pair.cosine, at) for at, pair in enumerate(pairs))
+    )
+    turns: dict[tuple[int, int], int] = {}
+    ranked: list[tuple[bool, int, int]] = []
+    for light, _, _, at in marked:
+        claim = (pairs[at].new.start, pairs[at].new.end)
+        turns[claim] = turns.get(claim, -1) + 1
+        if turns[claim] < NEAREST:
+            ranked.append((light, turns[claim], at))
+    return [(pairs[at], not light and turn == 0) for light, turn, at in sorted(ranked, key=lambda one: one[:2])]
 
 
 def _surest(found: Sequence[Found]) -> list[Found]:

@@ -111,14 +111,15 @@ class ClaimReader:
 
 def _read(text: str) -> ReadText:
     claims = weightiest_first(claims_of(text))
-    rows: list[Floats] = []
-    for first in range(0, len(claims), _BEFORE_CLOCK):
+    said = list(dict.fromkeys(claim.text for claim in claims))  # what is said twice is read once
+    rows: dict[str, Floats] = {}
+    for first in range(0, len(said), _BEFORE_CLOCK):
         if rows and left() <= 0:
             break
-        rows.extend(reading_of(claim.text).vector for claim in claims[first : first + _BEFORE_CLOCK])
-    order = sorted(range(len(rows)), key=lambda at: claims[at].start)
-    vectors = np.array([rows[at] for at in order], np.float32).reshape(len(rows), DIMENSION)
-    return ReadText(tuple(claims[at] for at in order), vectors, len(rows) == len(claims))
+        rows.update((one, reading_of(one).vector) for one in said[first : first + _BEFORE_CLOCK])
+    kept = sorted((claim for claim in claims if claim.text in rows), key=lambda claim: claim.start)
+    vectors = np.array([rows[claim.text] for claim in kept], np.float32).reshape(len(kept), DIMENSION)
+    return ReadText(tuple(kept), vectors, len(kept) == len(claims))
 
 
 @cache

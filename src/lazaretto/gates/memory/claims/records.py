@@ -11,10 +11,9 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from lazaretto.kept_texts import also_forget
+from lazaretto.kept_texts import remembered
 
 MAX_CHARS = 20_000
 """A longer text is read as prose."""
@@ -40,7 +39,7 @@ class Record:
 _LIKELY = re.compile(r"[{|=\t]|^[^\n,;]+[,;][^\n]+\n|\b(?:[QFP]|Question|Frage|Pregunta)\s?\d*[:.)]\s", re.M)
 
 
-@lru_cache(maxsize=256)
+@remembered(1 << 20, lambda found: 200 + sum(200 + 4 * len(one.words) for one in found))
 def records_of(text: str) -> tuple[Record, ...]:
     """The records of a text in order; none where it is prose."""
     if len(text) > MAX_CHARS or not _LIKELY.search(text):
@@ -51,9 +50,6 @@ def records_of(text: str) -> tuple[Record, ...]:
         taken += [one for one in found if not any(one.start < other.end and other.start < one.end for other in taken)
                   or reader is _objects]  # fmt: skip
     return tuple(sorted(taken, key=lambda one: (one.start, one.end))[:MAX_RECORDS])
-
-
-also_forget(records_of.cache_clear)
 
 
 def words_at(text: str, start: int, end: int) -> str:

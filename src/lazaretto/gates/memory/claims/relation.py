@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 
 from lazaretto.gates.memory.claims.comparison import compared, gives_another_value
 from lazaretto.gates.memory.claims.extraction import Claim
+from lazaretto.kept_texts import KeptTexts
 from lazaretto.models.minilm import Encoder, blocks_are_fast, split_heads
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import apart
@@ -29,8 +28,8 @@ from lazaretto.reading.text import reading_of
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 TOKENS_OLD, TOKENS_NEW = 72, 96
 """As in training: so much of each claim is read."""
-_REMEMBERED = 8_192
-"""Pairs whose answers are kept, about 3 MB."""
+_KEPT_BYTES, _ANSWER_BYTES = 2 << 20, 400
+"""Of answers to pairs that were asked last, and about what one takes."""
 _NEAR = 0.6
 """Log-odds. Read in eight bits, a pair's answer lies nearer than this to that of full precision: .44 was the farthest
 of the pairs it was tried on. So an answer within this of where the caller decides otherwise is read again in full."""
@@ -118,8 +117,7 @@ class RelationModel:
         self.calibration = RelationCalibration(**fitted)
         self._adapter, self._head = split_heads(arrays)
         self._passes = (False, True) if (blocks_are_fast() if in_blocks is None else in_blocks) else (True,)
-        self._known: OrderedDict[bytes, _Answer] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: KeptTexts[_Answer] = KeptTexts(_KEPT_BYTES, lambda _: _ANSWER_BYTES)
 
     @cached_property
     def _quick(self) -> Encoder:
@@ -149,18 +147,15 @@ class RelationModel:
             at.setdefault(key, set()).update(theirs)  # a pair that comes twice is read once, for both
         asked = dict(zip(keys, pairs, strict=True))
         told = {key: _Answer(_ANOTHER_VALUE, True) for key, (o, n, _) in asked.items() if gives_another_value(o, n)}
-        with self._lock:
-            told.update((key, self._known[key]) for key in asked if key in self._known and key not in told)
+        told.update((key, one) for key in asked if key not in told and (one := self._known.get(key)) is not None)
         for full in self._passes:
             fresh = [k for k in asked if k not in told or (full and self._unsure(told[k], at[k]))]
             if not fresh:
                 continue
             read = self._compare([asked[key] for key in fresh], self._full if full else self._quick)
             told.update((key, _Answer(one, full)) for key, one in zip(fresh, read, strict=True))
-            with self._lock:
-                self._known.update((key, told[key]) for key in fresh)
-                while len(self._known) > _REMEMBERED:
-                    self._known.popitem(last=False)
+            for key in fresh:
+                self._known.put(key, told[key])
         return [told[key].related for key in keys]
 
     def _unsure(self, answer: _Answer, bars: Iterable[float]) -> bool:

@@ -8,7 +8,8 @@ something is forbidden, waived or denied, that word is told here.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from lazaretto.kept_texts import remembered
 
 _COMMON = {
     "en": "the and is are was were of to in on at for with by not no only be been has have from that this may must can",
@@ -25,7 +26,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _MARKS = {"de": "äöüß", "fr": "éèêàùçœ", "es": "ñáíóú¿¡"}
 
 
-@lru_cache(maxsize=4_096)
+@remembered(256 << 10, lambda code: 100)
 def language_of(text: str) -> str:
     """en | de | fr | es, by the commonest words; English where nothing tells."""
     words = _WORD.findall(text.casefold())
