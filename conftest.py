@@ -24,6 +24,8 @@ from lazaretto.pictures import hold_workers, release_workers
 REPOSITORY = Path(__file__).resolve().parent
 # Tests move the home folder about; what models are made of is kept in one place for all of them.
 os.environ.setdefault("LAZARETTO_CACHE", str(REPOSITORY / ".cache" / "models"))
+# What ships is tested, also where the larger models are set up.
+os.environ["LAZARETTO_DEEP"] = str(REPOSITORY / ".cache" / "no-larger-models")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,7 +18,7 @@ from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.cascade import cleared
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings, open_questions
 from lazaretto.models.deep import DeepReader, Reading, base, choice, is_set_up, reader_for, set_up, shared_reader
-from lazaretto.models.deep.packed import packed, unpacked_rows
+from lazaretto.models.packed_changes import packed, unpacked_rows
 from lazaretto.types import Channel, GateRun, Observation, Ruling, RunStatus, SourceClass, Verdict
 
 BARS = {0.01: 4.0, 0.05: 1.0}

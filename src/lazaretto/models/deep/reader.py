@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
-from lazaretto.models.deep.packed import unpacked_changes
+from lazaretto.models.packed_changes import unpacked_changes
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import is_over
 

@@ -1,17 +1,15 @@
-"""Temperature and bars of the relation model, from pairs that no training saw; and what folds say of its adapter.
+"""Temperature and bars of a relation model, from the folds of written texts that its trainings had left out.
 
-    python -m lazaretto_lab.studies.claims.bars lab/results/facts/relation_unseen.jsonl --out lab/results/facts
-    python -m lazaretto_lab.studies.claims.bars --folds INPUTS SCORES --out lab/results/facts
+    python -m lazaretto_lab.studies.claims.bars --inputs INPUTS --scores SCORES... [--deep SCORES...] --rows ROWS
+    python -m lazaretto_lab.studies.claims.bars --rows lab/results/facts/relation_left_out.jsonl
 
-The first reads what ``training.claims.head`` kept: our own topics of three kinds of work (``own_cal``) and notes of
-everyday work, each beside its nearest, set the bars; topics of three other kinds of work (``own_held``)
-are told beside them and set nothing. The second tells how well each run of ``training.claims.training`` knew the
-written statements of the fold that it had left out: INPUTS is what ``training.claims.pairs`` wrote, SCORES its
-``scores.npz``.
+INPUTS is what ``training.claims.pairs`` wrote, SCORES are what the runs of ``training.claims.training`` wrote. Each
+written pair has the logits of the run that had not seen its kind of work; they are kept in ROWS, from which the bars
+can be set again. With rows of the second reader (``deep``), its bars are set too: for the pairs that the small model
+leaves open (``ASKED`` of the poison).
 
-A pair has a bar by what its claims meet in. The bars are those that catch most poison while at most so many of all
-honest pairs (``MOST_HONEST``), and of each group of them (``MOST_OF_A_GROUP``), and of the notes (``MOST_NOTES``), are
-held.
+A pair has a bar by what its claims meet in. The bars are those that catch most poison while at most so many of the
+pairs of each honest group (``MOST``) are held.
 """
 
 from __future__ import annotations
@@ -27,38 +25,65 @@ from numpy.typing import NDArray
 
 from lazaretto.gates.memory.claims.extraction import claims_of
 from lazaretto.models.minilm import claim_minilm
-from lazaretto_lab.studies.claims.figures import tell
-from lazaretto_lab.training.claims.own_pairs import Own, own_pairs, place_of
+from lazaretto_lab.training.claims.own_pairs import Own, near_in_a_day, near_notes, own_pairs, place_of
+from lazaretto_lab.training.written import FOLDS
 
-MOST_HONEST, MOST_OF_A_GROUP, MOST_NOTES = 0.015, 0.025, 0.001
+MOST = {"event": 0.02, "restatement": 0.015, "compatible": 0.035, "notes": 0.0015, "days": 0.0015}
+"""Share of the pairs of an honest group that may be held; of notes and days, of pairs with their nearest."""
 NAMES = {"sensitive": "review_at", "opposed": "conflict_at", "alike": "alike_at", "apart": "apart_at"}
 """Where two claims meet -> the bar that counts there; ``sensitive``: opposed, about money, access or safety."""
+ASKED = 0.93
+"""Share of the poison that the second reader is asked about."""
 Row = dict[str, Any]
 
 
-def fold_rows(inputs: Path, scores: Path) -> list[Row]:
-    """Written statements with the logits of the run that had left their fold out."""
-    train, found = np.load(inputs / "train.npz"), np.load(scores)
+def left_out_rows(inputs: Path, scores: Sequence[Path], deep: Sequence[Path] = ()) -> list[Row]:
+    """Written pairs and notes with the logits of the run that had left their fold out."""
+    train = np.load(inputs / "train.npz")
     source = np.array([str(n) for n in train["names"]])[train["source"]]
+    small, second = (_by_row(paths, source) for paths in (scores, deep))
+    by = _pairs_by_source()
+    vectors = _vectors(text for several in by.values() for one in several for text in (one.old, one.new))
+    rows = []
+    for name, several in by.items():
+        for one, at in zip(several, np.flatnonzero(source == name).tolist(), strict=True):
+            if at not in small:
+                continue
+            old, new = claims_of(one.old), claims_of(one.new)
+            cosine = float(vectors[one.old] @ vectors[one.new])
+            place = place_of(old[0], new[0], cosine) if old and new else "no claim"
+            row = {
+                "source": name, "group": one.group, "language": one.language, "place": place,
+                "cosine": round(cosine, 3), "logits": small[at],
+            }  # fmt: skip
+            rows.append(row | ({"deep": second[at]} if at in second else {}))
+    return rows
+
+
+def _by_row(paths: Sequence[Path], source: NDArray[Any]) -> dict[int, list[float]]:
+    """The logits of the folds by the number of the pair."""
+    found: dict[int, list[float]] = {}
+    for path in paths:
+        with np.load(path) as file:
+            for name in (name for name in file.files if name.startswith("fold_") and name.endswith("/rows")):
+                logits = file[name.replace("/rows", "/logits")]
+                for at, four in zip(file[name].tolist(), logits.tolist(), strict=True):
+                    if not source[at].startswith("own_"):
+                        found[at] = [round(x, 2) for x in four]
+    return found
+
+
+def _pairs_by_source() -> dict[str, list[Own]]:
+    """In the order in which ``training.claims.pairs`` packs them."""
     by: dict[str, list[Own]] = {}
     for one in own_pairs(0):
         if one.source.startswith("written_"):
             by.setdefault(one.source, []).append(one)
-    vectors = _vectors(text for several in by.values() for one in several for text in (one.old, one.new))
-    rows = []
-    for name, several in by.items():
-        logits = found[f"{name}/logits"][source[found[f"{name}/rows"]] == name]
-        for one, four in zip(several, logits, strict=True):
-            old, new = claims_of(one.old), claims_of(one.new)
-            cosine = float(vectors[one.old] @ vectors[one.new])
-            at = place_of(old[0], new[0], cosine) if old and new else "no claim"
-            rows.append(
-                {
-                    "source": name, "group": one.group, "language": one.language, "place": at,
-                    "cosine": round(cosine, 3), "logits": [round(float(x), 2) for x in four],
-                }
-            )  # fmt: skip
-    return rows
+    for fold in range(FOLDS):
+        for group, several in (("notes", near_notes(fold)), ("days", near_in_a_day(fold))):
+            name = f"{group}_{fold}"
+            by[name] = [Own(old, new, 0, name, group, "") for old, new, _ in several]
+    return by
 
 
 def _vectors(texts: Iterable[str]) -> dict[str, NDArray[np.float32]]:
@@ -66,20 +91,21 @@ def _vectors(texts: Iterable[str]) -> dict[str, NDArray[np.float32]]:
     return dict(zip(several, np.asarray(claim_minilm().embed_texts(several), np.float32), strict=True))
 
 
-def conflicts(rows: Sequence[Row], temperature: float) -> NDArray[np.float64]:
-    """Probability of a conflict of each row."""
-    x = np.array([row["logits"] for row in rows], np.float64).reshape(-1, 4) / temperature
+def conflicts(rows: Sequence[Row], temperature: float, reader: str = "logits") -> NDArray[np.float64]:
+    """Probability of a conflict of each row, by one of the two readers."""
+    x = np.array([row[reader] for row in rows], np.float64).reshape(-1, 4) / temperature
     x = np.exp(x - x.max(axis=1, keepdims=True))
     x /= x.sum(axis=1, keepdims=True)
     return np.asarray(x[:, 1] + x[:, 2])
 
 
-def fitted_temperature(rows: Sequence[Row]) -> float:
+def fitted_temperature(rows: Sequence[Row], reader: str = "logits") -> float:
     """The temperature with the best likelihood of what is a conflict and what is none."""
+    rows = [row for row in rows if row["group"] not in ("notes", "days")]
     bad = np.array([row["group"] == "poison" for row in rows])
 
     def loss(temperature: float) -> float:
-        share = np.clip(conflicts(rows, temperature), 1e-6, 1 - 1e-6)
+        share = np.clip(conflicts(rows, temperature, reader), 1e-6, 1 - 1e-6)
         return float(-np.log(np.where(bad, share, 1 - share)).mean())
 
     return round(float(min(np.linspace(0.8, 3.0, 45), key=loss)), 2)
@@ -91,12 +117,11 @@ def held(rows: Sequence[Row], share: NDArray[np.float64], bars: Mapping[str, flo
     return np.asarray(share >= bar)
 
 
-def chosen_bars(rows: Sequence[Row], temperature: float) -> dict[str, float]:
+def chosen_bars(rows: Sequence[Row], share: NDArray[np.float64]) -> dict[str, float]:
     """The bars that catch most poison within what honest pairs allow; the highest of those that catch as much."""
-    share = conflicts(rows, temperature)
     group = np.array([row["group"] for row in rows])
     place = np.array([row["place"] for row in rows])
-    grid = np.round(np.arange(0.3, 0.985, 0.02), 2)
+    grid = np.round(np.append(np.arange(0.3, 0.95, 0.025), np.arange(0.95, 0.998, 0.005)), 3)
     total: dict[str, NDArray[np.int64]] = {}
     for one in np.unique(group):
         total[str(one)] = np.full([1] * len(NAMES), int(((place == "plain") & (group == one)).sum()))
@@ -104,61 +129,75 @@ def chosen_bars(rows: Sequence[Row], temperature: float) -> dict[str, float]:
             mine = share[(place == name) & (group == one)]
             shape = [len(grid) if n == axis else 1 for n in range(len(NAMES))]
             total[str(one)] = total[str(one)] + (mine[None] >= grid[:, None]).sum(axis=1).reshape(shape)
-    size = {one: int((group == one).sum()) for one in total}
-    kinds = [one for one in total if one not in ("poison", "notes")]
-    may = sum(total[one] for one in kinds) <= MOST_HONEST * sum(size[one] for one in kinds)
-    may &= grid[:, None, None, None] <= grid[None, :, None, None]  # what moves money is reviewed sooner, never later
-    for one in kinds:
-        may &= total[one] <= max(1, MOST_OF_A_GROUP * size[one])
-    if "notes" in total:
-        may &= total["notes"] <= MOST_NOTES * size["notes"]
+    may = grid[:, None, None, None] <= grid[None, :, None, None]  # what moves money is reviewed sooner, never later
+    for one, most in MOST.items():
+        if one in total:
+            may = may & (total[one] <= max(1, most * int((group == one).sum())))
     height = sum(np.ix_(grid, grid, grid, grid))
     worth = np.where(may, total["poison"] + height / 100, -1.0)
     best = np.unravel_index(int(worth.argmax()), worth.shape)
     return {name: float(grid[at]) for name, at in zip(NAMES, best, strict=True)}
 
 
-def told(rows: Sequence[Row], share: NDArray[np.float64], bars: Mapping[str, float]) -> dict[str, str]:
-    """How many of each group are held, and where poison is lost."""
+def told(rows: Sequence[Row], share: NDArray[np.float64], bars: Mapping[str, float]) -> dict[str, Any]:
+    """How many of each group are held, how well poison is told from the other statements, where poison is lost."""
     above = held(rows, share, bars)
     group, place = np.array([row["group"] for row in rows]), np.array([row["place"] for row in rows])
-    lines = {str(one): f"{above[group == one].sum()} of {(group == one).sum()}" for one in np.unique(group)}
-    bad = group == "poison"
-    if bad.any() and (~bad).any():
-        lines["auc"] = f"{(share[bad][:, None] > share[~bad][None]).mean():.3f}"
-    lost = {str(one): int((bad & ~above & (place == one)).sum()) for one in np.unique(place[bad & ~above])}
-    return {**lines, "poison_missed_by_place": json.dumps(lost)}
+    lines: dict[str, Any] = {
+        str(one): f"{above[group == one].sum()} of {(group == one).sum()}" for one in np.unique(group)
+    }
+    bad, other = group == "poison", ~np.isin(group, ("poison", "notes", "days"))
+    if bad.any() and other.any():
+        lines["auc"] = round(float((share[bad][:, None] > share[other][None]).mean()), 3)
+    lost = bad & ~above
+    lines["poison_missed_by_place"] = {str(one): int((lost & (place == one)).sum()) for one in np.unique(place[lost])}
+    return lines
+
+
+def figures_of(rows: Sequence[Row], share: NDArray[np.float64], temperature: float) -> dict[str, Any]:
+    """Bars, and what they hold: in all, by fold and by language."""
+    bars = chosen_bars(rows, share)
+    figures: dict[str, Any] = {
+        "temperature": temperature, "bars": {NAMES[name]: bar for name, bar in bars.items()},
+        "all": told(rows, share, bars),
+    }  # fmt: skip
+    parts = {f"fold {row['source'][-1]}" for row in rows} | {row["language"] for row in rows if row["language"]}
+    for part in sorted(parts):
+        mine = np.array([part in (f"fold {row['source'][-1]}", row["language"]) for row in rows])
+        some = [row for row, chosen in zip(rows, mine, strict=True) if chosen]
+        figures[part] = told(some, share[mine], bars)
+    return figures
 
 
 def main() -> None:
-    """Print the bars with what they hold, or the folds; keep them with ``--out``."""
+    """Print the bars of both readers; keep them with ``--out``."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("unseen", type=Path, nargs="?")
-    parser.add_argument("--folds", type=Path, nargs=2, metavar=("INPUTS", "SCORES"))
+    parser.add_argument("--inputs", type=Path)
+    parser.add_argument("--scores", type=Path, nargs="+", default=[])
+    parser.add_argument("--deep", type=Path, nargs="+", default=[])
+    parser.add_argument("--rows", type=Path, required=True)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    if given.folds:
-        rows = fold_rows(*given.folds)
-        temperature = fitted_temperature(rows)
-        share = conflicts(rows, temperature)
-        figures: dict[str, Any] = {"temperature": temperature, "all": told(rows, share, {})["auc"]}
-        for name in sorted({row["source"] for row in rows}):
-            mine = [row for row in rows if row["source"] == name]
-            figures[name] = told(mine, conflicts(mine, temperature), {})["auc"]
-        tell(figures, rows, given.out, "relation_folds", "relation_folds_scores")
-        return
-    rows = [json.loads(line) for line in given.unseen.read_text(encoding="utf-8").splitlines()]
-    fit = [row for row in rows if row["source"] != "own_held"]
-    temperature = fitted_temperature([row for row in fit if row["group"] != "notes"])
-    bars = chosen_bars(fit, temperature)
-    figures = {"temperature": temperature, "bars": {NAMES[name]: bar for name, bar in bars.items()}}
-    for name in ("own_cal", "own_held", "notes_held"):
-        mine = [row for row in rows if row["source"] == name]
-        figures[name] = told(mine, conflicts(mine, temperature), bars)
-    told_as = json.dumps(figures, indent=1)
-    print(told_as)
+    if given.inputs:
+        lines = [json.dumps(row) for row in left_out_rows(given.inputs, given.scores, given.deep)]
+        given.rows.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    rows = [json.loads(line) for line in given.rows.read_text(encoding="utf-8").splitlines()]
+    temperature = fitted_temperature(rows)
+    share = conflicts(rows, temperature)
+    found = {"small": figures_of(rows, share, temperature)}
+    both = np.array(["deep" in row for row in rows])
+    if both.any():
+        some = [row for row in rows if "deep" in row]
+        poison = np.array([row["group"] == "poison" for row in some])
+        ask_at = round(float(np.quantile(share[both][poison], 1 - ASKED)), 2)
+        temperature = fitted_temperature(some, "deep")
+        second = np.where(share[both] >= ask_at, conflicts(some, temperature, "deep"), 0.0)
+        found["deep"] = {"ask_at": ask_at, "asked": round(float((share[both] >= ask_at).mean()), 3)}
+        found["deep"] |= figures_of(some, second, temperature)
+    text = json.dumps(found, indent=1)
+    print(text)
     if given.out:
-        (given.out / "relation_bars.json").write_text(f"{told_as}\n", encoding="utf-8")
+        (given.out / "relation_bars.json").write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

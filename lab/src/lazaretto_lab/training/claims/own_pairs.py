@@ -22,7 +22,7 @@ from lazaretto.gates.memory.claims.values import values_in
 from lazaretto.models.minilm import claim_minilm
 from lazaretto_lab.training.claims.facts_data import all_pairs
 from lazaretto_lab.training.claims.templates import AGREES, NO_CONFLICT
-from lazaretto_lab.training.written import FOLDS, Stated, notes, statements
+from lazaretto_lab.training.written import FOLDS, Stated, days, notes, statements
 
 CONFLICT = 5
 """Like NO_CONFLICT: contradicts or updates, and nobody says which."""
@@ -69,20 +69,23 @@ def own_pairs(variants: int = 2, seed: int = 5) -> Iterator[Own]:
             stated.first, stated.second, label_of(group), f"written_{stated.fold}", group, stated.language
         )  # fmt: skip
         yield one
-        yield from _more(one, 2 * variants, f"more_{stated.fold}", rng)
+        yield from _more(one, variants, f"more_{stated.fold}", rng)
     yield from _crossed(told)
 
 
-NOTE_FOLDS, BAR_FOLDS = (0, 1, 2), (3, 4)
-"""Folds of the kinds of work whose notes are trained on, and of those that are for bars."""
 _LONGEST, _NEAREST, _LEAST = 400, 6, 0.34
 
 
-def near_notes(folds: Sequence[int]) -> list[tuple[str, str, float]]:
-    """Short notes of some kinds of work, each beside those before it that are nearest, with their cosine; nobody meant
-    two of them to contradict each other."""
-    texts = list(dict.fromkeys(one.text for one in notes() if one.fold in folds and len(one.text) <= _LONGEST))
+def near_notes(fold: int) -> list[tuple[str, str, float]]:
+    """Short notes of the kinds of work of a fold, each beside those before it that are nearest, with their cosine;
+    nobody meant two of them to contradict each other."""
+    texts = list(dict.fromkeys(one.text for one in notes() if one.fold == fold and len(one.text) <= _LONGEST))
     return _nearest([(text, "") for text in texts if len(claims_of(text)) == 1], _NEAREST)
+
+
+def near_in_a_day(fold: int) -> list[tuple[str, str, float]]:
+    """Notes of working days, each beside those of its day before it."""
+    return [pair for day in days() if day.fold == fold for pair in _nearest([(n, "") for n in day.notes], _NEAREST)]
 
 
 def near_others(per: int = 3) -> Iterator[tuple[str, str, str]]:

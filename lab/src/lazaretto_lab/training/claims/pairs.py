@@ -19,7 +19,7 @@ import numpy as np
 from lazaretto.gates.memory.claims.comparison import compared
 from lazaretto.gates.memory.claims.extraction import claims_of, read_claim
 from lazaretto.models.minilm import minilm_tokenizer
-from lazaretto_lab.training.claims.own_pairs import BAR_FOLDS, NOTE_FOLDS, near_notes, near_others, own_pairs
+from lazaretto_lab.training.claims.own_pairs import near_in_a_day, near_notes, near_others, own_pairs
 from lazaretto_lab.training.claims.templates import (
     AGREES,
     CONTRADICTS,
@@ -28,6 +28,7 @@ from lazaretto_lab.training.claims.templates import (
     UPDATES,
     operational_pairs,
 )
+from lazaretto_lab.training.written import FOLDS
 from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
 
 NLI = ("mnli", "snli", "cad", "conj", "negation", "feversym", "scone", "infotabs", "facts")
@@ -99,12 +100,11 @@ def training_pack(folder: Path, operational: int = 16_000, seed: int = 1) -> Pac
 
 
 def add_peaceful(pack: Pack) -> None:
-    """Texts that are near to each other and speak of two things; ``notes_held`` is for bars alone."""
-    for folds, source in ((NOTE_FOLDS, "notes"), (BAR_FOLDS, "notes_held")):
-        for old, new, _ in near_notes(folds):
-            pack.add(old, new, NO_CONFLICT, source)
-            if source == "notes":
-                pack.add(new, old, NO_CONFLICT, source)
+    """Texts that are near to each other and speak of two things, or of one without contradiction."""
+    for fold in range(FOLDS):
+        for source, several in ((f"notes_{fold}", near_notes(fold)), (f"days_{fold}", near_in_a_day(fold))):
+            for old, new, _ in several:
+                pack.add(old, new, NO_CONFLICT, source)
     for source, old, new in near_others():
         pack.add(old, new, NO_CONFLICT, source)
 

@@ -1,11 +1,12 @@
-"""Trains the relation model: low-rank changes to all-MiniLM-L6-v2 that reads two claims at once, and a head.
+"""Trains a relation model: low-rank changes to an encoder that reads two claims at once, and a head.
 
 Needs torch and numpy alone, and runs as a script, so that it can be carried to a machine that has nothing else:
 
     python training.py INPUTS MINILM OUT --seconds 470
+    python training.py INPUTS MINILM OUT --mpnet MPNET
 
-INPUTS holds ``train.npz`` and ``scored.npz`` (``pairs.py`` writes them), MINILM is the encoder's file. The
-shipped weights come first, then one run per fold of the written statements and per source that is left out, as many as
+INPUTS holds ``train.npz`` and ``scored.npz`` (``pairs.py`` writes them), MINILM and MPNET are the encoders' files. The
+shipped weights come first, then one run per fold of the written texts and per source that is left out, as many as
 the time allows; each writes the scores of what it had not seen.
 """
 
@@ -15,7 +16,8 @@ import argparse
 import json
 import math
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +26,19 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-DIMENSION, LAYERS, HEADS = 384, 6, 12
 TOKENS_OLD, TOKENS_NEW = 72, 96
 RELATIONS = 4
 HIDDEN = 64
 MATRICES = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
             "intermediate.dense", "output.dense")  # fmt: skip
+BERT_BEGIN, BERT_END = 101, 102
+"""As the packs frame a text: they hold the word pieces of BERT."""
 FOLDS = 5
+FOLDED = ("written", "more", "notes", "days")
+"""Sources that have a part for each fold of the kinds of work; ``more`` is made from others and scored by no run."""
 LEFT_OUT: dict[str, tuple[str, ...]] = {
     "final": (),
-    **{f"written_{n}": (f"written_{n}", f"more_{n}") for n in range(FOLDS)},
+    **{f"fold_{n}": tuple(f"{name}_{n}" for name in FOLDED) for n in range(FOLDS)},
     "conflictqa": ("conflictqa",),
     "poisonedrag": ("poisonedrag",),
     "templama": ("templama",),
@@ -41,10 +46,46 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     "templates": ("templates",),
 }
 """Run -> sources it does not see; texts that come from one corpus leave together."""
-NEVER = ("own_cal", "own_held", "notes_held")
+NEVER = ("own_cal", "own_held")
 """Scored by every run, trained on by none."""
-WRITTEN, TOPICS = ("written_", "more_"), ("own_train", "more_own")
-"""How the sources of written statements and of our own topics begin."""
+TOPICS = ("own_train", "more_own")
+PEACEFUL = ("notes_", "days_")
+WRITTEN = ("written_", "more_")
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """An encoder's shape, and where it differs from BERT."""
+
+    width: int
+    layers: int
+    heads: int
+    rate: float
+    norm: float
+    first_place: int = 0
+    shift: int = 0
+    """What a word's number is above that in BERT."""
+    begin: int = BERT_BEGIN
+    end: int = BERT_END
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Its names for BERT's matrices."""
+
+    def at(self, layer: int, matrix: str) -> str:
+        """The name of a matrix of a layer."""
+        return f"encoder.layer.{layer}.{self.names.get(matrix, matrix)}"
+
+
+TRUNKS = {
+    "minilm": Trunk(384, 6, 12, 1.2e-3, 1e-12),
+    "mpnet": Trunk(
+        768, 12, 12, 4e-4, 1e-5, first_place=2, shift=4, begin=0, end=2,
+        names={
+            "attention.self.query": "attention.attn.q", "attention.self.key": "attention.attn.k",
+            "attention.self.value": "attention.attn.v", "attention.output.dense": "attention.attn.o",
+            "attention.output.LayerNorm": "attention.LayerNorm",
+        },
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,22 +94,30 @@ class Recipe:
 
     rank: int = 32
     epochs: int = 5
+    size: int = 160_000
+    """Pairs of an epoch."""
     batch: int = 512
-    rate: float = 1.2e-3
     blind: float = 0.2
     """Share of pairs whose features are hidden, so that the text alone must do."""
     smoothing: float = 0.08
     features: bool = True
-    own: float = 1 / 3
-    """Share of what is drawn that is our own: half of it topics, half of it written statements."""
+    topics: float = 0.12
+    """Share of what is drawn that is our own topics."""
+    written: float = 0.4
+    """The same of written statements."""
+    peaceful: float = 0.12
+    """The same of notes beside their nearest."""
     seed: int = 0
 
 
 def load_encoder(path: Path) -> dict[str, torch.Tensor]:
-    """The encoder's arrays from a safetensors file, without the library, or from an .npz file."""
+    """The encoder's arrays from a safetensors file, without the library, or from an .npz file (``reader.trunks``)."""
     if path.suffix == ".npz":
         with np.load(path) as arrays:
-            return {name.removeprefix("bert."): torch.from_numpy(arrays[name]).float() for name in arrays}
+            plain = {name: arrays[name] for name in arrays if not name.startswith(("q8/", "scale/"))}
+            for name in (one.removeprefix("q8/") for one in arrays if one.startswith("q8/")):
+                plain[name] = arrays[f"q8/{name}"] * arrays[f"scale/{name}"][:, None]
+            return {name.removeprefix("bert."): torch.from_numpy(one).float() for name, one in plain.items()}
     raw = path.read_bytes()
     size = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + size])
@@ -90,55 +139,71 @@ class LowRank(nn.Module):
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor, rank: int) -> None:
         super().__init__()
-        self.register_buffer("weight", weight)
-        self.register_buffer("bias", bias)
+        kind = torch.bfloat16 if weight.is_cuda else weight.dtype  # else every pass would round the frozen weights anew
+        self.register_buffer("weight", weight.to(kind))
+        self.register_buffer("bias", bias.to(kind))
         self.down = nn.Parameter(torch.randn(rank, weight.shape[1]) / weight.shape[1] ** 0.5)
         self.up = nn.Parameter(torch.zeros(weight.shape[0], rank))
 
     def forward(self, x: Any) -> Any:
-        return functional.linear(x, self.weight + self.up @ self.down, self.bias)
+        return functional.linear(x, self.weight, self.bias) + functional.linear(
+            functional.linear(x, self.down), self.up
+        )
 
 
 class Reader(nn.Module):
     """The encoder over a pair, and the head: [CLS], the mean of all states, and the features."""
 
-    def __init__(self, base: dict[str, torch.Tensor], rank: int, features: int) -> None:
+    def __init__(self, base: dict[str, torch.Tensor], trunk: Trunk, rank: int, features: int) -> None:
         super().__init__()
-        self.base = base
+        self.base, self.trunk = base, trunk
         self.products = nn.ModuleDict()
-        for layer in range(LAYERS):
+        for layer in range(trunk.layers):
             for matrix in MATRICES:
-                name = f"encoder.layer.{layer}.{matrix}"
+                name = trunk.at(layer, matrix)
                 self.products[name.replace(".", "/")] = LowRank(base[f"{name}.weight"], base[f"{name}.bias"], rank)
-        self.first = nn.Linear(2 * DIMENSION + features, HIDDEN)
+        self.first = nn.Linear(2 * trunk.width + features, HIDDEN)
         self.last = nn.Linear(HIDDEN, RELATIONS)
 
     def states(self, ids: Any, mask: Any, *, plain: bool = False) -> Any:
-        base = self.base
+        """Token states of texts in BERT's word pieces."""
+        base, trunk = self.base, self.trunk
+        if trunk.shift:
+            moved = torch.where(ids == BERT_BEGIN, trunk.begin, ids + trunk.shift)
+            ids = torch.where(ids == BERT_END, trunk.end, moved)
 
         def norm(x: Any, name: str) -> Any:
-            return functional.layer_norm(x, (DIMENSION,), base[f"{name}.weight"], base[f"{name}.bias"], 1e-12)
+            return functional.layer_norm(x, (trunk.width,), base[f"{name}.weight"], base[f"{name}.bias"], trunk.norm)
 
         def product(x: Any, name: str) -> Any:
             if plain:
                 return functional.linear(x, base[f"{name}.weight"], base[f"{name}.bias"])
             return self.products[name.replace(".", "/")](x)
 
-        x = base["embeddings.word_embeddings.weight"][ids] + base["embeddings.token_type_embeddings.weight"][0]
-        x = norm(x + base["embeddings.position_embeddings.weight"][: ids.shape[1]], "embeddings.LayerNorm")
-        x = functional.dropout(x, 0.1, self.training and not plain)
-        batch, length, _ = x.shape
-        for layer in range(LAYERS):
-            at = f"encoder.layer.{layer}."
+        batch, length = ids.shape
+        x = base["embeddings.word_embeddings.weight"][ids]
+        if "embeddings.token_type_embeddings.weight" in base:
+            x = x + base["embeddings.token_type_embeddings.weight"][0]
+        places = base["embeddings.position_embeddings.weight"][trunk.first_place : trunk.first_place + length]
+        x = functional.dropout(norm(x + places, "embeddings.LayerNorm"), 0.1, self.training and not plain)
+        seen = mask[:, None, None, :]
+        if "encoder.relative_attention_bias.weight" in base:
+            apart = base["encoder.relative_attention_bias.weight"][_buckets(length).to(ids.device)].permute(2, 0, 1)
+            seen = torch.where(seen, apart[None], torch.finfo(torch.bfloat16).min).to(
+                torch.bfloat16 if torch.is_autocast_enabled() else apart.dtype
+            )
+        for layer in range(trunk.layers):
             q, k, v = (
-                product(x, f"{at}attention.self.{n}").view(batch, length, HEADS, -1).transpose(1, 2)
+                product(x, trunk.at(layer, f"attention.self.{n}")).view(batch, length, trunk.heads, -1).transpose(1, 2)
                 for n in ("query", "key", "value")
             )
-            y = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
-            y = product(y.transpose(1, 2).reshape(batch, length, DIMENSION), f"{at}attention.output.dense")
-            x = norm(x + functional.dropout(y, 0.1, self.training and not plain), f"{at}attention.output.LayerNorm")
-            y = product(functional.gelu(product(x, f"{at}intermediate.dense")), f"{at}output.dense")
-            x = norm(x + functional.dropout(y, 0.1, self.training and not plain), f"{at}output.LayerNorm")
+            y = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+            y = product(y.transpose(1, 2).reshape(batch, length, -1), trunk.at(layer, "attention.output.dense"))
+            y = functional.dropout(y, 0.1, self.training and not plain)
+            x = norm(x + y, trunk.at(layer, "attention.output.LayerNorm"))
+            y = functional.gelu(product(x, trunk.at(layer, "intermediate.dense")))
+            y = functional.dropout(product(y, trunk.at(layer, "output.dense")), 0.1, self.training and not plain)
+            x = norm(x + y, trunk.at(layer, "output.LayerNorm"))
         return x
 
     def forward(self, ids: Any, mask: Any, features: Any) -> Any:
@@ -159,6 +224,15 @@ class Reader(nn.Module):
             layer = getattr(self, name)
             found[f"head.{name}.weight"], found[f"head.{name}.bias"] = layer.weight, layer.bias
         return {k: v.detach().float().cpu().numpy().astype(np.float16) for k, v in found.items()}
+
+
+def _buckets(length: int) -> Any:
+    """How far apart two tokens are, as mpnet counts it: 16 steps to each side, growing with the distance."""
+    places = torch.arange(length)
+    distance = places[:, None] - places[None, :]
+    away = distance.abs()
+    far = 8 + (torch.log(away.clamp(min=1) / 8) / math.log(128 / 8) * 8).long()
+    return torch.where(away < 8, away, far.clamp(max=15)) + (distance < 0) * 16
 
 
 class Pairs:
@@ -196,7 +270,7 @@ class Pairs:
 
     def add_cosines(self, reader: Reader) -> None:
         """What the plain encoder makes of the two texts one by one: the index knows it anyway."""
-        vectors = torch.zeros((len(self.table), DIMENSION), device=self.device)
+        vectors = torch.zeros((len(self.table), reader.trunk.width), device=self.device)
         order = np.argsort(self.lengths)
         with torch.inference_mode(), torch.autocast(self.device, torch.bfloat16, enabled=self.device == "cuda"):
             for i in range(0, len(order), 2048 if self.device == "cuda" else 64):
@@ -251,35 +325,41 @@ def relation_loss(logits: Any, labels: Any, smoothing: float) -> Any:
     return loss.mean()
 
 
-def drawn(pairs: Pairs, rows: np.ndarray, own: float, rng: np.random.Generator) -> np.ndarray:
-    """The pairs of one epoch: the public ones once, our own as often as their share asks for."""
+def drawn(pairs: Pairs, rows: np.ndarray, recipe: Recipe, rng: np.random.Generator) -> np.ndarray:
+    """The pairs of one epoch: public ones, and our own as often as their share asks for; ``recipe.size`` in all."""
     names = np.array(pairs.names)[pairs.source[rows]]
-    topics = np.isin(names, TOPICS)
-    written = np.char.startswith(names, WRITTEN[0]) | np.char.startswith(names, WRITTEN[1])
-    written &= ~topics
-    public = rows[~topics & ~written]
-    each = int(len(public) * own / (1 - own) / 2)
-    found = [public]
-    for mine in (rows[topics], rows[written]):
-        if len(mine):
-            found.append(np.concatenate([rng.permutation(mine) for _ in range(each // len(mine) + 1)])[:each])
+
+    def begins(several: tuple[str, ...]) -> Any:
+        return np.any([np.char.startswith(names, one) for one in several], axis=0)
+
+    topics, peaceful = np.isin(names, TOPICS), begins(PEACEFUL)
+    written = begins(WRITTEN) & ~topics
+    shares = ((topics, recipe.topics), (peaceful, recipe.peaceful), (written, recipe.written))
+    parts = [*shares, (~topics & ~peaceful & ~written, 1 - sum(share for _, share in shares))]
+    found = []
+    for mine, share in parts:
+        each, some = int(recipe.size * share), rows[mine]
+        if len(some):
+            found.append(np.concatenate([rng.permutation(some) for _ in range(each // len(some) + 1)])[:each])
     return np.concatenate(found)
 
 
-def train(pairs: Pairs, rows: np.ndarray, base: dict[str, torch.Tensor], recipe: Recipe, tag: str) -> Reader:
+def train(
+    pairs: Pairs, rows: np.ndarray, base: dict[str, torch.Tensor], trunk: Trunk, recipe: Recipe, tag: str
+) -> Reader:
     """A reader that has seen some of the pairs."""
     torch.manual_seed(recipe.seed)
     rng = np.random.default_rng(recipe.seed)
     device = pairs.device
-    reader = Reader(base, recipe.rank, pairs.device_features.shape[1]).to(device).train()
+    reader = Reader(base, trunk, recipe.rank, pairs.device_features.shape[1]).to(device).train()
     parameters = [p for p in reader.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=recipe.rate, weight_decay=0.01, fused=device == "cuda")
-    batches = len(drawn(pairs, rows, recipe.own, rng)) // recipe.batch
+    optimizer = torch.optim.AdamW(parameters, lr=trunk.rate, weight_decay=0.01, fused=device == "cuda")
+    batches = len(drawn(pairs, rows, recipe, rng)) // recipe.batch
     steps = max(1, recipe.epochs * batches)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=steps + 1, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, trunk.rate, total_steps=steps + 1, pct_start=0.1)
     started = time.monotonic()
     for epoch in range(recipe.epochs):
-        some = drawn(pairs, rows, recipe.own, rng)
+        some = drawn(pairs, rows, recipe, rng)
         shuffled = some[np.argsort(pairs.total[some] + rng.random(len(some)) * 12)]
         losses = []
         for one in rng.permutation(batches):
@@ -322,7 +402,7 @@ def told(name: str, logits: np.ndarray, labels: np.ndarray, never: np.ndarray) -
     share = np.exp(logits.astype(np.float32) - logits.max(1, keepdims=True))
     conflict = (share[:, 1] + share[:, 2]) / share.sum(1)
     bad = np.isin(labels, (1, 2, RELATIONS + 1))
-    for what, mine in (("left out", ~never), ("own topics and notes", never)):
+    for what, mine in (("left out", ~never), ("own topics", never)):
         if (bad & mine).any() and (~bad & mine).any():
             auc = (conflict[bad & mine][:, None] > conflict[~bad & mine][None]).mean()
             bar = np.quantile(conflict[~bad & mine], 0.985)
@@ -331,47 +411,48 @@ def told(name: str, logits: np.ndarray, labels: np.ndarray, never: np.ndarray) -
 
 
 def run(
-    inputs: Path, minilm: Path, out: Path, seconds: float, only: list[str], recipe: Recipe, most: int, fold_epochs: int
+    inputs: Path, encoders: dict[str, Path], name: str, out: Path, seconds: float, only: list[str], recipe: Recipe
 ) -> None:
     """The runs of ``LEFT_OUT`` in order, until the time is up."""
     began = time.monotonic()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
     out.mkdir(parents=True, exist_ok=True)
-    base = {k: v.to(device) for k, v in load_encoder(minilm).items() if v.is_floating_point()}
+    trunk = TRUNKS[name]
+    bases = {
+        one: {k: v.to(device) for k, v in load_encoder(path).items() if v.is_floating_point()}
+        for one, path in encoders.items()
+    }
     train_pairs, scored = Pairs(inputs / "train.npz", device), Pairs(inputs / "scored.npz", device)
-    plain = Reader(base, 1, 1).to(device).eval()
+    plain = Reader(bases["minilm"], TRUNKS["minilm"], 1, 1).to(device).eval()
     train_pairs.add_cosines(plain)
     scored.add_cosines(plain)
     print(f"{len(train_pairs)} pairs, {len(scored)} to score, {time.monotonic() - began:.0f} s", flush=True)
     results: dict[str, np.ndarray] = {"cosine": scored.device_features[:, -1].cpu().numpy().astype(np.float16)}
     source = np.array(train_pairs.names)[train_pairs.source]
     longest = 0.0
-    for name in only or list(LEFT_OUT):
+    for left_out in only or list(LEFT_OUT):
         started = time.monotonic()
         if seconds - (started - began) < longest * 1.1:
-            print(f"no time left for {name}", flush=True)
+            print(f"no time left for {left_out}", flush=True)
             break
-        without = LEFT_OUT[name]
+        without = LEFT_OUT[left_out]
         seen = np.flatnonzero(~np.isin(source, (*without, *NEVER)))
-        if most < len(seen):
-            seen = np.sort(np.random.default_rng(0).permutation(seen)[:most])
-        how = recipe
-        if name != "final":
-            how = replace(how, epochs=min(how.epochs, fold_epochs + name.startswith("written_")))
-        reader = train(train_pairs, seen, base, how, name)
-        if name == "final":
+        reader = train(train_pairs, seen, bases[name], trunk, recipe, left_out)
+        if left_out == "final":
             np.savez(out / "relation.npz", **reader.arrays())  # type: ignore[arg-type]
-        if not name.startswith("written_"):
-            results[f"{name}/scored"] = score(reader, scored, np.arange(len(scored)), how.features)
-        left = np.flatnonzero(np.isin(source, [n for n in without if not n.startswith("more_")]))
-        left = np.concatenate([left[:: max(1, len(left) // 4000)], np.flatnonzero(np.isin(source, NEVER))])
-        results[f"{name}/rows"] = left.astype(np.int32)
-        results[f"{name}/logits"] = score(reader, train_pairs, left, how.features)
-        told(name, results[f"{name}/logits"], train_pairs.label[left], np.isin(source[left], NEVER))
-        np.savez_compressed(out / "scores.npz", **results)  # type: ignore[arg-type]
+        if not left_out.startswith("fold_"):
+            results[f"{left_out}/scored"] = score(reader, scored, np.arange(len(scored)), recipe.features)
+        left = np.flatnonzero(np.isin(source, [one for one in without if not one.startswith("more_")]))
+        if not left_out.startswith("fold_"):
+            left = left[:: max(1, len(left) // 4000)]
+        left = np.concatenate([left, np.flatnonzero(np.isin(source, NEVER))])
+        results[f"{left_out}/rows"] = left.astype(np.int32)
+        results[f"{left_out}/logits"] = score(reader, train_pairs, left, recipe.features)
+        told(left_out, results[f"{left_out}/logits"], train_pairs.label[left], np.isin(source[left], NEVER))
+        np.savez_compressed(out / f"scores-{only[0] if only else 'all'}.npz", **results)  # type: ignore[arg-type]
         longest = max(longest, time.monotonic() - started)
-        print(f"{name}: {time.monotonic() - started:.0f} s, {time.monotonic() - began:.0f} s in all", flush=True)
+        print(f"{left_out}: {time.monotonic() - started:.0f} s, {time.monotonic() - began:.0f} s in all", flush=True)
 
 
 if __name__ == "__main__":
@@ -379,16 +460,14 @@ if __name__ == "__main__":
     parser.add_argument("inputs", type=Path)
     parser.add_argument("minilm", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--mpnet", type=Path, help="train this encoder; cosines are still those of MiniLM")
     parser.add_argument("--seconds", type=float, default=465)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--epochs", type=int, default=Recipe.epochs)
     parser.add_argument("--rank", type=int, default=Recipe.rank)
-    parser.add_argument("--rate", type=float, default=Recipe.rate)
     parser.add_argument("--batch", type=int, default=Recipe.batch)
-    parser.add_argument("--most", type=int, default=10**9)
-    parser.add_argument(
-        "--fold-epochs", type=int, default=2, help="of a source left out; a fold of statements: one more"
-    )
+    parser.add_argument("--written", type=float, default=Recipe.written)
     given = parser.parse_args()
-    chosen = Recipe(rank=given.rank, epochs=given.epochs, rate=given.rate, batch=given.batch)
-    run(given.inputs, given.minilm, given.out, given.seconds, given.only, chosen, given.most, given.fold_epochs)
+    chosen = Recipe(rank=given.rank, epochs=given.epochs, batch=given.batch, written=given.written)
+    files = {"minilm": given.minilm, **({"mpnet": given.mpnet} if given.mpnet else {})}
+    run(given.inputs, files, list(files)[-1], given.out, given.seconds, given.only, chosen)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.models.deep.packed import packed, unpacked_changes
+from lazaretto.models.packed_changes import packed, unpacked_changes
 
 
 def shrunk(trained: Path, rank: int) -> tuple[dict[str, NDArray[Any]], float]:

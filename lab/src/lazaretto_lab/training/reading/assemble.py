@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.models.deep.packed import packed
+from lazaretto.models.packed_changes import packed
 from lazaretto_lab.training.jury import assembly
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS
 from lazaretto_lab.training.jury.evaluation import SEATS, by_source, fit, judge, load_items

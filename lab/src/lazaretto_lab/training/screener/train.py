@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto_lab.training.screener import training
+from lazaretto_lab.training.screener.bundle import read_rows
 from lazaretto_lab.training.screener.calibration import (
     USER,
     WORK,
@@ -63,6 +64,7 @@ def report(arguments: argparse.Namespace) -> None:
     scored = read_folds(arguments.work, arguments.variant)
     calibration = calibrate(scored, LANGUAGES, arguments.spread)
     (arguments.work / "calibration.json").write_text(json.dumps(calibration, indent=1) + "\n")
+    _keep(arguments.work)
     hold_at = calibration["thresholds"]["0.01"]
     base: dict[str, NDArray[np.float64]] = {}
     for fold in FOLDS if arguments.baseline else ():
@@ -81,6 +83,23 @@ def report(arguments: argparse.Namespace) -> None:
     for group, logits in _written(scored, calibration["shift"]).items():
         shares = (f"{np.mean(logits > calibration['thresholds'][rate]):.1%}" for rate in ("0.05", "0.02", "0.01"))
         print(f"| {group}, {len(logits)} | {' | '.join(shares)} |")
+
+
+def _keep(work: Path) -> None:
+    """The left-out scores in one file, for whoever wants other tables: ``left_out_scores.npz``."""
+    rows = read_rows(work)
+    marks = {name: np.full(len(rows["label"]), np.nan) for name in ("logit", "quiet")}
+    for fold in FOLDS:
+        result = json.loads((work / f"{fold}.json").read_text(encoding="utf-8"))
+        for name, values in marks.items():
+            values[result["text"]] = result[name]
+    np.savez_compressed(
+        work / "left_out_scores.npz",
+        allow_pickle=False,
+        label=np.array(rows["label"], np.uint8),
+        **{name: np.array(rows[name]) for name in ("source", "language", "kind")},
+        **{name: values.astype(np.float16) for name, values in marks.items()},
+    )
 
 
 def _written(scored: Scored, shift: Mapping[str, float]) -> dict[str, NDArray[np.float64]]:

@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 FOLDS = 5
+_FACTS = (
+    "facts", "facts_offices", "facts_trades", "facts_crews", "facts_events", "facts_forms", "facts_web", "facts_dfe",
+)  # fmt: skip
 _FOLDER = Path(__file__).parent
 
 
@@ -67,6 +70,20 @@ class Stated:
         return fold_of(self.kind)
 
 
+@dataclass(frozen=True, slots=True)
+class Day:
+    """Notes that a team wrote in one day or week, in order; no two of them contradict each other."""
+
+    notes: tuple[str, ...]
+    kind: str
+    language: str
+
+    @property
+    def fold(self) -> int:
+        """Of its kind of work."""
+        return fold_of(self.kind)
+
+
 def fold_of(kind: str) -> int:
     """The same for all texts of one kind of work."""
     return zlib.crc32(kind.strip().lower().encode()) % FOLDS
@@ -81,7 +98,7 @@ def rows(name: str) -> tuple[dict[str, Any], ...]:
 
 def notes() -> Iterator[Written]:
     """Honest notes of everyday work, many of which look a little guilty."""
-    for name in ("notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web"):
+    for name in ("notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web", "notes_hard", "days"):
         for row in rows(name):
             yield Written(row["text"], row["kind"], row["lang"])
 
@@ -94,33 +111,46 @@ def short() -> Iterator[Written]:
 
 def planted() -> Iterator[Planted]:
     """Orders in texts of everyday work."""
-    for name in ("orders_en", "orders_more", "orders_dfe"):
+    for name in ("orders_en", "orders_more", "orders_dfe", "orders_results"):
         for row in rows(name):
             yield from _planted(row, row["lang"])
 
 
 def tools() -> Iterator[Planted]:
     """Poison in descriptions of tools."""
-    for row in rows("tools_pairs"):
-        yield from _planted(row, "en")
+    for name in ("tools_pairs", "tools_more"):
+        for row in rows(name):
+            yield from _planted(row, "en")
 
 
 def honest_tools() -> Iterator[Written]:
     """Honest descriptions of tools that look a little guilty."""
-    for row in rows("tools_honest"):
-        yield Written(row["text"], row["kind"], "en")
+    for name in ("tools_honest", "tools_honest_more"):
+        for row in rows(name):
+            yield Written(row["text"], row["kind"], "en")
 
 
 def rules() -> Iterator[Written]:
     """Quiet lies and honest rules."""
-    for row in rows("rules"):
-        yield Written(row["text"], row["domain"], row["lang"], row["label"] == "lie")
+    for name in ("rules", "rules_more", "rules_dry"):
+        for row in rows(name):
+            yield Written(row["text"], row["domain"], row["lang"], row["label"] == "lie")
 
 
 def statements() -> Iterator[Stated]:
     """Pairs of statements."""
-    for row in rows("facts"):
-        yield Stated(row["first"], row["second"], row["relation"], row["domain"], row["lang"])
+    for name in _FACTS:
+        for row in rows(name):
+            yield Stated(row["first"], row["second"], row["relation"], row["domain"], row["lang"])
+
+
+def days() -> Iterator[Day]:
+    """Working days of teams."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in rows("days"):
+        found.setdefault(row["day"], []).append(row)
+    for several in found.values():
+        yield Day(tuple(row["text"] for row in several), several[0]["kind"], several[0]["lang"])
 
 
 def _planted(row: dict[str, Any], language: str) -> Iterator[Planted]:

@@ -7,7 +7,7 @@ erased later must not live on in the ruling on another.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,19 @@ from lazaretto.gates.memory.claims.comparison import (
     replaces,
     restates,
 )
+from lazaretto.gates.memory.claims.deep_relation import DeepRelation, deep_relation
 from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of, says_one_thing
 from lazaretto.gates.memory.claims.gray_pairs import GrayPairs, Pair
 from lazaretto.gates.memory.claims.occasions import progress
 from lazaretto.gates.memory.claims.quiet import WEAKENS, Quiet, shared_quiet_head
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
-from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel, shared_relation_model
+from lazaretto.gates.memory.claims.relation import (
+    Related,
+    Relation,
+    RelationCalibration,
+    RelationModel,
+    shared_relation_model,
+)
 from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
 from lazaretto.ledger import Ledger
@@ -128,10 +135,12 @@ class ClaimJudge:
         announce_below: float,
         model: RelationModel | None = None,
         gray_pairs: GrayPairs | None = None,
+        deep: Callable[[], DeepRelation | None] = deep_relation,
     ) -> None:
-        """``gray_pairs`` asks a language model about pairs that the relation model is not sure about."""
+        """``gray_pairs`` asks a language model about pairs that the relation model is not sure about; ``deep`` is the
+        second reader of pairs, or none."""
         self._rule, self._announce_below = rule, announce_below
-        self._given, self._gray_pairs = model, gray_pairs
+        self._given, self._gray_pairs, self._deep = model, gray_pairs, deep
 
     @property
     def model(self) -> RelationModel:
@@ -234,6 +243,8 @@ class ClaimJudge:
         """The pairs with their relations; surest conflict first."""
         answers: Sequence[Related] = self._answers(pairs, hidden)
         pairs = pairs[: len(answers)]
+        if not hidden:
+            answers = self._read_again(pairs, answers)
         if self._gray_pairs is not None and not hidden:
             told = zip(pairs, answers, strict=True)
             answers = self._gray_pairs.settle([Pair(p.old, p.new, p.meeting, related) for p, related in told])
@@ -254,18 +265,36 @@ class ClaimJudge:
             told += self.model.compare([(pair.old, pair.new, pair.cosine) for pair in some], bars)
         return told
 
+    def _read_again(self, pairs: Sequence[NearPair], small: Sequence[Related]) -> Sequence[Related]:
+        """The answers with those of possible conflicts as the second reader has them, where it is set up."""
+        deep = self._deep()
+        if deep is None:
+            return small
+        told = list(small)
+        asked = [n for n, p in enumerate(pairs) if p.may_conflict and not gives_another_value(p.old, p.new)]
+        for place in deep.asked_about([told[n] for n in asked]):
+            if left() <= 0:
+                break
+            pair = pairs[asked[place]]
+            told[asked[place]] = deep.compare(pair.old, pair.new, pair.cosine)
+        return told
+
+    def _at(self, related: Related) -> RelationCalibration:
+        """The bars of whoever gave an answer."""
+        deep = self._deep() if related.deep else None
+        return deep.calibration if deep else self.model.calibration
+
     def _corroborating(self, found: Sequence[Found], rest: Sequence[NearPair]) -> list[Found]:
         """Of pairs that cannot conflict, the first that agrees and those asked before it; none where one agrees anyway.
 
         No ruling rests on it where nothing is opposed, so only the nearest that give the same value are asked.
         """
         asked: list[Found] = []
-        agree_at = self.model.calibration.agree_at
-        if any(one.related.agrees >= agree_at for one in found):
+        if any(self._agrees(one) for one in found):
             return asked
         for pair in [pair for pair in rest if pair.meeting is Meeting.SAME][:_ASKED_AGAIN]:
             asked += self._related([pair])
-            if asked and asked[-1].related.agrees >= agree_at:
+            if asked and self._agrees(asked[-1]):
                 break
         return asked
 
@@ -276,7 +305,7 @@ class ClaimJudge:
         ledger, graph, trust = where
         at = self.model.calibration
         opposed = _one_per_item([f for f in found if self._is_conflict(f)])
-        agreeing = _one_per_item([f for f in found if f.related.agrees >= at.agree_at])
+        agreeing = _one_per_item([f for f in found if self._agrees(f)])
         seen = update_rule.witnesses((f.item for f in (*opposed, *agreeing)), graph, trust)
         if opposed:
             known = [*_ancestors(observation, ledger, graph, trust), *((f.old, seen[f.item.id]) for f in agreeing)]
@@ -303,7 +332,7 @@ class ClaimJudge:
         if refused:
             return relation, items, _REFUSED, True, False, risk, (), evidence
         one = says_one_thing(observation.text)
-        sure = [f for f in opposed if f.related.conflict >= at.replace_at and replaces(f.old, f.new)]
+        sure = [f for f in opposed if f.related.conflict >= self._at(f.related).replace_at and replaces(f.old, f.new)]
         replaced = tuple(f.item.id for f in sure if one and says_one_thing(f.item.text))
         may = observation.channel is Channel.MEMORY
         return relation, items, "accepted_change", False, False, min(risk, 0.29), replaced if may else (), evidence
@@ -370,20 +399,18 @@ class ClaimJudge:
             return pair.may_conflict
         return pair.cosine >= LEAST_APART or gives_another_value(pair.old, pair.new)
 
-    def _is_conflict(self, found: Found) -> bool:
-        return found.may_conflict and found.related.conflict >= self._conflict_bar(found)
+    def _agrees(self, found: Found) -> bool:
+        return found.related.agrees >= self._at(found.related).agree_at
 
-    def _conflict_bar(self, pair: NearPair) -> float:
-        at = self.model.calibration
-        bar = {Meeting.OPPOSED: at.conflict_at, Meeting.ALIKE: at.alike_at, Meeting.APART: at.apart_at}[pair.meeting]
-        return max(bar, at.partial_at) if pair.partial else bar
+    def _is_conflict(self, found: Found) -> bool:
+        return found.may_conflict and found.related.conflict >= _conflict_bar(found, self._at(found.related))
 
     def _bars(self, pair: NearPair) -> tuple[float, ...]:
         """The probabilities of a conflict at which a pair is judged otherwise."""
         at = self.model.calibration
         if not pair.may_conflict:
             return ()
-        bars = [self._conflict_bar(pair)]
+        bars = [_conflict_bar(pair, at)]
         if pair.meeting is Meeting.OPPOSED and not pair.partial:
             bars.append(at.review_at)
         if replaces(pair.old, pair.new):
@@ -392,7 +419,7 @@ class ClaimJudge:
 
     def _is_gray(self, found: Found) -> bool:
         opposed = found.meeting is Meeting.OPPOSED and not found.partial
-        return opposed and found.related.conflict >= self.model.calibration.review_at
+        return opposed and found.related.conflict >= self._at(found.related).review_at
 
     def _all_support(
         self, read: ReadText, ledger: Ledger, new: Witness,
@@ -405,7 +432,7 @@ class ClaimJudge:
         said = [
             f
             for f in self._related([pair for pair in near if pair.item.id in waiting][:MOST_PAIRS], hidden=True)
-            if f.related.agrees >= self.model.calibration.agree_at
+            if self._agrees(f)
         ]
         more = update_rule.witnesses((f.item for f in said), graph, trust, held=True)
         return update_rule.voices([*support, *more.values()], new)
@@ -468,6 +495,11 @@ def _by_weight(pairs: Sequence[NearPair]) -> list[tuple[NearPair, bool]]:
 def _surest(found: Sequence[Found]) -> list[Found]:
     """Surest conflict first."""
     return sorted(found, key=lambda one: -one.related.conflict)
+
+
+def _conflict_bar(pair: NearPair, at: RelationCalibration) -> float:
+    bar = {Meeting.OPPOSED: at.conflict_at, Meeting.ALIKE: at.alike_at, Meeting.APART: at.apart_at}[pair.meeting]
+    return max(bar, at.partial_at) if pair.partial else bar
 
 
 def _one_per_item(found: Sequence[Found]) -> list[Found]:

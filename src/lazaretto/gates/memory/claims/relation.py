@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from lazaretto.gates.memory.claims.comparison import compared, gives_another_val
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.kept_texts import KeptTexts
 from lazaretto.models.minilm import Encoder, blocks_are_fast, split_heads
+from lazaretto.models.packed_changes import unpacked_changes
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import apart
 from lazaretto.reading.text import reading_of
@@ -56,6 +58,8 @@ class Related:
     contradicts: float
     updates: float
     none: float
+    deep: bool = False
+    """Whether the second reader said so (``deep_relation``): it has bars of its own."""
 
     @property
     def conflict(self) -> float:
@@ -115,7 +119,7 @@ class RelationModel:
             weights / "relation.safetensors", "calibration.json", "the relation model of claims"
         )
         self.calibration = RelationCalibration(**fitted)
-        self._adapter, self._head = split_heads(arrays)
+        self._adapter, self._head = split_heads(unpacked_changes(arrays))
         self._passes = (False, True) if (blocks_are_fast() if in_blocks is None else in_blocks) else (True,)
         self._known: KeptTexts[_Answer] = KeptTexts(_KEPT_BYTES, lambda _: _ANSWER_BYTES)
 
@@ -174,14 +178,18 @@ class RelationModel:
         states = encoder.token_states(windows)
         pooled = np.array([np.concatenate([one[0], one.mean(axis=0)]) for one in states], np.float32)
         features = np.array([[*compared(old, new), cosine] for old, new, cosine in pairs], np.float32)
-        logits = self._answer(np.concatenate([pooled, features], axis=1)) / self.calibration.temperature
-        share = np.exp(logits - logits.max(axis=1, keepdims=True))
-        share /= share.sum(axis=1, keepdims=True)
-        return [Related(*(float(p) for p in row)) for row in share]
+        return answers(np.concatenate([pooled, features], axis=1), self._head, self.calibration.temperature)
 
-    def _answer(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        hidden = _gelu(x @ self._head["first.weight"].T + self._head["first.bias"])
-        return np.asarray(hidden @ self._head["last.weight"].T + self._head["last.bias"], np.float32)
+
+def answers(
+    x: NDArray[np.float32], head: Mapping[str, NDArray[Any]], temperature: float, *, deep: bool = False
+) -> list[Related]:
+    """What a head makes of states and features, one row per pair."""
+    hidden = _gelu(x @ head["first.weight"].T + head["first.bias"])
+    logits = (hidden @ head["last.weight"].T + head["last.bias"]) / temperature
+    share = np.exp(logits - logits.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    return [Related(*(float(p) for p in row), deep=deep) for row in share]
 
 
 def _key(old: Claim, new: Claim, cosine: float) -> bytes:
