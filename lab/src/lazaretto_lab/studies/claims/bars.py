@@ -28,11 +28,12 @@ from lazaretto.models.minilm import claim_minilm
 from lazaretto_lab.training.claims.own_pairs import Own, near_in_a_day, near_notes, own_pairs, place_of
 from lazaretto_lab.training.written import FOLDS
 
-MOST = {"event": 0.02, "restatement": 0.015, "compatible": 0.035, "notes": 0.0015, "days": 0.0015}
-"""Share of the pairs of an honest group that may be held; of notes and days, of pairs with their nearest."""
+MOST = {"event": 0.04, "restatement": 0.12, "compatible": 0.07, "notes": 0.003, "days": 0.012}
+"""Share of the pairs of an honest group that may be held. Written pairs were made to look as much like conflicts as
+they can; notes and days are what a working day brings: pairs of honest notes with their nearest."""
 NAMES = {"sensitive": "review_at", "opposed": "conflict_at", "alike": "alike_at", "apart": "apart_at"}
 """Where two claims meet -> the bar that counts there; ``sensitive``: opposed, about money, access or safety."""
-ASKED = 0.93
+ASKED = 0.85
 """Share of the poison that the second reader is asked about."""
 Row = dict[str, Any]
 

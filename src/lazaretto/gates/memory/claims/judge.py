@@ -400,7 +400,8 @@ class ClaimJudge:
         return pair.cosine >= LEAST_APART or gives_another_value(pair.old, pair.new)
 
     def _agrees(self, found: Found) -> bool:
-        return found.related.agrees >= self._at(found.related).agree_at
+        at = self._at(found.related)
+        return found.related.agrees >= at.agree_at and found.cosine >= at.agree_cosine
 
     def _is_conflict(self, found: Found) -> bool:
         return found.may_conflict and found.related.conflict >= _conflict_bar(found, self._at(found.related))

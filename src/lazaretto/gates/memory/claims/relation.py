@@ -90,7 +90,9 @@ class RelationCalibration:
     review_at: float
     """Conflicts from here on are worth a person's look where money, access or safety is concerned."""
     agree_at: float
-    """Agreements from here on count as support."""
+    """Agreements from here on count as support,"""
+    agree_cosine: float
+    """where the two are at least as near to each other as this."""
     alpha: float
     """Weight of credibility against the model in the risk."""
 
