@@ -95,4 +95,5 @@ def _heard(pair: Pair, answer: Completion) -> Related:
     conflict = said in (Relation.CONTRADICTS, Relation.UPDATES)
     if not conflict and (pair.old.sensitive or pair.new.sensitive):
         return pair.related
-    return Related(**{one.value: _SURE if one is said else _REST for one in ORDER})
+    agrees, contradicts, updates, none = (_SURE if one is said else _REST for one in ORDER)
+    return Related(agrees, contradicts, updates, none)

@@ -7,7 +7,7 @@ erased later must not live on in the ruling on another.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,6 @@ from lazaretto.gates.memory.claims.comparison import (
     replaces,
     restates,
 )
-from lazaretto.gates.memory.claims.deep_relation import DeepRelation, deep_relation
 from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of, says_one_thing
 from lazaretto.gates.memory.claims.gray_pairs import GrayPairs, Pair
 from lazaretto.gates.memory.claims.occasions import progress
@@ -35,6 +34,8 @@ from lazaretto.gates.memory.claims.relation import (
     RelationCalibration,
     RelationModel,
     shared_relation_model,
+    shared_second_model,
+    together,
 )
 from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
@@ -60,6 +61,10 @@ LEAST_ASKED = 0.3
 LEAST_APART = 0.5
 """Claims that meet in nothing are read from here on. Decision 0050 set .6 for the first head; the second tells more of
 what lies farther apart."""
+ASK_AT = 0.3
+"""Probability of a conflict, by the first model, from which on the second reads a pair too."""
+_READ_TWICE = (ASK_AT, 0.5, 0.7, 0.85, 0.93)
+"""So near to each other that every answer above ``ASK_AT`` is one of full precision: it goes into a mean."""
 _ASKED_AGAIN = 1
 """Pairs that are read only to find out whether somebody says the same, where nothing is opposed: the nearest."""
 _REFUSED = "changes_known_claim"
@@ -135,12 +140,11 @@ class ClaimJudge:
         announce_below: float,
         model: RelationModel | None = None,
         gray_pairs: GrayPairs | None = None,
-        deep: Callable[[], DeepRelation | None] = deep_relation,
     ) -> None:
-        """``gray_pairs`` asks a language model about pairs that the relation model is not sure about; ``deep`` is the
-        second reader of pairs, or none."""
+        """``model`` stands in for both relation models; ``gray_pairs`` asks a language model about pairs that they are
+        not sure about."""
         self._rule, self._announce_below = rule, announce_below
-        self._given, self._gray_pairs, self._deep = model, gray_pairs, deep
+        self._given, self._gray_pairs = model, gray_pairs
 
     @property
     def model(self) -> RelationModel:
@@ -261,28 +265,35 @@ class ClaimJudge:
             if left() <= 0:
                 break
             some = pairs[first : first + _BEFORE_CLOCK]
-            bars = [() if hidden else self._bars(pair) for pair in some]  # of hidden ones only agreement counts
+            bars = [
+                _READ_TWICE if pair.may_conflict and not hidden else () for pair in some
+            ]  # of hidden ones only agreement counts
             told += self.model.compare([(pair.old, pair.new, pair.cosine) for pair in some], bars)
         return told
 
-    def _read_again(self, pairs: Sequence[NearPair], small: Sequence[Related]) -> Sequence[Related]:
-        """The answers with those of possible conflicts as the second reader has them, where it is set up."""
-        deep = self._deep()
-        if deep is None:
-            return small
-        told = list(small)
-        asked = [n for n, p in enumerate(pairs) if p.may_conflict and not gives_another_value(p.old, p.new)]
-        for place in deep.asked_about([told[n] for n in asked]):
-            if left() <= 0:
-                break
-            pair = pairs[asked[place]]
-            told[asked[place]] = deep.compare(pair.old, pair.new, pair.cosine)
+    def _read_again(self, pairs: Sequence[NearPair], first: Sequence[Related]) -> Sequence[Related]:
+        """The answers, with those of possible conflicts as both models have them."""
+        if self._given is not None:
+            return first
+        told = list(first)
+        asked = [
+            n
+            for n, pair in enumerate(pairs)
+            if pair.may_conflict and told[n].conflict >= ASK_AT and not gives_another_value(pair.old, pair.new)
+        ]
+        if asked and left() > 0:
+            again = self._second.compare([(pairs[n].old, pairs[n].new, pairs[n].cosine) for n in asked])
+            for n, second in zip(asked, again, strict=True):
+                told[n] = together(told[n], second)
         return told
 
+    @property
+    def _second(self) -> RelationModel:
+        return shared_second_model()
+
     def _at(self, related: Related) -> RelationCalibration:
-        """The bars of whoever gave an answer."""
-        deep = self._deep() if related.deep else None
-        return deep.calibration if deep else self.model.calibration
+        """The bars for an answer."""
+        return (self._second if related.twice else self.model).calibration
 
     def _corroborating(self, found: Sequence[Found], rest: Sequence[NearPair]) -> list[Found]:
         """Of pairs that cannot conflict, the first that agrees and those asked before it; none where one agrees anyway.
@@ -400,23 +411,10 @@ class ClaimJudge:
         return pair.cosine >= LEAST_APART or gives_another_value(pair.old, pair.new)
 
     def _agrees(self, found: Found) -> bool:
-        at = self._at(found.related)
-        return found.related.agrees >= at.agree_at and found.cosine >= at.agree_cosine
+        return found.related.agrees >= self._at(found.related).agree_at
 
     def _is_conflict(self, found: Found) -> bool:
         return found.may_conflict and found.related.conflict >= _conflict_bar(found, self._at(found.related))
-
-    def _bars(self, pair: NearPair) -> tuple[float, ...]:
-        """The probabilities of a conflict at which a pair is judged otherwise."""
-        at = self.model.calibration
-        if not pair.may_conflict:
-            return ()
-        bars = [_conflict_bar(pair, at)]
-        if pair.meeting is Meeting.OPPOSED and not pair.partial:
-            bars.append(at.review_at)
-        if replaces(pair.old, pair.new):
-            bars.append(at.replace_at)
-        return tuple(bars)
 
     def _is_gray(self, found: Found) -> bool:
         opposed = found.meeting is Meeting.OPPOSED and not found.partial

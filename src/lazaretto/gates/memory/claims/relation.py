@@ -1,6 +1,7 @@
-"""How two claims stand to each other: the new one agrees with the old, contradicts it, updates it, or speaks of else.
+"""How two claims stand to each other: the new one agrees with the old, contradicts it, updates it, or neither.
 
 One pass of all-MiniLM-L6-v2 with a small adapter reads both claims; the head adds what comparing their values found.
+A possible conflict is read by a second model of other training texts too, and the mean of both counts (``together``).
 Whether a change is honest is not asked here: only provenance can tell (``update_rule``).
 """
 
@@ -8,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,8 @@ class Related:
     contradicts: float
     updates: float
     none: float
-    deep: bool = False
-    """Whether the second reader said so (``deep_relation``): it has bars of its own."""
+    twice: bool = False
+    """Whether both models read the pair: what they say together has bars of its own."""
 
     @property
     def conflict(self) -> float:
@@ -90,9 +90,7 @@ class RelationCalibration:
     review_at: float
     """Conflicts from here on are worth a person's look where money, access or safety is concerned."""
     agree_at: float
-    """Agreements from here on count as support,"""
-    agree_cosine: float
-    """where the two are at least as near to each other as this."""
+    """Agreements from here on count as support."""
     alpha: float
     """Weight of credibility against the model in the risk."""
 
@@ -115,11 +113,13 @@ class _Answer:
 class RelationModel:
     """Loads once, compares many."""
 
-    def __init__(self, weights: Path = WEIGHTS, *, in_blocks: bool | None = None) -> None:
-        """``in_blocks``: whether pairs are read in eight bits first; default: where that is faster."""
-        arrays, fitted = read_weights(
-            weights / "relation.safetensors", "calibration.json", "the relation model of claims"
-        )
+    def __init__(
+        self, weights: Path = WEIGHTS, *, name: str = "relation", bars: str = "calibration.json",
+        in_blocks: bool | None = None,
+    ) -> None:  # fmt: skip
+        """``name`` and ``bars``: its files; ``in_blocks``: whether pairs are read in eight bits first; default: where
+        that is faster."""
+        arrays, fitted = read_weights(weights / f"{name}.safetensors", bars, "the relation model of claims")
         self.calibration = RelationCalibration(**fitted)
         self._adapter, self._head = split_heads(unpacked_changes(arrays))
         self._passes = (False, True) if (blocks_are_fast() if in_blocks is None else in_blocks) else (True,)
@@ -180,18 +180,23 @@ class RelationModel:
         states = encoder.token_states(windows)
         pooled = np.array([np.concatenate([one[0], one.mean(axis=0)]) for one in states], np.float32)
         features = np.array([[*compared(old, new), cosine] for old, new, cosine in pairs], np.float32)
-        return answers(np.concatenate([pooled, features], axis=1), self._head, self.calibration.temperature)
+        logits = self._answer(np.concatenate([pooled, features], axis=1)) / self.calibration.temperature
+        share = np.exp(logits - logits.max(axis=1, keepdims=True))
+        share /= share.sum(axis=1, keepdims=True)
+        return [Related(float(a), float(c), float(u), float(n)) for a, c, u, n in share]
+
+    def _answer(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        hidden = _gelu(x @ self._head["first.weight"].T + self._head["first.bias"])
+        return np.asarray(hidden @ self._head["last.weight"].T + self._head["last.bias"], np.float32)
 
 
-def answers(
-    x: NDArray[np.float32], head: Mapping[str, NDArray[Any]], temperature: float, *, deep: bool = False
-) -> list[Related]:
-    """What a head makes of states and features, one row per pair."""
-    hidden = _gelu(x @ head["first.weight"].T + head["first.bias"])
-    logits = (hidden @ head["last.weight"].T + head["last.bias"]) / temperature
-    share = np.exp(logits - logits.max(axis=1, keepdims=True))
-    share /= share.sum(axis=1, keepdims=True)
-    return [Related(*(float(p) for p in row), deep=deep) for row in share]
+def together(first: Related, second: Related) -> Related:
+    """What two models say of a pair: the mean of their log-odds of a conflict, the rest as the first has it."""
+    conflict = 1 / (1 + math.exp(-(_log_odds(first.conflict) + _log_odds(second.conflict)) / 2))
+    opposed, rest = conflict / max(first.conflict, 1e-9), (1 - conflict) / max(1 - first.conflict, 1e-9)
+    return Related(
+        first.agrees * rest, first.contradicts * opposed, first.updates * opposed, first.none * rest, twice=True
+    )
 
 
 def _key(old: Claim, new: Claim, cosine: float) -> bytes:
@@ -221,3 +226,10 @@ def _gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
 def shared_relation_model() -> RelationModel:
     """One per process."""
     return RelationModel()
+
+
+@cache
+def shared_second_model() -> RelationModel:
+    """Another one, of other training texts: it reads what the first takes for a possible conflict. Its bars are those
+    of what the two say together."""
+    return RelationModel(name="second", bars="second.json")
