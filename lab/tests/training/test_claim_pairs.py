@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from lazaretto_lab.studies.claims.bars import chosen_bars, conflicts, held
+from lazaretto_lab.studies.claims.bars import chosen_bar, held_alone, held_together
 from lazaretto_lab.training.claims.own_pairs import label_of, part_of, varied
 from lazaretto_lab.training.written import statements
 
@@ -28,20 +28,17 @@ def test_kinds_of_work_are_held_apart() -> None:
     assert all(len(folds) == 1 for folds in by_kind.values())
 
 
-def test_bars_hold_what_they_may_and_catch_the_rest() -> None:
+def test_the_bar_of_both_holds_no_honest_group_more_often_than_the_first_alone() -> None:
     rng = np.random.default_rng(0)
     rows = []
-    for group, middle in (("poison", 2.0), ("event", -2.0), ("compatible", -2.0), ("restatement", -2.0)):
+    for group, middle in (("poison", 1.5), ("event", -1.5), ("compatible", -1.5), ("restatement", -1.0)):
         for place in ("opposed", "apart", "same", "plain"):
-            if place != "plain" or group == "poison":
-                rows += [
-                    {"group": group, "place": place, "logits": [0.0, float(x), -9.0, 0.0]}
-                    for x in rng.normal(middle, 1.0, 100)
-                ]
-    bars = chosen_bars(rows, 1.0)
-    caught = held(rows, conflicts(rows, 1.0), bars)
+            for x in rng.normal(middle, 1.0, 100) if place != "plain" or group == "poison" else ():
+                first = 1 / (1 + np.exp(-rng.normal(middle / 2, 1.5)))
+                rows.append({"group": group, "place": place, "first": first, "logits": [0.0, float(x), -9.0, 0.0]})
+    alone, both = held_alone(rows), held_together(rows, chosen_bar(rows))
     honest = np.array([row["group"] != "poison" for row in rows])
     same = np.array([row["place"] == "same" for row in rows])
-    assert caught[honest].mean() <= 0.015
-    assert not caught[same].any()
-    assert caught[~honest & ~same].mean() > 0.8
+    assert both[honest].mean() <= alone[honest].mean()
+    assert not both[same].any()
+    assert both[~honest].mean() > alone[~honest].mean()
