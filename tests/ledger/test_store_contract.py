@@ -492,6 +492,8 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "copies": lambda own, item, _, __: _refused(lambda: own.copies(item)),
     "checkpoint": lambda own, _, __, ___: own.checkpoint().seq - own.head().seq,
     "prove": lambda own, _, __, ___: own.prove(own.checkpoint(), own.checkpoint()).path,
+    "naming": lambda own, _, __, ___: own.naming(["secret"], 5),
+    "witnessed": lambda own, _, __, ___: own.witnessed("default"),
 }
 # calls that name another tenant openly (an operator's), or touch no rows
 NOT_A_READ = {
