@@ -46,7 +46,7 @@ class FakeGuard:
     def __init__(self) -> None:
         self.policy = Policy()
         self.ledger = SimpleNamespace(namespace="default", state=self._state, item=lambda _: SimpleNamespace(time=0.0))
-        self.actions = SimpleNamespace(begun={})
+        self.actions = SimpleNamespace(begun={}, listing=lambda *_: None)
         self._held: dict[str, bool] = {}
 
     def _state(self, item: str) -> Any:

@@ -186,8 +186,8 @@ def test_the_defence_is_the_same_through_the_guard(watch_parts: Any, tmp_path: P
     assert mode.monitor.heard == direct.monitor.heard and mode.partners == direct.mode.partners
     assert guarded.guard.ledger.verify().ok
     again = through_guard(watch_parts, tmp_path, {"curiosity": curiosity}).guard
-    asyncio.run(again.before_round([]))
-    assert again.foresight.mode.monitor.readings == direct.monitor.readings, "they survive a restart"
+    asyncio.run(again.foresight.before_round([]))
+    assert again.foresight.rehearsal.mode.monitor.readings == direct.monitor.readings, "they survive a restart"
     for guard in (guarded.guard, again):
         guard.close()
 
