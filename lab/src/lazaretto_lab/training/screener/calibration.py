@@ -29,7 +29,7 @@ WORK = "written_"
 """How sources of written everyday work begin."""
 SHIFT_AT = 0.03
 """The share of honest notes at which languages are made alike."""
-TOOL_RATES = {"sign": 0.02, "refuse": 0.004}
+TOOL_RATES = {"sign": 0.02, "refuse": 0.001}
 """Shares of honest descriptions, real ones and those that look guilty, above each bar."""
 FEWEST = 50
 """Honest texts a source must have to count in the thresholds."""
