@@ -6,6 +6,8 @@ CORE := .venv-core
 # Python compiles what is imported; compiling every module of every package at once takes a third of the setup.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 PIP := $(BIN)/python $(INSTALL)
+# Without it every process of the tests would compile again what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # Importing the heavy parts on every core at once is slower than on two.
 export OMP_NUM_THREADS ?= 2
 

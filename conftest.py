@@ -12,20 +12,41 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from lazaretto import Guard, Policy
-from lazaretto.ledger import Ledger
+from lazaretto.ledger import Ledger, Store
 from lazaretto.pictures import hold_workers, release_workers
 
 REPOSITORY = Path(__file__).resolve().parent
+MEMORY = Path("/dev/shm")
+"""Where Linux keeps files in memory. A store waits for the disk at every commit, and tests open thousands of stores."""
+ENOUGH = 4 << 30
+
+
+def files_in_memory() -> bool:
+    """Whether this machine can keep the files of tests in memory, and start programs from there."""
+    if not (MEMORY.is_dir() and os.access(MEMORY, os.W_OK)):
+        return False
+    found = os.statvfs(MEMORY)
+    return found.f_bavail * found.f_frsize > ENOUGH and not found.f_flag & os.ST_NOEXEC
+
+
+if "TMPDIR" not in os.environ and files_in_memory():
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 # Tests move the home folder about; what models are made of is kept in one place for all of them.
 os.environ.setdefault("LAZARETTO_CACHE", str(REPOSITORY / ".cache" / "models"))
 # What ships is tested, also where the larger models are set up.
 os.environ["LAZARETTO_DEEP"] = str(REPOSITORY / ".cache" / "no-larger-models")
+
+# How long an example takes says something of the machine, not of the code.
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -64,6 +85,10 @@ def open_guard(tmp_path: Path) -> Iterator[Callable[..., Guard]]:
 def guard(open_guard: Callable[..., Guard]) -> Guard:
     """A guard with the minimal policy on an empty store."""
     return open_guard()
+
+
+NOT_ON_DISK = ("-c", "fsync=off", "-c", "full_page_writes=off")
+"""Tests kill the server, never the machine: what the server wrote is in the system's memory then."""
 
 
 class PostgresServer:
@@ -128,7 +153,17 @@ class PostgresServer:
         raise AssertionError(f"PostgreSQL did not start:\n{(self.folder / 'log').read_text()[-3000:]}")
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        options = ("-h", "", "-k", str(self.folder), "-c", "max_connections=150", "-c", "shared_buffers=64MB")
+        options = (
+            "-h",
+            "",
+            "-k",
+            str(self.folder),
+            "-c",
+            "max_connections=150",
+            "-c",
+            "shared_buffers=64MB",
+            *NOT_ON_DISK,
+        )
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
                 [str(self._binaries / "postgres"), "-D", str(self.data), *options],
@@ -168,17 +203,39 @@ def postgres_server() -> Iterator[PostgresServer]:
     server.close()
 
 
-@pytest.fixture
-def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
-    """The store URL of a fresh, empty database."""
+@contextmanager
+def fresh_database(server: PostgresServer, template: str = "template1") -> Iterator[str]:
+    """The name of a new database, a copy of another, which is dropped in the end."""
     import psycopg
 
     name = f"t{secrets.token_hex(6)}"
-    with psycopg.connect(f"host={postgres_server.folder} user=postgres dbname=postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-    yield postgres_server.url(name)
-    with psycopg.connect(f"host={postgres_server.folder} user=postgres dbname=postgres", autocommit=True) as admin:
+    with psycopg.connect(f"host={server.folder} user=postgres dbname=postgres", autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield name
+    with psycopg.connect(f"host={server.folder} user=postgres dbname=postgres", autocommit=True) as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def postgres_tables(postgres_server: PostgresServer) -> Iterator[str]:
+    """The database with our empty tables that others are copied from: making them takes five times as long."""
+    with fresh_database(postgres_server) as name:
+        Store.open(postgres_server.url(name)).close()
+        yield name
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The store URL of a fresh database that has no table yet."""
+    with fresh_database(postgres_server) as name:
+        yield postgres_server.url(name)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer, postgres_tables: str) -> Iterator[str]:
+    """The store URL of a fresh database whose tables are made and empty."""
+    with fresh_database(postgres_server, postgres_tables) as name:
+        yield postgres_server.url(name)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,7 +1,8 @@
 """Every command block of the README and the docs runs here, page by page, in an empty folder with an empty store.
 
 Blocks marked ``bash`` and ``python`` run in order and share the folder; other blocks are illustrations. Commands that
-would start this very suite again (``make ...``) or fetch the repository are checked for existing instead.
+would start this very suite again (``make ...``) or fetch the repository are checked for existing instead. Commands run
+in copies of one process (``forked_commands.py``); that a start by itself works is tested in ``tests/cli``.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from .forked_commands import folder_of_commands
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -29,11 +34,22 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return [(m[1], m[2]) for m in BLOCK.finditer(page.read_text())]
 
 
-def environment(folder: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def commands() -> Iterator[Path]:
+    """The folder of the commands, which the process behind them answers as long as this file is tested."""
+    with tempfile.TemporaryDirectory(prefix="lz") as short:  # a socket's path has about 100 characters
+        address = Path(short) / "asked"
+        words = [sys.executable, str(Path(__file__).with_name("forked_commands.py")), str(address)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+            yield folder_of_commands(Path(short) / "bin", address)
+            process.terminate()
+
+
+def environment(folder: Path, commands: Path) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("LAZARETTO_") or k == "LAZARETTO_SHARED"}
-    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # a hundred processes start here; none should compile the package anew
     return kept | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join((str(commands), str(Path(sys.executable).parent), os.environ["PATH"])),
         "LAZARETTO_STORE": f"sqlite:///{folder / 'docs.db'}",
         "HOME": str(folder),
         "COLUMNS": "100",
@@ -48,16 +64,16 @@ def check_make_targets(code: str) -> None:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(REPOSITORY)))
 @pytest.mark.slow
-def test_command_blocks_run(page: Path, tmp_path: Path) -> None:
+def test_command_blocks_run(page: Path, tmp_path: Path, commands: Path) -> None:
     for number, (language, code) in enumerate(blocks(page), 1):
         check_make_targets(code)
         if language == "bash":
             runnable = "\n".join(line for line in code.splitlines() if not NOT_RUN.match(line))
             command = ["bash", "-euo", "pipefail", "-c", runnable]
         else:
-            command = [sys.executable, "-c", code]
+            command = [str(commands / "run-python"), code]
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=240
+            command, cwd=tmp_path, env=environment(tmp_path, commands), capture_output=True, text=True, timeout=240
         )
         if CORE_ONLY and done.returncode and (lacking := NOT_INSTALLED.search(done.stderr)):
             pytest.skip(f"block {number} needs {lacking[0]}")

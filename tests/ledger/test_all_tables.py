@@ -158,11 +158,11 @@ def test_a_row_taken_from_any_table_there_is_is_found(store_url: str, tmp_path: 
             assert ledger.verify(**proof).ok, table
 
 
-def test_the_kept_listing_is_that_of_a_fresh_store(postgres_url: str) -> None:
+def test_the_kept_listing_is_that_of_a_fresh_store(empty_postgres_url: str) -> None:
     from importlib import resources
 
     kept = orjson.loads(resources.files("lazaretto.ledger").joinpath("postgres_schema.json").read_bytes())
-    with Ledger.open(postgres_url) as ledger, ledger._store.reading() as connection:
+    with Ledger.open(empty_postgres_url) as ledger, ledger._store.reading() as connection:
         assert catalogue(connection) == kept
 
 

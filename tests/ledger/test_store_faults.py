@@ -47,8 +47,8 @@ def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
     assert caught.value.extra == "postgres"
 
 
-def test_nothing_there(tmp_path: Path, postgres_url: str) -> None:
-    for url in (f"sqlite:///{tmp_path / 'none.db'}", postgres_url):
+def test_nothing_there(tmp_path: Path, empty_postgres_url: str) -> None:
+    for url in (f"sqlite:///{tmp_path / 'none.db'}", empty_postgres_url):
         for options in ({"read_only": True}, {"create": False}):
             with pytest.raises(StoreUnavailable, match="no ledger"):
                 Ledger.open(url, **options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,10 @@ pytest.importorskip("mcp_types", reason="needs mcp 2")
 
 from mcp import Client, MCPError, types
 from mcp.server.lowlevel import Server
+from typer.testing import CliRunner
 
 from lazaretto import Guard, Policy
+from lazaretto.cli import build as build_cli
 from lazaretto.errors import InputError
 from lazaretto.mcp.descriptions import description_fault
 from lazaretto.mcp.gateway import Gateway, build, described_as
@@ -135,20 +136,24 @@ def test_a_file_that_is_no_file_of_pins_is_said_to_be_none(tmp_path: Path, data:
 
 def test_an_operator_approves_by_command(tmp_path: Path) -> None:
     file = tmp_path / "pins.json"
-    words = [sys.executable, "-m", "lazaretto", "mcp", "pins", "--pins", str(file)]
     server = ["--", sys.executable, str(HERE / "upstream.py")]
-    missing = subprocess.run([*words, *server], capture_output=True, text=True, timeout=120)
-    assert missing.returncode == 2 and "--approve" in missing.stderr
-    made = subprocess.run([*words, "--approve", *server], capture_output=True, text=True, timeout=120)
-    assert made.returncode == 0, made.stderr
+    application = build_cli("mcp")
+
+    def pins(*words: str) -> Any:
+        return CliRunner().invoke(application, ["mcp", "pins", "--pins", str(file), *words, *server])
+
+    missing = pins()
+    assert missing.exit_code == 2 and "--approve" in missing.stderr
+    made = pins("--approve")
+    assert made.exit_code == 0, made.stderr
     assert "server/tool/add" in made.stdout and "id_rsa" in made.stdout, "a person sees what is poisoned"
     assert set(json.loads(file.read_text())["approved"]) >= {"server/tool/page", "server/prompt/greet"}
-    assert subprocess.run([*words, *server], capture_output=True, timeout=120).returncode == 0
+    assert pins().exit_code == 0
     approved = json.loads(file.read_text())
     approved["approved"]["server/tool/page"]["sha256"] = "0" * 64
     file.write_text(json.dumps(approved))
-    changed = subprocess.run([*words, *server], capture_output=True, text=True, timeout=120)
-    assert changed.returncode == 1 and "server/tool/page" in changed.stdout
+    changed = pins()
+    assert changed.exit_code == 1 and "server/tool/page" in changed.stdout
 
 
 OWN = Path(__file__).resolve().parents[2] / "lab" / "benchmarks" / "poisoned_descriptions.jsonl"

@@ -169,8 +169,8 @@ def test_any_value_has_words(value: object) -> None:
     assert isinstance(words_of(value), str)
 
 
-def test_tables_of_postgresql(postgres_url: str) -> None:
-    engine = sa.create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"))
+def test_tables_of_postgresql(empty_postgres_url: str) -> None:
+    engine = sa.create_engine(empty_postgres_url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
         for line in (
             "CREATE EXTENSION IF NOT EXISTS vector",
@@ -184,7 +184,7 @@ def test_tables_of_postgresql(postgres_url: str) -> None:
         ):
             connection.execute(sa.text(line))
     engine.dispose()
-    source = open_source([postgres_url])
+    source = open_source([empty_postgres_url])
     assert [(r.id, r.text) for r in source.records()] == [
         ("public.Odd name/7", "three"),
         ("public.mem0/00000000-0000-0000-0000-000000000001", "two"),

@@ -78,8 +78,8 @@ def test_a_sound_store_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_postgresql_passes(postgres_url: str) -> None:
-    check_store(postgres_url)
+def test_postgresql_passes(empty_postgres_url: str) -> None:
+    check_store(empty_postgres_url)
 
 
 @pytest.mark.parametrize(
