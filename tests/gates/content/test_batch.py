@@ -75,7 +75,6 @@ async def test_every_item_gets_one_line_with_the_promised_fields(stub: str, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 async def test_on_ray_the_verdicts_are_the_same(stub: str, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs ray")
     from lazaretto.gates.content.batch_on_ray import RayPanels
