@@ -1,7 +1,7 @@
-"""What the guard goes by: the policy (``policy.py``), whole policies by name (``presets``), plug-ins by name."""
+"""What the guard goes by: the policy (``policy``), how its tables are read (``settings``) and written out
+(``written_out``), whole policies by name (``presets``), and plug-ins by name (``plugins``)."""
 
 from lazaretto.policy.policy import (
-    CLOSED,
     DEFAULT_LIMITS,
     DEFAULT_TRUST,
     AnyStage,
@@ -15,17 +15,13 @@ from lazaretto.policy.policy import (
     Record,
     RepairLimits,
     Review,
-    RulingWord,
-    Share,
     Stage,
     TaintPolicy,
     TrustPolicy,
     When,
-    commented_toml,
-    markdown_table,
-    read_settings,
-    rows,
 )
+from lazaretto.policy.settings import CLOSED, RulingWord, Share, read_settings
+from lazaretto.policy.written_out import commented_toml, markdown_table, rows
 
 __all__ = [
     "CLOSED",

@@ -1,74 +1,40 @@
 """The policy: what the guard should do, as TOML on disk and frozen dataclasses inside.
 
 Every setting has a default, so no file is needed. A file may set any part of it; whatever is wrong in it is a
-``PolicyError`` that names the file, the key, what was found and what is allowed. The same reader serves the tables of
-the gates (``[gates.NAME]``): a gate describes its settings as a frozen dataclass and calls ``read_settings``.
+``PolicyError`` that names the file, the key, what was found and what is allowed (``settings``).
 """
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import functools
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
-    TypeAdapter,
-    ValidationError,
 )
-from pydantic.fields import FieldInfo
 
 from lazaretto.errors import PolicyError
 from lazaretto.policy import presets
-from lazaretto.types import Channel, Ruling, SourceClass, plain
-
-CLOSED = ConfigDict(extra="forbid")
-"""Put this into a settings dataclass as ``__pydantic_config__``, so that unknown keys are errors."""
-
-
-def _ruling(value: Any) -> Any:
-    return Ruling.from_label(value) if isinstance(value, str) else value
-
-
-RulingWord = Annotated[Ruling, BeforeValidator(_ruling)]
-"""A ruling that a file writes as a word, for example ``"review"``."""
-Share = Annotated[float, Field(ge=0, le=1)]
-"""A number from 0 to 1."""
-
-
-def _ordered(band: tuple[float, float]) -> tuple[float, float]:
-    if band[0] > band[1]:
-        raise ValueError("two numbers from 0 to 1, the smaller one first")
-    return band
-
-
-Band = Annotated[tuple[Share, Share], AfterValidator(_ordered)]
-"""From one number to another, both from 0 to 1."""
-
-_TABLE, _PLAIN = "(table)", "(plain)"
-"""How pydantic marks which form of a setting it read; never part of a key that people see."""
-
-
-def _form(value: Any) -> str:
-    return _TABLE if isinstance(value, Mapping) or dataclasses.is_dataclass(value) else _PLAIN
-
+from lazaretto.policy.settings import (
+    CLOSED,
+    PLAIN,
+    TABLE,
+    Band,
+    RulingWord,
+    Share,
+    read_settings,
+    setting_form,
+    suggestion,
+)
+from lazaretto.types import Channel, Ruling, SourceClass
 
 BEFORE_TURN = frozenset({"foresight"})
 """Gates that look at agents before they speak; they have settings, but stand in no channel's stages."""
-
-Settings = TypeVar("Settings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +57,7 @@ class Stage:
     __pydantic_config__ = CLOSED
     gates: Annotated[tuple[str, ...], Field(min_length=1)]
     when: Annotated[
-        Annotated[Literal["always", "gray"], Tag(_PLAIN)] | Annotated[When, Tag(_TABLE)], Discriminator(_form)
+        Annotated[Literal["always", "gray"], Tag(PLAIN)] | Annotated[When, Tag(TABLE)], Discriminator(setting_form)
     ] = "always"
     clears: bool = True
     """Whether these gates, asked because an item was gray, may clear it by all finding nothing."""
@@ -107,7 +73,7 @@ class Stage:
         return self.when if isinstance(self.when, When) else When(gray=self.when == "gray")
 
 
-AnyStage = Annotated[Annotated[Stage, Tag(_TABLE)] | Annotated[tuple[str, ...], Tag(_PLAIN)], Discriminator(_form)]
+AnyStage = Annotated[Annotated[Stage, Tag(TABLE)] | Annotated[tuple[str, ...], Tag(PLAIN)], Discriminator(setting_form)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,176 +415,10 @@ class Policy:
         keyed = [*self.gate_names(), *((name, f"gates.{name}") for name in tables)]
         for name, key in keyed:
             if name not in names:
-                raise PolicyError(key, name, f"{_suggestion(name, names)}one of {', '.join(names)}", file)
+                raise PolicyError(key, name, f"{suggestion(name, names)}one of {', '.join(names)}", file)
 
     def unused_tables(self) -> tuple[str, ...]:
         """Gates that have a table of their own here, but stand in no stage: their settings do nothing."""
         named = {name for name, _ in self.gate_names()} | BEFORE_TURN
         given = presets.on_preset({"preset": self.preset}).get("gates", {})
         return tuple(name for name, table in self.gates.items() if name not in named and table != given.get(name))
-
-
-def read_settings(model: type[Settings], table: Mapping[str, Any], *, key: str = "", file: str = "policy") -> Settings:
-    """A frozen dataclass from a table of a policy; ``key`` is where the table stands, for example ``gates.memory``."""
-    try:
-        # JSON's strict mode is what TOML means: lists may become tuples, but "5" never becomes 5.
-        data = orjson.dumps(table, default=str, option=orjson.OPT_NON_STR_KEYS)
-        settings: Settings = _adapter(cast(Any, model)).validate_json(data, strict=True)
-        return settings
-    except ValidationError as error:
-        raise _policy_error(model, table, error, key, file) from None
-    except (TypeError, orjson.JSONEncodeError) as error:
-        raise PolicyError(key or "(file)", str(error), "plain TOML values", file) from None
-
-
-@functools.cache
-def _adapter(model: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(model)
-
-
-def _policy_error(model: type, table: Mapping[str, Any], error: ValidationError, key: str, file: str) -> PolicyError:
-    first = error.errors(include_url=False)[0]
-    path, found = tuple(part for part in first["loc"] if part not in (_TABLE, _PLAIN)), first["input"]
-    dotted = ".".join([key] * bool(key) + [str(part) for part in path]).replace(".[", "[")
-    if first["type"] == "unexpected_keyword_argument":
-        names = [f.name for f in dataclasses.fields(_owner(model, path[:-1]))]
-        return PolicyError(dotted, str(path[-1]), f"{_suggestion(str(path[-1]), names)}one of {', '.join(names)}", file)
-    original = _at(table, path, found)
-    allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if first["type"] == "dataclass_type":
-        allowed = f"a table with {', '.join(f.name for f in dataclasses.fields(_owner(model, path)))}"
-    return PolicyError(dotted or "(file)", original, allowed, file)
-
-
-def _owner(model: Any, path: tuple[int | str, ...]) -> Any:
-    """The dataclass that a path leads to."""
-    for part in path:
-        model = get_type_hints(model)[part] if isinstance(part, str) else get_args(model)[0]
-        if get_origin(model) in (Union, UnionType):  # of the forms a setting may have, the table has keys
-            model = next(form for form in get_args(model) if dataclasses.is_dataclass(form))
-    return model
-
-
-def _at(table: Any, path: tuple[int | str, ...], otherwise: Any) -> Any:
-    for part in path:
-        try:
-            table = table[part]
-        except (KeyError, IndexError, TypeError):
-            return otherwise
-    return table
-
-
-def _suggestion(word: str, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(names), n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a settings table."""
-
-    key: str
-    default: str
-    allowed: str
-    meaning: str
-
-
-def rows(model: type, prefix: str = "", settings: Any = None) -> list[Row]:
-    """Every setting of a settings dataclass, for documentation and for a commented file.
-
-    ``settings``: an instance whose values stand in for the defaults.
-    """
-    hints, found = get_type_hints(model, include_extras=True), []
-    for item in dataclasses.fields(model):
-        kind, name = hints[item.name], f"{prefix}{item.name}"
-        if dataclasses.is_dataclass(kind):
-            found += rows(cast(type, kind), f"{name}.", None if settings is None else getattr(settings, item.name))
-            continue
-        default = item.default
-        if settings is not None:
-            default = getattr(settings, item.name)
-        elif item.default_factory is not dataclasses.MISSING:
-            default = item.default_factory()
-        found.append(Row(name, toml_value(default), _allowed(kind), _described(kind)))
-    return found
-
-
-def _metadata(kind: Any) -> Iterator[Any]:
-    if get_origin(kind) is not Annotated:
-        return
-    for extra in get_args(kind)[1:]:
-        if isinstance(extra, FieldInfo):
-            yield from extra.metadata
-        yield extra
-    if get_origin(get_args(kind)[0]) is Annotated:
-        yield from _metadata(get_args(kind)[0])
-
-
-def _described(kind: Any) -> str:
-    texts = [m.description for m in _metadata(kind) if isinstance(m, FieldInfo) and m.description]
-    return texts[0] if texts else ""
-
-
-def _allowed(kind: Any) -> str:
-    base = kind
-    while get_origin(base) is Annotated:
-        base = get_args(base)[0]
-    if base is Ruling:
-        return ", ".join(r.label for r in Ruling)
-    if base is SourceClass:
-        return ", ".join(SourceClass)
-    if get_origin(base) is Literal:
-        return ", ".join(get_args(base))
-    if get_origin(base) in (Union, UnionType):
-        return " or ".join(_allowed(part) for part in get_args(base))
-    words = {bool: "true, false", int: "whole number", float: "number", str: "text"}
-    word = words.get(base) or (
-        "table" if get_origin(base) is Mapping else "list" if get_origin(base) is tuple else str(base)
-    )
-    signs = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
-    bounds = [f"{sign} {getattr(m, name):,}" for m in _metadata(kind) for name, sign in signs if hasattr(m, name)]
-    return " ".join([word, *dict.fromkeys(b for b in bounds if "None" not in b)])
-
-
-def toml_value(value: Any) -> str:
-    """A default as TOML writes it."""
-    ready = plain(value)
-    if isinstance(ready, list):
-        return "[" + ", ".join(toml_value(v) for v in ready) + "]"
-    if isinstance(ready, dict):
-        return "{" + ", ".join(f"{k} = {toml_value(v)}" for k, v in ready.items()) + "}"
-    if isinstance(ready, int) and not isinstance(ready, bool):
-        return f"{ready:_}"
-    return orjson.dumps(ready).decode()
-
-
-def commented_toml(gates: Mapping[str, type], policy: Policy) -> str:
-    """A policy written out as a file and explained; ``gates`` maps gate names to settings dataclasses.
-
-    It reads back as ``policy``. Settings of gates that the policy does not set stand there as comments, because a gate
-    knows its own defaults.
-    """
-    lines = ["# Policy of a Lazaretto guard. Every line shows what its preset says: delete what you do not change."]
-    table = ""
-    for row in sorted(rows(Policy, settings=policy), key=lambda row: row.key.count(".") > 0):
-        head, _, name = row.key.rpartition(".")
-        if row.key in ("gates", "actions"):
-            continue
-        if head != table:
-            lines += ["", f"[{head}]"]
-            table = head
-        lines += [f"# {row.meaning} Allowed: {row.allowed}.", f"{name} = {row.default}"]
-    for gate, model in gates.items():
-        given = policy.gates.get(gate, {})
-        lines += ["", f"[gates.{gate}]" if given else f"# [gates.{gate}]"]
-        for row in rows(model):
-            said = f"{row.key} = {toml_value(given[row.key])}" if row.key in given else f"# {row.key} = {row.default}"
-            lines += [f"# {row.meaning} Allowed: {row.allowed}.", said]
-    return "\n".join(lines) + "\n"
-
-
-def markdown_table(model: type, prefix: str = "", settings: Any = None) -> str:
-    """The settings of a dataclass as a table for the documentation; ``settings`` as for ``rows``."""
-    lines = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
-    lines += [f"| `{r.key}` | `{r.default}` | {r.allowed} | {r.meaning} |" for r in rows(model, prefix, settings)]
-    return "\n".join(lines) + "\n"

@@ -1,0 +1,126 @@
+"""Settings written out: rows for the documentation, tables in Markdown, and a policy as a commented file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+import orjson
+from pydantic.fields import FieldInfo
+
+from lazaretto.policy.policy import Policy
+from lazaretto.types import Ruling, SourceClass, plain
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a settings table."""
+
+    key: str
+    default: str
+    allowed: str
+    meaning: str
+
+
+def rows(model: type, prefix: str = "", settings: Any = None) -> list[Row]:
+    """Every setting of a settings dataclass, for documentation and for a commented file.
+
+    ``settings``: an instance whose values stand in for the defaults.
+    """
+    hints, found = get_type_hints(model, include_extras=True), []
+    for item in dataclasses.fields(model):
+        kind, name = hints[item.name], f"{prefix}{item.name}"
+        if dataclasses.is_dataclass(kind):
+            found += rows(cast(type, kind), f"{name}.", None if settings is None else getattr(settings, item.name))
+            continue
+        default = item.default
+        if settings is not None:
+            default = getattr(settings, item.name)
+        elif item.default_factory is not dataclasses.MISSING:
+            default = item.default_factory()
+        found.append(Row(name, toml_value(default), _allowed(kind), _described(kind)))
+    return found
+
+
+def _metadata(kind: Any) -> Iterator[Any]:
+    if get_origin(kind) is not Annotated:
+        return
+    for extra in get_args(kind)[1:]:
+        if isinstance(extra, FieldInfo):
+            yield from extra.metadata
+        yield extra
+    if get_origin(get_args(kind)[0]) is Annotated:
+        yield from _metadata(get_args(kind)[0])
+
+
+def _described(kind: Any) -> str:
+    texts = [m.description for m in _metadata(kind) if isinstance(m, FieldInfo) and m.description]
+    return texts[0] if texts else ""
+
+
+def _allowed(kind: Any) -> str:
+    base = kind
+    while get_origin(base) is Annotated:
+        base = get_args(base)[0]
+    if base is Ruling:
+        return ", ".join(r.label for r in Ruling)
+    if base is SourceClass:
+        return ", ".join(SourceClass)
+    if get_origin(base) is Literal:
+        return ", ".join(get_args(base))
+    if get_origin(base) in (Union, UnionType):
+        return " or ".join(_allowed(part) for part in get_args(base))
+    words = {bool: "true, false", int: "whole number", float: "number", str: "text"}
+    word = words.get(base) or (
+        "table" if get_origin(base) is Mapping else "list" if get_origin(base) is tuple else str(base)
+    )
+    signs = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
+    bounds = [f"{sign} {getattr(m, name):,}" for m in _metadata(kind) for name, sign in signs if hasattr(m, name)]
+    return " ".join([word, *dict.fromkeys(b for b in bounds if "None" not in b)])
+
+
+def toml_value(value: Any) -> str:
+    """A default as TOML writes it."""
+    ready = plain(value)
+    if isinstance(ready, list):
+        return "[" + ", ".join(toml_value(v) for v in ready) + "]"
+    if isinstance(ready, dict):
+        return "{" + ", ".join(f"{k} = {toml_value(v)}" for k, v in ready.items()) + "}"
+    if isinstance(ready, int) and not isinstance(ready, bool):
+        return f"{ready:_}"
+    return orjson.dumps(ready).decode()
+
+
+def commented_toml(gates: Mapping[str, type], policy: Policy) -> str:
+    """A policy written out as a file and explained; ``gates`` maps gate names to settings dataclasses.
+
+    It reads back as ``policy``. Settings of gates that the policy does not set stand there as comments, because a gate
+    knows its own defaults.
+    """
+    lines = ["# Policy of a Lazaretto guard. Every line shows what its preset says: delete what you do not change."]
+    table = ""
+    for row in sorted(rows(Policy, settings=policy), key=lambda row: row.key.count(".") > 0):
+        head, _, name = row.key.rpartition(".")
+        if row.key in ("gates", "actions"):
+            continue
+        if head != table:
+            lines += ["", f"[{head}]"]
+            table = head
+        lines += [f"# {row.meaning} Allowed: {row.allowed}.", f"{name} = {row.default}"]
+    for gate, model in gates.items():
+        given = policy.gates.get(gate, {})
+        lines += ["", f"[gates.{gate}]" if given else f"# [gates.{gate}]"]
+        for row in rows(model):
+            said = f"{row.key} = {toml_value(given[row.key])}" if row.key in given else f"# {row.key} = {row.default}"
+            lines += [f"# {row.meaning} Allowed: {row.allowed}.", said]
+    return "\n".join(lines) + "\n"
+
+
+def markdown_table(model: type, prefix: str = "", settings: Any = None) -> str:
+    """The settings of a dataclass as a table for the documentation; ``settings`` as for ``rows``."""
+    lines = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
+    lines += [f"| `{r.key}` | `{r.default}` | {r.allowed} | {r.meaning} |" for r in rows(model, prefix, settings)]
+    return "\n".join(lines) + "\n"
