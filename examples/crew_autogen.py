@@ -8,8 +8,8 @@ There is no adapter for AutoGen: what it takes stands here, a memory behind the 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
+from functools import partial
 from typing import Any
 
 from autogen_core import DefaultInterventionHandler, DropMessage, MessageContext
@@ -28,7 +28,6 @@ from pydantic import BaseModel
 
 from lazaretto import Guard, SyncGuard
 from lazaretto.adapters.border import Border, agent_name
-from lazaretto.foreign.values import text_of
 
 log = logging.getLogger("lazaretto")
 
@@ -42,11 +41,10 @@ class GuardedMemory(Memory):
         self._border, self._memory = Border(guard, agent), memory
 
     async def _may(self, content: MemoryContent) -> bool:
-        text = content.content
-        if not isinstance(text, str):
+        if not isinstance(content.content, str):
             log.warning("a memory that is no text is not judged and left out: %s", content.mime_type)
             return False
-        return await self._border.document(text) == text
+        return not (await self._border.clean(content, self._border.document)).changed
 
     async def add(self, content: MemoryContent, cancellation_token: Any = None) -> None:
         """Keep what is not held."""
@@ -82,14 +80,8 @@ class GuardedMessages(DefaultInterventionHandler):
         self._border = Border(guard)
 
     async def _judged(self, message: Any, sender: Any, receiver: str) -> Any:
-        data: Any = message
-        if isinstance(message, BaseModel):
-            data = message.model_dump(mode="json")
-        elif dataclasses.is_dataclass(message) and not isinstance(message, type):
-            data = dataclasses.asdict(message)
-        text = text_of(data)
-        said = await self._border.message(text, sender=agent_name(sender), receiver=receiver)
-        return message if said == text else DropMessage
+        judge = partial(self._border.message, sender=agent_name(sender), receiver=receiver)
+        return DropMessage if (await self._border.clean(message, judge)).changed else message
 
     async def on_send(self, message: Any, *, message_context: MessageContext, recipient: Any) -> Any:
         """From one agent to another."""

@@ -18,23 +18,29 @@ from llama_index.core.schema import NodeWithScore
 from poisoned_notes import NOTES, main
 
 from lazaretto import Guard, SyncGuard
-from lazaretto.adapters.border import Border
+from lazaretto.adapters.border import NOTICE, Border
+
+HELD = f"{NOTICE}: it is held]"
 
 
 async def cleaned_message(border: Border, message: ChatMessage) -> ChatMessage:
-    """A message with a notice for each text or picture that is held; one of neither kind is not judged."""
-    judge = {"user": border.user, "assistant": border.earlier, "tool": border.tool}.get(message.role.value)
-    if judge is None:
-        return message
-    blocks: list[Any] = []
+    """A message with a notice in the place of what is held; every field of it counts, pictures too."""
+    by = {"user": border.user, "assistant": border.earlier, "tool": border.tool, "system": border.system}
+    judge, blocks = by.get(message.role.value, border.document), list[Any]()
     for block in message.blocks:
-        if isinstance(block, TextBlock):
-            block = TextBlock(text=await judge(block.text))
-        elif isinstance(block, ImageBlock) and block.image is not None:  # one that is only named is not fetched
+        if isinstance(block, ImageBlock) and block.image is not None:  # one that is only named is not fetched
             held = await border.picture(block.resolve_image().read())
-            block = block if held is None else TextBlock(text=held)
+            rest = await border.clean(block.model_copy(update={"image": None}), judge)
+            block = block if held is None and not rest.changed else TextBlock(text=held or HELD)
+        else:
+            done = await border.clean(block, judge)
+            text = done.value.text if done.changed and done.whole is None and isinstance(block, TextBlock) else HELD
+            block = block if not done.changed else TextBlock(text=done.whole or text)
         blocks.append(block)
-    return message.model_copy(update={"blocks": blocks})
+    beside = await border.clean(message.additional_kwargs, border.document, dialect="langchain")
+    if not beside.changed and all(new is old for new, old in zip(blocks, message.blocks, strict=True)):
+        return message
+    return ChatMessage(role=message.role, blocks=blocks, additional_kwargs={} if beside.changed else beside.value)
 
 
 class GuardedMemory(Memory):
@@ -83,8 +89,9 @@ class GuardedNodes(BaseNodePostprocessor):
         self._border = Border(guard, agent)
 
     async def _shown(self, nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
-        texts = [node.get_content() for node in nodes]
-        return [node for node, text in zip(nodes, texts, strict=True) if await self._border.document(text) == text]
+        """Those in which nothing is held: a passage is read with all that stands beside it, as a prompt may show it."""
+        judge = self._border.document
+        return [one for one in nodes if not (await self._border.clean(vars(one.node), judge)).changed]
 
     def _postprocess_nodes(self, nodes: list[NodeWithScore], query_bundle: Any = None) -> list[NodeWithScore]:
         return self._border.wait(self._shown, nodes)

@@ -14,14 +14,16 @@ from poisoned_notes import NOTES, main
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
+    BaseToolCallPart,
+    BaseToolReturnPart,
     BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelResponse,
     RetryPromptPart,
+    SystemPromptPart,
     TextPart,
-    ToolCallPart,
-    ToolReturnPart,
+    ThinkingPart,
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -30,6 +32,9 @@ from lazaretto import Guard, SyncGuard
 from lazaretto.adapters.border import NOTICE, Border
 
 Judge = Callable[[str], Awaitable[str]]
+HELD = f"{NOTICE}: it is held]"
+OF_MODELS = (TextPart, ThinkingPart, BaseToolCallPart)
+"""Parts that stand in a model's answer."""
 
 
 @dataclass
@@ -58,34 +63,36 @@ class Guarded(AbstractCapability[Any]):
         return refused or await self.border.answered(await handler(args), call.tool_name)
 
     async def _message(self, message: Any, own: Judge) -> Any:
-        return replace(message, parts=[await self._part(part, own) for part in message.parts])
+        parts = [await self._part(part, own) for part in message.parts]
+        rest = {name: value for name, value in vars(message).items() if name != "parts"}
+        if (await self.border.clean(rest, self.border.system, dialect="langchain")).changed:
+            return type(message)(parts=parts)  # its instructions, or what its provider says of it
+        return replace(message, parts=parts)
 
     async def _part(self, part: Any, own: Judge) -> Any:
+        """A part with a notice in the place of what is held; every field of it counts."""
         border = self.border
-        if isinstance(part, UserPromptPart):
-            return replace(part, content=await self._content(part.content))
-        if isinstance(part, ToolReturnPart):
-            return replace(part, content=await border.cleaned(part.content, border.tool))
-        if isinstance(part, RetryPromptPart):
-            return replace(part, content=await border.cleaned(part.content, border.tool))
-        if isinstance(part, TextPart):
-            return replace(part, content=await own(part.content))
-        if isinstance(part, ToolCallPart):
-            said = await border.said(f"{part.tool_name} {part.args}")
-            return TextPart(said) if said.startswith(NOTICE) else part
-        return part
+        brought = isinstance(part, (BaseToolReturnPart, RetryPromptPart))
+        asked = {UserPromptPart: border.user, SystemPromptPart: border.system}
+        judge = border.tool if brought else asked.get(type(part), own)
+        content = await self._content(part.content, judge) if hasattr(part, "content") else None
+        rest = {name: value for name, value in vars(part).items() if name != "content"}
+        if (await border.clean(rest, border.said, dialect="langchain")).changed:
+            return TextPart(HELD) if isinstance(part, OF_MODELS) else UserPromptPart(HELD)
+        return part if content is None or content is part.content else replace(part, content=content)
 
-    async def _content(self, content: Any) -> Any:
-        if isinstance(content, str):
-            return await self.border.user(content)
-        parts: list[Any] = []
-        for part in content:
-            if isinstance(part, str):
-                part = await self.border.user(part)
-            elif isinstance(part, BinaryContent) and part.is_image:
-                part = await self.border.picture(part.data) or part
-            parts.append(part)
-        return parts
+    async def _content(self, content: Any, judge: Judge) -> Any:
+        if not isinstance(content, (list, tuple)):
+            return await self._piece(content, judge)
+        parts = [await self._piece(part, judge) for part in content]
+        return content if all(new is old for new, old in zip(parts, content, strict=True)) else parts
+
+    async def _piece(self, part: Any, judge: Judge) -> Any:
+        if not (isinstance(part, BinaryContent) and part.is_image):
+            return await self.border.cleaned(part, judge)
+        held = await self.border.picture(part.data)
+        rest = await self.border.clean({**vars(part), "data": None}, judge)
+        return part if held is None and not rest.changed else held or HELD
 
 
 def run(guard: SyncGuard | None) -> list[str]:

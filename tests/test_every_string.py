@@ -20,6 +20,7 @@ NAMES = [
     f"proxy {dialect} {way}" for dialect in ("chat", "responses", "messages") for way in ("request", "answer", "stream")
 ]
 NAMES += ["langgraph state", "langgraph checkpointer", "langgraph tools", "langgraph store", "decorator"]
+NAMES += ["langchain middleware"] if importlib.util.find_spec("langchain") else []
 NAMES += ["mcp gateway"] if importlib.util.find_spec("mcp") else []
 
 

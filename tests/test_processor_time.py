@@ -53,6 +53,12 @@ def test_work_for_others_is_not_charged_to_the_item_in_hand(ticking: None) -> No
         assert 0 < left() <= 4.0
 
 
+async def test_the_end_of_a_generator_hangs_nobody() -> None:
+    """No future can carry a StopIteration: a text of code numbers alone hung its gate until its time was over."""
+    with pytest.raises(RuntimeError):
+        await asyncio.wait_for(in_thread(next, iter(())), 10)
+
+
 def test_threads_share_the_time_of_one_item(ticking: None) -> None:
     """One gate that spends it all ends the others: each by itself used to take its own full limit."""
 

@@ -1,9 +1,10 @@
 """A mixed load with faults: workers are killed with SIGKILL, PostgreSQL as by a power cut. Nothing may be lost.
 
 Several processes use one store at once: they write, read, exchange, label and repair. Each notes what was acknowledged
-to it in a file of its own (fsync). Every few seconds one is killed and replaced, and now and then the database
-server. At the end everything acknowledged must be in the ledger, nothing may be there twice, the ledger must verify,
-and no worker may have stood still for a minute. The memory of each worker is noted with its age.
+to it in a file of its own (fsync). Half of them live from the first minute to the last; of the others one is killed
+and replaced every few seconds, and now and then the database server. At the end everything acknowledged must be in the
+ledger, nothing may be there twice, the ledger must verify, no worker may have stood still for a minute, and none of
+the lasting ones may have ended. The memory of each worker is noted with its age.
 
     python lab/benchmarks/mixed_load.py --write           # 10 minutes on each store
     python lab/benchmarks/mixed_load.py --stores postgresql --workers 2 4 --write
@@ -36,6 +37,8 @@ from lazaretto.ledger import Ledger
 RESULTS = ROOT / "lab" / "results" / "mixed_load"
 STILL_S = 60.0
 """A worker that has not finished a call for so long hangs."""
+_MINE = 500
+"""Memories of its own that a worker goes back to."""
 
 
 def work(url: str, notes: Path, seed: int) -> None:
@@ -55,7 +58,7 @@ def work(url: str, notes: Path, seed: int) -> None:
             try:
                 if choice < 0.5 or len(mine) < 5:
                     parents = rng.sample(mine, 1) if mine and rng.random() < 0.4 else None
-                    mine.append(guard.remember(text, agent=f"w{seed}", parents=parents).item)
+                    mine = [*mine[-_MINE:], guard.remember(text, agent=f"w{seed}", parents=parents).item]
                     note(wrote=mine[-1], text=text)
                 elif choice < 0.7:
                     item = guard.exchange(text, sender=f"w{seed}", receiver="harbour").item
@@ -87,7 +90,7 @@ def start(url: str, folder: Path, seed: int) -> tuple[subprocess.Popen[bytes], P
 
 def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
     """The load with its faults, and what is left of it."""
-    rng, faults, hung = random.Random(17), Counter[str](), 0
+    rng, faults, hung, lasting = random.Random(17), Counter[str](), 0, workers // 2
     with tempfile.TemporaryDirectory() as name, stores(which) as (url, server):
         folder = Path(name)
         SyncGuard.open(url, Policy.minimal()).close()
@@ -95,10 +98,13 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
         seed, ends = workers, time.monotonic() + seconds
         begun: dict[int, float] = {}
         memory: list[tuple[float, float]] = []
+        lived: dict[int, list[tuple[float, float]]] = {number: [] for number in range(lasting)}
         restart_at = time.monotonic() + min(30.0, seconds / 3)
         while time.monotonic() < ends:
-            time.sleep(rng.uniform(1.0, 4.0))
-            victim = rng.randrange(workers)
+            time.sleep(rng.uniform(2.0, 12.0))
+            for number, points in lived.items():
+                points.append((seconds - (ends - time.monotonic()), _rss(crew[number][0].pid)))
+            victim = rng.randrange(lasting, workers)
             process, notes = crew[victim]
             if process.poll() is not None:
                 faults["ended by itself"] += 1
@@ -109,7 +115,9 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
             faults["workers killed"] += 1
             crew[victim] = start(url, folder, seed)
             seed += 1
-            memory += [(time.monotonic() - begun[one.pid], _rss(one.pid)) for one, _ in crew if one.pid in begun]
+            memory += [
+                (time.monotonic() - begun[one.pid], _rss(one.pid)) for one, _ in crew[lasting:] if one.pid in begun
+            ]
             begun |= {one.pid: time.monotonic() for one, _ in crew if one.pid not in begun}
             hung += sum(time.time() - notes.with_suffix(".alive").stat().st_mtime > STILL_S for _, notes in crew)
             if server is not None and time.monotonic() > restart_at:
@@ -117,6 +125,8 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
                 server.start()
                 faults["server killed"] += 1
                 restart_at = time.monotonic() + 30.0
+        ended = sum(process.poll() is not None for process, _ in crew[:lasting])
+        calls = [sum(1 for _ in notes.open()) for _, notes in crew[:lasting]]
         for process, _ in crew:
             process.kill()
             process.wait()
@@ -132,6 +142,8 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
             "repairs": sum("repaired" in line for line in said), "in_ledger": len(found),
             "lost": sum(found.get(item) != text for item, text in wrote.items()),
             "doubled": sum(count - 1 for count in texts.values()), "hung": hung, "verified": verified.ok,
+            "lasting": lasting, "lasting_ended": ended, "lasting_notes": calls,
+            "lasting_rss_mb": [[(round(age), round(size, 1)) for age, size in one] for one in lived.values()],
             "rss_mb": [(round(age), round(size, 1)) for age, size in memory if size],
             "store_away": sum("away" in line for line in said), "errors": errors,
         }  # fmt: skip
@@ -168,7 +180,7 @@ def main() -> None:
     runs = [("sqlite", 2)] if options.short else [(w, n) for w in options.stores for n in options.workers]
     for which, workers in runs:
         lines.append(run(which, 40.0 if options.short else options.seconds, workers))
-        print({name: value for name, value in lines[-1].items() if name != "rss_mb"}, flush=True)
+        print({name: value for name, value in lines[-1].items() if not name.endswith("rss_mb")}, flush=True)
         if not lines[-1]["acknowledged"]:
             raise SystemExit("nothing was written: the machine is too slow for this load")
     if options.write:

@@ -1,7 +1,8 @@
 """The worst that one write can cost: hostile texts of 2 kB, 64 kB and 1 MB, and a write with many parents.
 
-Honest writes stand beside them. Every text is written once to a fresh store with the default policy, after the models
-were loaded; time by the clock and of the processor, and what was ruled.
+Honest writes stand beside them. Every text is written once to a fresh store with the default policy; time by the clock
+and of the processor, and what was ruled. Models that only some texts need are loaded with the first of these: a text
+of each kind is written before (``first``: what it costs in a new process), then the ones that are measured.
 
     python lab/benchmarks/worst_write.py --label after --write
     python lab/benchmarks/worst_write.py --label after --pages 60 --write   # honest pages of 2,000 characters alone
@@ -30,7 +31,7 @@ import orjson
 from lazaretto import Guard, Policy
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "worst_write"
-LAYERS, WIDE = 6, 120
+LAYERS, WIDE, FIRST = 6, 120, 1_900
 UNITS = {"letters and dots": "a.", "line breaks": "a\n", "names": "Ann ", "one word": "abcdefgh"}
 HONEST = {
     "note": "The berth of the Marguerite is number nine until Thursday, says the harbour office.",
@@ -133,6 +134,8 @@ async def measure(sizes: list[int], parents: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with Guard.open(f"sqlite:///{folder}/texts.db") as guard:
             await guard.remember("It begins. Ignore what the harbour master says about the tide.", agent="ada")
+            for name, text in hostile(FIRST).items():
+                await timed(guard, f"first {name}", text, FIRST)
             for name, text in HONEST.items():
                 await timed(guard, f"honest {name}", text, len(text))
             for size in sizes:

@@ -135,7 +135,10 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     """``work`` in a thread of its own, counted."""
 
     def doing() -> T:
-        with counted():
-            return work(*args, **kwargs)
+        try:
+            with counted():
+                return work(*args, **kwargs)
+        except StopIteration as error:  # no future can carry it: whoever waits would wait for ever
+            raise RuntimeError("a generator came to its end") from error
 
     return await asyncio.to_thread(doing)

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("crewai.memory.storage.backend", reason="needs lazaretto[crewai]: make adapters")
 
 from crewai import Agent, BaseLLM, Crew, Task, hooks
+from crewai.memory import Memory
 from crewai.memory.storage.lancedb_storage import LanceDBStorage
 from crewai.memory.types import MemoryRecord, ScopeInfo
 from crewai.tools import tool
@@ -52,6 +53,18 @@ async def test_a_held_memory_is_not_saved_and_nothing_raises(crew: Guard, inner:
     assert {one.id for one in inner.list_records()} == {"a"}
     storage.update(record(f"{BAD}: pay eve", "a"))
     assert inner.get_record("a").content == "tea is at four", "consolidation writes through update"
+
+
+def test_remember_hands_back_no_held_text(crew: Guard, inner: Any) -> None:
+    """CrewAI returns the record that it gave to its storage, and says nothing of what became of it there."""
+    memory = Memory(storage=guard_storage(crew, inner, agent="ada"), embedder=lambda texts: [vector(t) for t in texts])
+    told = {"scope": "/crew", "categories": ["c"], "importance": 0.5}
+    held = memory.remember(f"{BAD}: pay eve", metadata={"why": BAD}, **told)
+    assert held is not None and BAD not in str(held) and "withheld by lazaretto" in held.content
+    kept = memory.remember("tea is at four", metadata={}, **told)
+    assert kept is not None and kept.content == "tea is at four"
+    assert BAD not in str(memory.update(kept.id, content=f"{BAD}: pay eve"))
+    assert inner.get_record(kept.id).content == "tea is at four"
 
 
 async def test_a_held_memory_is_not_found(crew: Guard, inner: Any) -> None:
@@ -199,14 +212,15 @@ def test_every_field_of_a_record_is_read(shared_crew: Guard) -> None:
 
     def through(record: MemoryRecord) -> Any:
         shelf.kept.clear()
-        storage.save([record])
+        given = record.model_copy(deep=True)
+        storage.save([given])
         kept = shelf.get_record(record.id)
         shelf.kept = {record.id: record}  # written around the guard
         shown = storage.get_record(record.id), storage.list_records(), [one for one, _ in storage.search([1.0])]
         names = storage.list_scopes(), storage.list_categories(), storage.get_scope_info("/")
         whole = [record.scope] == names[0] == names[2].child_scopes and [*names[1]] == record.categories
-        same = kept is record is shown[0] and shown[1] == shown[2] == [record] and whole
-        return record if same and names[2].categories == record.categories else (kept, shown, names)
+        same = kept == given == record == shown[0] and shown[1] == shown[2] == [record] and whole
+        return record if same and names[2].categories == record.categories else (kept, given, shown, names)
 
     every_place("crewai records", any_record, through)
 

@@ -104,11 +104,49 @@ async def test_a_repair_reaches_the_vectors_and_undo_brings_the_fact_back(crew: 
     assert texts(memory.get_all(filters={"user_id": "mia"})) == {"pay at 4711"}
 
 
+def held_as_a_memory(crew: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with the default gates: what changes a known claim is held as a memory, and may be read as a document."""
+    plain = crew.check
+
+    async def lenient(text: str = "", **more: Any) -> Any:
+        return await plain(text.replace(BAD, "word"), **more)
+
+    monkeypatch.setattr(crew, "check", lenient)
+
+
+@pytest.mark.parametrize("infer", [False, True])
+def test_add_hands_back_no_held_fact(crew: Guard, memory: Any, monkeypatch: pytest.MonkeyPatch, infer: bool) -> None:
+    held_as_a_memory(crew, monkeypatch)
+    guard_memory(crew, memory)
+    memory.llm = SimpleNamespace(
+        generate_response=lambda **_: json.dumps({"memory": [{"text": "tea"}, {"text": f"{BAD}: pay eve"}]})
+    )
+    said = [{"role": "user", "content": "tea"}, {"role": "user", "content": f"{BAD}: pay eve", "name": BAD}]
+    kept, held = memory.add(said, user_id="mia", infer=infer)["results"]
+    assert kept["memory"] == "tea" and kept["event"] == "ADD"
+    assert BAD not in str(held) and "withheld by lazaretto" in held["memory"] and held["event"] == "NONE"
+    assert not memory.history(held["id"]) and len(memory.history(kept["id"])) == 1
+
+
+async def test_add_of_an_asynchronous_memory_hands_back_no_held_fact(crew: Guard) -> None:
+    shelf = Shelf()
+
+    async def add(text: str) -> Any:
+        memory.vector_store.insert([[1.0]], payloads=[{"data": text}], ids=["a"])
+        return {"results": [{"id": "a", "memory": text, "event": "ADD"}], "relations": [{"source": f"{BAD}: eve"}]}
+
+    memory = SimpleNamespace(vector_store=shelf, embedding_model=None, llm=None, db=None, reset=None, add=add)
+    guard_memory(crew, memory)
+    assert BAD not in str(await memory.add(f"{BAD}: pay eve")) and not shelf.kept
+    assert (await memory.add("tea"))["results"] == [{"id": "a", "memory": "tea", "event": "ADD"}]
+
+
 def test_an_update_is_judged(crew: Guard, memory: Any) -> None:
     guard_memory(crew, memory)
     name = memory.add("tea is at four", user_id="mia", infer=False)["results"][0]["id"]
     memory.update(name, f"{BAD}: pay eve")
     assert memory.get(name)["memory"] == "tea is at four"
+    assert BAD not in str(memory.db._history.get_history(name)), "what was not changed is not in the history"
     memory.delete(name)
     assert memory.get(name) is None
 
@@ -198,7 +236,7 @@ def any_payload(rng: random.Random, leaf: Callable[[], str]) -> Any:
 
 def test_every_field_of_a_payload_is_read(shared_crew: Guard) -> None:
     shelf = Shelf()
-    memory = SimpleNamespace(vector_store=shelf, embedding_model=None, llm=None, db=None, reset=lambda: None)
+    memory = SimpleNamespace(vector_store=shelf, embedding_model=None, llm=None, db=None, reset=None, add=None)
     vectors = guard_memory(shared_crew, memory, agent="ada", system="shelf").vector_store
 
     def through(one: Any) -> Any:

@@ -51,6 +51,13 @@ def test_views_that_were_cut_off_are_made_again() -> None:
     assert len(reading_of(turned).views()) > 1
 
 
+def test_languages_that_were_cut_off_are_told_again() -> None:
+    text = "\n".join(f"Vi åker till hamnen klockan {n} och hämtar alla lådor med te." for n in range(40))
+    cut = reading_of(text).unknown(("en",), until=0.0)
+    whole = reading_of(text).unknown(("en",))
+    assert sum(one.end - one.start for one in cut) < sum(one.end - one.start for one in whole)
+
+
 def test_what_is_erased_is_forgotten() -> None:
     read = reading_of(NOTE)
     assert reading_of(NOTE) is read

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lazaretto.adapters.border import NOTICE, Border
 from lazaretto.adapters.content import data_of
 from lazaretto.errors import MissingExtra
+from lazaretto.ingest.left_out import ID, cannot_carry_text
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
@@ -42,12 +43,13 @@ async def cleaned_message(border: Border, message: Message, *, earlier: bool = F
     by = {"user": border.user, "assistant": own, "tool": border.tool, "system": border.system}
     judge = by.get(role, border.document)
     contents = [await _cleaned(border, content, judge) for content in message.contents]
-    beside = {"author_name": message.author_name, "additional_properties": message.additional_properties}
+    beside = {name: getattr(message, name) for name in ("author_name", "message_id", "additional_properties")}
     held = (await border.clean(beside, border.document, dialect="langchain")).changed
     if not held and all(new is old for new, old in zip(contents, message.contents, strict=True)):
         return message
-    name = None if held else message.author_name
-    return Message(message.role, contents, author_name=name, message_id=message.message_id)
+    name, key = None if held else message.author_name, message.message_id
+    key = key if key and cannot_carry_text(key, ID) else None
+    return Message(role, contents, author_name=name, message_id=key)
 
 
 async def _cleaned(border: Border, content: Content, judge: Callable[[str], Awaitable[str]]) -> Content:
@@ -58,24 +60,34 @@ async def _cleaned(border: Border, content: Content, judge: Callable[[str], Awai
         )
     if content.type == "data" and str(content.media_type).startswith("image/"):
         image = data_of(content.uri)
-        held = None if image is None else await border.picture(image)
+        held = await border.picture(image) if image is not None else f"{NOTICE}: it is no picture]"
+        if held is None and await _holds(border, content, "uri"):
+            held = f"{NOTICE}: something beside a picture is held]"
         return content if held is None else Content.from_text(held)
     if content.type == "function_result" and content.items:
         items = [await _cleaned(border, item, border.tool) for item in content.items]
         beside = await _holds(border, content, "items", "result")
         if not beside and all(new is old for new, old in zip(items, content.items, strict=True)):
             return content
-        return Content.from_function_result(str(content.call_id), result=items)
+        return Content.from_function_result(_call(content), result=items)
     if content.type == "function_result":
         done = await border.clean(content.result, border.tool)
         if done.changed or await _holds(border, content, "result"):
-            return Content.from_function_result(str(content.call_id), result=done.value)
+            return Content.from_function_result(_call(content), result=done.value)
         return content
     if content.type == "function_call":
         done = await border.clean([content.name, content.arguments], border.said)
-        return Content.from_text(done.whole or f"{NOTICE}: a call is held]") if done.changed else content
+        held = done.whole or f"{NOTICE}: a call is held]"
+        beside = bool(done.changed) or await _holds(border, content, "name", "arguments")
+        return Content.from_text(held) if beside else content
     done = await border.clean(content.to_dict(exclude={"raw_representation"}), judge, dialect="langchain")
     return Content.from_text(done.whole or f"{NOTICE}: it is held]") if done.changed else content
+
+
+def _call(content: Content) -> str:
+    """The id of a call, where it is one."""
+    key = str(content.call_id)
+    return key if cannot_carry_text(key, ID) else "withheld"
 
 
 async def _holds(border: Border, content: Content, *read: str) -> bool:
@@ -110,13 +122,19 @@ class GuardChat(ChatMiddleware):
         done = [await cleaned_message(self._border, message) for message in response.messages]
         held = any(new is not old for new, old in zip(done, response.messages, strict=True))
         response.messages = done
+        rest = response.to_dict(exclude={"messages", "raw_representation"})
+        if (await self._border.clean(rest, self._border.said, dialect="langchain")).changed:
+            response.additional_properties, response.response_id, response.conversation_id = {}, None, None
+            held = True
         return held
 
     def _held_back(self, stream: Any) -> Any:
         async def judged() -> AsyncIterator[ChatResponseUpdate]:
             updates = [update async for update in stream]
             response: ChatResponse[Any] = ChatResponse.from_updates(updates)
-            if not await self._clean(response):
+            rest = [update.to_dict(exclude={"contents", "raw_representation"}) for update in updates]
+            beside = (await self._border.clean(rest, self._border.said, dialect="langchain")).changed
+            if not await self._clean(response) and not beside:
                 for update in updates:
                     yield update
                 return
@@ -146,7 +164,10 @@ class GuardFunctions(FunctionMiddleware):
         if isinstance(result, list):
             judge = partial(self._border.tool, name=function.name)
             context.result = [
-                await _cleaned(self._border, part, judge) if isinstance(part, Content) else part for part in result
+                await _cleaned(self._border, part, judge)
+                if isinstance(part, Content)
+                else await self._border.answered(part, function.name)
+                for part in result
             ]
         elif result is not None:
             context.result = await self._border.answered(result, function.name)

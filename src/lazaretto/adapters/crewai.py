@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.errors import LazarettoError, MissingExtra
 from lazaretto.foreign.records import Entry
+from lazaretto.ingest.left_out import ID, cannot_carry_text
 from lazaretto.types import Ref
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ SYSTEM = "crewai"
 Embed = Callable[[str], list[float]]
 Hook = Callable[[Any], Any]
 _UNJUDGED = f"{NOTICE}: it could not be judged]"
+_REFUSED = f"{NOTICE}: it was not stored]"
 
 
 def guard_storage(
@@ -68,8 +70,10 @@ class GuardedStorage:
                     log.warning("a memory was not stored: something beside its text is held: %s", self._system)
                 elif await self._border.keep(self._ref(record), record.content, agent=writer):
                     kept.append(record)
+                    continue
             except LazarettoError:
                 log.exception("a memory could not be judged and is not stored: %s", record.id)
+            _empty(record)
         return kept
 
     async def _shown(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
@@ -147,6 +151,13 @@ class GuardedStorage:
         except LazarettoError:
             log.exception("%d names could not be judged and are not shown", len(names))
             return []
+
+
+def _empty(record: MemoryRecord) -> None:
+    """Put a notice in a record that is not stored: CrewAI hands the same object to whoever wanted it remembered."""
+    record.content, record.scope, record.source = _REFUSED, "/", None
+    record.categories, record.metadata, record.embedding = [], {}, None
+    record.id = record.id if cannot_carry_text(record.id, ID) else "withheld"
 
 
 class StorageRecords:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.cleaning import Cleaned
+from lazaretto.ingest.left_out import ID, cannot_carry_text
 from lazaretto.ingest.strings import read_strings
 
 if TYPE_CHECKING:
@@ -27,23 +29,38 @@ try:
 except ImportError:
     raise MissingExtra("the Google ADK adapter", "google-adk") from None
 
+log = logging.getLogger("lazaretto")
+Judge = Callable[[str], Awaitable[str]]
+_ROLES = ("user", "model", None)
 
-async def cleaned_parts(border: Border, content: Any, judge: Callable[[str], Awaitable[str]], agent: str) -> Any:
+
+async def cleaned_parts(border: Border, content: Any, judge: Judge, agent: str) -> Any:
     """A content with a notice for each text, picture or tool answer that is held; itself where nothing is."""
-    if content is None or not content.parts:
+    if content is None:
         return content
-    parts = [await _cleaned_part(border, part, judge, agent) for part in content.parts]
-    if all(new is old for new, old in zip(parts, content.parts, strict=True)):
+    given = content.parts or []
+    parts = [await _cleaned_part(border, part, judge, agent) for part in given]
+    named = content.role in _ROLES or await border.names(content.role, agent=agent)
+    if named and all(new is old for new, old in zip(parts, given, strict=True)):
         return content
-    return types.Content(role=content.role, parts=parts)
+    return types.Content(role=content.role if named else "user", parts=parts)
 
 
-async def _cleaned_part(border: Border, part: Any, judge: Callable[[str], Awaitable[str]], agent: str) -> Any:
+async def _without_held(border: Border, value: Any, judge: Judge, agent: str, kind: type[Any], **read: Any) -> Any:
+    """A model of ADK's with some fields that were judged already; where anything else in it is held, these alone."""
+    rest = value.model_copy(update=dict.fromkeys(read))
+    done = await border.clean(rest, judge, agent=agent, dialect="langchain")
+    if done.changed:
+        return kind(**read)
+    return value if all(getattr(value, name) is part for name, part in read.items()) else value.model_copy(update=read)
+
+
+async def _cleaned_part(border: Border, part: Any, judge: Judge, agent: str) -> Any:
     """A part with a notice for what is held in it; every field of it counts, and what cannot be read is withheld."""
     how = partial(border.tool, agent=agent) if _from_tool(part) else judge
     if part.function_call is not None:
         how = partial(border.said, agent=agent)
-    unsigned = part.model_copy(update={"thought_signature": None})  # bytes that mean something to the model alone
+    unsigned = part if _is_text(part.thought_signature) else part.model_copy(update={"thought_signature": None})
     done = await border.clean(unsigned, how, agent=agent)
     if not done.changed:
         return part
@@ -51,10 +68,20 @@ async def _cleaned_part(border: Border, part: Any, judge: Callable[[str], Awaita
     if given is not None:
         left = done.value.function_response.response if done.whole is None else None
         response = dict(left) if isinstance(left, dict) else {"result": done.whole or f"{NOTICE}: it is held]"}
-        return types.Part(function_response=given.model_copy(update={"response": response, "parts": None}))
+        name = given.name if await border.names(given.name or "", agent=agent) else "tool"
+        key = given.id if given.id and cannot_carry_text(given.id, ID) else None
+        return types.Part(function_response=types.FunctionResponse(id=key, name=name, response=response))
     if part.text and done.whole is None and all(path == ("text",) for path, _ in done.changed):
         return types.Part(text=done.value.text)
     return types.Part(text=done.whole or _first(done, f"{NOTICE}: it is held]"))
+
+
+def _is_text(signature: bytes | None) -> bool:
+    """Whether what should be bytes that mean something to the model alone can be read by anybody."""
+    try:
+        return bool(signature) and (signature or b"").decode("utf-8").isprintable()
+    except UnicodeDecodeError:
+        return False
 
 
 def _from_tool(part: Any) -> bool:
@@ -90,6 +117,7 @@ class GuardPlugin(BasePlugin):
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
         """Judge what a model is about to read; what other agents said is among it."""
         agent = agent_name(callback_context.agent_name)
+        await self._told(llm_request.config, agent)
         for place, content in enumerate(llm_request.contents):
 
             async def judge(text: str, by: Any = content.role) -> str:
@@ -97,6 +125,13 @@ class GuardPlugin(BasePlugin):
 
             llm_request.contents[place] = await cleaned_parts(self._border, content, judge, agent)
         return None
+
+    async def _told(self, config: Any, agent: str) -> None:
+        """Judge what the operator tells a model: instructions may be put together from anything."""
+        told = getattr(config, "system_instruction", None)
+        if told is not None:
+            judge = partial(self._border.system, agent=agent)
+            config.system_instruction = await self._border.cleaned(told, judge, agent=agent)
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> Any:
         """Judge what a model answered; a part of a stream leaves empty."""
@@ -107,8 +142,9 @@ class GuardPlugin(BasePlugin):
         async def judge(text: str) -> str:
             return await self._border.said(text, agent=agent)
 
-        done = await cleaned_parts(self._border, llm_response.content, judge, agent)
-        return None if done is llm_response.content else llm_response.model_copy(update={"content": done})
+        content = await cleaned_parts(self._border, llm_response.content, judge, agent)
+        done = await _without_held(self._border, llm_response, judge, agent, LlmResponse, content=content)
+        return None if done is llm_response else done
 
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
         """Ask whether a tool may be called; where it may not, the model is told so instead."""
@@ -139,7 +175,11 @@ class GuardedMemoryService(BaseMemoryService):
         done = []
         for event in events:
             content = await self._cleaned(event.content, event.author)
-            done.append(event if content is event.content else event.model_copy(update={"content": content}))
+            rest = event.model_copy(update={"content": None})
+            if (await self._border.clean(rest, self._border.document, dialect="langchain")).changed:
+                log.warning("an event was not kept: something beside its content is held")
+            else:
+                done.append(event if content is event.content else event.model_copy(update={"content": content}))
         return done
 
     async def _cleaned(self, content: Any, author: Any) -> Any:
@@ -173,5 +213,11 @@ class GuardedMemoryService(BaseMemoryService):
         return SearchMemoryResponse(memories=await self._shown(found.memories))
 
     async def _shown(self, memories: Sequence[Any]) -> list[Any]:
-        """Memories in which nothing is held."""
-        return [one for one in memories if await self._cleaned(one.content, one.author) is one.content]
+        """Memories in which nothing is held, beside their content either."""
+        shown = []
+        for one in memories:
+            rest = one.model_copy(update={"content": None})
+            beside = await self._border.clean(rest, self._border.document, dialect="langchain")
+            if not beside.changed and await self._cleaned(one.content, one.author) is one.content:
+                shown.append(one)
+        return shown

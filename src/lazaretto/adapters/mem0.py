@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 from uuid import uuid4
 
-from lazaretto.adapters.border import Border, agent_name
+from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.adapters.content import cleaned_content
 from lazaretto.errors import MissingExtra
 from lazaretto.foreign.records import Entry
@@ -28,43 +29,85 @@ SYSTEM = "mem0"
 _SCOPES = ("user_id", "agent_id", "run_id")
 _KNOWN = ("data", *_SCOPES, "hash", "created_at", "updated_at", "actor_id")
 """The fact, and fields that mem0 itself writes: they are read where they are more than ids and dates."""
+_REFUSED = f"{NOTICE}: it was not stored]"
+_MOST_REFUSED = 10_000
+"""Facts that were not stored and are remembered as such: mem0 asks for what it was told a moment ago."""
 
 
 def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent", system: str = SYSTEM) -> Any:
     """The same ``Memory``, its facts behind the guard: held ones are neither stored nor found, nor shown in a fact's
-    history; repairs reach them."""
-    border = Border(guard, agent)
+    history or in what ``add`` returns; repairs reach them."""
+    border, refused = Border(guard, agent), Refused()
     memory.llm = GuardedReader(memory.llm, border)
-    _guard_stores(memory, border, system)
-    memory.reset = _guarded_again(memory.reset, memory, border, system)
+
+    def again(_: Any = None) -> None:
+        _guard_stores(memory, border, refused, system)
+
+    again()
+    memory.reset = _followed(memory.reset, again)  # it opens new stores
+    memory.add = _followed(memory.add, partial(_told, border, refused))
     return memory
 
 
-def _guard_stores(memory: Any, border: Border, system: str) -> None:
+def _guard_stores(memory: Any, border: Border, refused: Refused, system: str) -> None:
     if not isinstance(memory.vector_store, GuardedVectors):
         border.guard.stores.join(system, VectorRecords(memory.vector_store, memory.embedding_model))
-        memory.vector_store = GuardedVectors(memory.vector_store, border, system)
+        memory.vector_store = GuardedVectors(memory.vector_store, border, refused, system)
     if not isinstance(memory.db, GuardedHistory):
-        memory.db = GuardedHistory(memory.db, border)
+        memory.db = GuardedHistory(memory.db, border, refused)
 
 
-def _guarded_again(reset: Any, memory: Any, border: Border, system: str) -> Any:
-    """``reset`` opens new stores; they go behind the guard too."""
-    if inspect.iscoroutinefunction(reset):
+def _followed(call: Any, after: Any) -> Any:
+    """The same call, waited for or not, with what ``after`` makes of its result."""
+    if inspect.iscoroutinefunction(call):
 
-        @wraps(reset)
-        async def waited() -> None:
-            await reset()
-            _guard_stores(memory, border, system)
+        @wraps(call)
+        async def waited(*arguments: Any, **named: Any) -> Any:
+            return after(await call(*arguments, **named))
 
         return waited
 
-    @wraps(reset)
-    def done() -> None:
-        reset()
-        _guard_stores(memory, border, system)
+    @wraps(call)
+    def done(*arguments: Any, **named: Any) -> Any:
+        return after(call(*arguments, **named))
 
     return done
+
+
+class Refused:
+    """Facts that were not stored: mem0 goes on as if they were, and hands them back."""
+
+    def __init__(self) -> None:
+        self._facts: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def add(self, key: Any, fact: Any) -> None:
+        """Remember one."""
+        self._facts[str(key), str(fact)] = None
+        while len(self._facts) > _MOST_REFUSED:
+            self._facts.popitem(last=False)
+
+    def has(self, key: Any, fact: Any) -> bool:
+        """Whether this text was refused under this id."""
+        return (str(key), str(fact)) in self._facts
+
+
+def _told(border: Border, refused: Refused, result: Any) -> Any:
+    """What ``add`` says it stored, with a notice for each fact that it did not store."""
+    rows = result.get("results") if isinstance(result, dict) else result
+    if not isinstance(rows, list):
+        return result
+    told = [_row(one, refused) for one in rows]
+    if not isinstance(result, dict):
+        return told
+    others = {name: value for name, value in result.items() if name != "results"}
+    others = border.wait(border.cleaned, others, border.document, dialect="langchain") if others else others
+    return {"results": told, **others}
+
+
+def _row(row: Any, refused: Refused) -> Any:
+    if not isinstance(row, dict) or not refused.has(row.get("id"), row.get("memory")):
+        return row
+    return {"id": row["id"], "memory": _REFUSED, "event": "NONE"}
 
 
 def _scope(payload: Any) -> str:
@@ -98,25 +141,42 @@ class GuardedReader:
 
 
 class GuardedHistory:
-    """What a fact said before: mem0 writes down what it was given, held or not, so it is judged when it is read."""
+    """What a fact said before: what was refused is not written down, the rest is judged again when it is read."""
 
-    def __init__(self, history: Any, border: Border) -> None:
-        self._history, self._border = history, border
+    def __init__(self, history: Any, border: Border, refused: Refused) -> None:
+        self._history, self._border, self._refused = history, border, refused
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._history, name)
 
     def get_history(self, *arguments: Any, **named: Any) -> Any:
         """The rows, with notices in the place of what is held."""
-        found = self._history.get_history(*arguments, **named)
+        return self._shown(self._history.get_history(*arguments, **named))
+
+    def get_last_messages(self, *arguments: Any, **named: Any) -> Any:
+        """What was said last, with notices in the place of what is held: mem0's model reads it."""
+        return self._shown(self._history.get_last_messages(*arguments, **named))
+
+    def _shown(self, found: Any) -> Any:
         return self._border.wait(self._border.cleaned, found, self._border.document, dialect="langchain")
+
+    def add_history(self, memory_id: Any, old_memory: Any, new_memory: Any, *arguments: Any, **named: Any) -> None:
+        """Write down a change that was made."""
+        if not self._refused.has(memory_id, new_memory):
+            self._history.add_history(memory_id, old_memory, new_memory, *arguments, **named)
+
+    def batch_add_history(self, records: Sequence[Any]) -> None:
+        """Write down changes that were made."""
+        made = [one for one in records if not self._refused.has(one.get("memory_id"), one.get("new_memory"))]
+        if made:
+            self._history.batch_add_history(made)
 
 
 class GuardedVectors(VectorStoreBase):
     """A vector store that asks before it writes and before it shows."""
 
-    def __init__(self, store: Any, border: Border, system: str = SYSTEM) -> None:
-        self._store, self._border, self._system = store, border, system
+    def __init__(self, store: Any, border: Border, refused: Refused, system: str = SYSTEM) -> None:
+        self._store, self._border, self._refused, self._system = store, border, refused, system
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -125,8 +185,12 @@ class GuardedVectors(VectorStoreBase):
         return Ref(self._system, _scope(payload), str(key))
 
     def _may(self, key: Any, payload: Any) -> bool:
-        if not payload:
-            return True
+        allowed = not payload or self._judged(key, payload)
+        if not allowed:
+            self._refused.add(key, payload.get("data"))
+        return allowed
+
+    def _judged(self, key: Any, payload: Any) -> bool:
         writer = self._writer(payload)
         if not self._border.wait(self._beside, key, payload, agent=writer):
             return False

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.errors import MissingExtra
+from lazaretto.ingest.left_out import ID, cannot_carry_text
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 try:
     from agents.run import CallModelData, ModelInputData
-    from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+    from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputMessage, ResponseOutputText
 
     from agents import (
         Model,
@@ -41,6 +42,9 @@ except ImportError:
 
 _BROUGHT = ("output", "outputs", "results", "error", "tools")
 """Fields of an item in which something comes from outside."""
+_PLACE = ("item_id", "output_index", "content_index", "summary_index")
+"""Fields of an event that say which text it goes on with."""
+_ECHO: dict[str, Any] = {"instructions": None, "prompt": None, "tools": []}
 _BY_ROLE = {"user": Border.user, "system": Border.system, "developer": Border.system, "assistant": Border.said}
 
 
@@ -75,7 +79,9 @@ def guard_run_config(guard: Guard | SyncGuard, config: RunConfig | None = None) 
             given = before(data)
             given = await given if inspect.isawaitable(given) else given
         agent = agent_name(data.agent.name)
-        return replace(given, input=[await cleaned_item(border, item, agent, earlier=True) for item in given.input])
+        told = given.instructions and await border.system(given.instructions, agent=agent)
+        items = [await cleaned_item(border, item, agent, earlier=True) for item in given.input]
+        return replace(given, input=items, instructions=told)
 
     return replace(config, call_model_input_filter=judged)
 
@@ -143,8 +149,9 @@ class GuardedSession(SessionABC):
         await self._session.add_items([await cleaned_item(self._border, item) for item in items], **more)
 
     async def pop_item(self, **more: Any) -> Any:
-        """The newest item, taken away."""
-        return await self._session.pop_item(**more)
+        """The newest item, taken away; with a notice for what is held in it by now."""
+        item = await self._session.pop_item(**more)
+        return item if item is None else await cleaned_item(self._border, item, earlier=True)
 
     async def clear_session(self, **more: Any) -> None:
         """Forget everything that was said."""
@@ -169,13 +176,16 @@ class GuardedModel(Model):
 
     async def stream_response(self, *arguments: Any, **named: Any) -> AsyncIterator[Any]:
         """The model's stream, once all of it was judged; of a held one its end alone, without what is held."""
-        events = [event async for event in self._model.stream_response(*arguments, **named)]
-        cleaned = [await self._with_cleaned(event) for event in events]
-        if all(new is old for new, old in zip(cleaned, events, strict=True)):
+        events = [_without_echo(event) async for event in self._model.stream_response(*arguments, **named)]
+        if not await self._holds(events):
             for event in events:
                 yield event
-        else:
-            yield cleaned[-1]
+            return
+        whole = getattr(events[-1], "response", None)
+        output = await self._cleaned(whole.output) if whole is not None else []
+        if whole is None or output is whole.output:  # what is held was said on its way there
+            output = [_message("withheld", f"{NOTICE}: a part of the stream is held]")]
+        yield _end(output, whole)
 
     async def close(self) -> None:
         """Let the model go."""
@@ -185,14 +195,18 @@ class GuardedModel(Model):
         """What the model says about a failure."""
         return self._model.get_retry_advice(request)
 
-    async def _with_cleaned(self, event: Any) -> Any:
-        response = getattr(event, "response", None)
-        if event.type != "response.completed" or response is None:
-            return event
-        output = await self._cleaned(response.output)
-        if output is response.output:
-            return event
-        return event.model_copy(update={"response": response.model_copy(update={"output": output})})
+    async def _holds(self, events: list[Any]) -> bool:
+        """Whether something is held in a stream: in what it says bit by bit, each text whole, or anywhere else."""
+        bits: dict[tuple[str, ...], str] = {}
+        rest: list[Any] = []
+        for event in events:
+            data = dict(vars(event))
+            if isinstance(data.get("delta"), str):
+                place = (event.type, *(str(data.get(name)) for name in _PLACE))
+                bits[place] = bits.get(place, "") + data.pop("delta")
+            rest.append(data)
+        done = await self._border.clean([*bits.values(), *rest], self._border.said, dialect="openai-responses")
+        return bool(done.changed)
 
     async def _cleaned(self, output: list[Any]) -> list[Any]:
         done = [await self._cleaned_output(item) for item in output]
@@ -203,11 +217,30 @@ class GuardedModel(Model):
         done = await self._border.clean(item, self._border.said, dialect="openai-responses")
         if not done.changed:
             return item
-        name = getattr(item, "id", None) or getattr(item, "call_id", None) or "withheld"
+        name = str(getattr(item, "id", None) or getattr(item, "call_id", None) or "")
+        name = name if name and cannot_carry_text(name, ID) else "withheld"
         if not isinstance(item, ResponseOutputMessage) or done.whole is not None:
             return _message(name, done.whole or f"{NOTICE}: a call of it is held]")
         parts = [part.text for part in done.value.content if isinstance(part, ResponseOutputText)]
         return _message(name, "\n".join(parts) or f"{NOTICE}: it is held]")
+
+
+def _without_echo(event: Any) -> Any:
+    """An event without what an endpoint repeats of the request: nobody reads it, and nobody judged it."""
+    whole = getattr(event, "response", None)
+    if whole is None:
+        return event
+    return event.model_copy(update={"response": whole.model_copy(update=_ECHO)})
+
+
+def _end(output: list[Any], whole: Any) -> ResponseCompletedEvent:
+    """The end of a stream, with its numbers and another output."""
+    made = Response(
+        id=getattr(whole, "id", "withheld"), created_at=getattr(whole, "created_at", 0.0),
+        model=getattr(whole, "model", ""), object="response", output=output, parallel_tool_calls=False,
+        tool_choice="auto", tools=[], usage=getattr(whole, "usage", None),
+    )  # fmt: skip
+    return ResponseCompletedEvent(type="response.completed", sequence_number=0, response=made)
 
 
 def _message(name: str, text: str) -> ResponseOutputMessage:

@@ -7,6 +7,7 @@ does not know says nothing about the sentences around it.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import threading
 import unicodedata
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra
 from lazaretto.models.built import built, source_of
+from lazaretto.processor_time import is_over
 
 _READ = 4_000
 """Characters looked at: a language shows in its first page."""
@@ -64,6 +66,10 @@ _ENDS = re.compile(r"[.!?;:…]+[\"'”’)\]]*\Z")
 _CODE = re.compile(r"^-|[{}<>=|\\$#*_/@\[\]]|\d|\w\(|\.\w|[a-z][A-Z]")
 
 
+_BEFORE_CLOCK = 16
+"""Sentences that are told apart between two looks at the clock."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A part of a text in a language that a model does not know."""
@@ -93,26 +99,43 @@ def language_of(text: str) -> str:
 
 
 class Languages:
-    """What the sentences of one text look like; told apart once, for all who know other languages."""
+    """What the sentences of one text look like; told apart once, for all who know other languages.
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    ``until``: as of ``processor_time.is_over``. Sentences that there was no time for count as known, and ``whole`` is
+    False: whoever asks has no time left to read them either, and says so.
+    """
+
+    def __init__(self, text: str, until: float = math.inf) -> None:
+        self._text, self.whole = text, True
         self._other = () if text.isascii() else _other_scripts(text)
         self._rest = without(text, self._other)
-        self._pieces = tuple((start, end, _ranked(self._rest[start:end])) for start, end in _pieces(self._rest))
+        known: dict[str, _Ranked | None] = {}
+        made: list[tuple[int, int, _Ranked | None]] = []
+        for number, (start, end) in enumerate(_pieces(self._rest)):
+            if number % _BEFORE_CLOCK == _BEFORE_CLOCK - 1 and is_over(until):
+                self.whole = False
+                break
+            piece = self._rest[start:end]
+            if piece not in known:  # what is said twice is told once
+                known[piece] = _ranked(piece)
+            made.append((start, end, known[piece]))
+        self._pieces = tuple(made)
 
     @cached_property
     def main(self) -> str:
         """As ``language_of``."""
         return language_of(self._text)
 
-    def unknown(self, known: Collection[str]) -> tuple[Stretch, ...]:
+    def unknown(self, known: Collection[str], until: float = math.inf) -> tuple[Stretch, ...]:
         """The parts of the text that are in none of the known languages, which are written in Latin letters.
 
         Names, addresses, code, tables and titles are in no language.
         """
         latin: list[Stretch] = []
-        for start, end, ranked in self._pieces:
+        for number, (start, end, ranked) in enumerate(self._pieces):
+            if number % _BEFORE_CLOCK == _BEFORE_CLOCK - 1 and is_over(until):
+                self.whole = False
+                break
             one = _in_another(self._rest, start, end, ranked, known)
             if one is None:
                 continue

@@ -79,18 +79,24 @@ class Reading:
         """Its main language, as of ``models.language.language_of``."""
         return self._told_apart().main
 
-    def unknown(self, known: Collection[str]) -> tuple[Stretch, ...]:
-        """Its parts in none of the known languages."""
+    def unknown(self, known: Collection[str], until: float = math.inf) -> tuple[Stretch, ...]:
+        """Its parts in none of the known languages; ``until``: as of ``models.language.Languages``."""
         key = tuple(known)
         with self._lock:
-            if key not in self._unknown:
-                self._unknown[key] = self._told_apart().unknown(key)
-            return self._unknown[key]
+            if key in self._unknown:
+                return self._unknown[key]
+            languages = self._told_apart(until)
+            found = languages.unknown(key, until)
+            if languages.whole:
+                self._unknown[key] = found
+            else:  # the next one may have more time
+                self._languages = None
+            return found
 
-    def _told_apart(self) -> Languages:
+    def _told_apart(self, until: float = math.inf) -> Languages:
         with self._lock:
             if self._languages is None:
-                self._languages = Languages(self.text)
+                self._languages = Languages(self.text, until)
             return self._languages
 
 

@@ -13,10 +13,12 @@ import binascii
 import functools
 import html
 import math
+import quopri
 import re
 import string
 import unicodedata
 import urllib.parse
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +42,8 @@ MAX_DECODED = 4
 """Decoded stretches that are views of their own; what further ones say is one more view, so that none is left out."""
 MAX_DEPTH = 3
 """How often a decoded stretch is itself decoded."""
+_LONGEST_SIGN = 3
+"""Letters that one sign may stand for: those in brackets are three."""
 _MOST_LINES = 5_000
 """Lines whose first letters are read as words."""
 
@@ -49,6 +53,18 @@ _PERCENT = re.compile(r"(?<![\w.~%-])[\w.~-]{0,60}(?:%[0-9a-fA-F]{2}[\w.~-]*){3,
 _BINARY = re.compile(r"(?:[01]{8}[ ,]?){8,}")
 _CODES = re.compile(r"(?:\b(?:1[0-2][0-9]|[3-9][0-9])\b[ ,;]+){8,}\b(?:1[0-2][0-9]|[3-9][0-9])\b")
 _ESCAPES = re.compile(r"(?:\\u[0-9a-fA-F]{4}[ ]?){6,}")
+_OCTAL = re.compile(r"(?:\\[0-3]?[0-7]{2}){8,}")
+_BRACED = re.compile(r"(?:\\u\{[0-9a-fA-F]{1,6}\} ?){6,}")
+_CSS = re.compile(r"(?:\\[0-9a-fA-F]{2,6} ){6,}")
+_BASE64_LINES = re.compile(r"(?:^[ \t]*[A-Za-z0-9+/]{4,23}\r?\n){2,}[ \t]*[A-Za-z0-9+/]{2,23}={0,2}$", re.MULTILINE)
+_BASE32 = re.compile(r"\b[A-Z2-7]{32,}={0,6}")
+_ASCII85 = re.compile(r"<~[!-uz\s]{24,}~>")
+_QUOTED = re.compile(r"(?:=(?:[0-9A-F]{2}|\r?\n)[\w ,.]{0,60}){8,}")
+_PIECE = re.compile(r"^([^\n]{1,5})$", re.MULTILINE)
+_QUOTED_PIECE = re.compile(r"[\[,]\s*\"([^\"\n]{1,5})\"(?=\s*[,\]])")
+_NUMBERED = re.compile(r"^[ \t]*\d{1,4}[ \t]*[.,;:)|\t][ \t]*\"?(\w[^\s\"]*)\"?[ \t]*$", re.MULTILINE)
+_MOST_INFLATED = 100_000
+"""Characters that are read of what was compressed."""
 _SPACED = re.compile(r"\b(?:\w[ .\-_*]){5,}\w\b")
 _MIXED_WORD = re.compile(r"\w+")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
@@ -103,8 +119,13 @@ def _unmask(text: str) -> str:
     """Invisible characters gone, compatibility forms and look-alikes in mixed words as plain letters."""
     if text.isascii():
         return text
-    seen = unicodedata.normalize("NFKC", INVISIBLE.sub("", _without_heaps(text)))
+    seen = unicodedata.normalize("NFKC", INVISIBLE.sub("", _without_heaps(text)).translate(_phrases(text)))
     return _MIXED_WORD.sub(lambda m: m[0].translate(CONFUSABLE) if _disguised(m[0]) else m[0], seen)
+
+
+def _phrases(text: str) -> dict[int, str]:
+    """Spaces for signs that stand for a whole phrase: read out, a text of them is eighteen times as long."""
+    return {ord(c): " " for c in set(text) if len(unicodedata.normalize("NFKC", c)) > _LONGEST_SIGN}
 
 
 def _without_heaps(text: str) -> str:
@@ -153,14 +174,60 @@ def _says(decoded: str) -> bool:
 def _from_base64(stretch: str) -> str:
     body = stretch.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        return base64.b64decode(body + "=" * (-len(body) % 4), validate=True).decode("utf-8")
+        return _inflated(base64.b64decode(body + "=" * (-len(body) % 4), validate=True)).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         return ""
 
 
+def _inflated(data: bytes) -> bytes:
+    """What bytes say that were compressed; themselves where they were not."""
+    if data[:2] not in _COMPRESSED:
+        return data
+    try:
+        return zlib.decompressobj(wbits=47).decompress(data, _MOST_INFLATED)
+    except zlib.error:
+        return data
+
+
+def _from_lines(stretch: str) -> str:
+    return _from_base64("".join(stretch.split()))
+
+
+def _from_base32(stretch: str) -> str:
+    body = stretch.rstrip("=")
+    try:
+        return base64.b32decode(body + "=" * (-len(body) % 8)).decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _from_ascii85(stretch: str) -> str:
+    try:
+        return base64.a85decode(stretch, adobe=True).decode("utf-8")
+    except ValueError:
+        return ""
+
+
+def _from_quoted(stretch: str) -> str:
+    try:
+        return quopri.decodestring(stretch.encode()).decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
+
+
+def _from_octal(stretch: str) -> str:
+    return bytes(int(code, 8) for code in stretch.split("\\")[1:]).decode("utf-8", "replace")
+
+
+def _from_points(stretch: str) -> str:
+    """Code points in hexadecimal after a backslash."""
+    points = (int(code, 16) for code in re.findall(r"\\(?:u\{)?([0-9a-fA-F]+)", stretch))
+    return "".join(chr(one) for one in points if one < 0x110000)
+
+
 def _from_hex(stretch: str) -> str:
     try:
-        return bytes.fromhex(re.sub(r"0x|\\x|[ ,:]", "", stretch)).decode("utf-8")
+        return _inflated(bytes.fromhex(re.sub(r"0x|\\x|[ ,:]", "", stretch))).decode("utf-8")
     except ValueError:
         return ""
 
@@ -182,13 +249,23 @@ _ENCODINGS: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
     ("binary", _BINARY, _from_binary),
     ("codes", _CODES, _from_codes),
     ("escapes", _ESCAPES, _from_escapes),
+    ("escapes", _BRACED, _from_points),
+    ("escapes", _CSS, _from_points),
+    ("octal", _OCTAL, _from_octal),
     ("hex", _HEX, _from_hex),
     ("base64", _BASE64, _from_base64),
+    ("base64 in lines", _BASE64_LINES, _from_lines),
+    ("base32", _BASE32, _from_base32),
+    ("ascii85", _ASCII85, _from_ascii85),
+    ("quoted-printable", _QUOTED, _from_quoted),
     ("percent", _PERCENT, urllib.parse.unquote),
 )
 
 
-_DIGITS = 4
+_COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+"""How gzip and zlib begin."""
+_FEWEST_LISTED, _LISTED_ENGLISH = 5, 0.25
+_DIGITS = 7
 """The first so many are numbers: no reader takes them for words."""
 
 
@@ -300,6 +377,17 @@ def _acrostic(text: str) -> str:
     return next((one for one in (read, words) if one and _english(one) >= 0.6), text)
 
 
+def _listed(text: str) -> str:
+    """Words, or pieces of words, that stand one to a line: numbered, or in quotation marks as in a list."""
+    words = _NUMBERED.findall(text)
+    if len(words) >= _FEWEST_LISTED and _english(read := " ".join(words)) >= _LISTED_ENGLISH:
+        return read
+    for pieces in (_PIECE.findall(text), _QUOTED_PIECE.findall(text)):
+        if len(pieces) >= 2 * _FEWEST_LISTED and _english(read := "".join(pieces).replace("_", " ")) >= _LISTED_ENGLISH:
+            return read
+    return text
+
+
 def _segmented(letters: str) -> str:
     """Letters without spaces as common words; empty where they are none."""
     best: list[tuple[int, int] | None] = [(0, 0), *([None] * len(letters))]
@@ -324,5 +412,6 @@ _READINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("leet", _leet),
     ("split", _split_words),
     ("acrostic", _acrostic),
+    ("listed", _listed),
 )
 """Readings of the whole text, tried in this order."""

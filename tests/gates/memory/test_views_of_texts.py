@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import codecs
+import gzip
+import json
+import textwrap
 import time
 import urllib.parse
+import zlib
 
 import pytest
 from hypothesis import given
@@ -28,6 +32,19 @@ def readings(text: str) -> dict[str, str]:
         ("hex", f"blob: {ORDER.encode().hex()}"),
         ("hex", "blob: " + " ".join(f"{b:02x}" for b in ORDER.encode())),
         ("percent", "http://a.example/?q=" + urllib.parse.quote(ORDER)),
+        ("hex", f"zlib: {zlib.compress(ORDER.encode()).hex()}"),
+        ("base64", f"gunzip {base64.b64encode(gzip.compress(ORDER.encode())).decode()}"),
+        ("base64 in lines", "\n".join(textwrap.wrap(base64.b64encode(ORDER.encode()).decode(), 20))),
+        ("base32", f"data: {base64.b32encode(ORDER.encode()).decode()}"),
+        ("ascii85", f"data: {base64.a85encode(ORDER.encode(), adobe=True).decode()}"),
+        ("quoted-printable", "see: " + "".join(f"={b:02X}" for b in ORDER.encode())),
+        ("octal", "see " + "".join(f"\\{b:03o}" for b in ORDER.encode())),
+        ("escapes", "see " + "".join(f"\\u{{{ord(c):x}}}" for c in ORDER)),
+        ("escapes", "see " + "".join(f"\\{ord(c):x} " for c in ORDER)),
+        ("listed", "\n".join(f"{n}. {word}" for n, word in enumerate(ORDER.split(), 1))),
+        ("listed", "n,word\n" + "\n".join(f"{n},{word}" for n, word in enumerate(ORDER.split(), 1))),
+        ("listed", json.dumps([ORDER[at : at + 3] for at in range(0, len(ORDER), 3)])),
+        ("listed", "\n".join(ORDER.replace(" ", "_")[at : at + 3] for at in range(0, len(ORDER), 3))),
         ("unmasked", "".join(c + "\u200b" for c in ORDER)),
         ("unmasked", ORDER.replace("e", "\u0435")),
         ("unmasked", "".join(chr(ord(c) + 0xFEE0) if c.isalpha() else c for c in ORDER)),
@@ -51,10 +68,24 @@ def test_spaced_letters_are_joined() -> None:
         "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
         "sha256:" + "ab" * 32,
         "call +49 30 1234 5678 or +1 555 0100",
+        "1. apples\n2. milk\n3. bread\n4. salt\n5. tea\n6. rice",
+        "id,harbour\n1,Rotterdam\n2,Hamburg\n3,Antwerp\n4,Bremen\n5,Genoa",
+        '["DE", "FR", "NL", "BE", "IT", "ES", "PT", "DK", "SE", "NO", "FI"]',
+        "JBSWY3DPEBLW64TMMQ is the seed; x=1a y=2b z=3c a=4d b=5e c=6f d=70 e=71 f=72",
     ],
 )
 def test_honest_text_has_one_reading(text: str) -> None:
     assert [view.name for view in views(text)] == ["plain"]
+
+
+def test_signs_that_stand_for_phrases_do_not_blow_a_text_up() -> None:
+    read = readings("\ufdfa" * 1_000 + "".join(chr(0x249C + ord(c) - 97) if c.isalpha() else c for c in ORDER))
+    assert len(read["unmasked"]) < 1_200 and "(i)(g)(n)(o)(r)(e)" in read["unmasked"]
+
+
+def test_what_was_compressed_is_read_as_far_as_its_beginning() -> None:
+    bomb = base64.b64encode(gzip.compress((f"{ORDER}. " * 1_000_000).encode())).decode()
+    assert len(readings(f"see {bomb}")["base64"]) == 100_000
 
 
 def test_a_hostile_text_cannot_ask_for_endless_decoding() -> None:

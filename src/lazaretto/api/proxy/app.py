@@ -137,6 +137,8 @@ class Proxy:
     async def _guarded(self, request: Request, path: str, dialect: Dialect) -> Response:
         if not request.headers.get("content-type", "").lower().startswith("application/json"):
             return _json(dialect.fault("content-type is not application/json", "invalid_request_error"), 415)
+        if not _silent_query(request):
+            return _json(dialect.fault("the query says more than names and numbers", "invalid_request_error"), 400)
         body = read_object(await request.body())
         if body is None:
             raise InputError("body", "is not a JSON object", "Send what the endpoint expects")
@@ -292,6 +294,14 @@ def _silent(value: Any) -> Any:
 
 def _kept_of(value: Any) -> bool:
     return not isinstance(value, str) or cannot_carry_text(value, ID) or cannot_carry_text(value, BASE64)
+
+
+def _silent_query(request: Request) -> bool:
+    """Whether a query carries no text: versions, ids and the like."""
+    return all(
+        cannot_carry_text(name, ID) and (not value or cannot_carry_text(value, ID))
+        for name, value in request.query_params.multi_items()
+    )
 
 
 def _kept(answer: httpx.Response) -> dict[str, str]:

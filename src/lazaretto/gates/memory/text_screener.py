@@ -159,10 +159,10 @@ class TextScreener:
         for view in readings:
             if apart and is_over(until):
                 break
-            apart.append(reading_of(view.text).unknown(self.calibration.languages))
-        in_time &= len(apart) == len(readings)
+            apart.append(reading_of(view.text).unknown(self.calibration.languages, until))
+        in_time &= len(apart) == len(readings) and not is_over(until)
         readings = readings[: len(apart)]
-        seen = next(n for name in _AS_SEEN for n, view in enumerate(readings) if view.name == name)
+        seen = next((n for name in _AS_SEEN for n, view in enumerate(readings) if view.name == name), 0)
         if not apart[seen]:  # it is foreign in its disguise alone
             apart = [() if view.name in _AS_SEEN else u for view, u in zip(readings, apart, strict=True)]
         told = _unread(readings[seen].text, apart[seen])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
 from lazaretto.models.packed_changes import unpacked_changes
 from lazaretto.models.weight_files import read_weights
-from lazaretto.processor_time import is_over
+from lazaretto.processor_time import apart, is_over
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "reader"
 WINDOW = 256
@@ -115,5 +115,7 @@ def _quote(text: str, offsets: Sequence[tuple[int, int]], marks: NDArray[np.floa
 
 @cache
 def shared_reader(name: str) -> DeepReader:
-    """One reader per process and trunk; ``ModelUnavailable`` where the trunk is not here."""
-    return DeepReader(name)
+    """One reader per process and trunk; ``ModelUnavailable`` where the trunk is not here. No item's time is spent on
+    loading it."""
+    with apart():
+        return DeepReader(name)

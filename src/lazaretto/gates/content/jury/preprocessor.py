@@ -22,7 +22,7 @@ from lazaretto.models.language import Stretch, without
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.policy import DEFAULT_LIMITS, Limits
-from lazaretto.processor_time import in_thread
+from lazaretto.processor_time import in_thread, until
 from lazaretto.reading.text import reading_of
 from lazaretto.types import Evidence
 
@@ -113,7 +113,7 @@ def _in_english(*parts: str) -> tuple[str, str]:
 
 def _foreign(part: str) -> tuple[Stretch, ...]:
     """Sentences in languages that the jury does not read; fragments count where there is nothing else."""
-    found = reading_of(part[:_MOST_TOLD]).unknown(_LANGUAGES) if part else ()
+    found = reading_of(part[:_MOST_TOLD]).unknown(_LANGUAGES, until()) if part else ()
     sure = tuple(one for one in found if one.sure)
     return sure or (() if any(map(str.isalpha, without(part, found))) else found)
 
