@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,17 @@ class Crew:
     events: int
 
 
-@pytest.fixture
-def crew(empty_world: Path) -> Crew:
-    url = f"sqlite:///{empty_world / 'crew.db'}"
-    policy = empty_world / "policy.toml"
-    policy.write_text(f'preset = "minimal"\nstore = "{url}"\nnamespace = "crew"\n')
+def policy_of(url: str) -> str:
+    return f'preset = "minimal"\nstore = "{url}"\nnamespace = "crew"\n'
+
+
+@pytest.fixture(scope="session")
+def first_crew(tmp_path_factory: pytest.TempPathFactory) -> Crew:
+    """The crew whose files every test has a copy of."""
+    folder = tmp_path_factory.mktemp("crew")
+    url = f"sqlite:///{folder / 'crew.db'}"
+    policy = folder / "policy.toml"
+    policy.write_text(policy_of(url))
     with SyncGuard.open(url, Policy.minimal(), "crew") as guard:
         note = guard.remember("the berth is number nine", agent="ada").item
         guard.recall("berth", agent="bob")
@@ -90,10 +97,19 @@ def crew(empty_world: Path) -> Crew:
         live = book.offer([case], "a test").version
         book.go_live(live, by="test")
         events = guard.ledger.head().seq
-    paths = {name: empty_world / name for name in ("plan.json", "other.jsonl", "cases.jsonl")}
+    paths = {name: folder / name for name in ("plan.json", "other.jsonl", "cases.jsonl")}
     paths["plan.json"].write_text(json.dumps(plain(plan)))
     paths["cases.jsonl"].write_text(json.dumps({"label": "safe", "text": BREAD, "summary": "Baking is harmless."}))
-    with SyncGuard.open(f"sqlite:///{empty_world / 'other.db'}", Policy.minimal(), "other") as guard:
+    with SyncGuard.open(f"sqlite:///{folder / 'other.db'}", Policy.minimal(), "other") as guard:
         guard.check("from elsewhere", agent="ada")
         guard.ledger.export(paths["other.jsonl"])
-    return Crew(empty_world, policy, url, note, held, receipt.id, standing, *paths.values(), live=live, events=events)
+    return Crew(folder, policy, url, note, held, receipt.id, standing, *paths.values(), live=live, events=events)
+
+
+@pytest.fixture
+def crew(empty_world: Path, first_crew: Crew) -> Crew:
+    shutil.copytree(first_crew.folder, empty_world, dirs_exist_ok=True)
+    url = f"sqlite:///{empty_world / 'crew.db'}"
+    (empty_world / "policy.toml").write_text(policy_of(url))
+    moved = {name: empty_world / getattr(first_crew, name).name for name in ("policy", "plan", "export", "cases")}
+    return replace(first_crew, folder=empty_world, url=url, **moved)
