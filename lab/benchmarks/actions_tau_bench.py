@@ -3,9 +3,9 @@
     python lab/benchmarks/actions_tau_bench.py [--write]      # needs the development data folder (LAZARETTO_SHARED)
 
 Each trajectory is one task: the user's first words begin it, later ones are read, every call is asked about, and every
-result is read as the tool's word. A person who is asked agrees. Three policies: nothing said of the airline's tools;
-its database tools named as directories; and besides, that a destination is the code of an airport, with the words of
-fixed lists (cabin and the like) known from the tools' own schemas, as frameworks hand them over.
+result is read as the tool's word. A person who is asked agrees. Two policies, nothing said of the airline's tools, and
+its database tools named as directories; each without the tools' schemas and with what these say of words of fixed lists
+(cabin and the like), as frameworks hand them over.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ DATA = Path(os.environ.get("LAZARETTO_SHARED", HERE.parents[2] / "shared")) / "d
 DIRECTORIES = ["get_*", "search_*", "list_*"]
 POLICIES: dict[str, dict[str, Any]] = {
     "tools unknown": {"mode": "enforce"},
+    "tools unknown, with schemas": {"mode": "enforce"},
     "database tools are directories": {"directories": DIRECTORIES},
-    "the same, with schemas and airports": {"directories": DIRECTORIES, "arguments": {"destination": "name"}},
+    "the same, with schemas": {"directories": DIRECTORIES},
 }
 SCHEMA: dict[str, Any] = {"properties": {name: {"enum": []} for name in ("flight_type", "cabin", "insurance")}}
 """What the schemas of the airline's tools say of words of fixed lists."""

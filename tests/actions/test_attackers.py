@@ -31,8 +31,8 @@ LEFT = {
     "pasted": 2,  # what a person pastes into a task is that person's word
     "harmless_names": 1,  # open_door: nothing tells that it does more than read
     "disguised_links": 1,  # evil dot example: words
-    "another_name": 3,  # an initial, a letter of another script, no name at all
-    "covert_choice": 7,  # a choice among listed things that nobody names
+    "another_name": 1,  # no name at all
+    "covert_choice": 4,  # a choice among listed things that is described, not named
     "human_names": 1,  # hands over to the crew's own staff
     "as_a_whole_value": 2,  # whoever fills a directory is believed there
     "amounts_past_the_limit": 1,  # an amount that is true: nothing is paid

@@ -151,6 +151,16 @@ def test_words_that_ask_to_be_told_ask_for_no_message() -> None:
     assert asks_for("I want to upgrade my flight.", "update_flight", ActionClass.PAY) == "upgrade"
 
 
+def test_a_route_leads_to_a_place_and_to_nobody() -> None:
+    given = {"origin": "SFO", "destination": "JFK", "flights": [{"destination": "LAX"}]}
+    assert kinds(given, Tool("book", "", ("origin", "destination"))) == {
+        "origin": "name", "destination": "name", "flights[0].destination": "name",
+    }  # fmt: skip
+    assert kinds({"destination": "JFK"}) == {"destination": "destination"}
+    leads_out = {"origin": "SFO", "destination": "eve@evil.example"}
+    assert kinds(leads_out, Tool("book", "", ("origin", "destination")))["destination"] == "destination"
+
+
 def test_pages_are_asked_for_sentence_by_sentence() -> None:
     assert asks_for_pages("Sum up the websites in 'general'. Then visit a.example.com.") == "websites"
     assert asks_for_pages("Visit the website a.example.com.") == ""

@@ -100,6 +100,11 @@ class Authority:
         with self._log.about(agent):
             pass
 
+    def has_in_mind(self, agent: str, item: str) -> bool:
+        """Whether an agent read an item in its present task, or lately where it has none."""
+        with self._log.about(agent) as view:
+            return view.mind.has_read(item)
+
     def has_said(self, agent: str, text: str) -> None:
         """Note what an agent's model answered here in its present task, line by line."""
         for line in _lines(text):
@@ -371,7 +376,8 @@ def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
 def _lines(text: str) -> list[str]:
     """The lines of a text that say something, by their digests."""
     lines = (plain_form(line) for line in text.splitlines())
-    return [hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:24] for line in lines if line]
+    told = (line for line in lines if any(map(str.isalnum, line)))
+    return [hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:24] for line in told]
 
 
 def _shown(value: Any, most: int = SHOWN) -> Any:

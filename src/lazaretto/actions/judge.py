@@ -9,7 +9,7 @@ from functools import partial
 
 from lazaretto.actions.call_log import AgentView
 from lazaretto.actions.classes import Tool
-from lazaretto.actions.known_claims import KnownClaims, Name
+from lazaretto.actions.known_claims import KnownClaims, Name, Text
 from lazaretto.actions.mind import Known
 from lazaretto.actions.records import ANSWERS, ActionClass, Answer, Control, Found, Kind, Origin
 from lazaretto.actions.settings import ActionSettings, Needs
@@ -166,7 +166,7 @@ class Judge:
         known: KnownClaims,
     ) -> tuple[tuple[Origin, ...], list[str]]:
         """The origins, those marked that a trusted statement contradicts, and what to say of these."""
-        found, why, looked_up = list(origins), [], dict[Name, dict[str, str]]()
+        found, why, looked_up = list(origins), [], dict[Name, dict[str, Text]]()
         for place, (value, origin) in enumerate(zip(values, origins, strict=True)):
             if not origin.enough or origin.found in ("listed", "endorsed", "nowhere"):
                 continue

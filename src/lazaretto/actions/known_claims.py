@@ -17,17 +17,23 @@ from lazaretto.actions.values import ArgumentValue, account_form, is_mail, plain
 from lazaretto.actions.wording import is_request_word
 from lazaretto.gates.memory.claims.extraction import STOP_WORDS, Claim, read_claim, sentences
 from lazaretto.gates.memory.claims.records import records_of, rest_of
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.reading.normalization import fold
 
 MOST_READ = 16
 """Memories about one name that are looked at, the newest first, and as many of what was read."""
 _MOST_CHARACTERS = 20_000
+_MOST_BYTES = 8_000_000
+"""Of what items say that is kept ready."""
 _MOST_NAMES = 3
 _MOST_WORDS = 6
 _LONGEST_STATEMENT = 600
 _WORD = re.compile(r"[^\W_]+")
+_INITIAL = re.compile(r"\b[^\W\d_]\. ?([^\W\d_]{2,})")
+"""A name of which the first word is an initial: "B. Builder"."""
 _SAID = 120
 _SAME_MATTER = 0.5
 _NO_NAME = frozenset(["iban", "account", "bank", "invoice", "bill", "mr", "mrs", "ms", "dr", "the", "s"])
@@ -51,11 +57,47 @@ class Against:
     trust: float
 
 
+class Text:
+    """What an item says, taken apart once."""
+
+    def __init__(self, words: str) -> None:
+        """``words``: as they were written."""
+        self.words = words
+        records = records_of(words)
+        said = [(0, len(words))] if not records else rest_of(words)
+        self._sentences = [words[begin:end][a:b] for begin, end in said for a, b in sentences(words[begin:end])]
+        self._records = [one.words for one in records]
+        pieces = (piece for piece in (*self._records, *self._sentences) if len(piece) <= _LONGEST_STATEMENT)
+        self._pieces = [(piece.strip(), frozenset(_WORD.findall(plain_form(piece)))) for piece in pieces]
+
+    def statements(self, name: Name) -> Iterator[Claim]:
+        """The sentences, objects and rows that have all words of a name."""
+        for piece, words in self._pieces:
+            if name <= words:
+                yield read_claim(piece)
+
+    def sentence_with(self, value: str) -> tuple[Claim | None, int]:
+        """The sentence, object or row that names a value, and where the value stands in it."""
+        wanted, account = value.strip().casefold(), account_form(value)
+        for piece in self._records or self._sentences:
+            form = piece.casefold()
+            place = form.find(wanted)
+            if place < 0 and account and account in re.sub(r"[\s\-./()]+", "", form):
+                place = len(piece)
+            if place >= 0 and len(piece) <= _LONGEST_STATEMENT:
+                return read_claim(piece.strip()), place
+        return None, 0
+
+
+_NO_TEXT = Text("")
+
+
 class KnownClaims:
     """Looks statements up, in memories and in what an agent has in mind. Every call blocks."""
 
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy) -> None:
         self._ledger, self._graph, self._table = ledger, graph, policy.trust.table()
+        self._texts: KeptTexts[Text] = KeptTexts(_MOST_BYTES, lambda text: 8 * len(text.words) + 500)
 
     def against(
         self,
@@ -64,7 +106,7 @@ class KnownClaims:
         others: Sequence[ArgumentValue],
         view: AgentView,
         least: float,
-        looked_up: dict[Name, dict[str, str]],
+        looked_up: dict[Name, dict[str, Text]],
     ) -> Against | None:
         """The statement, trusted ``least`` or more, that a value contradicts; None where there is none, or where
         another statement that is trusted as much gives this very value of the same name. ``looked_up``: what was found
@@ -76,7 +118,7 @@ class KnownClaims:
         for name in names:
             found: Against | None = None
             for item, text in self._about(kind, name, view, least, looked_up):
-                for claim in _statements(text, name):
+                for claim in text.statements(name):
                     given = {v.norm for v in claim.values if v.kind == kind}
                     same = any(_same(kind, wanted, norm) for norm in given)
                     if not given or (kind == "money" and not _same_matter(said, claim)):
@@ -104,32 +146,42 @@ class KnownClaims:
         """The sentence that names a value, and the names that it may belong to, the likeliest first."""
         said, names = None, list[Name]()
         if origin.item:
-            said, place = _sentence_with(view.mind.words_of(origin.item)[:_MOST_CHARACTERS], value.value)
+            said, place = self._text(origin.item).sentence_with(value.value)
             names += [] if said is None else _names_near(said, place)
         for other in others:
             if other.kind in (Kind.NAME, Kind.DESTINATION) and other is not value and not _kind_of(other)[0]:
                 names.append(_as_name(other.value))
         if not any(names) and view.task is not None:
-            task = read_claim(view.mind.words_of(view.task.item)[:_LONGEST_STATEMENT])
+            task = read_claim(self._text(view.task.item).words[:_LONGEST_STATEMENT])
             named = [v.norm for v in task.values if v.kind == "name"]
             names += [_as_name(named[0])] if len(named) == 1 else []
-        return said, list(dict.fromkeys(name for name in names if name))[:_MOST_NAMES]
+        spelt = (one for name in names if name for one in (name, frozenset(map(fold, name))))
+        return said, list(dict.fromkeys(spelt))[:_MOST_NAMES]
 
     def _about(
-        self, kind: str, name: Name, view: AgentView, least: float, looked_up: dict[Name, dict[str, str]]
-    ) -> Iterator[tuple[str, str]]:
-        """Items besides the task that have all words of a name and a value of a kind: id and text."""
+        self, kind: str, name: Name, view: AgentView, least: float, looked_up: dict[Name, dict[str, Text]]
+    ) -> Iterator[tuple[str, Text]]:
+        """Items besides the task that have all words of a name and a value of a kind."""
         if name not in looked_up:
-            texts = {one.id: one.text for one in self._ledger.naming(sorted(name), MOST_READ)}
-            for one in view.mind.trusted_with(name, least)[:MOST_READ]:
-                if one.id not in texts:
-                    texts[one.id] = view.mind.words_of(one.id)
-            if view.task is not None:
-                texts.pop(view.task.item, None)
-            looked_up[name] = {item: text[:_MOST_CHARACTERS] for item, text in texts.items()}
+            found = [*self._ledger.naming(sorted(name), MOST_READ)]
+            found += [one.id for one in view.mind.trusted_with(name, least)[:MOST_READ]]
+            task = view.task.item if view.task is not None else ""
+            looked_up[name] = self._ready([item for item in dict.fromkeys(found) if item != task])
         for item, text in looked_up[name].items():
-            if _MENTIONS[kind].search(text):
+            if _MENTIONS[kind].search(text.words):
                 yield item, text
+
+    def _text(self, item: str) -> Text:
+        return self._ready([item]).get(item, _NO_TEXT)
+
+    def _ready(self, items: Sequence[str]) -> dict[str, Text]:
+        """What items say, read once: it never changes."""
+        known = {item: text for item in items if (text := self._texts.get(digest(item))) is not None}
+        missing = [item for item in items if item not in known]
+        for one in self._ledger.items(ids=missing, hidden=True, limit=None) if missing else ():
+            known[one.id] = Text(one.text[:_MOST_CHARACTERS])
+            self._texts.put(digest(one.id), known[one.id])
+        return {item: known[item] for item in items if item in known}
 
 
 def _kind_of(value: ArgumentValue) -> tuple[str, str]:
@@ -158,37 +210,13 @@ def _same_matter(said: Claim | None, known: Claim) -> bool:
     return bool(shared) and len(shared) >= _SAME_MATTER * len(known.words)
 
 
-def _statements(text: str, name: Name) -> Iterator[Claim]:
-    """The sentences, objects and rows of a text that have all words of a name."""
-    records = records_of(text)
-    pieces = [one.words for one in records]
-    for begin, end in rest_of(text) if records else [(0, len(text))]:
-        pieces += [text[begin:end][a:b] for a, b in sentences(text[begin:end])]
-    for piece in pieces:
-        if len(piece) <= _LONGEST_STATEMENT and name <= {*_WORD.findall(plain_form(piece))}:
-            yield read_claim(piece.strip())
-
-
-def _sentence_with(text: str, value: str) -> tuple[Claim | None, int]:
-    """The sentence, object or row of a text that names a value, and where the value stands in it."""
-    records = records_of(text)
-    pieces = [one.words for one in records] or [text[a:b] for a, b in sentences(text)]
-    wanted, account = value.strip().casefold(), account_form(value)
-    for piece in pieces:
-        form = piece.casefold()
-        place = form.find(wanted)
-        if place < 0 and account and account in re.sub(r"[\s\-./()]+", "", form):
-            place = len(piece)
-        if place >= 0 and len(piece) <= _LONGEST_STATEMENT:
-            return read_claim(piece.strip()), place
-    return None, 0
-
-
 def _names_near(said: Claim, place: int) -> list[Name]:
     """The name before a place of a sentence, else the first behind it."""
     named = [v for v in said.values if v.kind == "name" and _as_name(v.norm)]
     before = [v for v in named if v.start < place]
     nearest = before[-1:] or named[:1]
+    if initials := _INITIAL.findall(said.text[:place]):
+        return [_as_name(initials[-1])]
     return [_as_name(v.norm) for v in nearest] or _small_names(said.text[:place])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from lazaretto.actions.values import (
     stands_in,
     value_form,
 )
+from lazaretto.reading.normalization import fold
 from lazaretto.types import plain
 
 MOST_CHARACTERS = 50_000
@@ -37,6 +39,7 @@ _LONGEST = 200
 _LABEL = re.compile(r"[^:\n]{1,40}:\s+")
 _CELLS = re.compile(r"[,;|\t]")
 _SMALL_NUMBER = re.compile(r"\d{1,4}")
+_ENDING = re.compile(r"\.[A-Za-z]\w{0,4}$")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
 
@@ -73,8 +76,27 @@ def listing_of(answer: Any) -> Listing:
 
 
 def longer_texts(answer: str) -> str:
-    """What stands in an answer besides single values: the texts that could say something, to be searched."""
+    """What stands in an answer besides single values: the texts that could say something, to be searched. A line of
+    several words that is no data says something however short it is."""
+    line = answer.strip()
+    if "\n" not in line and len(line.split()) > 1 and len(line) <= _LONGEST and _written(line) is None:
+        return plain_form(line)
     return plain_form("\n".join(leaf for leaf in _leaves(_opened(answer), 0) if not _is_single(leaf.strip())))
+
+
+def beside(answer: str) -> dict[str, tuple[str, ...]]:
+    """What else an answer calls each of its things by: for every single value, in the form in which values are looked
+    for, the names that stand beside it in the same object and in no other. A file's name counts without its ending
+    too."""
+    objects = [dict.fromkeys(_singles(one)) for one in _objects(_opened(answer), 0)]
+    seen = Counter(value for one in objects for value in one)
+    found: dict[str, tuple[str, ...]] = {}
+    for one in objects:
+        own = [value for value in one if seen[value] == 1]
+        names = [name for value in own for name in dict.fromkeys((value, _ENDING.sub("", value)))]
+        names = [name for name in names if len(fold(name).split()) > 1 and not account_form(name)]
+        found |= {value_form(value): tuple(name for name in names if name != value) for value in own}
+    return found
 
 
 def speaks_of(text: str, value: str) -> bool:
@@ -84,7 +106,9 @@ def speaks_of(text: str, value: str) -> bool:
         return account in accounts_in(text)
     form = value_form(value)
     if _SMALL_NUMBER.fullmatch(form):
-        return re.search(rf"(?:[\"'`]|(?:\bid|\bnumber|\bno\.?|\bnr\.?|#)[ :=]*){form}(?![\w.,]*\d)", text) is not None
+        return (
+            re.search(rf"(?:[\"'`(\[]|(?:\bid|\bnumber|\bno\.?|\bnr\.?|#)[ :=]*){form}(?![\w.,]*\d)", text) is not None
+        )
     return bool(form) and stands_in(form, text)
 
 
@@ -95,11 +119,17 @@ def _opened(answer: Any) -> Any:
     text = answer.strip()
     if len(text) > MOST_CHARACTERS:
         return {"": text}
+    data = _written(text)
+    return _lines(text) if data is None else data
+
+
+def _written(text: str) -> Any:
+    """The data that a text writes down; None where it does not."""
     for read in (_json, _literal, _yaml):
         data = read(text)
         if isinstance(data, (dict, list, tuple)):
             return data
-    return _lines(text)
+    return None
 
 
 def _json(text: str) -> Any:
@@ -144,6 +174,24 @@ def _parts(line: str) -> list[str]:
     label = _LABEL.match(line)
     rest = line if label is None else line[label.end() :]
     return [*([] if label is None else [label[0].strip().removesuffix(":")]), *_CELLS.split(rest)]
+
+
+def _objects(value: Any, depth: int) -> Iterator[Mapping[Any, Any]]:
+    if depth > _MOST_DEPTH or isinstance(value, str):
+        return
+    if isinstance(value, Mapping):
+        yield value
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    for one in inner:
+        yield from _objects(one, depth + 1)
+
+
+def _singles(one: Mapping[Any, Any]) -> Iterator[str]:
+    """The single values that stand in an object itself."""
+    for value in one.values():
+        text = str(value).strip() if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
+        if text and _is_single(text):
+            yield text
 
 
 def _is_single(text: str) -> bool:

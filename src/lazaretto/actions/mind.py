@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from lazaretto.actions.listing import longer_texts, speaks_of
+from lazaretto.actions.listing import beside, longer_texts, speaks_of
 from lazaretto.actions.values import (
     account_form,
     accounts_in,
@@ -25,6 +25,7 @@ from lazaretto.actions.values import (
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.reading.normalization import fold
 from lazaretto.types import Observation, SourceClass
 
 MOST_ITEMS = 10_000
@@ -83,6 +84,7 @@ class Mind:
         self._accounts: dict[str, set[str]] = {}
         self._numbers: dict[float, set[str]] = {}
         self._longer: dict[str, str] = {}
+        self._beside: dict[str, dict[str, tuple[str, ...]]] = {}
 
     # what comes in
 
@@ -149,6 +151,7 @@ class Mind:
         del self._read[item]
         gone = self._known.pop(item)
         self._longer.pop(item, None)
+        self._beside.pop(item, None)
         del self._by_trust[bisect.bisect_left(self._by_trust, (gone.trust, item))]
         if self._lowest_dropped is None or gone.trust < self._lowest_dropped.trust:
             self._lowest_dropped = gone
@@ -165,6 +168,11 @@ class Mind:
 
     def __len__(self) -> int:
         return len(self._read)
+
+    def has_read(self, item: str) -> bool:
+        """Whether an item is in mind as something that was read; of very much that was read, the oldest counts so
+        too."""
+        return item in self._read or len(self._read) >= MOST_ITEMS
 
     def trust_of(self, known: Known) -> float:
         """The trust of an item now."""
@@ -200,6 +208,25 @@ class Mind:
                     return known
             elif self.trust_of(known) < below and speaks_of(self._longer_texts(known), value):
                 return known
+        return self._spoken_for_by_name(value, mark, below)
+
+    def _spoken_for_by_name(self, value: str, mark: str, below: float) -> Known | None:
+        """Who speaks of the thing that a value stands for by another name that directories give it, where no person
+        does. Look-alikes are forgiven: here they gain nothing."""
+        form, names = value_form(value), dict[str, None]()
+        for one in self.listed_in(mark):
+            if one.id not in self._beside:
+                self._beside[one.id] = beside(self.words_of(one.id))
+            names |= dict.fromkeys(map(fold, self._beside[one.id].get(form, ())))
+        if not names or any(_says(fold(one.text), names) for one in self._people if self.trust_of(one) >= below):
+            return None
+        for name in names:
+            for item in min((self._words.get(word, set[str]()) for word in name.split()), key=len):
+                known = self._known[item]
+                if item in self._listed or self.trust_of(known) >= below:
+                    continue
+                if _says(fold(self._longer_texts(known)), [name]):
+                    return known
         return None
 
     def _longer_texts(self, known: Known) -> str:
@@ -272,6 +299,11 @@ class Mind:
                     self._looks.setdefault(looks_like(address), []).append((address, one))
         found = self._looks.get(looks_like(value), ())
         return list(dict.fromkeys(address for address, one in found if self.trust_of(one) >= least))
+
+
+def _says(text: str, names: Iterable[str]) -> bool:
+    """Whether a text has one of some names, all of them folded."""
+    return any(f" {name} " in f" {text} " for name in names)
 
 
 def words_in(text: str) -> set[str]:

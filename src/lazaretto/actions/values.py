@@ -36,6 +36,7 @@ _DESTINATIONS = word_set(
     "hostname endpoint phone contact contacts member members invitee invitees chat room group team payee beneficiary "
     "bic handle destination server bucket remote forward where behalf"
 )
+_TO, _PLACE = ("destination",), ("place",)
 _SECRETS = word_set("password passwd passphrase secret pin credential credentials apikey token")
 _CODE = word_set("code command cmd script sql shell expression program query_sql")
 _AMOUNTS = word_set("amount price total sum cost fee budget")
@@ -130,12 +131,19 @@ def values_of(
             )
             fixed = name in tool.fixed and not (isinstance(leaf, str) and _is_address(leaf.strip()))
             words = words_of(key)
+            if words == _TO and _is_route(tool):
+                words = _PLACE
             if key != name and {*words_of(name)} & _AMOUNTS and _number_in(leaf):
                 words += words_of(name)  # an amount taken apart is one all the same
             found += _read_leaf(place, words, leaf, kind or (Kind.FREE if fixed else None), action)
             if len(found) > MOST_VALUES:
                 return found
     return found
+
+
+def _is_route(tool: Tool) -> bool:
+    """Whether a tool goes from somewhere to somewhere: its destination is a place, and nobody gets anything there."""
+    return any(words_of(name) == ("origin",) for name in tool.arguments)
 
 
 def _leaves(value: Any, place: str, key: str, depth: int) -> Iterator[tuple[str, str, Any]]:
@@ -255,7 +263,7 @@ def value_form(value: str) -> str:
 def account_form(value: str) -> str:
     """An account, card or telephone number without its separators; empty where the value is none."""
     form = unicodedata.normalize("NFKC", value).strip()
-    if not any(pattern.fullmatch(form) for pattern in (_IBAN, _WALLET, _DIGITS)):
+    if not any(map(str.isdigit, form)) or not any(pattern.fullmatch(form) for pattern in (_IBAN, _WALLET, _DIGITS)):
         return ""
     return _SEPARATORS.sub("", form).casefold().lstrip("+")
 

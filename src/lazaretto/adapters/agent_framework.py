@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border
 from lazaretto.adapters.content import data_of
+from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.left_out import ID, cannot_carry_text
 
@@ -155,7 +156,9 @@ class GuardFunctions(FunctionMiddleware):
         function = context.function
         given = context.arguments
         told = given if isinstance(given, Mapping) else given.model_dump(mode="json") if given is not None else {}
-        refused = await self._border.may_call(function.name, dict(told), description=function.description)
+        refused = await self._border.may_call(
+            function.name, dict(told), description=function.description, schema=schema_of(function)
+        )
         if refused is not None:
             context.result = refused
             return

@@ -14,6 +14,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border, agent_name
+from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import LazarettoError, MissingExtra
 from lazaretto.foreign.records import Entry
 from lazaretto.ingest.left_out import ID, cannot_carry_text
@@ -221,10 +222,8 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
 
     @closed(False)
     def before_tool(context: Any) -> bool | None:
-        told = getattr(context.tool, "description", "")
-        refused = border.wait(
-            border.may_call, context.tool_name, context.tool_input or {}, agent=who(context), description=told
-        )
+        told = {"description": getattr(context.tool, "description", ""), "schema": schema_of(context.tool)}
+        refused = border.wait(border.may_call, context.tool_name, context.tool_input or {}, agent=who(context), **told)
         if refused is not None:
             log.warning("%s: %s", context.tool_name, refused)
         return None if refused is None else False

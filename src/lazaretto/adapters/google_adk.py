@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border, agent_name
+from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.cleaning import Cleaned
 from lazaretto.ingest.left_out import ID, cannot_carry_text
@@ -149,8 +150,8 @@ class GuardPlugin(BasePlugin):
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
         """Ask whether a tool may be called; where it may not, the model is told so instead."""
         agent = agent_name(tool_context.agent_name)
-        told = getattr(tool, "description", "")
-        refused = await self._border.may_call(tool.name, tool_args, agent=agent, description=told)
+        told = {"description": getattr(tool, "description", ""), "schema": schema_of(tool)}
+        refused = await self._border.may_call(tool.name, tool_args, agent=agent, **told)
         return None if refused is None else {"result": refused}
 
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> Any:

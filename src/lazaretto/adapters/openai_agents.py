@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border, agent_name
+from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.left_out import ID, cannot_carry_text
 
@@ -116,9 +117,9 @@ def guard_tool_input(
             given: Any = json.loads(call.tool_arguments or "{}")
         except ValueError:
             given = {"input": call.tool_arguments}
-        refused = await border.may_call(
-            str(call.tool_name), given, agent=agent_name(data.agent.name), description=description
-        )
+        tool = next((one for one in data.agent.tools if getattr(one, "name", None) == call.tool_name), None)
+        told = {"description": description or getattr(tool, "description", ""), "schema": schema_of(tool)}
+        refused = await border.may_call(str(call.tool_name), given, agent=agent_name(data.agent.name), **told)
         if refused is None:
             return ToolGuardrailFunctionOutput.allow()
         return ToolGuardrailFunctionOutput.reject_content(refused)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from lazaretto.adapters.border import NOTICE, Border
+from lazaretto.adapters.schemas import schema_of
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
@@ -33,14 +34,14 @@ def guard_tool(guard: Guard | SyncGuard, *, agent: str = "agent") -> Callable[[C
     border = Border(guard, agent)
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
-        name = getattr(function, "__name__", "tool")
+        name, schema = getattr(function, "__name__", "tool"), schema_of(function)
 
         async def clean(result: Any) -> Any:
             return await border.answered(result, name)
 
         async def may_call(*arguments: Any, **named: Any) -> str | None:
             given = inspect.signature(function).bind_partial(*arguments, **named).arguments
-            return await border.may_call(name, dict(given), description=inspect.getdoc(function))
+            return await border.may_call(name, dict(given), description=inspect.getdoc(function), schema=schema)
 
         return _wrapped(function, border, clean, may_call)
 

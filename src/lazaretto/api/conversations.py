@@ -2,7 +2,8 @@
 
 A conversation is sent whole with every call. What was judged and recorded before is not judged again; but whether it
 is held *now* is looked up each time, because somebody may have found it harmful or released it meanwhile. A ruling
-that only stands for a gate that failed is not remembered: the passage is judged again when it is sent again.
+that only stands for a gate that failed is not remembered: the passage is judged again when it is sent again. And what
+is sent again is read again: where calls are asked about, it stays in the agent's mind for as long as it is sent.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazaretto.guard import Guard
-from lazaretto.types import Channel, Decision, Ruling, SourceClass
+from lazaretto.ingest.reading_log import is_reading, reader_body
+from lazaretto.types import Channel, Decision, Draft, EventKind, Ruling, SourceClass
 
 _FAILED = "fail:"
 """How the rule of a decision begins that only stands for a gate which did not answer."""
@@ -59,9 +61,21 @@ async def judge(
     if state.held and decision.allowed and guard.policy.mode != "observe":
         return Judged(decision.item, False, "held:since", "It was found harmful after it was first seen.")
     if decision.allowed or not (state.held or state.erased):
+        if guard.policy.actions:
+            await asyncio.to_thread(_read_again, guard, passage, agent, decision.item, principal)
         return Judged(decision.item, True, decision.rule, reason)
     instead = decision.replacement if decision.ruling is Ruling.REWRITE else None
     return Judged(decision.item, False, decision.rule, reason, instead)
+
+
+def _read_again(guard: Guard, passage: Passage, agent: str, item: str, principal: str | None) -> None:
+    """Note that an agent is shown an item once more, where that is no longer in its mind: a conversation may go on for
+    longer than ``actions.window_s``, or than the task in which it was first sent."""
+    if guard.actions.has_in_mind(agent, item) or not is_reading(guard.ledger.item(item)):
+        return
+    listing = guard.actions.listing(passage.tool, passage.answer) if passage.tool is not None else None
+    known = [] if listing is None else [guard.actions.listed_draft(item, agent, listing)]
+    guard.ledger.append([Draft(EventKind.RETRIEVED, item, agent, reader_body(principal)), *known])
 
 
 async def _decision(guard: Guard, passage: Passage, agent: str, conversation: str, principal: str | None) -> Decision:

@@ -458,14 +458,13 @@ class Ledger:
             found = queries.observations_at(connection, self.namespace, [seq for seq, _ in hits])
         return [(found[seq], score) for seq, score in hits]
 
-    def naming(self, words: Sequence[str], limit: int) -> list[Observation]:
-        """The newest visible memories that hold every one of some words."""
+    def naming(self, words: Sequence[str], limit: int) -> list[str]:
+        """The newest visible memories that hold every one of some words, by their ids."""
         with self._store.reading() as connection:
             tenant = self._tenant(connection)
             if tenant is None:
                 return []
-            found = search.with_all(connection, tenant, words, limit)
-            return list(queries.observations_at(connection, self.namespace, found).values())
+            return search.with_all(connection, tenant, words, limit)
 
     def head(self) -> Head:
         """The end of the chain; keep it somewhere else to prove later that nothing was cut off."""

@@ -307,8 +307,8 @@ def same_words(connection: sa.Connection, tenant: int, text: str) -> list[int] |
     return [int(row[0]) for row in rows]
 
 
-def with_all(connection: sa.Connection, tenant: int, words: Sequence[str], limit: int) -> list[int]:
-    """Event numbers of the newest visible memories that hold every one of some words."""
+def with_all(connection: sa.Connection, tenant: int, words: Sequence[str], limit: int) -> list[str]:
+    """The newest visible memories that hold every one of some words, by their ids."""
     cleaned = [word for text in words for word in indexed_text(text).split() if any(map(str.isalnum, word))]
     if not cleaned:
         return []
@@ -318,19 +318,19 @@ def with_all(connection: sa.Connection, tenant: int, words: Sequence[str], limit
             return []
         match = " AND ".join('"' + word.replace('"', '""') + '"' for word in cleaned[:MAX_QUERY_WORDS])
         rows = connection.exec_driver_sql(
-            f"SELECT s.rowid FROM {table} s CROSS JOIN lz_events e ON e.tenant = ? AND e.seq = s.rowid"
+            f"SELECT i.id FROM {table} s CROSS JOIN lz_events e ON e.tenant = ? AND e.seq = s.rowid"
             " CROSS JOIN lz_items i ON i.tenant = e.tenant AND i.id = e.subject"
             f" WHERE {table} MATCH ? AND {visible_sql('i')} ORDER BY s.rowid DESC LIMIT ?",
             (tenant, match, limit),
         )
     else:
         rows = connection.exec_driver_sql(
-            "SELECT s.seq FROM lz_search s JOIN lz_events e ON e.tenant = s.tenant AND e.seq = s.seq"
+            "SELECT i.id FROM lz_search s JOIN lz_events e ON e.tenant = s.tenant AND e.seq = s.seq"
             f" JOIN lz_items i ON i.tenant = e.tenant AND i.id = e.subject AND {visible_sql('i')}"
             " WHERE s.tenant = %s AND s.words @@ plainto_tsquery('simple', %s) ORDER BY s.seq DESC LIMIT %s",
             (tenant, " ".join(cleaned[:MAX_QUERY_WORDS]), limit),
         )
-    return [int(row[0]) for row in rows]
+    return [str(row[0]) for row in rows]
 
 
 def _find_sqlite(

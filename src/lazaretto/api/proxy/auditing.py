@@ -13,7 +13,7 @@ from lazaretto.api.conversations import Judged, Passage, judge
 from lazaretto.api.proxy.calls import ToolCall, calls_in, calls_in_stream, described
 from lazaretto.api.proxy.dialects import Dialect
 from lazaretto.api.proxy.passages import COULD_NOT, MARK, Json, Unit, marked_source, withhold_named
-from lazaretto.api.proxy.streams import Said
+from lazaretto.api.proxy.streams import Said, read_object
 from lazaretto.guard import Guard
 from lazaretto.ingest.cleaning import Cleaned, cleaned
 from lazaretto.ingest.left_out import left_out
@@ -104,7 +104,7 @@ class Auditor:
         said = [(unit, echo) for unit, echo in echoes if self._says_something(unit, echo)]
         units = [unit for unit, _ in said]
         try:
-            done = await asyncio.gather(*(self._unit(unit, stop=True, known=echo) for unit, echo in said))
+            done = await asyncio.gather(*(self._unit(unit, stop=True, known=echo, now=True) for unit, echo in said))
         except Refused as refused:
             return self.dialect.withhold(body, notice(refused.verdict))
         for unit, result in zip(units, done, strict=True):
@@ -147,7 +147,14 @@ class Auditor:
         passages += [Passage(said.foreign, channel=Channel.TOOL, source=sources.tool)] if said.foreign else []
         passages += [Passage(image=one, channel=Channel.IMAGE, source=sources.assistant) for one in said.pictures]
         verdicts: Sequence[Judged] = await asyncio.gather(*map(self._judge, passages))
-        return next((notice(one) for one in verdicts if not one.allowed), None)
+        held = next((notice(one) for one in verdicts if not one.allowed), None)
+        if held is None and self.guard.policy.actions:
+            for words in (*said.texts, said.rest):
+                self.guard.actions.has_said(self.agent, words)
+                given = read_object(words.encode("utf-8", "surrogatepass"))  # what a tool is called with, bit by bit
+                if given is not None:
+                    self.guard.actions.has_said(self.agent, read_strings(given).text)
+        return held
 
     def _says_something(self, unit: Unit, known: frozenset[str]) -> bool:
         reading = read_strings(unit.value, self._left_out(known))
@@ -166,15 +173,26 @@ class Auditor:
             self.guard, passage, agent=self.agent, conversation=self.conversation, principal=self.principal
         )
 
-    async def _unit(self, unit: Unit, *, stop: bool, known: frozenset[str] = frozenset()) -> Cleaned:
-        """A part as it may be passed on; with ``stop``, ``Refused`` at the first thing that may not be."""
+    def _channel(self, unit: Unit, words: str) -> Channel:
+        """How a part of a request is read. Where calls are asked about, what a model is shown as its own earlier words,
+        and did not answer through here, is a document: a history comes from wherever it was stored."""
+        if not unit.by_model or not self.guard.policy.actions or self.guard.actions.said_before(self.agent, words):
+            return unit.channel
+        return Channel.DOCUMENT
+
+    async def _unit(self, unit: Unit, *, stop: bool, known: frozenset[str] = frozenset(), now: bool = False) -> Cleaned:
+        """A part as it may be passed on; with ``stop``, ``Refused`` at the first thing that may not be. ``now``: it is
+        part of an answer that was just given."""
 
         directory = self.guard.actions.listing(unit.tool, unit.answer) if unit.tool else None
         told = {} if directory is None else {"tool": unit.tool, "answer": unit.answer}
         source = SourceClass.TOOL_OUTPUT_INTERNAL if directory is not None and not directory.speaks else unit.source
 
         async def text(words: str) -> str:
-            verdict = await self._judge(Passage(words, channel=unit.channel, source=source, **told))
+            channel = unit.channel if now else self._channel(unit, words)
+            verdict = await self._judge(Passage(words, channel=channel, source=source, **told))
+            if now and unit.by_model and verdict.allowed and self.guard.policy.actions:
+                self.guard.actions.has_said(self.agent, words)
             if stop and not verdict.allowed and (verdict.replacement is None or not unit.rewritable):
                 raise Refused(verdict)
             return words if verdict.allowed else notice(verdict)

@@ -78,7 +78,7 @@ def rest_of_answer(body: Json, said: Sequence[str], sources: ProxySources) -> Un
 
 def of_model(value: Any, put: Any, instead: Any, sources: ProxySources) -> Unit:
     """What a model said."""
-    return Unit(value, put, instead, Channel.MESSAGE, sources.assistant)
+    return Unit(value, put, instead, Channel.MESSAGE, sources.assistant, by_model=True)
 
 
 def of_tool(value: Any, put: Any, instead: Any, sources: ProxySources) -> Unit:

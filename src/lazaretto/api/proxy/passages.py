@@ -40,6 +40,8 @@ class Unit:
     """The tool that answered with it, by the model's own call in the same conversation; empty where none is known."""
     answer: Any = None
     """What that tool answered, without what stands around it."""
+    by_model: bool = False
+    """Whether it is what a model says: now in an answer, or earlier in a request's history."""
 
 
 def words_in(content: Any) -> Any:
