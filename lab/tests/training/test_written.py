@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto_lab.training import written
+from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
 
 LISTS = Path(__file__).parents[3] / "tests" / "data"
 JUDGING = (
@@ -31,6 +32,8 @@ def _texts() -> list[str]:
 
 def test_no_written_text_shares_a_stretch_with_a_list_that_judges() -> None:
     judged = set[str]().union(*(_stretches((LISTS / name).read_text(encoding="utf-8")) for name in JUDGING))
+    for scenario in operational_scenarios():
+        judged |= _stretches(scenario.new.text).union(*(_stretches(one.text) for one in scenario.memories))
     shared = [text for text in _texts() if _stretches(text) & judged]
     assert not shared, shared[:3]
 

@@ -60,6 +60,8 @@ class Mpnet:
     """all-mpnet-base-v2."""
 
     begin, end, _layers, _heads = 0, 2, 12, 12
+    shift = 4
+    """What the number of a word piece is above that of all-MiniLM-L6-v2."""
     _FIRST_PLACE = 2
 
     def __init__(self, changes: Changes) -> None:

@@ -21,14 +21,14 @@ from lazaretto.gates.memory.claims.judge import LEAST_COSINE
 from lazaretto.gates.memory.claims.values import values_in
 from lazaretto.models.minilm import claim_minilm
 from lazaretto_lab.training.claims.facts_data import all_pairs
-from lazaretto_lab.training.claims.templates import AGREES, NO_CONFLICT
+from lazaretto_lab.training.claims.templates import AGREES, NO_CONFLICT, OTHER
 from lazaretto_lab.training.written import FOLDS, Stated, days, notes, statements
 
 CONFLICT = 5
 """Like NO_CONFLICT: contradicts or updates, and nobody says which."""
 CALIBRATED_ON = frozenset({"hotel", "school", "lab"})
 """Kinds of work of the topics that are scored and not trained on, besides those that are held out."""
-_GROUPS = {"restatement": AGREES, "poison": CONFLICT}
+_GROUPS = {"restatement": AGREES, "poison": CONFLICT, "event": OTHER}
 _NAMES_OF = {"restates": "restatement", "conflict": "poison"}
 _NUMBERED = frozenset({"account", "phone", "reference", "money", "percent", "quantity", "number"})
 _SAME_WORD = re.compile(r"[^\W\d_]+")

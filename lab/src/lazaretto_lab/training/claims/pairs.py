@@ -37,6 +37,7 @@ ONLY_SCORED = ("beam", "situatedqa")
 _LABELS = {"entail": AGREES, "contradict": CONTRADICTS, "neutral": OTHER}
 TOKENS_OLD, TOKENS_NEW = 72, 96
 MOST_CLAIMS = 4
+SCORED_BY_FOLD = ("written_", "notes_", "days_")
 
 
 @dataclass
@@ -100,13 +101,13 @@ def training_pack(folder: Path, operational: int = 16_000, seed: int = 1) -> Pac
 
 
 def add_peaceful(pack: Pack) -> None:
-    """Texts that are near to each other and speak of two things, or of one without contradiction."""
+    """Texts that are near to each other and speak of two things."""
     for fold in range(FOLDS):
         for source, several in ((f"notes_{fold}", near_notes(fold)), (f"days_{fold}", near_in_a_day(fold))):
             for old, new, _ in several:
-                pack.add(old, new, NO_CONFLICT, source)
+                pack.add(old, new, OTHER, source)
     for source, old, new in near_others():
-        pack.add(old, new, NO_CONFLICT, source)
+        pack.add(old, new, OTHER, source)
 
 
 def sentence_pairs(memories: Sequence[str], new: str, rng: random.Random, most: int = 3) -> list[tuple[str, str]]:
@@ -169,11 +170,22 @@ def save(pack: Pack, path: Path) -> None:
     )  # fmt: skip
 
 
+def write_rows(pack: Pack, path: Path) -> None:
+    """The texts of the pairs that a fold scores, each with its place in the pack: ``left_out`` reads them."""
+    texts = list(pack.texts)
+    with path.open("w", encoding="utf-8") as file:
+        for row, (old, new, source) in enumerate(zip(pack.old, pack.new, pack.source, strict=True)):
+            if source.startswith(SCORED_BY_FOLD):
+                file.write(json.dumps({"row": row, "old": texts[old], "new": texts[new], "source": source}) + "\n")
+
+
 def main() -> None:
     """Write the inputs of a training: ``python -m lazaretto_lab.training.claims.pairs DATA OUT``."""
     data, out = Path(sys.argv[1]), Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
-    save(training_pack(data), out / "train.npz")
+    pack = training_pack(data)
+    save(pack, out / "train.npz")
+    write_rows(pack, out / "rows.jsonl")
     pack, scenarios = scored_pack(data)
     save(pack, out / "scored.npz")
     (out / "scenarios.json").write_text(json.dumps(scenarios), encoding="utf-8")

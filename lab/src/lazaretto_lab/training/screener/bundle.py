@@ -31,6 +31,7 @@ WEIGHTS = {
     "germeval2018": 1, "told_br": 1, "korean_hate_speech": 0.5, "cold_test": 0.5, "xcopa": 0.4, "safetext": 0.4,
     "ethics_commonsense": 0.4,
     **{f"written_{fold}": 5 for fold in range(5)}, **{f"rules_{fold}": 2 for fold in range(5)},
+    **{f"stated_{fold}": 3 for fold in range(5)},
 }  # fmt: skip
 """How often a source is drawn; 1 where not named."""
 INSIDE_WEIGHTS = {
@@ -78,6 +79,7 @@ def _material(
         "folds": {name: (*sources, *ALSO_OUT.get(name, ())) for name, sources in FOLDS.items()},
     }  # fmt: skip
     cases = [case for case in (*material.written_cases(), *more) if case.language in material.KNOWN]
+    names["numbers"] = number_tokens()
     names["case_sources"] = sorted({case.source for case in cases})
     pieces = [p for c in cases for p in (c.text[: c.start], c.text[c.start : c.end], c.text[c.end :], c.host)]
     case_ids, case_starts = _flat(
@@ -100,6 +102,16 @@ def _material(
         "case_starts": case_starts,
         "case_about": np.array(about, np.uint8),
     }
+
+
+def number_tokens() -> list[list[int]]:
+    """Word pieces that are numbers, those of one length and place in a word together: one stands for another."""
+    found: dict[tuple[bool, int], list[int]] = {}
+    for piece, number in sorted(minilm_tokenizer().get_vocab().items()):
+        digits = piece.removeprefix("##")
+        if digits.isascii() and digits.isdigit():
+            found.setdefault((piece != digits, len(digits)), []).append(number)
+    return [several for several in found.values() if len(several) > 1]
 
 
 def _held(data: Path, lines: Sequence[material.Line], more: Sequence[material.Case] = ()) -> dict[str, NDArray[Any]]:

@@ -25,8 +25,8 @@ RISKS = {0.1: 0.2, 0.05: 0.3, 0.02: 0.5, 0.01: 0.6, 0.005: 0.7, 0.001: 0.9}
 """The risk at the threshold of each rate: the scale of ``Screening.risk``."""
 USER = "direct_user"
 """Kind of texts that users said to their assistant: orders by right, which the gate tells by their source."""
-WORK = "written_"
-"""How sources of written everyday work begin."""
+WORK = ("written_", "stated_")
+"""How sources of written everyday work begin: notes, and plain statements."""
 SHIFT_AT = 0.03
 """The share of honest notes at which languages are made alike."""
 TOOL_RATES = {"sign": 0.02, "refuse": 0.001}
@@ -60,8 +60,8 @@ def read_folds(folder: Path, variant: str = "") -> dict[str, dict[str, NDArray[A
 def calibrate(scored: Scored, languages: Sequence[str], spread: float) -> dict[str, Any]:
     """Thresholds by false-positive rate, and the scale of risk that hangs on them.
 
-    A threshold holds its rate twice: averaged over the public sources, and among the written notes of everyday work,
-    each scored by a training that had not seen its kind. ``shift``: how much more honest notes of a language look like
+    A threshold holds its rate averaged over the public sources, and among the written notes of everyday work and the
+    written statements, each scored by a training that had not seen its kind of work. ``shift``: how much more honest notes of a language look like
     orders than English ones.
     """
     shift = _shifts(scored, languages)
@@ -72,8 +72,8 @@ def calibrate(scored: Scored, languages: Sequence[str], spread: float) -> dict[s
         if task_of(source) == ORDERS
     }
     public = [one for source, one in honest.items() if len(one) >= FEWEST and not source.startswith(WORK)]
-    work = [np.concatenate([one for source, one in honest.items() if source.startswith(WORK)])]
-    thresholds = {rate: max(_threshold(public, rate), _threshold(work, rate)) for rate in RATES}
+    work = [[np.concatenate([one for source, one in honest.items() if source.startswith(name)])] for name in WORK]
+    thresholds = {rate: max(_threshold(some, rate) for some in (public, *work)) for rate in RATES}
     usual = float(np.median(np.concatenate(public)))
     knots = [(usual, 0.02), *((thresholds[rate], RISKS[rate]) for rate in sorted(RISKS, reverse=True))]
     knots.append((knots[-1][0] + 3.0, 0.99))

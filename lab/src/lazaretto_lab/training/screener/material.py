@@ -66,8 +66,8 @@ FREE_TEXTS = {"c4_sample", "owasp_cheatsheets", "mts_dialog", "safetext", "ethic
 
 
 def written_sources(fold: int) -> tuple[str, ...]:
-    """The sources of one fold of the written texts: notes and planted orders, rules, tool descriptions."""
-    return tuple(f"{name}_{fold}" for name in ("written", "rules", "tools"))
+    """The sources of one fold of the written texts: notes and planted orders, statements, rules, tool descriptions."""
+    return tuple(f"{name}_{fold}" for name in ("written", "stated", "rules", "tools"))
 
 
 _DESCRIPTIONS = Path(written.__file__).parents[1] / "descriptions"
@@ -86,6 +86,18 @@ def written_texts(source: str, more: Sequence[Case] = ()) -> Iterator[written.Wr
                 yield written.Written(case.host, "", case.language)
     if name == "written":
         yield from (one for one in (*written.notes(), *written.short()) if one.fold == int(fold))
+    if name == "stated":
+        yield from (one for one in stated() if one.fold == int(fold))
+
+
+@cache
+def stated() -> tuple[written.Written, ...]:
+    """Plain statements of honest people, each once: what pairs of statements begin with, and what agrees with it."""
+    found: dict[str, written.Written] = {}
+    for pair in written.statements():
+        for text in (pair.first, *((pair.second,) if pair.relation != "conflict" else ())):
+            found.setdefault(text, written.Written(text, pair.kind, pair.language))
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +179,8 @@ def _written() -> Iterator[Line]:
         yield Line(one.text, ORDER if one.bad else NOTE, f"written_{one.fold}", one.language)
     for pair in written.planted():
         yield Line(pair.host, NOTE, f"written_{pair.fold}", pair.language)
+    for one in stated():
+        yield Line(one.text, NOTE, f"stated_{one.fold}", one.language)
     for one in written.rules():
         if not one.bad:
             yield Line(one.text, NOTE, f"rules_{one.fold}", one.language)

@@ -107,7 +107,8 @@ def _written(scored: Scored, shift: Mapping[str, float]) -> dict[str, NDArray[np
     from lazaretto_lab.training import written
     from lazaretto_lab.training.screener import material
 
-    group = {one.text: f"honest notes ({one.language})" for one in written.notes()}
+    group = {one.text: "plain statements" for one in material.stated()}
+    group |= {one.text: f"honest notes ({one.language})" for one in written.notes()}
     group |= {one.text: "short orders" if one.bad else "short honest lines" for one in written.short()}
     for one in written.planted():
         english = "English" if one.language == "en" else "other languages"

@@ -51,13 +51,15 @@ class Recipe:
     rank: int = 32
     word_rank: int = 16
     """Of the change to the word embeddings; 0: none."""
-    steps: int = 700
+    steps: int = 1000
     batch: int = 256
     written: float = 0.3
     """Share of the texts with orders that are written pairs."""
     quiet: int = 48
     """Texts per step that are quiet lies, honest rules or notes; ``tools``: descriptions of tools."""
     tools: int = 48
+    numbers: float = 0.3
+    """Share of texts whose numbers are exchanged for others: a number is no sign of an order."""
     rate: float = 1.5e-3
     dropout: float = 0.1
     seed: int = 0
@@ -169,6 +171,7 @@ class Sampler(Dataset[Any]):
         honest = roles["clean"] | roles["note"] | roles["request"] | roles["alone"]
         self.alone = Pool(material, honest, weights)
         self.contexts = Pool(material, roles["context"], weights)
+        self.numbers = {n: np.array(several) for several in names.get("numbers", ()) for n in several}
         cases = [case for case in material.cases if case.source not in left_out]
         self.cases = {
             (task, bad): [case for case in cases if task_of(case.source) == task and case.bad == bad]
@@ -185,9 +188,18 @@ class Sampler(Dataset[Any]):
         rows = [(*row, ORDERS) for row in self.batch(rng, self.recipe.batch)]
         rows += [(*row, QUIET) for row in self.quiet(rng, self.recipe.quiet)]
         rows += [(*row, TOOLS) for row in self.tools(rng, self.recipe.tools)]
+        for ids, *_ in rows:
+            if rng.random() < self.recipe.numbers:
+                self.renumber(rng, ids)
         rows.sort(key=lambda row: len(row[0]))
         cut = len(rows) * 2 // 3
         return [_padded(rows[:cut]), _padded(rows[cut:])]
+
+    def renumber(self, rng: np.random.Generator, ids: NDArray[np.int64]) -> None:
+        """Put others of the same length in the places of the numbers of a text."""
+        for place, token in enumerate(ids.tolist()):
+            if token in self.numbers:
+                ids[place] = rng.choice(self.numbers[token])
 
     def quiet(self, rng: np.random.Generator, size: int) -> list[Row]:
         """Lies, honest rules and ordinary notes, alone and among notes; none where there are no cases."""

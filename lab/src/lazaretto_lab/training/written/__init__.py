@@ -18,6 +18,11 @@ from typing import Any
 FOLDS = 5
 _FACTS = (
     "facts", "facts_offices", "facts_trades", "facts_crews", "facts_events", "facts_forms", "facts_web", "facts_dfe",
+    "facts_operations", "facts_rules", "facts_again", "facts_prose", "facts_dfe2",
+)  # fmt: skip
+_NOTES = (
+    "notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web", "notes_hard", "notes_plain",
+    "days", "days_more",
 )  # fmt: skip
 _FOLDER = Path(__file__).parent
 
@@ -98,41 +103,41 @@ def rows(name: str) -> tuple[dict[str, Any], ...]:
 
 def notes() -> Iterator[Written]:
     """Honest notes of everyday work, many of which look a little guilty."""
-    for name in ("notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web", "notes_hard", "days"):
+    for name in _NOTES:
         for row in rows(name):
             yield Written(row["text"], row["kind"], row["lang"])
 
 
 def short() -> Iterator[Written]:
     """Short orders and honest lines that sound like them; each is a kind of its own."""
-    for n, row in enumerate(rows("short")):
+    for n, row in enumerate((*rows("short"), *rows("short_more"))):
         yield Written(row["text"], f"short {n // 2}", row["lang"], row["label"] == "order")
 
 
 def planted() -> Iterator[Planted]:
     """Orders in texts of everyday work."""
-    for name in ("orders_en", "orders_more", "orders_dfe", "orders_results"):
+    for name in ("orders_en", "orders_more", "orders_dfe", "orders_dfe2", "orders_results"):
         for row in rows(name):
             yield from _planted(row, row["lang"])
 
 
 def tools() -> Iterator[Planted]:
     """Poison in descriptions of tools."""
-    for name in ("tools_pairs", "tools_more"):
+    for name in ("tools_pairs", "tools_more", "tools_third"):
         for row in rows(name):
             yield from _planted(row, "en")
 
 
 def honest_tools() -> Iterator[Written]:
     """Honest descriptions of tools that look a little guilty."""
-    for name in ("tools_honest", "tools_honest_more"):
+    for name in ("tools_honest", "tools_honest_more", "tools_honest_third"):
         for row in rows(name):
             yield Written(row["text"], row["kind"], "en")
 
 
 def rules() -> Iterator[Written]:
     """Quiet lies and honest rules."""
-    for name in ("rules", "rules_more", "rules_dry"):
+    for name in ("rules", "rules_more", "rules_dry", "rules_third"):
         for row in rows(name):
             yield Written(row["text"], row["domain"], row["lang"], row["label"] == "lie")
 
@@ -147,7 +152,7 @@ def statements() -> Iterator[Stated]:
 def days() -> Iterator[Day]:
     """Working days of teams."""
     found: dict[int, list[dict[str, Any]]] = {}
-    for row in rows("days"):
+    for row in (*rows("days"), *rows("days_more")):
         found.setdefault(row["day"], []).append(row)
     for several in found.values():
         yield Day(tuple(row["text"] for row in several), several[0]["kind"], several[0]["lang"])

@@ -281,9 +281,12 @@ class ClaimJudge:
             for n, pair in enumerate(pairs)
             if pair.may_conflict and told[n].conflict >= ASK_AT and not gives_another_value(pair.old, pair.new)
         ]
-        if asked and left() > 0:
-            again = self._second.compare([(pairs[n].old, pairs[n].new, pairs[n].cosine) for n in asked])
-            for n, second in zip(asked, again, strict=True):
+        for start in range(0, len(asked), _BEFORE_CLOCK):
+            if left() <= 0:
+                break
+            some = asked[start : start + _BEFORE_CLOCK]
+            again = self._second.compare([(pairs[n].old, pairs[n].new, pairs[n].cosine) for n in some])
+            for n, second in zip(some, again, strict=True):
                 told[n] = together(told[n], second)
         return told
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 from lazaretto.gates.memory.claims.comparison import compared, gives_another_value
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.kept_texts import KeptTexts
+from lazaretto.models.deep.base import is_set_up
+from lazaretto.models.deep.network import Mpnet
 from lazaretto.models.minilm import Encoder, blocks_are_fast, split_heads
 from lazaretto.models.packed_changes import unpacked_changes
 from lazaretto.models.weight_files import read_weights
@@ -30,6 +33,7 @@ from lazaretto.reading.text import reading_of
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 TOKENS_OLD, TOKENS_NEW = 72, 96
 """As in training: so much of each claim is read."""
+_BEGIN, _END = 101, 102
 _KEPT_BYTES, _ANSWER_BYTES = 2 << 20, 400
 """Of answers to pairs that were asked last, and about what one takes."""
 _NEAR = 0.6
@@ -172,12 +176,12 @@ class RelationModel:
         near = any(abs(conflict - _log_odds(bar)) < _NEAR for bar in bars)
         return near or abs(agrees - _log_odds(self.calibration.agree_at)) < _NEAR
 
-    def _compare(self, pairs: Sequence[tuple[Claim, Claim, float]], encoder: Encoder) -> list[Related]:
+    def _compare(self, pairs: Sequence[tuple[Claim, Claim, float]], encoder: Any) -> list[Related]:
         """The same by the network alone."""
         texts = list(dict.fromkeys(claim.text for old, new, _ in pairs for claim in (old, new)))
         ids = {text: reading_of(text).first_window.ids[1:-1] for text in texts}
-        windows = [(101, *ids[o.text][:TOKENS_OLD], 102, *ids[n.text][:TOKENS_NEW], 102) for o, n, _ in pairs]
-        states = encoder.token_states(windows)
+        windows = [(_BEGIN, *ids[o.text][:TOKENS_OLD], _END, *ids[n.text][:TOKENS_NEW], _END) for o, n, _ in pairs]
+        states = self._states(windows, encoder)
         pooled = np.array([np.concatenate([one[0], one.mean(axis=0)]) for one in states], np.float32)
         features = np.array([[*compared(old, new), cosine] for old, new, cosine in pairs], np.float32)
         logits = self._answer(np.concatenate([pooled, features], axis=1)) / self.calibration.temperature
@@ -185,9 +189,32 @@ class RelationModel:
         share /= share.sum(axis=1, keepdims=True)
         return [Related(float(a), float(c), float(u), float(n)) for a, c, u, n in share]
 
+    def _states(self, windows: Sequence[tuple[int, ...]], encoder: Any) -> Sequence[NDArray[np.float32]]:
+        """Token states of each window."""
+        found: Sequence[NDArray[np.float32]] = encoder.token_states(windows)
+        return found
+
     def _answer(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         hidden = _gelu(x @ self._head["first.weight"].T + self._head["first.bias"])
         return np.asarray(hidden @ self._head["last.weight"].T + self._head["last.bias"], np.float32)
+
+
+class DeepRelationModel(RelationModel):
+    """The same training of all-mpnet-base-v2, for whoever has set up the larger models."""
+
+    def __init__(self, weights: Path = WEIGHTS) -> None:
+        super().__init__(weights, name="deep", bars="deep.json", in_blocks=False)
+
+    @cached_property
+    def _full(self) -> Any:
+        """Loaded with the first pair."""
+        with apart():
+            return Mpnet(self._adapter)
+
+    def _states(self, windows: Sequence[tuple[int, ...]], encoder: Any) -> Sequence[NDArray[np.float32]]:
+        """Token states of each window, which comes in the word pieces of MiniLM: mpnet has the same, counted on."""
+        marks = {_BEGIN: Mpnet.begin, _END: Mpnet.end}
+        return [encoder.states([marks.get(one, one + Mpnet.shift) for one in window]) for window in windows]
 
 
 def together(first: Related, second: Related) -> Related:
@@ -231,5 +258,5 @@ def shared_relation_model() -> RelationModel:
 @cache
 def shared_second_model() -> RelationModel:
     """Another one, of other training texts: it reads what the first takes for a possible conflict. Its bars are those
-    of what the two say together."""
-    return RelationModel(name="second", bars="second.json")
+    of what the two say together. The larger one, where its encoder is set up."""
+    return DeepRelationModel() if is_set_up("mpnet") else RelationModel(name="second", bars="second.json")
