@@ -1,12 +1,14 @@
-"""The bar of what the two relation models say together, from written pairs that neither had seen.
+"""The bars of what two relation models say together, from pairs that neither had seen.
 
     python -m lazaretto_lab.studies.claims.bars lab/results/facts/relation_left_out.jsonl --out lab/results/facts
 
-A row is a pair: its group, where its claims meet, the first model's probability of a conflict (it was trained on no
-written text), and the logits of the second model by the run that had left the pair's kind of work out. ``mpnet``: the
-logits of the same training of all-mpnet-base-v2, which does not ship.
+A row is a pair (``training/claims/left_out.py`` writes them): its group, where its claims meet, the first model's
+probability of a conflict (it was trained on no written text), and the logits of the second model by a run that had
+not seen it. ``mpnet``: the logits of the same training of all-mpnet-base-v2, the second model where that is set up.
 
-The bar is the lowest at which no honest group is held more often than by the first model alone at its own bars.
+What the two say together is a weighted mean of their log-odds. For each weight the bar is the lowest at which no group
+of honest written pairs is held more often than ``MOST`` allows; our own topics, of other hands and other kinds, are
+shown at the same bar.
 """
 
 from __future__ import annotations
@@ -20,17 +22,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.claims.judge import ASK_AT
-
-ALONE = {"sensitive": 0.5, "opposed": 0.6, "alike": 0.85, "apart": 0.82}
-"""Bars of the first model by itself, by what a pair meets in; ``plain`` is always held, the rest never."""
-TEMPERATURE = {"logits": 1.6, "mpnet": 1.2}
-GRID = np.round(np.arange(0.5, 0.96, 0.01), 2)
+READ = ("sensitive", "opposed", "alike", "apart")
+"""What a pair meets in that the models read; ``plain`` is always held, the rest never."""
+TEMPERATURE = {"logits": 1.3, "mpnet": 1.1}
+"""Those at which the folds' probabilities fit best."""
+MOST = {"notes": 0.01, "days": 0.015, "event": 0.03, "compatible": 0.1, "restatement": 0.2}
+"""Shares of honest pairs that may be held. Most of the written pairs were made to be mistaken; notes and days were
+not."""
+GRID = np.round(np.arange(0.3, 0.96, 0.01), 2)
+WEIGHTS = (0.0, 0.25, 0.5, 0.6, 0.75, 1.0)
+ASKED_FROM = {"logits": 0.3, "mpnet": 0.2}
+"""The probability of the first model from which on the second reads a pair."""
 Row = dict[str, Any]
 Held = NDArray[np.bool_]
 
 
-def conflicts(rows: Sequence[Row], reader: str = "logits") -> NDArray[np.float64]:
+def conflicts(rows: Sequence[Row], reader: str) -> NDArray[np.float64]:
     """Probability of a conflict of each row by the second model."""
     x = np.array([row[reader] for row in rows], np.float64).reshape(-1, 4) / TEMPERATURE[reader]
     x = np.exp(x - x.max(axis=1, keepdims=True))
@@ -38,27 +45,21 @@ def conflicts(rows: Sequence[Row], reader: str = "logits") -> NDArray[np.float64
     return np.asarray(x[:, 1] + x[:, 2])
 
 
-def held_alone(rows: Sequence[Row]) -> Held:
-    """Which rows the first model holds by itself."""
-    return np.array([row["place"] == "plain" or row["first"] >= ALONE.get(row["place"], 2.0) for row in rows])
-
-
-def held_together(rows: Sequence[Row], bar: float, reader: str = "logits") -> Held:
+def held_together(rows: Sequence[Row], bar: float, reader: str, weight: float) -> Held:
     """Which rows both models hold: the mean of their log-odds, where the first asks the second."""
     first, second = np.array([row["first"] for row in rows]), conflicts(rows, reader)
-    mean = (_log_odds(first) + _log_odds(second)) / 2
-    may = np.array([row["place"] in ALONE for row in rows]) & (first >= ASK_AT)
+    mean = (1 - weight) * _log_odds(first) + weight * _log_odds(second)
+    may = np.array([row["place"] in READ for row in rows]) & (first >= ASKED_FROM[reader])
     plain = np.array([row["place"] == "plain" for row in rows])
     return np.asarray(plain | (may & (mean >= _log_odds(np.array(bar)))))
 
 
-def chosen_bar(rows: Sequence[Row], reader: str = "logits") -> float:
-    """The lowest bar at which no honest group fares worse than with the first model alone."""
+def chosen_bar(rows: Sequence[Row], reader: str, weight: float) -> float:
+    """The lowest bar at which no honest group is held more often than it may be."""
     group = np.array([row["group"] for row in rows])
-    alone = held_alone(rows)
     for bar in GRID.tolist():
-        both = held_together(rows, bar, reader)
-        if all(both[group == one].mean() <= alone[group == one].mean() for one in set(group.tolist()) - {"poison"}):
+        held = held_together(rows, bar, reader, weight)
+        if all(held[group == name].mean() <= most for name, most in MOST.items() if (group == name).any()):
             return float(bar)
     return float(GRID[-1])
 
@@ -75,17 +76,24 @@ def _log_odds(share: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def main() -> None:
-    """Print what is held by the first model alone, by both, and by the first with mpnet; keep it with ``--out``."""
+    """Print what both models hold at each weight's bar; keep it with ``--out``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("rows", type=Path)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     rows = [json.loads(line) for line in given.rows.read_text(encoding="utf-8").splitlines()]
-    found: dict[str, Any] = {"first alone": told(rows, held_alone(rows))}
-    for name, reader in (("both", "logits"), ("with mpnet", "mpnet")):
+    found: dict[str, Any] = {}
+    for reader in TEMPERATURE:
         some = [row for row in rows if reader in row]
-        bar = chosen_bar(some, reader)
-        found[name] = {"bar": bar, **told(some, held_together(some, bar, reader))}
+        written = [row for row in some if not row["source"].startswith("own_")]
+        own = [row for row in some if row["source"].startswith("own_")]
+        for weight in WEIGHTS if written else ():
+            bar = chosen_bar(written, reader, weight)
+            found[f"{reader}, weight {weight}"] = {
+                "bar": bar,
+                "written": told(written, held_together(written, bar, reader, weight)),
+                "own topics": told(own, held_together(own, bar, reader, weight)),
+            }
     text = json.dumps(found, indent=1)
     print(text)
     if given.out:

@@ -4,8 +4,8 @@
         --logits SCORES... --mpnet SCORES...
 
 INPUTS is the folder that ``pairs.py`` wrote, SCORES are the files that ``training.py`` kept. A row is a pair of written
-texts, with the logits of the run that had left its kind of work out, and the probability of a conflict by the first
-model, which was trained on no written text.
+texts with the logits of the run that had left its kind of work out, or a pair of our own topics that no run trains on
+with those of the final run; and the probability of a conflict by the first model, which was trained on no written text.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of
 from lazaretto.gates.memory.claims.relation import shared_relation_model
 from lazaretto.models.minilm import claim_minilm
+from lazaretto_lab.training.claims.facts_data import all_pairs
 from lazaretto_lab.training.claims.own_pairs import group_of, place_of
 from lazaretto_lab.training.claims.training import FOLDS
 from lazaretto_lab.training.written import statements
@@ -32,22 +33,23 @@ _NEVER = ("far", "same", "two things")
 _TOGETHER = 32
 
 
-def fold_logits(files: Sequence[Path]) -> dict[int, NDArray[np.float16]]:
-    """Place of a pair in the pack -> its logits, by the fold that left it out."""
+def unseen_logits(files: Sequence[Path]) -> dict[int, NDArray[np.float16]]:
+    """Place of a pair in the pack -> its logits, by the run that left it out; of our own topics, which every run leaves
+    out, by the final one."""
     found: dict[int, NDArray[np.float16]] = {}
-    for path in files:
-        with np.load(path) as scores:
-            for fold in range(FOLDS):
-                if f"fold_{fold}/rows" in scores:
-                    found.update(
-                        zip(scores[f"fold_{fold}/rows"].tolist(), scores[f"fold_{fold}/logits"], strict=True)
-                    )
+    for run in ("final", *(f"fold_{fold}" for fold in range(FOLDS))):
+        for path in files:
+            with np.load(path) as scores:
+                if f"{run}/rows" in scores:
+                    left_out = zip(scores[f"{run}/rows"].tolist(), scores[f"{run}/logits"], strict=True)
+                    found.update((row, logits) for row, logits in left_out if run == "final" or row not in found)
     return found
 
 
 def rows_of(inputs: Path, readers: dict[str, dict[int, NDArray[np.float16]]]) -> list[dict[str, Any]]:
     """Every pair that the folds scored, as the gate would meet it."""
     about = {(one.first, one.second): (group_of(one), one.language) for one in statements()}
+    about |= {(one.old, one.new): (one.group, one.language) for one in all_pairs(crossed=True)}
     told = [json.loads(line) for line in (inputs / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
     told = [row for row in told if any(row["row"] in logits for logits in readers.values())]
     told = [row for row in told if not row["source"].startswith("notes_") or row["row"] % EACH_NOTE == 0]
@@ -85,7 +87,7 @@ def main() -> None:
     parser.add_argument("--logits", type=Path, nargs="+", required=True)
     parser.add_argument("--mpnet", type=Path, nargs="*", default=[])
     given = parser.parse_args()
-    readers = {"logits": fold_logits(given.logits), "mpnet": fold_logits(given.mpnet)}
+    readers = {"logits": unseen_logits(given.logits), "mpnet": unseen_logits(given.mpnet)}
     rows = rows_of(given.inputs, readers)
     given.out.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     print(f"{len(rows)} pairs")

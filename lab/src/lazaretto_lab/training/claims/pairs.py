@@ -37,7 +37,8 @@ ONLY_SCORED = ("beam", "situatedqa")
 _LABELS = {"entail": AGREES, "contradict": CONTRADICTS, "neutral": OTHER}
 TOKENS_OLD, TOKENS_NEW = 72, 96
 MOST_CLAIMS = 4
-SCORED_BY_FOLD = ("written_", "notes_", "days_")
+SCORED_UNSEEN = ("written_", "notes_", "days_", "own_cal", "own_held")
+"""How sources begin whose pairs are scored by a run that had not seen them."""
 
 
 @dataclass
@@ -171,11 +172,11 @@ def save(pack: Pack, path: Path) -> None:
 
 
 def write_rows(pack: Pack, path: Path) -> None:
-    """The texts of the pairs that a fold scores, each with its place in the pack: ``left_out`` reads them."""
+    """The texts of the pairs that a run scores unseen, each with its place in the pack: ``left_out`` reads them."""
     texts = list(pack.texts)
     with path.open("w", encoding="utf-8") as file:
         for row, (old, new, source) in enumerate(zip(pack.old, pack.new, pack.source, strict=True)):
-            if source.startswith(SCORED_BY_FOLD):
+            if source.startswith(SCORED_UNSEEN):
                 file.write(json.dumps({"row": row, "old": texts[old], "new": texts[new], "source": source}) + "\n")
 
 

@@ -61,10 +61,8 @@ LEAST_ASKED = 0.3
 LEAST_APART = 0.5
 """Claims that meet in nothing are read from here on. Decision 0050 set .6 for the first head; the second tells more of
 what lies farther apart."""
-ASK_AT = 0.3
-"""Probability of a conflict, by the first model, from which on the second reads a pair too."""
-_READ_TWICE = (ASK_AT, 0.5, 0.7, 0.85, 0.93)
-"""So near to each other that every answer above ``ASK_AT`` is one of full precision: it goes into a mean."""
+_READ_TWICE = (0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
+"""So near to each other that every answer above the first is one of full precision: it goes into a mean."""
 _ASKED_AGAIN = 1
 """Pairs that are read only to find out whether somebody says the same, where nothing is opposed: the nearest."""
 _REFUSED = "changes_known_claim"
@@ -279,7 +277,7 @@ class ClaimJudge:
         asked = [
             n
             for n, pair in enumerate(pairs)
-            if pair.may_conflict and told[n].conflict >= ASK_AT and not gives_another_value(pair.old, pair.new)
+            if pair.may_conflict and told[n].conflict >= self._second.calibration.ask_at and not gives_another_value(pair.old, pair.new)
         ]
         for start in range(0, len(asked), _BEFORE_CLOCK):
             if left() <= 0:

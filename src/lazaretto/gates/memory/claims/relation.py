@@ -41,6 +41,10 @@ _NEAR = 0.6
 of the pairs it was tried on. So an answer within this of where the caller decides otherwise is read again in full."""
 
 
+SECOND_COUNTS = 0.6
+"""Weight of the second model where both have read a pair (``studies/claims/bars.py``)."""
+
+
 class Relation(StrEnum):
     """How a new claim stands to an old one."""
 
@@ -97,6 +101,8 @@ class RelationCalibration:
     """Agreements from here on count as support."""
     alpha: float
     """Weight of credibility against the model in the risk."""
+    ask_at: float = 0.3
+    """Of a second model: the probability of a conflict, by the first, from which on it reads a pair too."""
 
     @property
     def bars(self) -> tuple[float, ...]:
@@ -219,7 +225,8 @@ class DeepRelationModel(RelationModel):
 
 def together(first: Related, second: Related) -> Related:
     """What two models say of a pair: the mean of their log-odds of a conflict, the rest as the first has it."""
-    conflict = 1 / (1 + math.exp(-(_log_odds(first.conflict) + _log_odds(second.conflict)) / 2))
+    mean = (1 - SECOND_COUNTS) * _log_odds(first.conflict) + SECOND_COUNTS * _log_odds(second.conflict)
+    conflict = 1 / (1 + math.exp(-mean))
     opposed, rest = conflict / max(first.conflict, 1e-9), (1 - conflict) / max(1 - first.conflict, 1e-9)
     return Related(
         first.agrees * rest, first.contradicts * opposed, first.updates * opposed, first.none * rest, twice=True
