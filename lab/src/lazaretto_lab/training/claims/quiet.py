@@ -35,7 +35,9 @@ from lazaretto_lab.training.screener.bundle import read_rows
 Floats = NDArray[np.float64]
 SCALE, RIDGE_VECTOR, RIDGE_WORDS, FOLDS, NOTES, SEED = 4.0, 3.0, 0.3, 5, 1_500, 5
 FALSE_ALARMS = 0.004
-"""Share of honest written notes, of kinds of work that a fold has not seen, above the bar."""
+"""Share of honest written notes, and of plain written statements, above the bar; a fold had not seen their kinds of
+work."""
+HONEST = ("work", "stated")
 _GUARDS = re.compile(
     r"\b(?:only|never|nobody|always|alone|not?|must|nur|nie|niemand|kein\w*|immer|seule?s?|jamais|personne|toujours|ne|"
     r"solo|nunca|nadie|siempre)\b", re.I
@@ -73,7 +75,8 @@ def lines(notes: Path) -> list[Line]:
     random.Random(SEED).shuffle(clean)
     for one in written.rules():
         found.append(Line(one.text, int(one.bad), one.kind, one.language, "lies" if one.bad else "rules", one.fold))
-    found += [Line(one.text, 0, one.kind, one.language, "work", one.fold) for one in written.notes()]
+    for group, texts in zip(HONEST, (written.notes(), material.stated()), strict=True):
+        found += [Line(one.text, 0, one.kind, one.language, group, one.fold) for one in texts]
     return found + [
         Line(one["text"], 0, f"notes {n % FOLDS}", one.get("lang", "en"), "notes")
         for n, one in enumerate(clean[:NOTES])
@@ -141,14 +144,14 @@ def main() -> None:
     marks = screener_marks(given.screener)
     score += SCREENER_SHARE * np.array([marks.get(one.text, 0.0) for one in read])
     known = np.array([one.text in marks for one in read])
-    honest = np.array([one.group == "work" for one in read]) & known
-    bar = float(np.quantile(score[honest], 1 - FALSE_ALARMS))
+    groups = np.array([one.group for one in read])
+    bar = max(float(np.quantile(score[(groups == name) & known], 1 - FALSE_ALARMS)) for name in HONEST)
     figures: dict[str, Any] = {"hold_at": round(bar, 4)}
     for part, held in (("unseen_work", False), ("held_out_work", True)):
         figures[part] = {}
         for group in dict.fromkeys(one.group for one in read):
             mine = np.array([one.group == group and (one.work in HELD_OUT) is held for one in read])
-            mine &= known | (group not in ("lies", "rules", "work"))
+            mine &= known | (group not in ("lies", "rules", *HONEST))
             if mine.any():
                 figures[part][group] = f"{int((score[mine] > bar).sum())} of {int(mine.sum())}"
     print(json.dumps(figures, indent=1))
@@ -163,7 +166,7 @@ def main() -> None:
         given.out.mkdir(parents=True, exist_ok=True)
         (given.out / "quiet.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         rows = [asdict(one) | {"score": round(float(s), 3)} for one, s in zip(read, score, strict=True)]
-        own = [json.dumps(row, ensure_ascii=False) for row in rows if row["group"] not in ("notes", "work")]
+        own = [json.dumps(row, ensure_ascii=False) for row in rows if row["group"] not in ("notes", *HONEST)]
         (given.out / "quiet_scores.jsonl").write_text("\n".join(own) + "\n", encoding="utf-8")
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lazaretto.errors import InputError
 from lazaretto_lab.training.screener.bundle import read_rows
 from lazaretto_lab.training.screener.leave_one_out import FOLDS
+from lazaretto_lab.training.screener.material import REAL
 from lazaretto_lab.training.screener.training import ORDERS, TOOLS, task_of
 
 RATES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -29,8 +30,8 @@ WORK = ("written_", "stated_")
 """How sources of written everyday work begin: notes, and plain statements."""
 SHIFT_AT = 0.03
 """The share of honest notes at which languages are made alike."""
-TOOL_RATES = {"sign": 0.02, "refuse": 0.001}
-"""Shares of honest descriptions, real ones and those that look guilty, above each bar."""
+TOOL_RATES = {"sign": (0.01, 0.04), "refuse": (0.0005, 0.004)}
+"""Shares of honest descriptions above each bar: of real ones, and of those that were written to look guilty."""
 FEWEST = 50
 """Honest texts a source must have to count in the thresholds."""
 
@@ -112,8 +113,13 @@ def _shifts(scored: Scored, languages: Sequence[str]) -> dict[str, float]:
 def _tool_bars(scored: Scored) -> dict[str, float]:
     """Logits of descriptions that few honest ones reach, by a training that had not seen their kind or package."""
     rows = [one for source, one in scored.items() if task_of(source) == TOOLS]
-    honest = np.concatenate([one["logit"][one["label"] == 0] for one in rows])
-    return {name: round(float(np.quantile(honest, 1 - rate)), 2) for name, rate in TOOL_RATES.items()}
+    honest, kind = (np.concatenate([one[name][one["label"] == 0] for one in rows]) for name in ("logit", "kind"))
+    groups = (honest[kind == REAL], honest[kind != REAL])
+    bars = {
+        name: max(np.quantile(one, 1 - rate) for one, rate in zip(groups, rates, strict=True) if len(one))
+        for name, rates in TOOL_RATES.items()
+    }
+    return {name: round(float(bar), 2) for name, bar in bars.items()}
 
 
 def counted(rows: Mapping[str, NDArray[Any]], languages: Sequence[str]) -> NDArray[np.bool_]:

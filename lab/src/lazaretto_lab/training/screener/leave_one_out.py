@@ -54,9 +54,9 @@ def held_out(data: Path, source: str, more: Sequence[material.Case] = ()) -> lis
 def _held_out(data: Path, source: str, more: Sequence[material.Case]) -> Iterator[tuple[Sample, str]]:
     rng = random.Random(f"test/{source}")
     if source in material.WRITTEN:
-        yield from (
-            (Sample(t.text, t.bad, source, "written"), t.language) for t in material.written_texts(source, more)
-        )
+        for one in material.written_texts(source, more):
+            kind = material.REAL if one.kind == material.REAL else "written"
+            yield Sample(one.text, one.bad, source, kind), one.language
     elif source in _PAIRED:
         yield from ((s, "en") for s in corpora.load_source(source, data, TEST_SEED, PAIRS))
     elif source in _TRAFFIC:

@@ -73,17 +73,20 @@ def written_sources(fold: int) -> tuple[str, ...]:
 _DESCRIPTIONS = Path(written.__file__).parents[1] / "descriptions"
 _MOST_DESCRIPTIONS = 80
 """Of one package."""
+REAL = "real"
+"""Kind of the descriptions out of packages."""
 WRITTEN = frozenset(name for fold in range(written.FOLDS) for name in written_sources(fold))
 
 
 def written_texts(source: str, more: Sequence[Case] = ()) -> Iterator[written.Written]:
     """The texts of one written source, bad and honest."""
     name, _, fold = source.partition("_")
-    for case in (*written_cases(), *more):
-        if case.source == source:
-            yield written.Written(case.text, "", case.language, case.bad)
-            if case.host:
-                yield written.Written(case.host, "", case.language)
+    for kind, several in (("written", written_cases()), (REAL, more)):
+        for case in several:
+            if case.source == source:
+                yield written.Written(case.text, kind, case.language, case.bad)
+                if case.host:
+                    yield written.Written(case.host, kind, case.language)
     if name == "written":
         yield from (one for one in (*written.notes(), *written.short()) if one.fold == int(fold))
     if name == "stated":
