@@ -62,8 +62,8 @@ def calibrate(scored: Scored, languages: Sequence[str], spread: float) -> dict[s
     """Thresholds by false-positive rate, and the scale of risk that hangs on them.
 
     A threshold holds its rate averaged over the public sources, and among the written notes of everyday work and the
-    written statements, each scored by a training that had not seen its kind of work. ``shift``: how much more honest notes of a language look like
-    orders than English ones.
+    written statements, each scored by a training that had not seen its kind of work. ``shift``: how much more honest
+    notes of a language look like orders than English ones.
     """
     shift = _shifts(scored, languages)
     moved = {source: {**rows, "logit": shifted(rows, shift)} for source, rows in scored.items()}
