@@ -130,7 +130,7 @@ def test_calibration_rises_and_holds_its_rates() -> None:
     logit = rng.normal(label * 4 - 2, 1.5)
     kind = np.where(np.arange(8000) % 2, "note", "direct_user")
     rows = {"label": label, "logit": np.where(kind == "note", logit, 99), "kind": kind, "language": np.full(8000, "en")}
-    made = calibrate({"pairs": rows, "written_0": rows, "tools_0": rows}, ["en"], 0.5)
+    made = calibrate({"pairs": rows, "written_0": rows, "stated_0": rows, "tools_0": rows}, ["en"], 0.5)
     assert made["risk"] == sorted(made["risk"]) and made["logits"] == sorted(made["logits"])
     honest = rows["logit"][(label == 0) & (kind == "note")]
     for rate, threshold in made["thresholds"].items():

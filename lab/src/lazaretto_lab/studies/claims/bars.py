@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-READ = ("sensitive", "opposed", "alike", "apart")
-"""What a pair meets in that the models read; ``plain`` is always held, the rest never."""
+READ = {"sensitive": -0.1, "opposed": -0.05, "alike": 0.0, "apart": 0.05}
+"""What a pair meets in that the models read, and how far its bar lies from the others': honest notes meet mostly in
+nothing (``apart``). ``plain`` is always held, the rest never."""
 TEMPERATURE = {"logits": 1.3, "mpnet": 1.1}
 """Those at which the folds' probabilities fit best."""
 MOST = {"notes": 0.01, "days": 0.015, "event": 0.03, "compatible": 0.1, "restatement": 0.2}
@@ -49,9 +50,10 @@ def held_together(rows: Sequence[Row], bar: float, reader: str, weight: float) -
     """Which rows both models hold: the mean of their log-odds, where the first asks the second."""
     first, second = np.array([row["first"] for row in rows]), conflicts(rows, reader)
     mean = (1 - weight) * _log_odds(first) + weight * _log_odds(second)
-    may = np.array([row["place"] in READ for row in rows]) & (first >= ASKED_FROM[reader])
+    bars = np.array([min(bar + READ[row["place"]], 0.99) if row["place"] in READ else np.inf for row in rows])
+    asked = first >= ASKED_FROM[reader]
     plain = np.array([row["place"] == "plain" for row in rows])
-    return np.asarray(plain | (may & (mean >= _log_odds(np.array(bar)))))
+    return np.asarray(plain | (asked & (1 / (1 + np.exp(-mean)) >= bars)))
 
 
 def chosen_bar(rows: Sequence[Row], reader: str, weight: float) -> float:

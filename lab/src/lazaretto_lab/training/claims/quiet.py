@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.gates.memory.claims.quiet import SCREENER_SHARE
+from lazaretto.gates.memory.claims.quiet import SCREENER_ADDS, SCREENER_SHARE
 from lazaretto.gates.memory.claims.quiet_words import FEATURES, quiet_features
 from lazaretto.models.minilm import DIMENSION, claim_minilm
 from lazaretto_lab.training import written
@@ -142,7 +142,7 @@ def main() -> None:
     words = np.array([quiet_features(read_claim(one.text)) for one in read])
     score, shipped = scored(read, np.concatenate([vectors * SCALE, words], axis=1).astype(np.float64))
     marks = screener_marks(given.screener)
-    score += SCREENER_SHARE * np.array([marks.get(one.text, 0.0) for one in read])
+    score += np.clip(SCREENER_SHARE * np.array([marks.get(one.text, 0.0) for one in read]), *SCREENER_ADDS)
     known = np.array([one.text in marks for one in read])
     groups = np.array([one.group for one in read])
     bar = max(float(np.quantile(score[(groups == name) & known], 1 - FALSE_ALARMS)) for name in HONEST)

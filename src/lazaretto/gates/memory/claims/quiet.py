@@ -26,8 +26,9 @@ from lazaretto.processor_time import left
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 SCREENER_SHARE = 1 / 3
 """How much a logit of the screener counts beside the log-odds of the words."""
-_MOST_OF_SCREENER = 3.0
-"""What the screener can add at most; a claim that stays below the bar even so is not read again."""
+SCREENER_ADDS = (-1.0, 3.0)
+"""What the screener can take off and add at most. A claim that stays below the bar even so is not read again; one that
+the words alone call a lie stays one."""
 WEAKENS, DESTINATION = "weakens_control", "new_destination"
 
 
@@ -57,11 +58,12 @@ class QuietHead:
 
     def _by_both(self, claim: Claim, vector: Floats) -> float:
         score = self.score(claim, vector)
-        if score < self.hold_at - _MOST_OF_SCREENER:
+        least, most = SCREENER_ADDS
+        if score < self.hold_at - most:
             return score
         if left() <= 0:  # no time to ask: a person does
-            return score + _MOST_OF_SCREENER
-        return score + min(_MOST_OF_SCREENER, SCREENER_SHARE * shared_screener().quiet_lie(claim.text))
+            return score + most
+        return score + min(most, max(least, SCREENER_SHARE * shared_screener().quiet_lie(claim.text)))
 
     def find(self, claims: Iterable[tuple[Claim, Floats]]) -> Quiet | None:
         """The claim that most needs a person; none where none does."""
