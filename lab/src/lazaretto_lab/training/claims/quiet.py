@@ -75,8 +75,8 @@ def lines(notes: Path) -> list[Line]:
     random.Random(SEED).shuffle(clean)
     for one in written.rules():
         found.append(Line(one.text, int(one.bad), one.kind, one.language, "lies" if one.bad else "rules", one.fold))
-    for group, texts in zip(HONEST, (written.notes(), material.stated()), strict=True):
-        found += [Line(one.text, 0, one.kind, one.language, group, one.fold) for one in texts]
+    for group, several in zip(HONEST, (written.notes(), material.stated()), strict=True):
+        found += [Line(one.text, 0, one.kind, one.language, group, one.fold) for one in several]
     return found + [
         Line(one["text"], 0, f"notes {n % FOLDS}", one.get("lang", "en"), "notes")
         for n, one in enumerate(clean[:NOTES])
