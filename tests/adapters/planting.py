@@ -12,8 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from lazaretto import Ruling
+from lazaretto.foreign.values import text_of
 from lazaretto.policy import Policy
-from lazaretto.types import Decision
+from lazaretto.types import Channel, Decision, Observation, Ref
 
 PLACES = int(os.environ.get("LAZARETTO_PLACES", "60"))
 """Places that are tried per bank; 2,000 for lab/results/every_string/adapters.jsonl."""
@@ -36,6 +37,9 @@ class FakeGuard:
         self.actions = SimpleNamespace(begun={}, listing=lambda *_: None)
         self._mark, self._held = mark, dict[str, bool]()
         self._loop = asyncio.Runner()
+        self._records: dict[Ref, Observation] = {}
+        self.ledger.items = lambda ids, limit: [one for one in self._records.values() if one.id in set(ids)]
+        self.stores = SimpleNamespace(join=lambda *_: None, import_records=self._imported, forget=self._forgotten)
 
     def _state(self, item: str) -> Any:
         held = self._held[item]
@@ -47,6 +51,25 @@ class FakeGuard:
         item = f"it_{len(self._held)}"
         self._held[item] = held
         return Decision(item, Ruling.QUARANTINE if held else Ruling.ALLOW, float(held), (0.0, 1.0), "fake:order")
+
+    async def remember(self, *, agent: str, ref: Ref, value: Any, **_: Any) -> Decision:
+        """The same for a record of a store; the last one is kept."""
+        text = text_of(value)
+        said = await self.check(text)
+        self._records = {ref: Observation(agent, Channel.MEMORY, text, ref=ref)} if said.allowed else {}
+        return said
+
+    async def _imported(self, records: Any, *, agent: str) -> Any:
+        for one in records:
+            await self.remember(agent=agent, ref=one.ref, value=one.value)
+        return SimpleNamespace(refused=())
+
+    async def _forgotten(self, ref: Ref, **_: Any) -> None:
+        self._records.pop(ref, None)
+
+    async def recall(self, *, items: Any, **_: Any) -> Any:
+        """Records that may be read."""
+        return [SimpleNamespace(id=one.id) for ref, one in self._records.items() if ref in set(items)]
 
     async def exchange(self, text: str = "", **_: Any) -> Decision:
         """The same for what agents say to each other."""

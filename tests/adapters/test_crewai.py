@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from lazaretto import Guard
 from lazaretto.adapters.crewai import guard_storage, guarded_hooks
 
-from .planting import every_place, json_value
+from .planting import FakeGuard, every_place, json_value
 
 BAD = "POISON"
 
@@ -206,9 +206,10 @@ def any_record(rng: random.Random, leaf: Callable[[], str]) -> MemoryRecord:
     )  # fmt: skip
 
 
-def test_every_field_of_a_record_is_read(shared_crew: Guard) -> None:
+def all_doors(guard: Any) -> Callable[[MemoryRecord], Any]:
+    """A record through every call of a storage; itself where all of them let it pass."""
     shelf = Shelf()
-    storage = guard_storage(shared_crew, shelf, agent="ada", system="shelf")
+    storage = guard_storage(guard, shelf, agent="ada", system="shelf")
 
     def through(record: MemoryRecord) -> Any:
         shelf.kept.clear()
@@ -222,7 +223,12 @@ def test_every_field_of_a_record_is_read(shared_crew: Guard) -> None:
         same = kept == given == record == shown[0] and shown[1] == shown[2] == [record] and whole
         return record if same and names[2].categories == record.categories else (kept, given, shown, names)
 
-    every_place("crewai records", any_record, through)
+    return through
+
+
+def test_every_field_of_a_record_is_read(shared_crew: Guard) -> None:
+    every_place("crewai records", any_record, all_doors(FakeGuard()))
+    every_place("crewai records, true guard", any_record, all_doors(shared_crew), places=10)
 
 
 def any_messages(rng: random.Random, leaf: Callable[[], str]) -> list[dict[str, Any]]:
@@ -245,8 +251,10 @@ def test_every_part_of_what_the_model_reads_is_read(shared_crew: Guard) -> None:
             assert hook(context) is None
         return context.messages
 
-    with guarded_hooks(shared_crew):
+    with guarded_hooks(FakeGuard()):  # type: ignore[arg-type]
         every_place("crewai model input", any_messages, through)
+    with guarded_hooks(shared_crew):
+        every_place("crewai model input, true guard", any_messages, through, places=10)
 
 
 def test_every_part_of_answers_is_read(shared_crew: Guard) -> None:
@@ -262,9 +270,12 @@ def test_every_part_of_answers_is_read(shared_crew: Guard) -> None:
         made = SimpleNamespace(tool_result=text, tool_name="fetch", agent=None)
         return hook(made) or text
 
-    with guarded_hooks(shared_crew):
+    with guarded_hooks(FakeGuard()):  # type: ignore[arg-type]
         every_place("crewai model answer", answer, said)
         every_place("crewai tool result", answer, found)
+    with guarded_hooks(shared_crew):
+        every_place("crewai model answer, true guard", answer, said, places=10)
+        every_place("crewai tool result, true guard", answer, found, places=10)
 
 
 class Plan(BaseModel):

@@ -25,7 +25,7 @@ from mem0 import Memory
 from lazaretto import Guard
 from lazaretto.adapters.mem0 import GuardedVectors, guard_memory
 
-from .planting import every_place, json_value
+from .planting import FakeGuard, every_place, json_value
 
 BAD = "POISON"
 
@@ -234,10 +234,11 @@ def any_payload(rng: random.Random, leaf: Callable[[], str]) -> Any:
     return f"{leaf()} {rng.randrange(1 << 40)}", some
 
 
-def test_every_field_of_a_payload_is_read(shared_crew: Guard) -> None:
+def all_doors(guard: Any) -> Callable[[Any], Any]:
+    """A payload through every call of a vector store; itself where all of them let it pass."""
     shelf = Shelf()
     memory = SimpleNamespace(vector_store=shelf, embedding_model=None, llm=None, db=None, reset=None, add=None)
-    vectors = guard_memory(shared_crew, memory, agent="ada", system="shelf").vector_store
+    vectors = guard_memory(guard, memory, agent="ada", system="shelf").vector_store
 
     def through(one: Any) -> Any:
         name, payload = one
@@ -257,4 +258,9 @@ def test_every_field_of_a_payload_is_read(shared_crew: Guard) -> None:
         same = kept == [one] and all(hits == [one] for hits in shown) and unnamed == [payload]
         return one if same else (kept, shown, [] if named else unnamed)
 
-    every_place("mem0 payloads", any_payload, through)
+    return through
+
+
+def test_every_field_of_a_payload_is_read(shared_crew: Guard) -> None:
+    every_place("mem0 payloads", any_payload, all_doors(FakeGuard()))
+    every_place("mem0 payloads, true guard", any_payload, all_doors(shared_crew), places=10)
