@@ -1,6 +1,6 @@
 """The bars of what two relation models say together, from pairs that neither had seen.
 
-    python -m lazaretto_lab.studies.claims.bars lab/results/facts/relation_left_out.jsonl --out lab/results/facts
+    python -m lazaretto_lab.studies.claims.bars lab/results/facts/relation_left_out.jsonl.gz --out lab/results/facts
 
 A row is a pair (``training/claims/left_out.py`` writes them): its group, where its claims meet, the first model's
 probability of a conflict (it was trained on no written text), and the logits of the second model by a run that had
@@ -14,6 +14,7 @@ shown at the same bar.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,7 +84,8 @@ def main() -> None:
     parser.add_argument("rows", type=Path)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    rows = [json.loads(line) for line in given.rows.read_text(encoding="utf-8").splitlines()]
+    with gzip.open(given.rows, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
     found: dict[str, Any] = {}
     for reader in TEMPERATURE:
         some = [row for row in rows if reader in row]

@@ -1,6 +1,6 @@
 """Joins the scores of the folds with what the gate knows of a pair, for the bars (``studies/claims/bars.py``).
 
-    python -m lazaretto_lab.training.claims.left_out INPUTS lab/results/facts/relation_left_out.jsonl \\
+    python -m lazaretto_lab.training.claims.left_out INPUTS lab/results/facts/relation_left_out.jsonl.gz \\
         --logits SCORES... --mpnet SCORES...
 
 INPUTS is the folder that ``pairs.py`` wrote, SCORES are the files that ``training.py`` kept. A row is a pair of written
@@ -11,6 +11,7 @@ with those of the final run; and the probability of a conflict by the first mode
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,7 +90,8 @@ def main() -> None:
     given = parser.parse_args()
     readers = {"logits": unseen_logits(given.logits), "mpnet": unseen_logits(given.mpnet)}
     rows = rows_of(given.inputs, readers)
-    given.out.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with gzip.open(given.out, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
     print(f"{len(rows)} pairs")
 
 
