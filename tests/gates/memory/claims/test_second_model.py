@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,11 +44,29 @@ def test_the_larger_encoder_reads_the_pair_in_its_own_numbers() -> None:
 @pytest.mark.parametrize(("here", "kind"), [(True, DeepRelationModel), (False, RelationModel)])
 def test_it_reads_where_it_is_set_up(monkeypatch: pytest.MonkeyPatch, here: bool, kind: type) -> None:
     monkeypatch.setattr(relation, "is_set_up", lambda name: here and name == "mpnet")
-    relation.shared_second_model.cache_clear()
+    monkeypatch.setattr(relation, "Mpnet", lambda changes: Encoder())
+    relation._second_model.cache_clear()
     try:
         assert type(relation.shared_second_model()) is kind
     finally:
-        relation.shared_second_model.cache_clear()
+        relation._second_model.cache_clear()
+
+
+def test_files_that_are_no_model_leave_the_small_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("LAZARETTO_DEEP", str(tmp_path))
+    (tmp_path / "mpnet").mkdir()
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / "mpnet" / name).write_text("no model")
+    relation._second_model.cache_clear()
+    try:
+        assert type(relation.shared_second_model()) is RelationModel
+        assert "the small one is" in caplog.text
+        monkeypatch.setenv("LAZARETTO_DEEP", str(tmp_path / "nothing"))
+        assert type(relation.shared_second_model()) is RelationModel
+    finally:
+        relation._second_model.cache_clear()
 
 
 def test_the_second_counts_more_and_neither_decides_alone() -> None:

@@ -274,12 +274,12 @@ class ClaimJudge:
         if self._given is not None:
             return first
         told = list(first)
-        least = self._second.calibration.ask_at
         asked = [
             n
             for n, pair in enumerate(pairs)
-            if pair.may_conflict and told[n].conflict >= least and not gives_another_value(pair.old, pair.new)
-        ]
+            if pair.may_conflict and told[n].conflict >= _READ_TWICE[0] and not gives_another_value(pair.old, pair.new)
+        ]  # no second model is asked below that, and none need be loaded
+        asked = [n for n in asked if told[n].conflict >= self._second.calibration.ask_at]
         for start in range(0, len(asked), _BEFORE_CLOCK):
             if left() <= 0:
                 break

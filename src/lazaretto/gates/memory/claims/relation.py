@@ -8,6 +8,7 @@ Whether a change is honest is not asked here: only provenance can tell (``update
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.memory.claims.comparison import compared, gives_another_value
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.kept_texts import KeptTexts
@@ -30,6 +32,7 @@ from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import apart
 from lazaretto.reading.text import reading_of
 
+_log = logging.getLogger("lazaretto")
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 TOKENS_OLD, TOKENS_NEW = 72, 96
 """As in training: so much of each claim is read."""
@@ -262,8 +265,19 @@ def shared_relation_model() -> RelationModel:
     return RelationModel()
 
 
-@cache
 def shared_second_model() -> RelationModel:
     """Another one, of other training texts: it reads what the first takes for a possible conflict. Its bars are those
     of what the two say together. The larger one, where its encoder is set up."""
-    return DeepRelationModel() if is_set_up("mpnet") else RelationModel(name="second", bars="second.json")
+    return _second_model(is_set_up("mpnet"))
+
+
+@cache
+def _second_model(larger: bool) -> RelationModel:
+    if larger:
+        model = DeepRelationModel()
+        try:
+            _ = model._full
+            return model
+        except ModelUnavailable as error:
+            _log.warning("the larger model for conflicts of claims is not used, the small one is: %s", error)
+    return RelationModel(name="second", bars="second.json")
