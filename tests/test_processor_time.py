@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import math
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,18 @@ import pytest
 from lazaretto import Guard, Policy, processor_time
 from lazaretto.gates.protocol import GateContext
 from lazaretto.gates.runner import GateSlot, run_stages
-from lazaretto.processor_time import ProcessorTime, apart, counted, given, in_thread, is_over, left, time_for, until
+from lazaretto.processor_time import (
+    ProcessorTime,
+    apart,
+    counted,
+    given,
+    in_thread,
+    is_over,
+    left,
+    time_for,
+    until,
+    worked,
+)
 from lazaretto.types import Channel, Decision, Observation, Ruling, Verdict
 
 
@@ -25,6 +38,7 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A processor that works one second between any two looks at its clock."""
     ticks = itertools.count()
     monkeypatch.setattr(processor_time, "time", SimpleNamespace(thread_time=lambda: float(next(ticks))))
+    monkeypatch.setattr(processor_time, "_garbage", SimpleNamespace())  # the true clock's
     yield
 
 
@@ -49,7 +63,7 @@ def test_work_for_others_is_not_charged_to_the_item_in_hand(ticking: None) -> No
         with apart():
             assert left() == math.inf
             for _ in range(50):
-                processor_time.time.thread_time()
+                processor_time.worked()
         assert 0 < left() <= 4.0
 
 
@@ -128,3 +142,17 @@ def test_what_the_shipped_gates_had_no_time_for_waits_for_a_person(tmp_path: Pat
     assert (said.ruling, said.rule) == (Ruling.REVIEW, "memory:too_long_to_read_whole")
     words = " ".join(one.summary for verdict in said.verdicts for one in verdict.evidence)
     assert "compared with what is known" in words
+
+
+def test_collecting_garbage_does_not_count() -> None:
+    kept = [[n] for n in range(400_000)]
+    whole = ProcessorTime(100.0)
+    with given(whole), counted():
+        began = worked()
+        taken = time.thread_time()
+        for _ in range(5):
+            gc.collect()
+        taken = time.thread_time() - taken
+        assert worked() - began < taken / 2
+        assert whole.left() > 100.0 - taken / 2
+    assert len(kept) == 400_000

@@ -1,13 +1,14 @@
 """Processor time that all gates together may spend on one item, so that no text costs more than the policy gives it.
 
 The guard gives an item its time; whoever works on it in a thread counts what that thread takes, asks how much is left
-before the next step, and says what was left out. Waiting does not count: a busy machine cuts nothing off. Where nothing
-was given (a scan, a training run), there is no limit.
+before the next step, and says what was left out. Waiting does not count: a busy machine cuts nothing off. Nor does
+collecting garbage. Where nothing was given (a scan, a training run), there is no limit.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import threading
 import time
@@ -26,6 +27,26 @@ HUGE, HUGE_SHARE = 120_000, 0.5
 """Characters of which no gate reads more, and what a longer text gets: it waits for a person in any case."""
 
 
+_garbage = threading.local()
+
+
+def _collecting(phase: str, _: object, clock: Callable[[], float] = time.thread_time) -> None:
+    now = clock()
+    if phase == "start":
+        _garbage.began = now
+    else:
+        _garbage.took = getattr(_garbage, "took", 0.0) + now - getattr(_garbage, "began", now)
+
+
+gc.callbacks.append(_collecting)
+
+
+def worked() -> float:
+    """Processor time of this thread but for collecting garbage, which falls on whoever comes by: in a large process it
+    takes longer than a short text may."""
+    return time.thread_time() - getattr(_garbage, "took", 0.0)
+
+
 class ProcessorTime:
     """The time of one item. Several threads may count at once."""
 
@@ -38,7 +59,7 @@ class ProcessorTime:
         """Seconds that are left, what this thread worked until now taken off; never negative."""
         began = getattr(self._here, "began", None)
         if began is not None:
-            now = time.thread_time()
+            now = worked()
             self._here.began = now
             with self._lock:
                 self._left -= now - began
@@ -50,7 +71,7 @@ class ProcessorTime:
         if getattr(self._here, "began", None) is not None:  # it is counted already
             yield
             return
-        self._here.began = time.thread_time()
+        self._here.began = worked()
         try:
             yield
         finally:
@@ -66,7 +87,7 @@ class ProcessorTime:
         try:
             yield
         finally:
-            self._here.began = time.thread_time() if counting else None
+            self._here.began = worked() if counting else None
 
 
 _given: ContextVar[ProcessorTime | None] = ContextVar("processor_time", default=None)
@@ -95,14 +116,14 @@ def left(most: float = math.inf) -> float:
 
 
 def until(most: float = math.inf) -> float:
-    """The moment of this thread's ``time.thread_time`` at which it has to end."""
-    return time.thread_time() + left(most)
+    """The moment of this thread's ``worked`` at which it has to end."""
+    return worked() + left(most)
 
 
 def is_over(end: float, needed: float = 0.0) -> bool:
     """Whether that moment comes before so many seconds more were worked, or what is left of the item's time does not
     last so long; others may have spent it meanwhile."""
-    return time.thread_time() + needed > end or left() <= needed
+    return worked() + needed > end or left() <= needed
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from lazaretto.models.classifier_reader import ClassifierReader
 from lazaretto.models.deep import DeepReader, Reading, reader_for, shared_reader
 from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
 from lazaretto.policy.plugins import require
-from lazaretto.processor_time import in_thread, left, until
+from lazaretto.processor_time import in_thread, left, until, worked
 from lazaretto.reading.text import reading_of
 from lazaretto.reading.views import View
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
@@ -237,7 +237,7 @@ def open_questions(earlier: Sequence[Verdict]) -> tuple[Task, ...]:
 def _all_views(reader: Reader, several: Sequence[View], most_seconds: float) -> _Readings:
     """Every view of the text, the plain one first, as far as the time lasts: that of the processor for models in this
     process, that of the clock for others."""
-    clock = time.thread_time if isinstance(reader, DeepReader) else time.monotonic
+    clock = worked if isinstance(reader, DeepReader) else time.monotonic
     end = clock() + left(most_seconds)
     found = [(several[0], reader.read(several[0].text, left(most_seconds)))]
     for view in several[1:]:

@@ -28,6 +28,7 @@ from lazaretto.gates.protocol import GateContext
 from lazaretto.models.built import built, source_of
 from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.policy.plugins import require
+from lazaretto.processor_time import worked
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 LINE, OVERLAP = 1_000, 300
@@ -124,10 +125,10 @@ def find_secrets(text: str) -> list[Secret]:
 
 
 def search(text: str, until: float = math.inf) -> tuple[list[Secret], int]:
-    """The same, and how many characters were read until a moment of ``time.thread_time``."""
+    """The same, and how many characters were read until a moment of ``processor_time.worked``."""
     found, read = [*_private_keys(text)], len(text)
     for place, (offset, line) in enumerate(_pieces(text)):
-        if place % _LOOKS_AT_CLOCK == 0 and time.thread_time() > until:
+        if place % _LOOKS_AT_CLOCK == 0 and worked() > until:
             read = offset
             break
         for one in (*_known_formats(line), *_assigned(line)):

@@ -87,8 +87,8 @@ _SENTENCE = re.compile(r"[^\n.!?;:]+[\n.!?;:]*")
 def views(text: str, until: float = math.inf) -> tuple[View, ...]:
     """The text itself first, then every other reading that differs from it; those there is no time for are left out.
 
-    ``until`` is a moment of ``time.thread_time``. Digits that stand for letters are read as these alone: what they say
-    is judged, not that they are digits.
+    ``until`` is a moment of ``processor_time.worked``. Digits that stand for letters are read as these alone: what
+    they say is judged, not that they are digits.
     """
     found = [View("plain", _without_digits(text))]
     unmasked = _unmask(text)

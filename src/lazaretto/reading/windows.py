@@ -87,7 +87,7 @@ def chosen_windows(
     """The windows to be read, the most suspicious first, and whether they are all there is to read.
 
     Equal windows are read once. Another view is read only where it says something that was not read in those before
-    it, with some words around that, and where there is time for it until a moment of ``time.thread_time``.
+    it, with some words around that, and where there is time for it until a moment of ``processor_time.worked``.
     """
     said, seen = set[_Run](), set[tuple[int, ...]]()
     found: list[tuple[View, Tokens]] = []

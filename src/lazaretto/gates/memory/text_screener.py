@@ -8,7 +8,6 @@ not name is left out and named: the model does not guess what it says, and goes 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -21,7 +20,7 @@ from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.language import Stretch, without
 from lazaretto.models.minilm import Encoder, Tokens, split_heads
 from lazaretto.models.weight_files import Arrays, read_weights
-from lazaretto.processor_time import is_over
+from lazaretto.processor_time import is_over, worked
 from lazaretto.reading.text import reading_of
 from lazaretto.reading.views import View
 from lazaretto.reading.windows import chosen_windows, shortened
@@ -143,7 +142,7 @@ class TextScreener:
         return [self._screen(text, most_seconds) for text in texts]
 
     def _screen(self, text: str, most_seconds: float) -> Screening:
-        until = time.thread_time() + most_seconds  # for all of it: readings, languages and windows, too
+        until = worked() + most_seconds  # for all of it: readings, languages and windows, too
         part = shortened(text)
         if part is None:
             return self._screened(text, until)
@@ -218,9 +217,9 @@ class TextScreener:
         for view, window in windows:
             if marked and is_over(until, last):
                 return marked, False
-            began = time.thread_time()
+            began = worked()
             marked.setdefault(view, []).append((window, self._marks(window, _ORDERS)))
-            last = time.thread_time() - began
+            last = worked() - began
         return marked, whole
 
 

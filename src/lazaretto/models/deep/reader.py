@@ -6,7 +6,6 @@ number means was measured on sources that the reader had not seen (``calibration
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
 from lazaretto.models.packed_changes import unpacked_changes
 from lazaretto.models.weight_files import read_weights
-from lazaretto.processor_time import apart, is_over
+from lazaretto.processor_time import apart, is_over, worked
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "reader"
 WINDOW = 256
@@ -75,7 +74,7 @@ class DeepReader:
 
     def read(self, text: str, most_seconds: float = 10.0) -> Reading:
         """The strongest window decides, for each task by itself."""
-        until = time.thread_time() + most_seconds
+        until = worked() + most_seconds
         encoded = self._network.tokenizer.encode(text[: MOST_WINDOWS * WINDOW * 16], add_special_tokens=False)
         starts = list(range(0, max(1, len(encoded.ids) - (WINDOW - 2) + _STRIDE), _STRIDE))
         whole = len(starts) <= MOST_WINDOWS and len(text) <= MOST_WINDOWS * WINDOW * 16
@@ -88,14 +87,14 @@ class DeepReader:
             if n and is_over(until, self._token_s * (len(ids) + 2)):
                 whole = False
                 break
-            began = time.thread_time()
+            began = worked()
             states = self._network.states([self._network.begin, *ids, self._network.end])
             marks = (states @ self._marks[0] + self._marks[1])[1:]
             value, tokens = _pooled(marks), tokens + len(ids) + 2
             if value > order:
                 order, quote = value, _quote(text, encoded.offsets[start : start + len(ids)], marks)
             harm = max(harm, float(states.mean(axis=0) @ self._harm[0] + self._harm[1]))
-            self._token_s = (time.thread_time() - began) / (len(ids) + 2)
+            self._token_s = (worked() - began) / (len(ids) + 2)
         return Reading(float(order), float(harm), self.name, quote, whole, tokens)
 
 

@@ -12,7 +12,6 @@ import json
 import math
 import re
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,7 @@ from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.minilm import Encoder, Pieces, split_heads
-from lazaretto.processor_time import apart, is_over, left, until
+from lazaretto.processor_time import apart, is_over, left, until, worked
 from lazaretto.reading.text import reading_of
 
 MOST_WINDOWS = 32
@@ -218,7 +217,7 @@ class JuryModels:
         for place, view in enumerate(found):
             if readings and is_over(until):
                 break
-            end = time.thread_time() + max(0.0, until - time.thread_time()) / (len(found) - place)
+            end = worked() + max(0.0, until - worked()) / (len(found) - place)
             readings.append(self._read_view(view, end))
         worst = max(readings, key=self._margin, default=None)
         cut = len(readings) < len(found) or any(one.cut for one in readings)
@@ -232,9 +231,9 @@ class JuryModels:
     def _read_view(self, whole: View, until: float) -> JuryScores:
         view, text, picture = self._tokens(whole)
         settings = self.settings[view.head]
-        seconds, looks = until - time.thread_time(), dict[Role, _ViewScore]()
+        seconds, looks = until - worked(), dict[Role, _ViewScore]()
         for role, share in zip(_SEATS, (_FIRST, 1 - _FIRST), strict=True):
-            looks[role] = self._look(role, view, text.ids, picture.ids, time.thread_time() + share * seconds)
+            looks[role] = self._look(role, view, text.ids, picture.ids, worked() + share * seconds)
         odds = {role: settings.odds(role, look.logit) for role, look in looks.items()}
         # Strict speaks for the more worried of the two models and Loose for the milder one, whichever that is here.
         speaks = sorted(_SEATS, key=lambda role: -odds[role])
@@ -295,11 +294,11 @@ class _DebaterModel:
         for place in _spread(len(every)):
             ids = every[place].ids
             if ids not in known:  # equal windows are read once
-                began = time.thread_time()
+                began = worked()
                 if read and is_over(until, last):
                     break
                 known[ids] = self.encoder.token_states([ids])[0]
-                last = time.thread_time() - began
+                last = worked() - began
             read[place] = known[ids]
         parts, states = [every[place] for place in sorted(read)], [read[place] for place in sorted(read)]
         scores = [s @ self.heads["risk.weight"][head] for s in states]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow, Floats
 from lazaretto.models.minilm import DIMENSION
-from lazaretto.processor_time import apart, left
+from lazaretto.processor_time import apart, left, worked
 from lazaretto.reading.text import reading_of
 
 _MOST_BYTES = 4 << 20
@@ -85,7 +84,7 @@ class ClaimReader:
         At most so long of this thread's processor at a time; False when some are left for the next time.
         """
         with apart():
-            return self._catch_up(ledger, time.thread_time() + seconds)
+            return self._catch_up(ledger, worked() + seconds)
 
     def _catch_up(self, ledger: Ledger, until: float) -> bool:
         key = (ledger.url, ledger.namespace)
@@ -105,7 +104,7 @@ class ClaimReader:
                 if texts.get(item):
                     self.keep(ledger, item, texts[item])
                 self._caught_up[key] = seq
-                if time.thread_time() > until:
+                if worked() > until:
                     return False
 
 
