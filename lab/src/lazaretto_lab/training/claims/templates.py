@@ -10,245 +10,50 @@ from __future__ import annotations
 
 import random
 import re
-import string
-from collections.abc import Callable
 from dataclasses import dataclass
+
+from lazaretto_lab.training.claims.invented import (
+    ACTIONS,
+    BOSSES,
+    DAYS,
+    DRUGS,
+    FIRMS,
+    FIRST,
+    GROUPS,
+    ITEMS,
+    JOBS,
+    LAST,
+    MATTERS,
+    MONTHS,
+    PLACES,
+    REQUESTS,
+    SUFFIX,
+    SYSTEMS,
+    THINGS,
+    Make,
+    account,
+    address,
+    branch,
+    clock,
+    count,
+    date,
+    dose,
+    firm,
+    host,
+    mail,
+    money,
+    path,
+    patient,
+    person,
+    phone,
+    system,
+    version,
+)
 
 AGREES, CONTRADICTS, UPDATES, OTHER = 0, 1, 2, 3
 NO_CONFLICT = 4
 """Not a relation: it is one of AGREES and OTHER, and nobody knows which."""
 RELATIONS = ("agrees", "contradicts", "updates", "none")
-_Make = Callable[[random.Random], str]
-
-FIRST = "Anna Boris Chloe Dmitri Elena Farid Gloria Hugo Irene Jakob Keiko Lars Maria Nadia Oscar Paula Quentin Rosa Stefan Tara Umar Vera Wendy Xenia Yusuf Zoe Bea Colin Dora Ethan Fiona Gavin".split()
-LAST = "Abbott Bianchi Castro Dvorak Eriksen Fontaine Gupta Hofmann Ibarra Jensen Kaya Larsen Molina Nakamura Obi Petrov Quist Romero Sato Tanaka Ueda Varga Wagner Xu Yilmaz Zeller Carver Doyle Ellis Frost".split()
-FIRMS = "Alder Basalt Cobalt Delphi Ember Falcon Granite Halcyon Iris Juniper Krypton Lotus Maple Nimbus Opal Pelican Quartz Raven Saffron Topaz Umbra Vega Willow Xylo Yarrow Zephyr".split()
-SUFFIX = [
-    "Ltd",
-    "GmbH",
-    "Logistics",
-    "Partners",
-    "Media",
-    "Steel",
-    "Textiles",
-    "Software",
-    "Catering",
-    "Chemicals",
-    "& Sons",
-    "Energy",
-]
-PLACES = "Lyon Porto Graz Turku Ghent Malmo Bilbao Brno Split Aarhus Basel Cardiff Galway Kiel Linz Nantes Pisa Riga Tartu Varna".split()
-SYSTEMS = "billing search payroll inventory checkout reporting telemetry messaging identity scheduling analytics archive gateway catalogue forecasting".split()
-DRUGS = "amoxicillin metformin lisinopril atenolol prednisone morphine insulin heparin digoxin gabapentin naproxen furosemide".split()
-STREETS = "Oak Birch Station Church Market River Hill Garden Victoria Park Forest Castle".split()
-MONTHS = "January February March April May June July August September October November December".split()
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-ITEMS = "pallets valves filters helmets batteries printers cables sensors gaskets bandages syringes tyres".split()
-GROUPS = [
-    "contractors",
-    "trainees",
-    "the night crew",
-    "junior analysts",
-    "external auditors",
-    "sales staff",
-    "the chat assistant",
-    "the crawler agent",
-    "temporary workers",
-    "the research agent",
-    "partner firms",
-    "the mail agent",
-]
-THINGS = [
-    "the finance share",
-    "the production cluster",
-    "patient files",
-    "the source repository",
-    "the cash safe",
-    "the admin console",
-    "personnel files",
-    "the key cabinet",
-    "the test reactor",
-    "the audit log",
-    "payment records",
-    "the backup tapes",
-]
-ACTIONS = [
-    "approve discounts",
-    "restart servers",
-    "open the vault",
-    "delete old records",
-    "order spare parts",
-    "write to customers",
-    "change prices",
-    "merge code",
-    "book hotels",
-    "operate the crane",
-    "publish articles",
-    "install packages",
-]
-BOSSES = [
-    "the shift leader",
-    "a senior buyer",
-    "the head of finance",
-    "the safety officer",
-    "two directors",
-    "the line manager",
-    "the chief pharmacist",
-    "the project sponsor",
-    "the store manager",
-    "an administrator",
-]
-MATTERS = [
-    "broken machines",
-    "lost badges",
-    "data leaks",
-    "late deliveries",
-    "noise complaints",
-    "fire drills",
-    "water damage",
-    "missing parcels",
-    "unpaid bills",
-    "job applications",
-    "press inquiries",
-    "travel claims",
-    "warranty cases",
-    "allergy warnings",
-    "phishing mails",
-    "contract changes",
-    "sick notes",
-    "road closures",
-    "failed builds",
-    "power cuts",
-]
-JOBS = [
-    "night guard",
-    "fire warden",
-    "lead auditor",
-    "union delegate",
-    "first aider",
-    "pilot",
-    "head chef",
-    "site foreman",
-    "ship's engineer",
-    "company lawyer",
-    "budget holder",
-    "quality inspector",
-    "account manager",
-    "key holder",
-    "network administrator",
-    "ward physician",
-]
-REQUESTS = [
-    "Overtime beyond ten hours",
-    "Price cuts above 15 percent",
-    "New supplier contracts",
-    "Hiring of freelancers",
-    "Returns without a receipt",
-    "Changes to the firewall",
-    "Business trips abroad",
-    "Cash withdrawals",
-    "Model releases",
-    "Discharges from the ward",
-    "Press statements",
-    "Deletion of customer accounts",
-    "Orders worth more than 4,000 CHF",
-    "Write-offs beyond 750 USD",
-]
-
-
-def _pick(*options: str) -> _Make:
-    return lambda rng: rng.choice(options)
-
-
-def person(rng: random.Random) -> str:
-    return f"{rng.choice(FIRST)} {rng.choice(LAST)}"
-
-
-def firm(rng: random.Random) -> str:
-    return f"{rng.choice(FIRMS)} {rng.choice(SUFFIX)}"
-
-
-def iban(rng: random.Random) -> str:
-    body = "".join(rng.choices(string.digits, k=rng.choice((14, 16, 18, 20))))
-    text = f"{rng.choice(('DE', 'FR', 'GB', 'NL', 'SE', 'FI', 'HU', 'LU', 'IE'))}{rng.randint(10, 98)}{body}"
-    return " ".join(text[i : i + 4] for i in range(0, len(text), 4)) if rng.random() < 0.5 else text
-
-
-def account(rng: random.Random) -> str:
-    kind = rng.random()
-    if kind < 0.6:
-        return ("IBAN " if rng.random() < 0.4 else "") + iban(rng)
-    if kind < 0.8:
-        return f"account number {rng.randint(10**7, 10**9)}"
-    return "0x" + "".join(rng.choices("0123456789abcdef", k=40))
-
-
-def host(rng: random.Random) -> str:
-    kind = rng.random()
-    if kind < 0.3:
-        return ".".join(str(rng.randint(1, 254)) for _ in range(4))
-    name = f"{rng.choice(SYSTEMS)}{rng.choice(('', '-a', '-b', '01', '02', '-eu', '-us'))}"
-    domain = rng.choice(("corp.local", "intra.net", "example.io", "svc.cluster.local", "ops.dev", "hosting.com"))
-    return (
-        (f"https://{name}.{domain}/{rng.choice(('v1', 'app', 'hook', ''))}").rstrip("/")
-        if kind > 0.75
-        else f"{name}.{domain}"
-    )
-
-
-def mail(rng: random.Random) -> str:
-    return f"{rng.choice(FIRST).lower()}.{rng.choice(LAST).lower()}@{rng.choice(FIRMS).lower()}.{rng.choice(('com', 'org', 'io'))}"
-
-
-def phone(rng: random.Random) -> str:
-    return f"+{rng.choice((31, 33, 41, 43, 45, 46, 48))} {rng.randint(10, 99)} {rng.randint(100, 999)} {rng.randint(1000, 9999)}"
-
-
-def money(rng: random.Random) -> str:
-    amount = rng.choice((rng.randint(1, 99) * 10, rng.randint(1, 99) * 100, rng.randint(1, 50) * 1000))
-    code = rng.choice(("EUR", "USD", "CHF", "GBP"))
-    return rng.choice((f"{amount:,} {code}", f"{code} {amount}", f"{amount} {code}"))
-
-
-def date(rng: random.Random) -> str:
-    day, month, year = rng.randint(1, 28), rng.randint(0, 11), rng.choice((2026, 2027, 2028))
-    return rng.choice(
-        (
-            f"{day} {MONTHS[month]}",
-            f"{day} {MONTHS[month]} {year}",
-            f"{MONTHS[month]} {day}",
-            f"{year}-{month + 1:02d}-{day:02d}",
-        )
-    )
-
-
-def clock(rng: random.Random) -> str:
-    hour = rng.randint(0, 23)
-    return rng.choice(
-        (f"{hour:02d}:{rng.choice(('00', '15', '30', '45'))}", f"{hour % 12 or 12} {'pm' if hour > 11 else 'am'}")
-    )
-
-
-def version(rng: random.Random) -> str:
-    return rng.choice(
-        (f"{rng.randint(0, 9)}.{rng.randint(0, 20)}", f"{rng.randint(0, 9)}.{rng.randint(0, 20)}.{rng.randint(0, 30)}")
-    )
-
-
-def path(rng: random.Random) -> str:
-    return f"/{rng.choice(('opt', 'data', 'home/ops', 'var/lib', 'mnt/nas', 'exports'))}/{rng.choice(SYSTEMS)}{rng.choice(('', '/daily', '/out', '.cfg'))}"
-
-
-def dose(rng: random.Random) -> str:
-    return f"{rng.choice((1, 2, 5, 8, 10, 25, 40, 50, 75, 100, 200, 250, 500, 850, 1000))} {rng.choice(('mg', 'mg', 'ml', 'mcg', 'units'))}"
-
-
-def count(rng: random.Random) -> str:
-    return str(rng.choice((rng.randint(2, 20), rng.randint(2, 99) * 10, rng.randint(1, 30) * 100)))
-
-
-def address(rng: random.Random) -> str:
-    return f"{rng.randint(1, 180)} {rng.choice(STREETS)} {rng.choice(('Road', 'Avenue', 'Lane', 'Square'))}, {rng.choice(PLACES)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,24 +61,10 @@ class Attribute:
     """One kind of fact."""
 
     name: str
-    subject: _Make
-    value: _Make
+    subject: Make
+    value: Make
     say: tuple[str, ...]
     change: tuple[str, ...]
-
-
-def _system(rng: random.Random) -> str:
-    return f"the {rng.choice(SYSTEMS)} {rng.choice(('service', 'database', 'cluster', 'API', 'queue', 'server'))}"
-
-
-def _branch(rng: random.Random) -> str:
-    return f"the {rng.choice(PLACES)} {rng.choice(('office', 'branch', 'plant', 'warehouse', 'clinic', 'shop'))}"
-
-
-def _patient(rng: random.Random) -> str:
-    return rng.choice(
-        (f"patient {rng.choice(LAST)}", f"Mrs. {rng.choice(LAST)}", f"room {rng.randint(1, 60)}", person(rng))
-    )
 
 
 _GENERIC_CHANGE = (
@@ -293,7 +84,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         "{s} informs us that its account was updated to {v}.", "New payment details for {s}: {v}.",
         "Kindly send future payments for {s} to {v}, the former account is under audit.",
     )),
-    Attribute("host", _system, host, (
+    Attribute("host", system, host, (
         "{s} runs on {v}.", "{s} is reachable at {v}.", "Connect to {s} through {v}.", "The address of {s} is {v}.",
         "{v} hosts {s}.", "Clients of {s} call {v}.", "Endpoint of {s}: {v}.", "{s} listens on {v}.",
     ), (
@@ -307,7 +98,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         "{s} has a new mail address: {v}.", "{s} switched to {v}.", "Mail for {s} goes to {v} from now on.",
         "The mailbox of {s} was changed to {v}.", "{s} stopped using the old mailbox, write to {v}.",
     )),
-    Attribute("phone", lambda r: r.choice((person(r), _branch(r), f"the {r.choice(SYSTEMS)} hotline")), phone, (
+    Attribute("phone", lambda r: r.choice((person(r), branch(r), f"the {r.choice(SYSTEMS)} hotline")), phone, (
         "Call {s} under {v}.", "The phone number of {s} is {v}.", "{s} answers at {v}.", "{s}: tel. {v}.",
         "Reach {s} by phone at {v}.", "To confirm, ring {s} on {v}.",
     ), (
@@ -339,28 +130,28 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     ), (
         "{s} was moved to {v}.", "{s} starts at {v} instead.", "From Monday on {s} begins at {v}.", "New time for {s}: {v}.",
     )),
-    Attribute("weekday", lambda r: r.choice((f"the {r.choice(SYSTEMS)} release", f"deliveries from {firm(r)}", "the team meeting", f"maintenance of {_system(r)}", f"the market in {r.choice(PLACES)}")), lambda r: r.choice(DAYS), (
+    Attribute("weekday", lambda r: r.choice((f"the {r.choice(SYSTEMS)} release", f"deliveries from {firm(r)}", "the team meeting", f"maintenance of {system(r)}", f"the market in {r.choice(PLACES)}")), lambda r: r.choice(DAYS), (
         "{s} takes place on {v}.", "{s} is on {v}.", "{s} happens every {v}.", "On {v} we have {s}.", "{s}: always {v}.",
     ), (
         "{s} was shifted to {v}.", "{s} happens on {v} from now on.", "{s} is on {v} instead.", "We agreed to hold {s} on {v} in future.",
     )),
-    Attribute("role", lambda r: r.choice((f"head of {r.choice(SYSTEMS)}", f"manager of {_branch(r)}", f"contact person at {firm(r)}", f"owner of the {r.choice(SYSTEMS)} backlog", f"chief nurse of ward {r.randint(1, 12)}", f"treasurer of {firm(r)}", f"approver for {r.choice(SYSTEMS)} purchases")), person, (
+    Attribute("role", lambda r: r.choice((f"head of {r.choice(SYSTEMS)}", f"manager of {branch(r)}", f"contact person at {firm(r)}", f"owner of the {r.choice(SYSTEMS)} backlog", f"chief nurse of ward {r.randint(1, 12)}", f"treasurer of {firm(r)}", f"approver for {r.choice(SYSTEMS)} purchases")), person, (
         "{v} is {s}.", "The {s} is {v}.", "{v} serves as {s}.", "As {s}, {v} decides.", "{s}: {v}.", "{v} works as {s}.", "Ask {v}, who is {s}.",
     ), (
         "{v} became {s}.", "{v} succeeded {o} as {s}.", "{v} takes over the post of {s}.", "The new {s} is called {v}.",
         "{o} left; {v} is {s} now.", "{v} was named {s} this morning.",
     )),
-    Attribute("version", lambda r: r.choice((_system(r), f"the {r.choice(FIRMS)} library", f"the driver of the {r.choice(ITEMS)[:-1]} scanner", f"the {r.choice(FIRMS)} firmware")), version, (
+    Attribute("version", lambda r: r.choice((system(r), f"the {r.choice(FIRMS)} library", f"the driver of the {r.choice(ITEMS)[:-1]} scanner", f"the {r.choice(FIRMS)} firmware")), version, (
         "{s} is on version {v}.", "{s} uses release {v}.", "We run {s} in version {v}.", "{s} requires version {v}.", "Installed version of {s}: {v}.",
     ), (
         "{s} was upgraded to version {v}.", "{s} was rolled back to version {v}.", "{s} moved to release {v}.", "We switched {s} to version {v}.",
     )),
-    Attribute("path", lambda r: r.choice((f"the {r.choice(SYSTEMS)} logs", f"exports of {firm(r)}", f"the {r.choice(SYSTEMS)} configuration", "the certificate store", "scanned contracts", f"the credentials of {_system(r)}")), path, (
+    Attribute("path", lambda r: r.choice((f"the {r.choice(SYSTEMS)} logs", f"exports of {firm(r)}", f"the {r.choice(SYSTEMS)} configuration", "the certificate store", "scanned contracts", f"the credentials of {system(r)}")), path, (
         "{s} lie in {v}.", "{s} can be found under {v}.", "{s} are kept at {v}.", "Look for {s} in {v}.", "{v} contains {s}.",
     ), (
         "{s} were moved to {v}.", "{s} are kept at {v} since the reorganisation.", "{s} go to {v} instead.", "The folder of {s} changed to {v}.",
     )),
-    Attribute("dose", lambda r: f"{_patient(r)}|{r.choice(DRUGS)}", dose, (
+    Attribute("dose", lambda r: f"{patient(r)}|{r.choice(DRUGS)}", dose, (
         "{s} receives {v} of {t}.", "{t} for {s}: {v} per day.", "Give {s} {v} of {t}.", "The prescription of {s} says {v} {t}.",
         "{s} is on {v} of {t}.", "{v} of {t} are given to {s} each morning.",
     ), (
@@ -372,7 +163,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     ), (
         "The stock of {s} rose to {v}.", "We cut the reserve of {s} to {v}.", "Recount: {v} {s}.", "There are only {v} {s} now.",
     )),
-    Attribute("rate", lambda r: f"{r.choice(('uploads', 'queries', 'messages', 'retries', 'login attempts', 'parallel jobs'))} to {_system(r)}", count, (
+    Attribute("rate", lambda r: f"{r.choice(('uploads', 'queries', 'messages', 'retries', 'login attempts', 'parallel jobs'))} to {system(r)}", count, (
         "At most {v} {s} are accepted.", "The quota is {v} {s}.", "{v} {s} are allowed per user.", "More than {v} {s} are refused.", "Keep below {v} {s}.",
     ), (
         "The quota was raised to {v} {s}.", "Only {v} {s} are accepted from now on.", "The limit went from {o} to {v} {s}.",
@@ -382,7 +173,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     ), (
         "The alarm of {s} was set to {v}.", "{s} may go up to {v} since the refit.", "New maximum for {s}: {v}.",
     )),
-    Attribute("address", lambda r: r.choice((firm(r), _branch(r), f"the archive of {firm(r)}", "the customs broker", "the repair shop")), address, (
+    Attribute("address", lambda r: r.choice((firm(r), branch(r), f"the archive of {firm(r)}", "the customs broker", "the repair shop")), address, (
         "{s} is located at {v}.", "Parcels for {s} go to {v}.", "Visit {s} at {v}.", "The address of {s}: {v}.", "Ship goods for {s} to {v}.",
     ), (
         "{s} relocated to {v}.", "{s} has a new address, {v}.", "Parcels for {s} go to {v} after the move.", "{s} left its building and sits at {v}.",
@@ -409,7 +200,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     ), (
         "The form for {s} moved to {v}.", "{s} are entered at {v} since the relaunch.", "{s} have a new page, {v}.",
     )),
-    Attribute("job", lambda r: f"{r.choice(JOBS)} of {r.choice((_branch(r), firm(r), f'the vessel {r.choice(FIRMS)}', f'team {r.choice(SYSTEMS)}'))}", person, (
+    Attribute("job", lambda r: f"{r.choice(JOBS)} of {r.choice((branch(r), firm(r), f'the vessel {r.choice(FIRMS)}', f'team {r.choice(SYSTEMS)}'))}", person, (
         "{v} is the {s}.", "The {s} is {v}.", "{s}: {v}.", "The post of {s} is held by {v}.", "{v} acts as {s}.", "The right to act as {s} rests with {v}.",
     ), (
         "{v} was made {s}.", "{v} follows {o} as {s}.", "{o} resigned, the {s} is {v}.", "From Monday {v} is {s}.", "The post of {s} went to {v}.",
@@ -434,12 +225,12 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     ), (
         "{s} require only {v} now.", "The number for {s} changed: {v}.", "From today {v} do for {s}.",
     )),
-    Attribute("window", lambda r: r.choice(("the repair slot", "the quiet period", "the delivery slot", "the test window", "the visiting time")) + " of " + r.choice((_branch(r), _system(r))), lambda r: f"{r.choice(DAYS)} from {r.randint(0, 11):02d}:00 to {r.randint(12, 23):02d}:00", (
+    Attribute("window", lambda r: r.choice(("the repair slot", "the quiet period", "the delivery slot", "the test window", "the visiting time")) + " of " + r.choice((branch(r), system(r))), lambda r: f"{r.choice(DAYS)} from {r.randint(0, 11):02d}:00 to {r.randint(12, 23):02d}:00", (
         "{s} is {v}.", "{s}: {v}.", "{s} falls on {v}.", "We planned {s} for {v}.",
     ), (
         "{s} was shifted to {v}.", "{s} is {v} from next month.", "New hours for {s}: {v}.",
     )),
-    Attribute("supplier", lambda r: f"{r.choice(ITEMS)} for {_branch(r)}", firm, (
+    Attribute("supplier", lambda r: f"{r.choice(ITEMS)} for {branch(r)}", firm, (
         "{v} supplies {s}.", "{s} come from {v}.", "We order {s} at {v}.", "The vendor of {s} is {v}.",
     ), (
         "{v} replaces {o} as vendor of {s}.", "{s} come from {v} since the tender.", "We switched to {v} for {s}.",
