@@ -6,13 +6,13 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
 
@@ -26,7 +26,6 @@ from lazaretto.ledger import (
     queries,
     rebuild,
     refs,
-    search,
     transfer,
     vectors,
     verify,
@@ -42,43 +41,36 @@ from lazaretto.ledger.checkpoints import (
 )
 from lazaretto.ledger.database_errors import translate
 from lazaretto.ledger.drafts import check_drafts, seen_draft
-from lazaretto.ledger.edges import EdgeColumns, EdgeEnd
 from lazaretto.ledger.encoding import GENESIS, Linker, check_time
-from lazaretto.ledger.fingerprints import Fingerprint
 from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.lease import Lease
+from lazaretto.ledger.reader import HEAD, LedgerReader
 from lazaretto.ledger.rebuild import Rebuilt
-from lazaretto.ledger.refs import RefState
-from lazaretto.ledger.schema import events, heads, signatures
+from lazaretto.ledger.schema import events, signatures
 from lazaretto.ledger.signing import PublicKey, SigningKey, handover, head_statement
 from lazaretto.ledger.store import CommitUnsure, Store
-from lazaretto.ledger.vectors import ClaimRow, Floats, KeptClaims, Neighbour, VectorIndex
+from lazaretto.ledger.vectors import ClaimRow, KeptClaims, VectorIndex
 from lazaretto.ledger.verify import Verification
 from lazaretto.names import check_name
 from lazaretto.policy import Record
-from lazaretto.types import Channel, Draft, Edge, EdgeKind, Event, EventKind, Head, Observation, Ref
+from lazaretto.types import Draft, Event, EventKind, Head, Observation, Ref
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
 _UNSURE_KEPT = 64
 _REPAIRS = (EventKind.REPAIRED.value, EventKind.UNDONE.value)
-# made once: every query of the graph asks for the head first, and building the statement was half of that
-_HEAD = sa.select(heads.c.seq, heads.c.hash).where(heads.c.namespace == sa.bindparam("namespace"))
 
 
-class Ledger:
-    """What happened in one namespace, and the only way to it."""
+class Ledger(LedgerReader):
+    """What happened in one namespace, and the only way to it. ``LedgerReader`` has what it can be asked."""
 
     def __init__(self, store: Store, namespace: str = "default", key: SigningKey | None = None) -> None:
-        self._store = store
+        super().__init__(store, namespace)
         self._key = key
         self._witness: tuple[Witness, int] | None = None
         self._witnessed = 0
-        self.namespace = check_name(namespace, "namespace")
         self._linker = Linker(namespace)
-        self._head: tuple[tuple[int, int], Head] | None = None
-        self._vectors = VectorIndex()
         self._unsure: list[tuple[tuple[object, ...], Sequence[Event]]] = []
         self._lent: dict[str, tuple[bytes, int]] = {}
         self._lending = threading.Lock()
@@ -105,11 +97,6 @@ class Ledger:
     def within(self, namespace: str) -> Ledger:
         """The ledger of another tenant of the same store."""
         return Ledger(self._store, namespace, self._key)
-
-    @property
-    def url(self) -> str:
-        """Where it is stored, without any password."""
-        return self._store.url
 
     def lease(self, name: str) -> Lease:
         """A right that one process of this namespace holds at a time."""
@@ -295,7 +282,7 @@ class Ledger:
 
         with self._store.reading(snapshot=True) as connection:
             tenant = self._tenant(connection)
-            row = connection.execute(_HEAD, {"namespace": self.namespace}).first()
+            row = connection.execute(HEAD, {"namespace": self.namespace}).first()
             seq, last = (0, GENESIS) if row is None else (int(row[0]), bytes(row[1]))
             root = merkle.root(merkle.stored_node(connection, tenant or 0), 0, seq)
         made = Checkpoint(self.namespace, seq, last.hex(), root.hex(), time.time())
@@ -348,137 +335,6 @@ class Ledger:
         except Exception:
             log.exception("the witness of namespace %r could not be told", self.namespace)
 
-    # reading
-
-    def _tenant(self, connection: sa.Connection) -> int | None:
-        return queries.tenant_of(connection, self.namespace)
-
-    def events(
-        self,
-        *,
-        after: int = 0,
-        kinds: Iterable[EventKind] | None = None,
-        subject: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[Event]:
-        """Events in the order they were recorded, those past ``after`` only."""
-        return queries.read_events(self._store, self.namespace, after=after, kinds=kinds, subject=subject, limit=limit)
-
-    def events_about(self, subjects: Iterable[str], kinds: Sequence[EventKind]) -> list[Event]:
-        """Events of some kinds about any of many items, found by their ids; in no order."""
-        with self._store.reading() as connection:
-            return queries.events_about(connection, self.namespace, subjects, kinds)
-
-    def last_about(self, subjects: Iterable[str], kinds: Sequence[EventKind]) -> dict[str, int]:
-        """The number of the last event of some kinds about each of many items; without those that have none."""
-        with self._store.reading() as connection:
-            return queries.last_about(connection, self.namespace, subjects, kinds)
-
-    def held_items(self) -> list[str]:
-        """Ids of what a ruling holds now, oldest first; the time does not grow with what is not held."""
-        with self._store.reading() as connection:
-            return queries.held_items(connection, self.namespace)
-
-    def edges(self, *, after: int = 0) -> Iterator[tuple[int, Edge]]:
-        """Every edge with the number of the event that made it: faster than replaying ``events``."""
-        return queries.read_edges(self._store, self.namespace, after=after)
-
-    def edge_columns(self, *, after: int, until: int) -> Iterator[EdgeColumns]:
-        """The edges of the events past ``after`` up to ``until``, many at a time: what the graph is built from."""
-        return queries.read_edge_columns(self._store, self.namespace, after=after, until=until)
-
-    def edges_at(
-        self, nodes: Iterable[str], *, end: EdgeEnd, kinds: Sequence[EdgeKind], until: int
-    ) -> list[EdgeColumns]:
-        """The edges of some kinds that begin (``end="source"``) or end at any of many nodes, found by these; of the
-        events up to ``until``."""
-        with self._store.reading() as connection:
-            return list(queries.read_edges_at(connection, self.namespace, nodes, end=end, kinds=kinds, until=until))
-
-    def item(self, item: str) -> Observation:
-        """One item, whatever its state; erased content comes back as no text."""
-        with self._store.reading() as connection:
-            found = queries.read_items(connection, self.namespace, ids=[item], hidden=True)
-        if not found:
-            raise UnknownItem(item, self.namespace)
-        return found[0]
-
-    def state(self, item: str) -> ItemState:
-        """How an item stands now."""
-        state = self.states([item]).get(item)
-        if state is None:
-            raise UnknownItem(item, self.namespace)
-        return state
-
-    def states(self, ids: Iterable[str]) -> dict[str, ItemState]:
-        """How items stand now, many at once; unknown ones are left out."""
-        ids = tuple(ids)
-        if not ids:
-            return {}
-        with self._store.reading() as connection:
-            return queries.read_states(connection, self.namespace, ids)
-
-    def unknown(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Those of ``ids`` that this namespace does not have, in order."""
-        with self._store.reading() as connection:
-            found = queries.known_items(connection, self.namespace, ids)
-        return tuple(item for item in ids if item not in found)
-
-    def items(
-        self,
-        *,
-        ids: Sequence[str] | None = None,
-        agent: str | None = None,
-        channel: Channel | None = None,
-        hidden: bool = False,
-        limit: int | None = 100,
-    ) -> list[Observation]:
-        """Items that may be shown, newest first (or in the order of ``ids``); with ``hidden`` the others too."""
-        with self._store.reading() as connection:
-            return queries.read_items(
-                connection, self.namespace, ids=ids, agent=agent, channel=channel, hidden=hidden, limit=limit
-            )
-
-    def copies(self, item: str) -> list[Observation]:
-        """Visible items with the content of an item, itself among them: the same picture, or the same words.
-
-        Found by index, however much the ledger holds. Of texts, memories and what came by the item's own channel.
-        """
-        origin = self.item(item)
-        with self._store.reading() as connection:
-            return queries.read_copies(connection, self.namespace, origin)
-
-    def search(self, query: str, *, agent: str | None = None, limit: int = 10) -> list[tuple[Observation, float]]:
-        """Visible memories that share words with ``query``, best first, each with a score (higher is better)."""
-        with self._store.reading() as connection:
-            tenant = self._tenant(connection)
-            if tenant is None:
-                return []
-            hits = search.find(connection, tenant, query, agent=agent, limit=limit)
-            found = queries.observations_at(connection, self.namespace, [seq for seq, _ in hits])
-        return [(found[seq], score) for seq, score in hits]
-
-    def naming(self, words: Sequence[str], limit: int) -> list[str]:
-        """The newest visible memories that hold every one of some words, by their ids."""
-        with self._store.reading() as connection:
-            tenant = self._tenant(connection)
-            if tenant is None:
-                return []
-            return search.with_all(connection, tenant, words, limit)
-
-    def head(self) -> Head:
-        """The end of the chain; keep it somewhere else to prove later that nothing was cut off."""
-        version = self._store.version()  # before reading: a commit in between then makes us read again next time
-        known = self._head
-        if known is not None and known[0] == version:
-            return known[1]
-        with self._store.reading() as connection:
-            row = connection.execute(_HEAD, {"namespace": self.namespace}).first()
-        seq, last = (0, GENESIS) if row is None else row
-        head = Head(self.namespace, seq, last.hex())
-        self._head = None if version is None else (version, head)
-        return head
-
     def verify(
         self, head: Head | None = None, *, checkpoints: Sequence[Checkpoint] = (), keys: Sequence[PublicKey] = ()
     ) -> Verification:
@@ -506,11 +362,6 @@ class Ledger:
         check_name(item, "item")
         kept = KeptClaims.of(rows)
         return self._repeatable(lambda c: rebuild.restore_claims(c, self._sure_tenant(c), item, kept))
-
-    def stats(self) -> dict[str, Any]:
-        """How much this namespace holds."""
-        with self._store.reading(snapshot=True) as connection:
-            return queries.count_all(connection, self.namespace)
 
     # privacy and transport
 
@@ -621,11 +472,6 @@ class Ledger:
         if keys:
             self.append([fingerprints.marked(keys, item, verdict_label)])
 
-    def find_known(self, kind: str, keys: Sequence[str]) -> list[Fingerprint]:
-        """What is known under any of ``keys``; the time does not grow with how much is known."""
-        with self._store.reading() as connection:
-            return fingerprints.find(connection, self.namespace, kind, keys)
-
     def forget_known(self, item: str) -> int:
         """Drop the fingerprints of an item; how many there were."""
         with self._store.reading() as connection:
@@ -633,27 +479,6 @@ class Ledger:
         if count:
             self.append([fingerprints.forgotten(item)])
         return count
-
-    # records in stores of the caller's own
-
-    def ref_states(self, wanted: Iterable[Ref]) -> dict[Ref, RefState]:
-        """How records in stores of the caller's own stand, by ref; those nobody recorded are left out."""
-        with self._store.reading() as connection:
-            tenant = self._tenant(connection)
-            return {} if tenant is None else refs.states(connection, tenant, wanted)
-
-    def refs_of(self, system: str, *, due: bool = False) -> list[RefState]:
-        """Every record of one such store, oldest first; with ``due`` only what has to be written back to it."""
-        with self._store.reading() as connection:
-            tenant = self._tenant(connection)
-            return [] if tenant is None else list(refs.of_system(connection, tenant, system, due=due))
-
-    def last_failure(self, ref: Ref) -> str | None:
-        """Why the last try to write a record back failed; None when it did not."""
-        with self._store.reading() as connection:
-            seq = refs.last_failure(connection, self._tenant(connection) or 0, ref)
-        event = None if seq is None else next(self.events(after=seq - 1, limit=1), None)
-        return None if event is None else str((event.body or {}).get("error", ""))
 
     # claims
 
@@ -674,25 +499,6 @@ class Ledger:
             return append_batch(connection, self._linker, self.namespace, batch, {item: kept})
 
         self._record(("claims", item, kept), work)
-
-    def nearest_claims(
-        self, vector: Floats, *, limit: int = 8, least: float = 0.0, hidden: bool = False
-    ) -> list[Neighbour]:
-        """Claims of visible memories (with ``hidden`` of held ones too), nearest in meaning first.
-
-        ``least`` is the lowest cosine that counts.
-        """
-        with self._store.reading() as connection:
-            tenant = self._tenant(connection)
-            if tenant is None:
-                return []
-            return self._vectors.nearest(connection, tenant, vector, limit=limit, least=least, hidden=hidden)
-
-    def without_claims(self, *, after: int = 0, limit: int = 100) -> list[tuple[int, str]]:
-        """Memories past an event whose claims are not kept, oldest first: number of the event, and id."""
-        with self._store.reading() as connection:
-            tenant = self._tenant(connection)
-            return [] if tenant is None else vectors.unindexed(connection, tenant, after, limit)
 
     def _sure_tenant(self, connection: sa.Connection) -> int:
         head = lock_head(connection, self.namespace)
