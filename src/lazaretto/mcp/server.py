@@ -39,6 +39,10 @@ _Source = Annotated[
 _Limit = Annotated[int, Field(ge=1, le=100)]
 
 
+Tool = Callable[..., Awaitable[dict[str, Any]]]
+"""A function that is offered as a tool."""
+
+
 def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -> MCPServer[Any]:
     """The server for one agent; ``source`` is the most trusted source that its calls may claim.
 
@@ -56,11 +60,7 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
         "lazaretto", instructions=INSTRUCTIONS, version=version("lazaretto"), log_level="ERROR"
     )
 
-    def said(source: SourceClass | None, channel: Channel) -> dict[str, Any]:
-        """Who is recorded behind a call, if it may claim this source."""
-        return dict(plain(who.claim(agent, source, USUAL_SOURCE[channel], guard.policy.trust.table())))
-
-    def tool(call: Callable[..., Awaitable[dict[str, Any]]]) -> None:
+    def tool(call: Tool) -> None:
         """Offer a function as a tool; what it says is wrong with a call is told to the caller."""
 
         @functools.wraps(call)
@@ -71,6 +71,19 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
                 raise ToolError(str(error)) from None
 
         server.add_tool(told)
+
+    _add_memory_tools(tool, guard, who, agent)
+    _add_questions(tool, guard)
+    _add_reports(server, guard)
+    return server
+
+
+def _add_memory_tools(tool: Callable[[Tool], None], guard: Guard, who: Identity, agent: str) -> None:
+    """Screen, remember and recall: each call is recorded under who asks."""
+
+    def said(source: SourceClass | None, channel: Channel) -> dict[str, Any]:
+        """Who is recorded behind a call, if it may claim this source."""
+        return dict(plain(who.claim(agent, source, USUAL_SOURCE[channel], guard.policy.trust.table())))
 
     @tool
     async def screen(text: _Text, channel: Channel = Channel.DOCUMENT, source: _Source = None) -> dict[str, Any]:
@@ -96,6 +109,10 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
         """Memories that may be used. The reading is recorded."""
         found = await guard.recall(query, agent=agent, limit=limit, principal=who.principal(agent))
         return {"memories": plain(found)}
+
+
+def _add_questions(tool: Callable[[Tool], None], guard: Guard) -> None:
+    """Trace, contacts, audit and incident: nothing is recorded."""
 
     @tool
     async def trace(item: Annotated[str, Field(description="Id of an item.")]) -> dict[str, Any]:
@@ -134,6 +151,10 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
             return {"incident": plain(masked_incident(await guard.incidents.one(incident_id)))}
         return {"incidents": [plain(masked_incident(one)) for one in await guard.incidents.all(limit=limit)]}
 
+
+def _add_reports(server: MCPServer[Any], guard: Guard) -> None:
+    """What was found and what is held, as resources; texts are masked."""
+
     @server.resource("lazaretto://incidents", mime_type="text/markdown")
     async def incidents_report() -> str:
         """The incidents of this crew, newest first."""
@@ -155,5 +176,3 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
         found = await asyncio.to_thread(lambda: guard.ledger.items(ids=ids, hidden=True, limit=None) if ids else [])
         lengths = {one.id: len(one.text) for one in found}
         return [masked_held(one, lengths.get(one.id, len(one.text))) for one in waiting]
-
-    return server

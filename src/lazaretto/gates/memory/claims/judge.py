@@ -341,7 +341,7 @@ class ClaimJudge:
         # what the words alone say stands in the evidence; whether a change is an update, provenance decides
         relation = Relation.CONTRADICTS if refused else Relation.UPDATES
         roots = update_rule.voices(seen[f.item.id] for f in opposed)
-        evidence = _conflict_evidence(relation, opposed, seen, roots, new, refused, why, believed, sensitive)
+        evidence = _conflict_evidence(opposed, seen, roots, new, why, believed, sensitive)
         if refused:
             return relation, items, _REFUSED, True, False, risk, (), evidence
         one = says_one_thing(observation.text)
@@ -523,9 +523,10 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 
 
 def _conflict_evidence(
-    relation: Relation, opposed: Sequence[Found], seen: Mapping[str, Witness], against: Sequence[Witness], new: Witness,
-    refused: bool, why: Mapping[str, str], believed: float, sensitive: bool,
+    opposed: Sequence[Found], seen: Mapping[str, Witness], against: Sequence[Witness], new: Witness,
+    why: Mapping[str, str], believed: float, sensitive: bool,
 ) -> tuple[Evidence, ...]:  # fmt: skip
+    refused = not all(why.values())
     items = [f.item.id for f in opposed]
     count = len(against)
     roots = f"{_NUMBERS[count] if count < len(_NUMBERS) else count} independent root{'s' * (count != 1)}"
@@ -538,7 +539,7 @@ def _conflict_evidence(
         words += f"; it may: {_REASONS[next(iter(why.values()))]}."
     kinds = list(dict.fromkeys(d.kind for f in opposed for d in differences(f.old, f.new)))
     data: dict[str, Any] = {
-        "relation": relation.value,
+        "relation": (Relation.CONTRADICTS if refused else Relation.UPDATES).value,
         "items": items,
         "start": opposed[0].new.start,
         "end": opposed[0].new.end,
