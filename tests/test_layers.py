@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "names": {"errors"},
     "identity": {"types", "errors"},
     "kept_texts": set(),
+    "reports": set(),
     "processor_time": {"types"},
     "policy": {"types", "errors"},
     "plugins": {"policy"},

@@ -27,6 +27,7 @@ GROUND = (
     "names",
     "identity",
     "kept_texts",
+    "reports",
     "processor_time",
     "policy",
     "plugins",

@@ -256,34 +256,6 @@ def test_health_says_what_runs_and_whether_the_record_holds(person: Person) -> N
     assert "whole" in person.get("/health?verify=1")
 
 
-class OneExperiment:
-    """A shelf with a study whose words are hostile, and one that has not run."""
-
-    def experiments(self) -> list[dict[str, Any]]:
-        told = {"headings": ["row", "<b>rate</b>"], "lines": [["<script>", "0.5"]], "plots": 1}
-        empty = {"headings": [], "lines": [], "plots": 0}
-        return [
-            {"name": "family/study", "title": "A study", "units": 4, "done": 3, **told},
-            {"name": "family/other", "title": "Another", "units": 2, "done": 0, **empty},
-        ]
-
-    def plot(self, name: str, number: int) -> bytes:
-        return f"{name} {number}".encode()
-
-
-def test_the_laboratory_is_shown_where_it_is_installed(crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lazaretto.console.pages.laboratory.installed_shelf", lambda: None)
-    with TestClient(create_app(crew.guard), base_url=BASE) as client:
-        assert "pip install lazaretto-lab" in Person(client).get("/laboratory", 422)
-    monkeypatch.setattr("lazaretto.console.pages.laboratory.installed_shelf", OneExperiment)
-    with TestClient(create_app(crew.guard), base_url=BASE) as client:
-        page = Person(client).get("/laboratory")
-        assert "3 of 4 runs" in page and "&lt;script&gt;" in page and "<script>" not in page
-        drawn = client.get("/console/laboratory/plots/family%2Fstudy/0")
-        assert (drawn.content, drawn.headers["content-type"]) == (b"family/study 0", "image/png")
-        Person(client).get("/laboratory/plots/family/study/x", 422)
-
-
 def test_texts_are_complete_and_in_one_place() -> None:
     """No template holds a sentence of its own: what is left between its marks are numbers and punctuation."""
 

@@ -1,4 +1,4 @@
-"""The shelf that the console shows: experiments with their tables, and a plot as a picture."""
+"""All experiments as one page: with their tables, and a plot as a picture."""
 
 from __future__ import annotations
 
@@ -23,3 +23,13 @@ def test_a_plot_that_there_is_not_is_named() -> None:
     name = Shelf(out=RESULTS).experiments()[0]["name"]
     with pytest.raises(InputError, match="number"):
         Shelf(out=RESULTS).plot(name, 99)
+
+
+def test_the_page_shows_tables_and_plots_and_escapes_every_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"headings": ["row", "<b>rate</b>"], "lines": [["<script>", "0.5"]], "plots": 1}
+    rows = [{"name": "family/study", "title": "A study", "units": 4, "done": 3, **told}]
+    monkeypatch.setattr(Shelf, "experiments", lambda self: rows)
+    monkeypatch.setattr(Shelf, "plot", lambda self, name, number: f"{name} {number}".encode())
+    page = Shelf(out=RESULTS).page()
+    assert "3 of 4 runs" in page and "&lt;script&gt;" in page and "<script>" not in page
+    assert "data:image/png;base64,ZmFtaWx5L3N0dWR5IDA=" in page

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from importlib import resources
 
-from lazaretto.console.pages import health, incidents, laboratory, learning, map, memories, now, queue
+from lazaretto.console.pages import health, incidents, learning, map, memories, now, queue
 from lazaretto.console.sessions import COOKIE, Entrance, Session
 from lazaretto.console.web import HEADERS, ROOT, Desk, Handler, Visit, html, read_form, texts
 from lazaretto.errors import (
@@ -65,8 +65,6 @@ READ: tuple[tuple[str, Handler], ...] = (
     ("/pictures/{digest}", memories.picture),
     ("/learning", learning.learning),
     ("/health", health.health),
-    ("/laboratory", laboratory.laboratory),
-    ("/laboratory/plots/{experiment:path}/{number}", laboratory.plot),
 )
 """Pages for reviewers."""
 WRITE: tuple[tuple[str, str, Handler], ...] = (

@@ -16,7 +16,6 @@ import orjson
 
 from lazaretto.console import content
 from lazaretto.console.activity import Activity
-from lazaretto.console.laboratory import Shelf, is_installed
 from lazaretto.console.map_data import Maps
 from lazaretto.console.sessions import Entrance, Session, Sessions
 from lazaretto.errors import InputError, MissingExtra
@@ -44,7 +43,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Sent with every answer: nothing from elsewhere, nothing inline, nothing kept."""
-PAGES = ("now", "map", "incidents", "queue", "memories", "learning", "health", "laboratory")
+PAGES = ("now", "map", "incidents", "queue", "memories", "learning", "health")
 
 
 @functools.cache
@@ -103,9 +102,6 @@ class Desk:
     sessions: Sessions = field(init=False)
     activity: Activity = field(init=False)
     maps: Maps = field(init=False)
-    laboratory: bool = field(default_factory=is_installed)
-    shelf: Shelf | None = None
-    """The laboratory's, once somebody has asked for it."""
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.entrance)
@@ -147,7 +143,7 @@ class Visit:
         notice, self.session.notice = self.session.notice, ""
         shared = {
             "here": here,
-            "pages": [page for page in PAGES if page != "laboratory" or self.desk.laboratory],
+            "pages": PAGES,
             "session": self.session,
             "namespace": self.guard.ledger.namespace,
             "notice": notice,

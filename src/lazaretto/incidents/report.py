@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 import orjson
 
 from lazaretto.incidents.records import Incident, IncidentItem
 from lazaretto.provenance.drawing.labels import showable
+from lazaretto.reports import sarif
+from lazaretto.reports.encoding import encodable
 from lazaretto.types import plain
 
-SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _MOST = 50
 """Rows of a table in the Markdown report."""
 
@@ -31,7 +31,7 @@ def moment(time: float) -> str:
 
 def to_json(incident: Incident) -> str:
     """Everything, as one JSON document."""
-    data = {"lazaretto": "incident", "version": 1, **_encodable(plain(incident))}
+    data = {"lazaretto": "incident", "version": 1, **encodable(plain(incident))}
     return orjson.dumps(data, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
@@ -110,15 +110,6 @@ def _code(text: str) -> str:
     return f"`{safe}`"
 
 
-def _encodable(data: Any) -> Any:
-    """Without lone surrogates, which no encoding can carry."""
-    if isinstance(data, str):
-        return data.encode("utf-8", "replace").decode()
-    if isinstance(data, Mapping):
-        return {key: _encodable(value) for key, value in data.items()}
-    return [_encodable(value) for value in data] if isinstance(data, list) else data
-
-
 def to_sarif(incidents: Sequence[Incident]) -> str:
     """Incidents for a security dashboard: one result per item, grouped by incident."""
     rules: dict[str, dict[str, Any]] = {}
@@ -129,14 +120,7 @@ def to_sarif(incidents: Sequence[Incident]) -> str:
             words = f"Found by {showable(item.rule, 120)}" if item.rule else "Carries what was found elsewhere"
             rules.setdefault(rule, {"id": rule, "shortDescription": {"text": words}})
             results.append(_result(incident, item, rule, list(rules).index(rule)))
-    driver = {
-        "name": "Lazaretto",
-        "semanticVersion": version("lazaretto"),
-        "rules": list(rules.values()),
-    }
-    run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
-    sarif = {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [_encodable(run)]}
-    return orjson.dumps(sarif, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return orjson.dumps(sarif.log(rules.values(), results), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 def _rule_id(item: IncidentItem) -> str:

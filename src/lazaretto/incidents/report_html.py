@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 
 from lazaretto.errors import MissingExtra
@@ -11,30 +10,22 @@ from lazaretto.incidents.report import moment, outcome
 from lazaretto.provenance.drawing.export import to_svg
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.provenance.drawing.subgraph import Subgraph
+from lazaretto.reports import html
 
 _STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1d2730;background:#fff}
-h1{font-size:1.5rem;margin-bottom:.3rem}
-h2{font-size:1.1rem;margin-top:2.2rem;border-bottom:1px solid #d5dde3;padding-bottom:.2rem}
-.badge{display:inline-block;padding:.1rem .7rem;border-radius:1rem;color:#fff;font-weight:600;font-size:1rem;
-vertical-align:middle}
-.open{background:#b3261e}.contained{background:#8a6100}.cleared{background:#1b6e3c}
-.meta{color:#4d5b66}.numbers{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}
+.numbers{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}
 .numbers div{border:1px solid #d5dde3;border-radius:.6rem;padding:.5rem 1rem;min-width:7rem}
 .numbers b{display:block;font-size:1.5rem}
-table{border-collapse:collapse;width:100%;font-size:.92rem}.wide{overflow-x:auto}
-td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid #e3e9ee;vertical-align:top;overflow-wrap:break-word}
-td:last-child{overflow-wrap:anywhere}
-th{color:#4d5b66;font-weight:600}td.id{font-family:ui-monospace,monospace;font-size:.8rem;min-width:9rem}
+td:first-child{font-family:ui-monospace,monospace;font-size:.8rem;min-width:9rem}
 tr.zero td{background:#fdeeee}ol.time{list-style:none;margin:0;padding:0 0 0 1rem;border-left:3px solid #d5dde3}
 ol.time li{position:relative;padding:.25rem 0 .25rem .8rem;overflow-wrap:anywhere}
 ol.time li:before{content:"";position:absolute;left:-1.42rem;top:.7rem;width:.7rem;height:.7rem;
 border-radius:50%;background:#9fb2c0}
 ol.time li.ruled:before{background:#d9822b}ol.time li.labelled:before{background:#4a6fd4}
 ol.time li.repaired:before{background:#1b6e3c}ol.time li.found:before{background:#b3261e}
-ol.time time{color:#4d5b66;font-size:.85rem;margin-right:.5rem}figure{margin:0}svg{max-width:100%;height:auto}
+ol.time time{color:#4d5b66;font-size:.85rem;margin-right:.5rem}
 """
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_COLOURS = {"open": "red", "contained": "amber", "cleared": "green"}
 
 
 def to_html(incident: Incident, subgraph: Subgraph | None = None) -> str:
@@ -42,11 +33,7 @@ def to_html(incident: Incident, subgraph: Subgraph | None = None) -> str:
     e = _escaped
     alarm = " · a false alarm" if incident.false_alarm else ""
     parts = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width'>"
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"<title>Incident {e(incident.id)}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>Incident {e(incident.id)} <span class='badge {incident.state}'>{incident.state}</span></h1>",
+        f"<h1>Incident {e(incident.id)} {html.badge(_COLOURS[incident.state], incident.state)}</h1>",
         f"<p>{e(incident.title)}</p>",
         f"<p class='meta'>Began {moment(incident.opened)} · found {moment(incident.found)} · last change "
         f"{moment(incident.updated)} (UTC){alarm}</p>",
@@ -86,11 +73,11 @@ def to_html(incident: Incident, subgraph: Subgraph | None = None) -> str:
             ],
         )
     )
-    return "\n".join(part for part in parts if part) + "\n</body></html>\n"
+    return html.page(f"Incident {showable(incident.id)}", parts, _STYLE)
 
 
 def _escaped(text: str) -> str:
-    return html.escape(showable(text), quote=True)
+    return html.escape(showable(text))
 
 
 def _image(digest: str | None) -> str:
@@ -165,11 +152,5 @@ def _table(
 ) -> str:
     if not rows:
         return ""
-    head = "".join(f"<th>{column}</th>" for column in columns)
-    body = []
-    for place, row in enumerate(rows):
-        first, *rest = (_escaped(cell) or "-" for cell in row)
-        cells = f"<td class='id'>{first}</td>" + "".join(f"<td>{cell}</td>" for cell in rest)
-        body.append(f"<tr class='{(marked or {}).get(place, '')}'>{cells}</tr>")
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-    return f"<h2>{title}</h2><div class='wide'>{table}</div>"
+    cells = [[showable(cell) for cell in row] for row in rows]
+    return f"<h2>{title}</h2>{html.table(columns, cells, marked)}"

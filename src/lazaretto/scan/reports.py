@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import html
 from collections import Counter
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any
 
+from lazaretto.reports import html, sarif
 from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, POISONED, SECRET, Finding, Level
 from lazaretto.scan.run import ScanReport
 from lazaretto.types import plain
 
-SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 KINDS = (POISONED, SECRET, CONTRADICTING, NOT_JUDGED)
 RULES: Mapping[str, tuple[str, str]] = {
     "foreign_order": ("Order in a memory", "A memory orders agents about; whoever recalls it may obey."),
@@ -70,15 +68,7 @@ def as_sarif(report: ScanReport) -> dict[str, Any]:
         }
         for rule in used
     ]
-    driver = {"name": "Lazaretto", "version": version("lazaretto"), "rules": rules}
-    told = [{"level": "error", "message": {"text": f"could not be read: {one}"}} for one in report.unreadable]
-    run = {
-        "tool": {"driver": driver},
-        "invocations": [{"executionSuccessful": not told, "toolExecutionNotifications": told}],
-        "results": [_result(one, used) for one in report.findings],
-        "columnKind": "unicodeCodePoints",
-    }
-    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return sarif.log(rules, [_result(one, used) for one in report.findings], report.unreadable)
 
 
 def _result(one: Finding, used: list[str]) -> dict[str, Any]:
@@ -109,52 +99,31 @@ def _location(record: str, place: str, line: int | None) -> dict[str, Any]:
     return found
 
 
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1d2730;background:#fff}
-h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem;border-bottom:1px solid #d5dde3;padding-bottom:.2rem}
-.badge{padding:.15rem .7rem;border-radius:1rem;color:#fff;font-weight:600}
-.error{background:#b3261e}.warning{background:#8a6100}.note{background:#4d5b66}.clean{background:#1b6e3c}
-table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid #e3e9ee;
-vertical-align:top;overflow-wrap:anywhere}.meta{color:#4d5b66}
-"""
-
-
 def as_html(report: ScanReport, most: int = 5_000) -> str:
     """The report as one page: no script, nothing from outside, everything from the store escaped."""
-    e, told = html.escape, summary(report)
+    told = summary(report)
     found = report.of(Level.ERROR, Level.WARNING)
-    badge = ("error", "findings") if found else ("clean", "nothing found")
+    badge = ("red", "findings") if found else ("green", "nothing found")
     if not found and not report.clean:
         open_ = "not all read" if report.records else "nothing read"
-        badge = ("warning", "not all judged" if report.complete else open_)
+        badge = ("amber", "not all judged" if report.complete else open_)
+    counts = " · ".join(f"{count:,} {kind}" for kind, count in told["found"].items())
     parts = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-        "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>Scan of {e(report.target)}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>Scan of {e(report.target)} <span class='badge {badge[0]}'>{badge[1]}</span></h1>",
-        f"<p class='meta'>{report.records:,} records · "
-        + " · ".join(f"{count:,} {e(kind)}" for kind, count in told["found"].items())
-        + f" · {told['notes']:,} notes · {told['not_judged']:,} not judged · {len(report.unreadable):,} unreadable</p>",
+        f"<h1>Scan of {html.escape(report.target)} {html.badge(*badge)}</h1>",
+        f"<p class='meta'>{report.records:,} records · {html.escape(counts)} · {told['notes']:,} notes · "
+        f"{told['not_judged']:,} not judged · {len(report.unreadable):,} unreadable</p>",
     ]
     for kind in KINDS:
         several = [one for one in report.findings if one.kind == kind]
         if several:
-            parts.append(f"<h2>{e(kind.capitalize())} ({len(several):,})</h2><table>")
-            parts.append("<tr><th>level<th>record<th>what</tr>")
-            parts += [_row(one) for one in several[:most]]
-            parts.append("</table>")
+            parts.append(f"<h2>{html.escape(kind.capitalize())} ({len(several):,})</h2>")
+            parts.append(html.table(("level", "record", "rule", "what"), [_row(one) for one in several[:most]]))
             if len(several) > most:
                 parts.append(f"<p>{len(several) - most:,} more stand in the JSON report.</p>")
-    if report.unreadable:
-        listed = "".join(f"<li>{e(one)}</li>" for one in report.unreadable[:most])
-        parts.append(f"<h2>Could not be read</h2><ul>{listed}</ul>")
-    return "".join((*parts, "</body></html>"))
+    parts.append(html.bullets("Could not be read", report.unreadable[:most]))
+    return html.page(f"Scan of {report.target}", parts)
 
 
-def _row(one: Finding) -> str:
+def _row(one: Finding) -> tuple[str, str, str, str]:
     where = one.record if one.line is None or one.record.endswith(f":{one.line}") else f"{one.record} (line {one.line})"
-    e = html.escape
-    return (
-        f"<tr><td><span class='badge {one.level.value}'>{one.level.value}</span>"
-        f"<td>{e(where)}<td><b>{e(one.rule)}</b> {e(one.message)}</tr>"
-    )
+    return one.level.value, where, one.rule, one.message

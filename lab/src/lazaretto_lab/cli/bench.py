@@ -39,6 +39,7 @@ from lazaretto_lab.harness.experiment import Experiment, Unit, available, experi
 from lazaretto_lab.harness.results import ResultFolder
 from lazaretto_lab.harness.run import RunCallbacks, RunOptions, run_experiment
 from lazaretto_lab.harness.runners import ESTIMATES, find_estimate
+from lazaretto_lab.harness.shelf import Shelf
 from lazaretto_lab.studies.published import TABLES
 
 Name = Annotated[str, typer.Argument(help="family/name, a unique name, or the path of a .toml file.")]
@@ -65,6 +66,7 @@ def register(app: typer.Typer) -> None:
     bench.command("table")(table)
     bench.command("plot")(plot)
     bench.command("pages")(pages)
+    bench.command("shelf")(shelf)
     app.add_typer(bench, name="bench")
 
 
@@ -271,3 +273,15 @@ def pages(
             page.write_text(made, encoding="utf-8")
             changed.append(str(page))
     emit({"changed": changed}, json, lambda: console.print("\n".join(changed) or "every table is as stored"))
+
+
+@plain_errors
+def shelf(
+    to: Annotated[Path, typer.Argument(help="The HTML file to write.")] = Path("experiments.html"),
+    out: Out = Path("lab/results"),
+    experiments: Experiments = None,
+    json: JsonFlag = False,
+) -> None:
+    """Write all experiments, their tables and their plots as one HTML page."""
+    to.write_text(Shelf(out, experiments).page(), encoding="utf-8")
+    emit({"file": str(to)}, json, lambda: console.print(f"wrote {to}", markup=False, highlight=False))

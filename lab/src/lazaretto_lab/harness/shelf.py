@@ -1,7 +1,8 @@
-"""The shelf that the console shows: every experiment, how far it has run, its table and its plots."""
+"""All experiments as one HTML page: how far each has run, its table and its plots."""
 
 from __future__ import annotations
 
+import base64
 import os
 import tempfile
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.errors import InputError, LazarettoError
+from lazaretto.reports import html
 from lazaretto_lab.harness.experiment import Experiment, available, experiment_folder, load_experiment, units
 from lazaretto_lab.harness.plots import draw
 from lazaretto_lab.harness.results import ResultFolder
@@ -58,3 +60,17 @@ class Shelf:
                 experiment, experiment.plots[number], load_results(experiment, self._out), Path(folder) / "plot"
             )
             return next(path for path in made if path.suffix == ".png").read_bytes()
+
+    def page(self) -> str:
+        """Every experiment on one page, with its plots inside it."""
+        parts = ["<h1>Experiments</h1>"]
+        for one in self.experiments():
+            colour = "green" if one["done"] == one["units"] else "amber" if one["done"] else "gray"
+            state = html.badge(colour, f"{one['done']} of {one['units']} runs")
+            parts.append(f"<h2>{html.escape(one['name'])} {state}</h2><p>{html.escape(one['title'])}</p>")
+            if one["lines"]:
+                parts.append(html.table(one["headings"], one["lines"]))
+            for number in range(one["plots"]):
+                picture = base64.b64encode(self.plot(one["name"], number)).decode()
+                parts.append(f"<p><img src='data:image/png;base64,{picture}' alt='{html.escape(one['name'])}'></p>")
+        return html.page("Experiments", parts)

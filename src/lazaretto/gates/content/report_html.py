@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lazaretto.gates.content.records import Role
 from lazaretto.gates.content.report import references
+from lazaretto.reports import html
 
 _STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1d2730;background:#fff}
-h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem;border-bottom:1px solid #d5dde3;padding-bottom:.2rem}
-.badge{display:inline-block;padding:.15rem .7rem;border-radius:1rem;color:#fff;font-weight:600}
-.unsafe{background:#b3261e}.safe{background:#1b6e3c}.review{background:#8a6100}
-.meta{color:#4d5b66}table{border-collapse:collapse;width:100%}
-td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid #e3e9ee;vertical-align:top}
 blockquote,pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f7f9}pre{padding:.7rem}
 blockquote{margin:.4rem 0;padding:.5rem .9rem;border-left:4px solid #9fb2c0}
 .speech.strict blockquote{border-color:#b3261e}.speech.loose blockquote{border-color:#1b6e3c}
 mark{border-radius:.2rem;padding:0 .1rem;color:inherit}mark.risk{background:#f9c9c4}mark.benign{background:#c9ecd4}
-.key mark{margin-right:.6rem}
-svg{max-width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:#33414c}
+.key mark{margin-right:.6rem}svg text{font:12px system-ui,sans-serif;fill:#33414c}
 """
+_COLOURS = {"unsafe": "red", "review": "amber", "safe": "green"}
 
 
 def page(report: Mapping[str, Any]) -> str:
     """The report as one HTML file: no script, no outside resource, everything from the content escaped."""
     e = html.escape
     low, high = report["interval"]
-    badge = report["label"]
     parts = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
-        "content='width=device-width'>",
-        "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'; img-src "
-        'data:">',
-        f"<title>Audit {e(report['id'])}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>Audit of {e(report['id'])} <span class='badge {badge}'>{badge}</span></h1>",
+        f"<h1>Audit of {e(report['id'])} {html.badge(_COLOURS[report['label']], report['label'])}</h1>",
         f"<p class='meta'>Risk <b>{report['risk']:.2f}</b> ({low:.2f} to {high:.2f}) · rule "
         f"<b>{e(report['rule'])}</b> · "
         f"{report['rounds']} rounds · {e(report['kind'])} · judged by {e(report['table'])}</p>",
@@ -48,8 +36,9 @@ def page(report: Mapping[str, Any]) -> str:
         "<h2>Exhibit</h2>",
     ]
     parts += _exhibit_html(report)
-    parts += _evidence_html(report)
-    parts += _precedents_html(report["precedents"])
+    for title, rows in (("Evidence", report["evidence"]), ("Notices", report["notices"])):
+        parts.append(html.bullets(title, [row["summary"] for row in rows]))
+    parts.append(_precedents_html(report["precedents"]))
     parts.append("<h2>Transcript</h2>")
     if report["briefing"]["summary"]:
         summary = e(report["briefing"]["summary"])
@@ -63,8 +52,7 @@ def page(report: Mapping[str, Any]) -> str:
             f"<blockquote>{e(words)}</blockquote></div>"
         )
     parts += _cost_html(report)
-    parts.append("</body></html>")
-    return "\n".join(parts)
+    return html.page(f"Audit {report['id']}", parts, _STYLE)
 
 
 def _exhibit_html(report: Mapping[str, Any]) -> list[str]:
@@ -102,49 +90,31 @@ def _marked(words: str, spans: Sequence[tuple[int, int, str]]) -> str:
     return "".join(pieces) + e(words[at:])
 
 
-def _evidence_html(report: Mapping[str, Any]) -> list[str]:
-    parts = []
-    for title, rows in (("Evidence", report["evidence"]), ("Notices", report["notices"])):
-        if rows:
-            items = "".join(f"<li>{html.escape(row['summary'])}</li>" for row in rows)
-            parts.append(f"<h2>{title}</h2><ul>{items}</ul>")
-    return parts
-
-
-def _precedents_html(precedents: Sequence[Mapping[str, Any]]) -> list[str]:
+def _precedents_html(precedents: Sequence[Mapping[str, Any]]) -> str:
     if not precedents:
-        return []
-    e = html.escape
-    rows = "".join(
-        f"<tr><td>{e(p['label'])}</td><td>{p['similarity']:.2f}</td><td>{e(p['summary'])}</td><td>{e(p['why'])} "
-        f"{e(p['differs'])}</td>"
-        f"<td>{e(p['source'])}<br><small>{e(p['id'])}</small></td></tr>"
+        return ""
+    columns = ("ruled", "similarity", "what it was", "why it applies, where it differs", "source", "case")
+    rows = [
+        (p["label"], f"{p['similarity']:.2f}", p["summary"], f"{p['why']} {p['differs']}", p["source"], p["id"])
         for p in precedents
-    )
-    head = _head("ruled", "similarity", "what it was", "why it applies, where it differs", "source")
-    return [f"<h2>Precedents</h2><table>{head}{rows}</table>"]
-
-
-def _head(*names: str) -> str:
-    return "<tr>" + "".join(f"<th>{name}</th>" for name in names) + "</tr>"
+    ]
+    return f"<h2>Precedents</h2>{html.table(columns, rows)}"
 
 
 def _cost_html(report: Mapping[str, Any]) -> list[str]:
-    cost, e = report["cost"], html.escape
-    rows = "".join(
-        f"<tr><td>{e(c['role'])}</td><td>{e(c['model'])}</td><td>{c['calls']}</td><td>{c['prompt_tokens']}</td>"
-        f"<td>{c['cached_tokens']}</td><td>{c['completion_tokens']}</td><td>{c['ms']:.0f}</td><td>{c['dollars']:.6f}</td></tr>"
+    cost = report["cost"]
+    columns = ("role", "model", "calls", "prompt", "cached", "completion", "ms", "$")
+    counts = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
+    rows = [
+        (c["role"], c["model"], *(str(c[name]) for name in counts), f"{c['ms']:.0f}", f"{c['dollars']:.6f}")
         for c in cost["by_role"]
-    )
-    head = _head("role", "model", "calls", "prompt", "cached", "completion", "ms", "$")
-    parts = [
-        f"<h2>Cost</h2><p>{cost['ms']:.0f} ms, {cost['calls']} calls, {cost['tokens']} tokens, "
-        f"${cost['dollars']:.6f}</p>",
-        f"<table>{head}{rows}</table>" if rows else "",
     ]
-    if report["faults"]:
-        parts.append("<h2>Faults</h2><ul>" + "".join(f"<li>{e(f)}</li>" for f in report["faults"]) + "</ul>")
-    return parts
+    spent = f"{cost['ms']:.0f} ms, {cost['calls']} calls, {cost['tokens']} tokens, ${cost['dollars']:.6f}"
+    return [
+        f"<h2>Cost</h2><p>{spent}</p>",
+        html.table(columns, rows) if rows else "",
+        html.bullets("Faults", report["faults"]),
+    ]
 
 
 def trajectory_svg(trajectories: Mapping[str, Sequence[float]], risk: float) -> str:

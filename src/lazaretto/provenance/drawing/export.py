@@ -14,28 +14,16 @@ from lazaretto.errors import InputError
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.provenance.drawing.outbreak_picture import FILL, RIM, outbreak_png, outbreak_svg
 from lazaretto.provenance.drawing.subgraph import Node, Subgraph
+from lazaretto.reports.encoding import encodable
 from lazaretto.types import EdgeKind, plain
 
 LABEL_LENGTH = 60
 
 
-def _encodable(text: str) -> str:
-    """Text without lone surrogates, which no encoding can carry."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _deep_encodable(data: object) -> object:
-    if isinstance(data, str):
-        return _encodable(data)
-    if isinstance(data, Mapping):
-        return {key: _deep_encodable(value) for key, value in data.items()}
-    return [_deep_encodable(value) for value in data] if isinstance(data, list) else data
-
-
 def to_json(subgraph: Subgraph) -> str:
     """Every node and link with all that is known of it; ids as they are."""
     data = {"lazaretto": "scene", "version": 1, **plain(subgraph)}
-    return orjson.dumps(_deep_encodable(data), option=orjson.OPT_INDENT_2).decode() + "\n"
+    return orjson.dumps(encodable(data), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 def _label(node: Node) -> str:

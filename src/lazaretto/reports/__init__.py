@@ -1,0 +1,1 @@
+"""What reports share: one HTML page, one SARIF log, for incidents, audits and scans."""
