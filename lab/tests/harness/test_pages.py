@@ -13,6 +13,7 @@ from lazaretto_lab.harness.cells import before_after, bracketed, fall, plus_minu
 from lazaretto_lab.harness.context import Outcome, UnitResult
 from lazaretto_lab.harness.experiment import Row, load_experiment, units
 from lazaretto_lab.harness.pages import MARKED, figure_tables, rewrite
+from lazaretto_lab.harness.results import ResultFolder
 from lazaretto_lab.harness.tables import RowResults
 from lazaretto_lab.studies.published import TABLES
 
@@ -41,7 +42,8 @@ def test_every_stored_experiment_is_whole_and_says_what_made_it() -> None:
     for folder in stored:
         experiment = load_experiment(folder.relative_to(RESULTS).as_posix())
         wanted = {unit.key for unit in units(experiment)}
-        assert {p.stem for p in folder.glob("*.json")} - {"manifest"} == wanted, folder
+        assert ResultFolder(RESULTS, experiment.name).finished() == wanted, folder
+        assert {p.name for p in folder.glob("*.json")} == {"manifest.json"}, "run: lazaretto bench pack"
         made = orjson.loads((folder / "manifest.json").read_bytes())
         assert {"commit", "machine", "device", "python", "torch", "date"} <= set(made), folder
 

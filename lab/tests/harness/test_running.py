@@ -17,7 +17,7 @@ import pytest
 from lazaretto.errors import InputError, StoreDamaged
 from lazaretto_lab.harness.context import Outcome
 from lazaretto_lab.harness.experiment import read_experiment, units
-from lazaretto_lab.harness.results import ResultFolder
+from lazaretto_lab.harness.results import PACKED, ResultFolder
 from lazaretto_lab.harness.run import RunCallbacks, RunOptions, run_experiment
 from lazaretto_lab.harness.tables import as_csv, as_data, as_markdown, lines, load_results, make_table
 from lazaretto_lab.harness.unit import clean_measures
@@ -258,6 +258,24 @@ def test_a_damaged_result_is_reported_not_recomputed(tiny, tmp_path) -> None:
     broken = ResultFolder(options.out, experiment.name).file(next(units(experiment)).key)
     broken.write_text('{"unit": ')
     with pytest.raises(StoreDamaged, match="delete it"):
+        run_experiment(experiment, options)
+
+
+def test_packed_results_are_the_same_and_a_new_one_counts_before_them(tiny, tmp_path) -> None:
+    experiment, options = tiny(one=", fail = true"), RunOptions(tmp_path / "out")
+    run_experiment(experiment, options)
+    folder = ResultFolder(options.out, experiment.name)
+    before, table = folder.stored(), lines(make_table(experiment, load_results(experiment, options.out)))
+    assert len(before) == folder.pack() == 6 and not list(folder.path.glob("*.json"))
+    assert ResultFolder(options.out, experiment.name).stored() == before == folder.stored()
+    assert lines(make_table(experiment, load_results(experiment, options.out))) == table
+    assert run_experiment(experiment, options) == {Outcome.HELD: 5, Outcome.VOID: 1}, "nothing is run again"
+    held = next(one for one in before if one["outcome"] == "held")
+    folder.file(held["unit"]).write_bytes(orjson.dumps({**held, "reason": "newer"}))
+    assert folder.pack() == 6 and [one["reason"] for one in folder.stored()].count("newer") == 1
+    packed = folder.path / PACKED
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(StoreDamaged, match="does not hold results"):
         run_experiment(experiment, options)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
+from lazaretto_lab.harness.results import ResultFolder
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def stored(experiment: str, row: str) -> dict[int, dict[str, float]]:
-    files = (REPOSITORY / "lab" / "results" / "memory" / experiment).glob("*.json")
-    results = [orjson.loads(file.read_bytes()) for file in files if file.stem != "manifest"]
+    results = ResultFolder(REPOSITORY / "lab" / "results", f"memory/{experiment}").stored()
     return {one["seed"]: one["measures"] for one in results if one["row"] == row}
 
 

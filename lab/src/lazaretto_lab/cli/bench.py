@@ -36,7 +36,7 @@ from lazaretto_lab.harness import plots as bench_plots
 from lazaretto_lab.harness import tables
 from lazaretto_lab.harness.context import Outcome, UnitResult
 from lazaretto_lab.harness.experiment import Experiment, Unit, available, experiment_folder, load_experiment, units
-from lazaretto_lab.harness.results import ResultFolder
+from lazaretto_lab.harness.results import PACKED, ResultFolder
 from lazaretto_lab.harness.run import RunCallbacks, RunOptions, run_experiment
 from lazaretto_lab.harness.runners import ESTIMATES, find_estimate
 from lazaretto_lab.harness.shelf import Shelf
@@ -67,6 +67,7 @@ def register(app: typer.Typer) -> None:
     bench.command("plot")(plot)
     bench.command("pages")(pages)
     bench.command("shelf")(shelf)
+    bench.command("pack")(pack)
     app.add_typer(bench, name="bench")
 
 
@@ -83,7 +84,7 @@ def list_(
         experiment = load_experiment(name, folder)
         results = ResultFolder(out, experiment.name)
         work = {unit.key for unit in units(experiment)}
-        done = sum(results.file(key).exists() for key in work)
+        done = len(work & results.finished())
         rows.append({"name": name, "title": experiment.title, "units": len(work), "finished": done})
 
     def show() -> None:
@@ -143,7 +144,8 @@ def _say_the_price(experiment: Experiment, options: RunOptions) -> None:
         return
     estimate, results = find_estimate(experiment.runner), ResultFolder(options.out, experiment.name)
     work = {unit.key: unit for unit in units(experiment, options.seeds) if options.rows in unit.row}
-    left = [unit for unit in work.values() if not results.file(unit.key).exists()]
+    finished = results.finished()
+    left = [unit for key, unit in work.items() if key not in finished]
     prices = [estimate(unit.settings, unit.seed) for unit in left]
     items, calls = sum(price[0] for price in prices), sum(price[1] for price in prices)
     if calls:
@@ -285,3 +287,19 @@ def shelf(
     """Write all experiments, their tables and their plots as one HTML page."""
     to.write_text(Shelf(out, experiments).page(), encoding="utf-8")
     emit({"file": str(to)}, json, lambda: console.print(f"wrote {to}", markup=False, highlight=False))
+
+
+@plain_errors
+def pack(
+    name: Annotated[str, typer.Argument(help="family/name: the folder of one experiment's results.")],
+    out: Out = Path("lab/results"),
+    json: JsonFlag = False,
+) -> None:
+    """Put the results of an experiment into one compressed file, as lab/results keeps them."""
+    folder = ResultFolder(out, name)
+    if not folder.finished():
+        raise InputError("name", f"no results in {folder.path}", "Name an experiment that has run")
+    with folder.run_lock():
+        count = folder.pack()
+    words = f"{count} results in {folder.path / PACKED}"
+    emit({"experiment": name, "results": count}, json, lambda: console.print(words, markup=False, highlight=False))

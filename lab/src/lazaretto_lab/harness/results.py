@@ -1,11 +1,18 @@
-"""Results on disk: one JSON file per unit, written whole or not at all, named by content hash."""
+"""Results on disk: one JSON file per unit while an experiment runs, one compressed file for all when it is stored.
+
+A unit's file is named by content hash and written whole or not at all. ``pack`` puts the files of all finished units
+into ``units.jsonl.gz``, a line each; a unit's own file, where there is one, counts before its line there.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import gzip
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -15,16 +22,69 @@ from lazaretto.types import plain
 from lazaretto_lab.harness.context import Outcome, UnitResult
 from lazaretto_lab.harness.experiment import Unit
 
+PACKED = "units.jsonl.gz"
+"""The file that holds all finished units of an experiment."""
+_BESIDE = "manifest.json"
+"""What made the results of a folder; no unit."""
+
 
 class ResultFolder:
-    """The results of one experiment: ``<out>/<family>/<name>/<unit>.json`` and a work folder per unit."""
+    """The results of one experiment, in ``<out>/<family>/<name>``, with a work folder per unit."""
 
     def __init__(self, out: Path, experiment: str) -> None:
         self.path = (out / experiment).absolute()
+        self._packed: dict[str, dict[str, Any]] | None = None
 
     def file(self, unit: str) -> Path:
-        """Where a unit's result is, or will be."""
+        """Where a new result of a unit is written."""
         return self.path / f"{unit}.json"
+
+    def finished(self) -> set[str]:
+        """The keys of all units that have a result."""
+        own = {path.stem for path in self.path.glob("*.json") if path.name != _BESIDE}
+        return own | self._lines().keys()
+
+    def stored(self) -> list[dict[str, Any]]:
+        """Every result as it is stored, in the order of the keys."""
+        return [self._raw(unit) for unit in sorted(self.finished())]
+
+    def _raw(self, unit: str) -> dict[str, Any]:
+        """A stored result; ``KeyError`` where there is none."""
+        path = self.file(unit)
+        try:
+            raw = orjson.loads(path.read_bytes())
+            if raw["unit"] != unit:
+                raise ValueError(f"it says {raw['unit']!r}")
+        except FileNotFoundError:
+            return self._lines()[unit]
+        except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
+            raise StoreDamaged(f"{path} is not a result ({error}); delete it to run the unit again") from None
+        return dict(raw)
+
+    def _lines(self) -> dict[str, dict[str, Any]]:
+        """The packed results by unit."""
+        if self._packed is None:
+            path = self.path / PACKED
+            try:
+                lines = gzip.decompress(path.read_bytes()).splitlines()
+                self._packed = {(raw := orjson.loads(line))["unit"]: raw for line in lines}
+            except FileNotFoundError:
+                self._packed = {}
+            except (OSError, EOFError, zlib.error, orjson.JSONDecodeError, TypeError, KeyError) as error:
+                raise StoreDamaged(f"{path} does not hold results ({error})") from None
+        return self._packed
+
+    def pack(self) -> int:
+        """Put every result into one compressed file; how many it holds. The units' own files go when it is written."""
+        own = [path for path in self.path.glob("*.json") if path.name != _BESIDE]
+        results = self.stored()
+        if own:
+            lines = b"".join(orjson.dumps(raw) + b"\n" for raw in results)
+            write_file(self.path / PACKED, gzip.compress(lines, 9, mtime=0), durable=True)
+            self._packed = None
+            for path in own:
+                path.unlink()
+        return len(results)
 
     def workdir(self, unit: str) -> Path:
         """The unit's own folder for checkpoints and ledgers."""
@@ -34,14 +94,15 @@ class ResultFolder:
 
     def read(self, unit: Unit) -> UnitResult | None:
         """A finished unit, or None. A file that is not a whole result is an error: nothing is silently recomputed."""
-        path = self.file(unit.key)
         try:
-            raw = orjson.loads(path.read_bytes())
-            return UnitResult(**{**raw, "outcome": Outcome(raw["outcome"]), "row": unit.row})
-        except FileNotFoundError:
+            raw = self._raw(unit.key)
+        except KeyError:
             return None
-        except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
-            raise StoreDamaged(f"{path} is not a result ({error}); delete it to run the unit again") from None
+        try:
+            return UnitResult(**{**raw, "outcome": Outcome(raw["outcome"]), "row": unit.row})
+        except (TypeError, KeyError, ValueError) as error:
+            words = f"the result of {unit.key} in {self.path} is none ({error}); delete it to run the unit again"
+            raise StoreDamaged(words) from None
 
     def write(self, result: UnitResult) -> None:
         """Keep a finished unit. After a kill at any moment the file is either absent or complete."""

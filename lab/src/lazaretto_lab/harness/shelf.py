@@ -43,7 +43,7 @@ class Shelf:
     def _row(self, name: str, experiment: Experiment) -> dict[str, Any]:
         kept = ResultFolder(self._out, experiment.name)
         work = {unit.key for unit in units(experiment)}
-        done = sum(kept.file(key).exists() for key in work)
+        done = len(work & kept.finished())
         told = {"name": name, "title": experiment.title, "units": len(work), "done": done}
         if not done:
             return {**told, "headings": [], "lines": [], "plots": 0}
