@@ -33,7 +33,7 @@ def readings(text: str) -> dict[str, str]:
         ("hex", "blob: " + " ".join(f"{b:02x}" for b in ORDER.encode())),
         ("percent", "http://a.example/?q=" + urllib.parse.quote(ORDER)),
         ("hex", f"zlib: {zlib.compress(ORDER.encode()).hex()}"),
-        ("base64", f"gunzip {base64.b64encode(gzip.compress(ORDER.encode())).decode()}"),
+        ("base64", f"gunzip {base64.b64encode(gzip.compress(ORDER.encode(), mtime=0)).decode()}"),
         ("base64 in lines", "\n".join(textwrap.wrap(base64.b64encode(ORDER.encode()).decode(), 20))),
         ("base32", f"data: {base64.b32encode(ORDER.encode()).decode()}"),
         ("ascii85", f"data: {base64.a85encode(ORDER.encode(), adobe=True).decode()}"),
