@@ -30,6 +30,8 @@ WORK = ("written_", "stated_")
 """How sources of written everyday work begin: notes, and plain statements."""
 SHIFT_AT = 0.03
 """The share of honest notes at which languages are made alike."""
+FEWEST_FOR_SHIFT = 300
+"""Honest notes a language must have for a shift of its own: the top of fewer is a handful of texts."""
 TOOL_RATES = {"sign": (0.01, 0.04), "refuse": (0.0005, 0.004)}
 """Shares of honest descriptions above each bar: of real ones, and of those that were written to look guilty."""
 FEWEST = 50
@@ -103,7 +105,7 @@ def _shifts(scored: Scored, languages: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for language in languages:
         mine = spoken == language
-        if mine.sum() < FEWEST:  # too few for a figure of their own
+        if mine.sum() < FEWEST_FOR_SHIFT:
             mine = spoken != "en"
         if language != "en":
             found[language] = round(max(0.0, float(np.quantile(logit[mine], 1 - SHIFT_AT) - base)), 2)

@@ -21,8 +21,12 @@ _FACTS = (
     "facts_operations", "facts_rules", "facts_again", "facts_prose", "facts_dfe2",
 )  # fmt: skip
 _NOTES = (
-    "notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web", "notes_hard", "notes_plain",
+    "notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web", "notes_hard", "notes_plain", "notes_results",
     "days", "days_more",
+)  # fmt: skip
+_ORDERS = (
+    "orders_en", "orders_more", "orders_dfe", "orders_dfe2", "orders_results", "orders_results_a", "orders_results_b",
+    "orders_third", "orders_world",
 )  # fmt: skip
 _FOLDER = Path(__file__).parent
 
@@ -110,34 +114,34 @@ def notes() -> Iterator[Written]:
 
 def short() -> Iterator[Written]:
     """Short orders and honest lines that sound like them; each is a kind of its own."""
-    for n, row in enumerate((*rows("short"), *rows("short_more"))):
+    for n, row in enumerate((*rows("short"), *rows("short_more"), *rows("short_third"))):
         yield Written(row["text"], f"short {n // 2}", row["lang"], row["label"] == "order")
 
 
 def planted() -> Iterator[Planted]:
     """Orders in texts of everyday work."""
-    for name in ("orders_en", "orders_more", "orders_dfe", "orders_dfe2", "orders_results"):
+    for name in _ORDERS:
         for row in rows(name):
             yield from _planted(row, row["lang"])
 
 
 def tools() -> Iterator[Planted]:
     """Poison in descriptions of tools."""
-    for name in ("tools_pairs", "tools_more", "tools_third"):
+    for name in ("tools_pairs", "tools_more", "tools_third", "tools_fourth"):
         for row in rows(name):
             yield from _planted(row, "en")
 
 
 def honest_tools() -> Iterator[Written]:
     """Honest descriptions of tools that look a little guilty."""
-    for name in ("tools_honest", "tools_honest_more", "tools_honest_third"):
+    for name in ("tools_honest", "tools_honest_more", "tools_honest_third", "tools_honest_fourth"):
         for row in rows(name):
             yield Written(row["text"], row["kind"], "en")
 
 
 def rules() -> Iterator[Written]:
     """Quiet lies and honest rules."""
-    for name in ("rules", "rules_more", "rules_dry", "rules_third"):
+    for name in ("rules", "rules_more", "rules_dry", "rules_third", "rules_fourth"):
         for row in rows(name):
             yield Written(row["text"], row["domain"], row["lang"], row["label"] == "lie")
 
