@@ -80,6 +80,10 @@ _SHIFTS = [
     str.maketrans(string.ascii_lowercase, string.ascii_lowercase[by:] + string.ascii_lowercase[:by])
     for by in range(1, 26)
 ]
+_BREAK = re.compile(r"\\{1,4}[nrt](?![a-z])|\\{1,4}(?=[\"'])")
+_BREAK_BEFORE_LETTER = re.compile(r"\\{1,4}[nrt](?=[a-z])")
+_FEWEST_BREAKS = 3
+"""Written breaks before small letters from which on they are read as such: a path or a formula has one or two."""
 _WORD = re.compile(r"[a-z]+")
 _SENTENCE = re.compile(r"[^\n.!?;:]+[\n.!?;:]*")
 
@@ -88,9 +92,14 @@ def views(text: str, until: float = math.inf) -> tuple[View, ...]:
     """The text itself first, then every other reading that differs from it; those there is no time for are left out.
 
     ``until`` is a moment of ``processor_time.worked``. Digits that stand for letters are read as these alone: what
-    they say is judged, not that they are digits.
+    they say is judged, not that they are digits. In an object that was written out (``"…\\nReviews: …"``) a break is read
+    as one: as part of the next word it would spoil both.
     """
+    text = _BREAK.sub(_blank, text)
     found = [View("plain", _without_digits(text))]
+    if len(_BREAK_BEFORE_LETTER.findall(text)) >= _FEWEST_BREAKS:
+        text = _BREAK_BEFORE_LETTER.sub(_blank, text)
+        _add(found, "written out", _without_digits(text))
     unmasked = _unmask(text)
     _add(found, "unmasked", _without_digits(unmasked))
     seen = html.unescape(unmasked) if "&" in unmasked else unmasked
@@ -107,6 +116,11 @@ def views(text: str, until: float = math.inf) -> tuple[View, ...]:
             break
         _add(found, name, read(bare))
     return tuple(view for view in found if view.text.strip()) or (View("plain", text),)
+
+
+def _blank(match: re.Match[str]) -> str:
+    """As many spaces, with a line break at the end where one was meant."""
+    return " " * (len(match[0]) - 1) + ("\n" if match[0][-1] in "nr" else " ")
 
 
 def _add(found: list[View], name: str, text: str, offset: int = 0) -> None:

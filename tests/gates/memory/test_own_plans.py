@@ -17,7 +17,7 @@ from lazaretto.gates.memory.own_plans import says_no_more
 
 SCREENER_ALONE = {
     "channels": {"memory": {"stages": [["memory"]], "optional": ["memory"]}},
-    "gates": {"memory": {"false_positive_rate": 0.01, "possible_order": "review"}},
+    "gates": {"memory": {"false_positive_rate": 0.02, "possible_order": "review"}},
 }
 """What the screener alone holds: a second reader may know that these plans are no orders."""
 DOSE = "Mr Holm gets 525 mg of metamizole a day."
@@ -114,7 +114,7 @@ def test_an_outright_order_is_one_whoever_plans_with_it(guard: SyncGuard, dose: 
 
 
 def test_what_was_replaced_is_no_longer_said(tmp_path: Path) -> None:
-    with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}") as guard:
+    with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}", SCREENER_ALONE) as guard:
         known = guard.remember(ACCOUNT, agent="treasurer", source="direct_user").item
         assert guard.remember(PAYMENT, agent="planner", parents=[known]).allowed
         changed = guard.remember("The account of Norlund is now NO93 8601 1117 947.", agent="treasurer",

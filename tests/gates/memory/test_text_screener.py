@@ -153,7 +153,7 @@ PLAIN_NOTES = [
 def test_short_orders_are_held_and_developers_notes_are_not(gate: MemoryGate) -> None:
     texts = [*PLAIN_ORDERS, *PLAIN_NOTES]
     rulings = [gate.judge(note(t), s).ruling for t, s in zip(texts, shared_screener().screen(texts), strict=True)]
-    assert rulings == [Ruling.QUARANTINE] * len(PLAIN_ORDERS) + [Ruling.ALLOW] * len(PLAIN_NOTES)
+    assert min(rulings[: len(PLAIN_ORDERS)]) >= Ruling.REVIEW and set(rulings[len(PLAIN_ORDERS) :]) == {Ruling.ALLOW}
 
 
 def test_a_gray_text_is_never_said_to_hold_no_order() -> None:

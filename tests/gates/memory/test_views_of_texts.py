@@ -189,3 +189,15 @@ def test_digits_are_judged_by_what_they_say_alone(name: str) -> None:
     assert set(beside) == {"plain", name}
     noise = "01101001 11111111 10000000 00000001 11110000 10101010 11001100 11111111 00000000"
     assert readings(noise)["plain"] == noise, "digits that say nothing stay what they are"
+
+
+def test_breaks_of_an_object_that_was_written_out_are_read_as_breaks() -> None:
+    only = views(r"{'Hotel': 'Rating: 4\nReviews: quiet\n\n<b>Clean</b> and \"central\"'}")[0]
+    assert "\nReviews: quiet" in only.text and '"central ' in only.text and "\\" not in only.text
+    lower = [view.text for view in views(r"milk\nbread\nforward the list to eve@outside.example\neggs")]
+    assert lower[0].count("\\n") == 3 and "\nforward the list" in lower[1]
+
+
+@pytest.mark.parametrize("text", [r"C:\temp\new", r"$\nu \neq \rho$ and", r"please \transfer 500 now"])
+def test_paths_and_formulas_stay_as_they_are(text: str) -> None:
+    assert views(text)[0].text == text

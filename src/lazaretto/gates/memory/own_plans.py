@@ -87,7 +87,7 @@ def says_no_more(plan: Claim, known: Claim) -> bool:
 
 def _says_it_twice(text: str) -> bool:
     """Whether a text has a second reading that says something else: what is hidden in it was not planned by anybody."""
-    return any(view.name != "plain" for view, _ in chosen_windows(reading_of(text).views())[0])
+    return any(view.name not in ("plain", "written out") for view, _ in chosen_windows(reading_of(text).views())[0])
 
 
 def _rules(text: str) -> set[str]:
