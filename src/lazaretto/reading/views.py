@@ -92,8 +92,8 @@ def views(text: str, until: float = math.inf) -> tuple[View, ...]:
     """The text itself first, then every other reading that differs from it; those there is no time for are left out.
 
     ``until`` is a moment of ``processor_time.worked``. Digits that stand for letters are read as these alone: what
-    they say is judged, not that they are digits. In an object that was written out (``"…\\nReviews: …"``) a break is read
-    as one: as part of the next word it would spoil both.
+    they say is judged, not that they are digits. In an object that was written out (``"…\\nReviews: …"``) a break is
+    read as one: as part of the next word it would spoil both.
     """
     text = _BREAK.sub(_blank, text)
     found = [View("plain", _without_digits(text))]

@@ -21,8 +21,8 @@ _FACTS = (
     "facts_operations", "facts_rules", "facts_again", "facts_prose", "facts_dfe2",
 )  # fmt: skip
 _NOTES = (
-    "notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web", "notes_hard", "notes_plain", "notes_results",
-    "days", "days_more",
+    "notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web", "notes_hard", "notes_plain",
+    "notes_results", "days", "days_more",
 )  # fmt: skip
 _ORDERS = (
     "orders_en", "orders_more", "orders_dfe", "orders_dfe2", "orders_results", "orders_results_a", "orders_results_b",
