@@ -343,3 +343,35 @@ def test_nobody_allows_a_call_of_their_own_agent(open_guard: Any, tmp_path: Path
     page = f"/calls/{asked.token}"
     ann.post(page, 403, at=page, answer="allow")
     ann.post(page, at=page, answer="refuse")
+
+
+def test_a_session_is_one_for_all_processes_that_serve_the_crew(crew: Any, keys: dict[str, str]) -> None:
+    """Two servers over one store, requests by turns: no sticky sessions are needed."""
+    with Guard.open(crew.guard.ledger.url, crew.guard.policy, crew.guard.ledger.namespace) as other:
+        servers = [
+            Person(TestClient(create_app(guard, keys=KeyFile(Path(keys["file"])).keys()), base_url=BASE))
+            for guard in (crew.guard, other)
+        ]
+        here, there = servers
+        here.client.post("/console/login", data={"key": keys["reviewer"]})
+        there.client.cookies = here.client.cookies
+        assert "some-reviewer" in there.get("/queue") and "some-reviewer" in here.get("/queue")
+        token = TOKEN.search(here.get("/queue"))
+        assert token and token.group(1) in there.get("/queue"), "a form of one is good at the other"
+        incident = crew.guard.run(crew.guard.incidents.one(crew.named["worm"]))
+        page = here.post("/plan", item=incident.patient_zero, repair="isolate", reason="by turns").text
+        plan = re.search(r"/console/apply/([^\"]+)", page)
+        assert plan
+        done = there.post(f"/apply/{plan.group(1)}")
+        assert "isolate" in done.text, "the page after it says what was done"
+        receipt = crew.guard.run(crew.guard.repairs.receipts())[-1]
+        assert "by turns (some-reviewer)" in receipt.plan.reason
+        here.post(f"/undo/{receipt.id}")
+        for bad in ("pl_", "pl_" + "0" * 64, "pl_" + "0" * 64 + b"[]".hex(), plan.group(1)[:-2]):
+            there.post(f"/apply/{bad}", 409)
+        cookie = dict(here.client.cookies)
+        there.client.post("/console/logout", data={"csrf": token.group(1)})
+        assert here.client.get("/console/queue", cookies=cookie, follow_redirects=False).status_code == 303
+        kept = crew.guard.ledger.within(f"{crew.guard.ledger.namespace}.console")
+        assert cookie["lz_console"] not in str([event.body for event in kept.events()])
+        assert kept.verify().ok

@@ -16,11 +16,14 @@ from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, console, emit, errors, 
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError, MissingExtra, ModelError
 from lazaretto.ledger import Checkpoint, Ledger, PublicKey, SigningKey, transfer
+from lazaretto.ledger.backup import Saved, back_up, bring_back
 from lazaretto.ledger.checkpoints import read_checkpoints, witness_at
 from lazaretto.ledger.ledger import keep_in
 from lazaretto.types import Head
 
-commands = typer.Typer(no_args_is_help=True, help="The record of what happened: verify, export, import, erase.")
+commands = typer.Typer(
+    no_args_is_help=True, help="The record of what happened: verify, back up, export, import, erase."
+)
 
 _PROOFS = {
     "proved": "proved: every event is signed by a key that is trusted",
@@ -242,9 +245,7 @@ def import_(
     ] = False,
 ) -> None:
     """Read an exported namespace into a store, verifying every link and signature: all of it or nothing."""
-    keys = [PublicKey.from_hex(one) for one in public_key or ()]
-    if not keys and context.policy.record.key:
-        keys = [SigningKey.load(Path(context.policy.record.key)).public]
+    keys = _trusted(context, public_key or ())
     kept = None if head is None else _read_head(head)
     checkpoints = [] if witness is None else _kept_by(witness, transfer.read_head(path).namespace)
     with Ledger.import_(
@@ -258,6 +259,46 @@ def import_(
         console.print(_PROOFS[str(ledger.imported)], markup=False, highlight=False)
 
     context.emit(data, show)
+
+
+@commands.command()
+@with_context(namespace=False)
+def backup(
+    context: CommandContext,
+    folder: Annotated[Path, typer.Argument(help="A folder that is empty or not there.")],
+) -> None:
+    """Write every namespace of the store to a folder, with its heads; others may write meanwhile."""
+    found = back_up(context.store, folder)
+    _show_saved(context, found, f"in {folder}; try it: lazaretto ledger restore {folder} --store sqlite:///drill.db")
+
+
+@commands.command()
+@with_context(namespace=False)
+def restore(
+    context: CommandContext,
+    folder: Annotated[Path, typer.Argument(help="A folder that 'ledger backup' wrote.")],
+    unsigned: Annotated[
+        bool, typer.Option("--unsigned", help="Take files without signatures, although a key is known.")
+    ] = False,
+) -> None:
+    """Read a back-up into an empty store, and verify every namespace against the heads that were kept with it."""
+    found = bring_back(context.store, folder, _trusted(context, ()), unsigned=unsigned)
+    _show_saved(context, found, "restored, every link holds")
+
+
+def _show_saved(context: CommandContext, found: Sequence[Saved], words: str) -> None:
+    events = sum(one.head.seq for one in found)
+    said = f"{events:,} events of {len(found)} namespaces {words}"
+    data = [{"namespace": one.head.namespace, "seq": one.head.seq, "file": one.file} for one in found]
+    context.emit({"namespaces": data, "events": events}, lambda: console.print(said, markup=False, highlight=False))
+
+
+def _trusted(context: CommandContext, given: Sequence[str]) -> list[PublicKey]:
+    """Keys that must have signed what is read: those that are named, else the policy's."""
+    keys = [PublicKey.from_hex(one) for one in given]
+    if not keys and context.policy.record.key:
+        keys = [SigningKey.load(Path(context.policy.record.key)).public]
+    return keys
 
 
 @commands.command()

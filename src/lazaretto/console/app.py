@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from importlib import resources
 
 from lazaretto.console.pages import health, incidents, learning, map, memories, now, queue
 from lazaretto.console.sessions import COOKIE, Entrance, Session
-from lazaretto.console.web import HEADERS, ROOT, Desk, Handler, Visit, html, read_form, texts
+from lazaretto.console.web import HEADERS, NOBODY, OPERATOR, ROOT, Desk, Handler, Visit, html, read_form, texts
 from lazaretto.errors import (
     GuardClosed,
     InputError,
@@ -20,7 +21,6 @@ from lazaretto.errors import (
     UnknownItem,
 )
 from lazaretto.guard import Guard
-from lazaretto.identity import Identity, Kind
 
 try:
     from starlette.applications import Starlette
@@ -33,10 +33,6 @@ except ImportError:
     raise MissingExtra("the console", "api") from None
 
 log = logging.getLogger("lazaretto")
-OPERATOR = "operator"
-"""How whoever uses a server without keys signs."""
-NOBODY_IN_PARTICULAR = Identity(Kind.OPERATOR, OPERATOR, shared=True)
-"""Who they are: the operator, as far as the server knows."""
 _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
     (UnknownItem, 404),
     (NotYours, 403),
@@ -118,7 +114,10 @@ def _shown(desk: Desk, handler: Handler) -> Endpoint:
     """A page, for whoever has a session; others are asked for a key."""
 
     async def endpoint(request: Request) -> Response:
-        session, secret = _session(desk, request)
+        try:
+            session, secret = await _session(desk, request)
+        except StoreError as error:
+            return html("login.html", 503, message=str(error))
         if session is None:
             return RedirectResponse(f"{ROOT}/login", 303, HEADERS)
         answer = await _answered(Visit(desk, request, session, {}), handler)
@@ -133,7 +132,10 @@ def _sent(desk: Desk, role: str, handler: Handler) -> Endpoint:
     """A form: with a session, from a page of that session, by somebody whose role covers it."""
 
     async def endpoint(request: Request) -> Response:
-        session, _ = _session(desk, request, begin=False)
+        try:
+            session, _ = await _session(desk, request, begin=False)
+        except StoreError as error:
+            return html("login.html", 503, message=str(error))
         if session is None:
             return RedirectResponse(f"{ROOT}/login", 303, HEADERS)
 
@@ -168,11 +170,11 @@ async def _nowhere(visit: Visit) -> Response:
     return visit.page("error.html", here="", status=404, message=texts()["error"]["nowhere"])
 
 
-def _session(desk: Desk, request: Request, *, begin: bool = True) -> tuple[Session | None, str]:
+async def _session(desk: Desk, request: Request, *, begin: bool = True) -> tuple[Session | None, str]:
     """The session of a request; a server without keys begins one by itself. With it the secret of a new cookie."""
-    found = desk.sessions.find(request.cookies.get(COOKIE, ""))
+    found = await asyncio.to_thread(desk.sessions.find, request.cookies.get(COOKIE, ""))
     if found is None and begin and desk.entrance.open:
-        secret, found = desk.sessions.begin(OPERATOR, "admin", NOBODY_IN_PARTICULAR)
+        secret, found = desk.sessions.begin(*NOBODY)
         return found, secret
     return found, ""
 
@@ -195,7 +197,8 @@ def _login(desk: Desk) -> Endpoint:
             return html("login.html", 401, message=texts()["login"]["unknown"])
         if caller.role == "agent":
             return html("login.html", 403, message=texts()["login"]["agent"].format(name=caller.name))
-        secret, _ = desk.sessions.begin(OPERATOR if desk.entrance.open else caller.name, caller.role, caller.identity)
+        name = OPERATOR if desk.entrance.open else caller.name
+        secret, _ = await asyncio.to_thread(desk.sessions.begin, name, caller.role, caller.identity)
         answer = RedirectResponse(f"{ROOT}/", 303, HEADERS)
         _set_cookie(answer, request, secret)
         return answer
@@ -206,9 +209,9 @@ def _login(desk: Desk) -> Endpoint:
 def _logout(desk: Desk) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         secret = request.cookies.get(COOKIE, "")
-        session = desk.sessions.find(secret)
+        session = await asyncio.to_thread(desk.sessions.find, secret)
         if session is not None and session.vouched((await read_form(request)).get("csrf", "")):
-            desk.sessions.end(secret)
+            await asyncio.to_thread(desk.sessions.end, secret)
         answer = RedirectResponse(f"{ROOT}/login", 303, HEADERS)
         answer.delete_cookie(COOKIE, path=ROOT)
         return answer

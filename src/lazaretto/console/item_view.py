@@ -35,6 +35,11 @@ class Row:
         return standing(self.state)
 
     @property
+    def rewritten(self) -> bool:
+        """Whether it is held because of something that may not be shown: lists leave its text out."""
+        return self.state.held and self.state.ruling is Ruling.REWRITE
+
+    @property
     def veiled(self) -> bool:
         """Whether its content is blurred at first."""
         return self.state.held

@@ -1,23 +1,28 @@
-"""Who is looking: sessions opened with a key of the service, kept in memory, and the token every form carries."""
+"""Who is looking: sessions opened with a key of the service, kept in the store, and the token every form carries."""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from lazaretto.identity import Identity
-from lazaretto.types import RepairPlan
+from lazaretto.identity import Identity, Kind
+from lazaretto.ledger import Ledger
+from lazaretto.types import Draft, EventKind, SourceClass, plain
 
 COOKIE = "lz_console"
 LASTS_S = 12 * 3600.0
 """A session ends so long after it began, however busy."""
 IDLE_S = 2 * 3600.0
 MOST_SESSIONS = 1_000
-MOST_PLANS = 16
+SECRET_LENGTH = len(secrets.token_urlsafe(32))
+CLOCKS_S = 300.0
+"""How far the clocks of two machines may be apart."""
 ROLES = ("agent", "reviewer", "admin")
 """The roles of the service's keys; each may do all that the ones before it may."""
 
@@ -56,7 +61,7 @@ class Entrance(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Session:
     """One person's visit."""
 
@@ -65,12 +70,8 @@ class Session:
     identity: Identity
     """Who the person proved to be: what they wrote, they may not clear."""
     began: float
-    seen: float
-    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    plans: OrderedDict[str, tuple[RepairPlan, str]] = field(default_factory=OrderedDict)
-    """Repairs that were shown as a dry run and may now be applied, each with the page to go back to."""
-    notice: str = ""
-    """What to say on the next page, once."""
+    csrf: str
+    """What every form of this session carries."""
 
     def covers(self, role: str) -> bool:
         """Whether the session may do what is open to a role."""
@@ -80,41 +81,88 @@ class Session:
         """Whether a form came from one of this session's own pages."""
         return hmac.compare_digest(self.csrf.encode(), token.encode("utf-8", "replace"))
 
-    def keep(self, plan: RepairPlan, back: str) -> None:
-        """Remember a plan that was shown; the oldest is forgotten when there are many."""
-        self.plans[plan.id] = (plan, back)
-        while len(self.plans) > MOST_PLANS:
-            self.plans.popitem(last=False)
-
 
 class Sessions:
-    """Open sessions by the secret of their cookie. They end with the server, and with the key that opened them."""
+    """Sessions by the secret of their cookie. They end with the key that opened them.
 
-    def __init__(self, entrance: Entrance) -> None:
-        self._entrance = entrance
-        self._open: OrderedDict[str, Session] = OrderedDict()
+    They are events of a namespace of the store beside the crew's, so that every process and machine that serves the
+    crew knows them, and the record says who signed in when. The secret itself is kept nowhere. A server without keys
+    keeps nothing: whoever brings any cookie of its form is the operator. Every call blocks.
+    """
+
+    def __init__(self, entrance: Entrance, ledger: Ledger, nobody: tuple[str, str, Identity]) -> None:
+        """``nobody``: name, role and identity of whoever visits a server without keys."""
+        self._entrance, self._nobody = entrance, nobody
+        self._ledger = ledger.within(f"{ledger.namespace}.console")
+        self._seen: OrderedDict[str, float] = OrderedDict()
+        """When this process last wrote down that a session is in use, by its digest."""
 
     def begin(self, name: str, role: str, identity: Identity) -> tuple[str, Session]:
         """A new session and the secret for its cookie."""
-        now = time.monotonic()
-        secret, session = secrets.token_urlsafe(32), Session(name, role, identity, now, now)
-        self._open[secret] = session
-        while len(self._open) > MOST_SESSIONS:
-            self._open.popitem(last=False)
-        return secret, session
+        secret, now = secrets.token_urlsafe(32), time.time()
+        if not self._entrance.open:
+            self._note(secret, {"began": now, "name": name, "role": role, "identity": plain(identity)})
+        return secret, Session(name, role, identity, now, _csrf(secret))
 
     def find(self, secret: str) -> Session | None:
         """The session of a cookie; None where it ended."""
-        session, now = self._open.get(secret), time.monotonic()
-        if session is None:
+        if len(secret) != SECRET_LENGTH or not secret.isascii():
             return None
-        known = self._entrance.admits(session.identity.name, session.role)
-        if not known or now - session.began > LASTS_S or now - session.seen > IDLE_S:
-            del self._open[secret]
+        if self._entrance.open:
+            name, role, identity = self._nobody
+            return Session(name, role, identity, time.time(), _csrf(secret))
+        begun, seen, ended = self._read(secret)
+        if begun is None or ended:
             return None
-        session.seen = now
+        now, session = time.time(), _session(begun, secret)
+        if now - session.began > LASTS_S or now - seen > IDLE_S or session.began > now + CLOCKS_S:
+            return None
+        if not self._entrance.admits(session.identity.name, session.role):
+            return None
+        if now - max(seen, self._seen.get(_digest(secret), 0.0)) > IDLE_S / 4:
+            self._note(secret, {"seen": now})
         return session
 
     def end(self, secret: str) -> None:
-        """Close a session."""
-        self._open.pop(secret, None)
+        """Close a session, for all processes."""
+        if not self._entrance.open:
+            self._note(secret, {"ended": time.time()})
+
+    def _read(self, secret: str) -> tuple[Mapping[str, Any] | None, float, bool]:
+        """How it began, when it was last in use, and whether it was closed."""
+        begun, seen, ended = None, 0.0, False
+        for event in self._ledger.events(subject=_digest(secret), kinds=(EventKind.NOTED,)):
+            body = event.body or {}
+            begun = body if "began" in body else begun
+            seen = max(seen, float(body.get("seen", body.get("began", 0.0))))
+            ended |= "ended" in body
+        return begun, seen, ended
+
+    def _note(self, secret: str, body: Mapping[str, Any]) -> None:
+        name = _digest(secret)
+        self._ledger.append([Draft(EventKind.NOTED, name, body=body)])
+        self._seen[name] = time.time()
+        while len(self._seen) > MOST_SESSIONS:
+            self._seen.popitem(last=False)
+
+
+def _digest(secret: str) -> str:
+    return "session:" + hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _csrf(secret: str) -> str:
+    """Known only to whoever has the cookie, alike in every process."""
+    return hmac.new(secret.encode(), b"csrf", "sha256").hexdigest()
+
+
+def _session(begun: Mapping[str, Any], secret: str) -> Session:
+    who = begun["identity"]
+    identity = Identity(
+        Kind(who["kind"]),
+        str(who["name"]),
+        tuple(who["agents"]),
+        tuple(map(SourceClass, who["grants"])),
+        bool(who["shared"]),
+        tuple(who["taken"]),
+    )
+    return Session(str(begun["name"]), str(begun["role"]), identity, float(begun["began"]), _csrf(secret))

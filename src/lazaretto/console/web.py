@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, unquote
 
 import orjson
 
@@ -20,6 +20,7 @@ from lazaretto.console.map_data import Maps
 from lazaretto.console.sessions import Entrance, Session, Sessions
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.guard import Guard
+from lazaretto.identity import Identity, Kind
 from lazaretto.types import plain
 
 try:
@@ -32,6 +33,13 @@ except ImportError:
 
 ROOT = "/console"
 MOST_FIELDS = 40
+NOTICE = "lz_notice"
+"""The cookie that carries what the next page says, once."""
+MOST_NOTICE = 300
+OPERATOR = "operator"
+"""How whoever uses a server without keys signs."""
+NOBODY = (OPERATOR, "admin", Identity(Kind.OPERATOR, OPERATOR, shared=True))
+"""Who they are: the operator, as far as the server knows."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -104,7 +112,7 @@ class Desk:
     maps: Maps = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sessions = Sessions(self.entrance)
+        self.sessions = Sessions(self.entrance, self.guard.ledger, NOBODY)
         self.activity = Activity(self.guard.ledger)
         self.maps = Maps(self.guard)
 
@@ -140,7 +148,7 @@ class Visit:
 
     def page(self, template: str, *, here: str, status: int = 200, **data: Any) -> Response:
         """A whole page."""
-        notice, self.session.notice = self.session.notice, ""
+        notice = unquote(self.request.cookies.get(NOTICE, ""))[:MOST_NOTICE]
         shared = {
             "here": here,
             "pages": PAGES,
@@ -149,12 +157,20 @@ class Visit:
             "notice": notice,
             "closed": not self.desk.entrance.open,
         }
-        return html(template, status, **shared, **data)
+        answer = html(template, status, **shared, **data)
+        if notice:
+            answer.delete_cookie(NOTICE, path=ROOT)
+        return answer
 
     def to(self, place: str, notice: str = "") -> Response:
         """Go to another page of the console, which says ``notice`` once."""
-        self.session.notice = notice
-        return RedirectResponse(ROOT + place, 303, HEADERS)
+        answer = RedirectResponse(ROOT + place, 303, HEADERS)
+        if notice:  # carried by the visitor: the next page may come from another process
+            secure = self.request.url.scheme == "https"
+            answer.set_cookie(
+                NOTICE, quote(notice[:MOST_NOTICE]), 60, path=ROOT, httponly=True, samesite="strict", secure=secure
+            )
+        return answer
 
 
 Handler = Callable[[Visit], Awaitable[Response]]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
+
+import orjson
 
 from lazaretto.console.item_view import rows, standing
 from lazaretto.console.pages.now import reproduction
@@ -11,9 +14,11 @@ from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError, RepairRefused
 from lazaretto.provenance.text_edits import difference
 from lazaretto.repair.engine import states_before
-from lazaretto.types import Receipt
+from lazaretto.repair.proposals import work_of
+from lazaretto.types import Receipt, RepairPlan
 
 LISTED = 100
+DIGEST, MOST_REASON = 64, 1_000
 CHOICES = 100
 """Items that a repair may be started from in a list."""
 REPAIRS = ("contain", "isolate", "rewrite", "release")
@@ -47,17 +52,16 @@ def _curve(agents: Any) -> dict[str, list[float]]:
 
 async def plan(visit: Visit) -> Response:
     """What a repair would do: nothing is changed until the plan that is shown here is applied."""
-    item, repair = visit.field("item"), visit.field("repair")
-    if repair not in REPAIRS:
-        raise InputError("repair", f"is {repair!r}", f"Use {', '.join(REPAIRS)}")
-    options = {"descendants": True} if repair in _WITH_TREE and visit.form.get("tree") else {}
-    reason = visit.form.get("reason", "").strip()[:1_000]
-    said = f"{reason} ({visit.session.name})" if reason else visit.session.name
-    made = await visit.guard.repairs.plan(item, repair, reason=said, **options)
-    seen = await visit.guard.repairs.dry_run(made)
     back = visit.form.get("back", "")
-    back = back if back.startswith(("/incidents/", "/items/")) else "/incidents"
-    visit.session.keep(made, back)
+    wanted = {
+        "item": visit.field("item"),
+        "repair": visit.field("repair"),
+        "tree": bool(visit.form.get("tree")),
+        "reason": visit.form.get("reason", "").strip()[:MOST_REASON],
+        "back": back if back.startswith(("/incidents/", "/items/")) else "/incidents",
+    }
+    made = await _planned(visit, wanted)
+    seen = await visit.guard.repairs.dry_run(made)
     touched = await asyncio.to_thread(rows, visit.guard, [step.item for step in made.steps])
     left = await asyncio.to_thread(rows, visit.guard, list(made.left))
     texts_now = {row.seen.id: row.seen.text for row in touched}
@@ -73,7 +77,8 @@ async def plan(visit: Visit) -> Response:
         "rows": by_item,
         "left": left,
         "changed": changed,
-        "back": back,
+        "back": wanted["back"],
+        "name": f"pl_{work_of(made)}{orjson.dumps(wanted).hex()}",
     }
     facts["standing"] = standing
     return visit.page("plan.html", here="incidents", **facts)
@@ -81,12 +86,39 @@ async def plan(visit: Visit) -> Response:
 
 async def apply(visit: Visit) -> Response:
     """Do what was shown."""
-    kept = visit.session.plans.pop(visit.path("plan"), None)
-    if kept is None:
+    shown, wanted = _read_name(visit.path("plan"))
+    try:
+        made = await _planned(visit, wanted)
+    except RepairRefused as error:
+        raise RepairRefused(f"{texts()['plan']['forgotten']} ({error})") from None
+    if work_of(made) != shown:  # something changed since
         raise RepairRefused(texts()["plan"]["forgotten"])
-    made, back = kept
     receipt = await visit.guard.repairs.apply(made, caller=visit.session.identity)
-    return visit.to(back, texts()["plan"]["applied"].format(repair=made.repair, receipt=receipt.id))
+    return visit.to(str(wanted["back"]), texts()["plan"]["applied"].format(repair=made.repair, receipt=receipt.id))
+
+
+async def _planned(visit: Visit, wanted: Mapping[str, Any]) -> RepairPlan:
+    """The plan that a form asks for. It is made again when it is applied, by whichever process: what was shown is told
+    by what it would do."""
+    repair, reason = str(wanted["repair"]), str(wanted["reason"])
+    if repair not in REPAIRS:
+        raise InputError("repair", f"is {repair!r}", f"Use {', '.join(REPAIRS)}")
+    options = {"descendants": True} if repair in _WITH_TREE and wanted["tree"] else {}
+    said = f"{reason} ({visit.session.name})" if reason else visit.session.name
+    return await visit.guard.repairs.plan(str(wanted["item"]), repair, reason=said, **options)
+
+
+def _read_name(name: str) -> tuple[str, Mapping[str, Any]]:
+    """What was shown, and what was asked for, from a plan's name in an address."""
+    try:
+        wanted = orjson.loads(bytes.fromhex(name[3 + DIGEST :]))
+        back = str(wanted["back"])
+        sound = {"item", "repair", "tree", "reason"} <= wanted.keys() and len(str(wanted["reason"])) <= MOST_REASON
+        if not sound or not (back == "/incidents" or back.startswith(("/incidents/", "/items/"))):
+            raise ValueError
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise RepairRefused(texts()["plan"]["forgotten"]) from None
+    return name[3 : 3 + DIGEST], wanted
 
 
 async def receipt(visit: Visit) -> Response:
