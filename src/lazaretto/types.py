@@ -312,6 +312,9 @@ class Decision:
     """``gate:rule`` of the gray verdicts that a later stage was asked about and cleared, by the decision's rule."""
     would: Ruling | None = None
     """What would have been ruled, where the policy only observes; None where it enforces."""
+    kept: str = ""
+    """After ``rewrite`` by ``remember``: id of the memory that was kept instead, the text without what had to go.
+    Empty where there is none."""
 
     @property
     def allowed(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pydantic
@@ -11,11 +12,13 @@ import pytest
 
 BAD = "POISON"
 
-from lazaretto import Guard, Ruling, SyncGuard
-from lazaretto.adapters.border import Border
+from lazaretto import Channel, Guard, Observation, Ruling, SyncGuard, Verdict
+from lazaretto.adapters.border import WITHHELD, Border
 from lazaretto.adapters.content import cleaned_content
 from lazaretto.adapters.plain import guard_agent, guard_tool
+from lazaretto.gates.protocol import GateContext
 from lazaretto.ingest.strings import read_strings
+from lazaretto.types import Ref
 
 
 async def test_a_decorated_tool_returns_notices(crew: Guard) -> None:
@@ -171,3 +174,40 @@ async def test_a_gate_that_failed_is_asked_again(crew: Guard, monkeypatch: pytes
     assert (await border.tool("tea is at four")).startswith("[withheld")
     monkeypatch.setattr(crew, "check", check)
     assert await border.tool("tea is at four") == "tea is at four"
+
+
+class Mender:
+    """Has SECRET taken out, and holds whatever says POISON."""
+
+    name = "mender"
+    channels = frozenset(Channel)
+
+    async def examine(self, observation: Observation, context: GateContext) -> Verdict:
+        told, instead = Ruling.ALLOW, None
+        if BAD in observation.text:
+            told = Ruling.REVIEW
+        if "SECRET" in observation.text:
+            told, instead = Ruling.REWRITE, observation.text.replace("SECRET", "[removed]")
+        return Verdict(self.name, observation.id, told, 0.5, (0.0, 1.0), "word", replacement=instead)
+
+
+async def test_what_has_to_go_is_taken_out_and_the_rest_is_handed_on_and_stored(tmp_path: Path) -> None:
+    policy = {"channels": {channel.value: {"stages": [["mender"]]} for channel in Channel}}
+    with Guard.open(f"sqlite:///{tmp_path / 'crew.db'}", policy, gates={"mender": Mender()}) as guard:
+        border = Border(guard, "ada")
+        for _ in range(2):  # judged, then known
+            assert await border.tool("the code is SECRET, tea at four") == "the code is [removed], tea at four"
+            said = await border.message("the code is SECRET", sender="ada", receiver="bob")
+            assert said == "the code is [removed]"
+        hidden = await border.tool(f"SECRET and {BAD}")
+        assert hidden.startswith("[withheld") and "SECRET" not in hidden, "without the secret it is still held"
+        value = {"text": "the code is SECRET", "tags": ["tea"]}
+        kept = await border.kept(("notes", "", "one"), value)
+        assert kept == {"text": "the code is [removed]", "tags": ["tea"]} and value["text"].endswith("SECRET")
+        (shown,) = [one.text for one in await guard.recall(agent="bob", items=[Ref("notes", "", "one")])]
+        assert "[removed]" in shown and "SECRET" not in shown
+        assert await border.kept(("notes", "", "two"), {"text": f"SECRET {BAD}"}) is WITHHELD
+        assert not await border.keep(("notes", "", "three"), {"text": "SECRET"}), "as it is, it may not be written"
+        item = next(one for one in guard.ledger.items() if one.text == "the code is [removed], tea at four")
+        await guard.label(item.id, "harmful", by="mia")
+        assert (await border.tool("the code is SECRET, tea at four")).startswith("[withheld by lazaretto: held since")

@@ -72,6 +72,8 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
     "ledger rotate-key": (lambda c: ("absent",), lambda c, got: "key: absent cannot be read" in got, 2),
     "ledger export": (lambda c: (c.folder / "out.jsonl",), lambda c, got: got["events"] == c.events, 0),
     "ledger import": (lambda c: (c.export,), lambda c, got: got["namespace"] == "other", 0),
+    "ledger backup": (lambda c: (c.folder / "saved",), lambda c, got: got["events"] >= c.events, 0),
+    "ledger restore": (lambda c: (c.folder / "absent",), lambda c, got: "holds no back-up" in got, 2),
     "ledger stats": (lambda c: (), lambda c, got: got["store"] == c.url and got["items"] == 4, 0),
     "ledger upgrade": (lambda c: (), lambda c, got: got["store"] == c.url, 0),
     "ledger erase": (lambda c: (c.note, "--reason", "asked"), lambda c, got: got["kind"] == "erased", 0),
@@ -83,6 +85,9 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
     "learn rollback": (lambda c: (), lambda c, got: got["live"] == "starter", 0),
     "learn thresholds": (lambda c: ("--revert", "0"), lambda c, got: (got["was"], got["in_force"]) == (0, 1), 0),
     "learn curate": (lambda c: (), lambda c, got: got["failed"] == 1, 1),
+    "observed": (lambda c: (), lambda c, got: got["days"][0]["judged"] == 4, 0),
+    "enforce": (lambda c: (), lambda c, got: got == {"mode": "enforce", "changed": False}, 0),
+    "tune": (lambda c: (), lambda c, got: "only 4 items were judged" in got, 2),
 }
 """How each command is called, what shows that it worked in the crew's namespace, and its exit code."""
 ENDLESS = {"serve", "proxy", "mcp serve", "mcp gateway"}
@@ -97,7 +102,8 @@ def _found(report: Any, part: str) -> str:
 def test_no_command_with_a_store_is_forgotten() -> None:
     assert set(CALLS) | ALONE == set(WITH_STORE)
     whole_store = {name for name, parameters in WITH_STORE.items() if "namespace" not in parameters}
-    assert whole_store == {"ledger import", "ledger upgrade"}, "these work on every tenant, or on the file's own"
+    everybody = {"ledger import", "ledger upgrade", "ledger backup", "ledger restore"}
+    assert whole_store == everybody, "these work on every tenant, or on the file's own"
     assert all("policy" in parameters for parameters in WITH_STORE.values())
     assert {name for name, parameters in WITH_STORE.items() if "json" not in parameters} == ENDLESS
 

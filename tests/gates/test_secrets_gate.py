@@ -89,8 +89,14 @@ def test_the_guard_offers_the_text_without_the_secret_and_never_repeats_it(tmp_p
         assert decision.ruling is Ruling.REWRITE and not decision.allowed
         assert decision.replacement == "The deploy key is [AWS Access Key removed]."
         assert KEY not in repr(decision) and decision.reasons
-        assert guard.recall(agent="bob") == ()
-        kept = guard.remember(decision.replacement, agent="ada", parents=[decision.item])
-        assert kept.allowed and [one.id for one in guard.recall(agent="bob")] == [kept.item]
+        assert [one.id for one in guard.recall(agent="bob")] == [decision.kept]
+        assert decision.kept and guard.ledger.item(decision.kept).text == decision.replacement
+        assert guard.ledger.item(decision.kept).parents == (decision.item,) and guard.ledger.state(decision.item).held
+        assert [one.text for one in guard.held()] == [decision.replacement], "no list shows the secret"
+        assert "AKIA" not in str(guard.recall("deploy key", agent="ada"))
+        again = guard.remember(f"The deploy key is {KEY}.", agent="ada", once="today")
+        assert (
+            guard.remember(f"The deploy key is {KEY}.", agent="ada", once="today").kept == again.kept != decision.kept
+        )
     with pytest.raises(PolicyError, match="rulling"):
         make({"rulling": "block"})

@@ -27,7 +27,7 @@ from lazaretto.ingest.left_out import ID, cannot_carry_text, left_out
 from lazaretto.ingest.strings import joined, read_strings
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import MAX_NAME
-from lazaretto.types import Channel, Decision, Observation, Ref, SourceClass
+from lazaretto.types import Channel, Decision, Observation, Ref, Ruling, SourceClass
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -42,6 +42,15 @@ _FEWEST_WORDS = 4
 def notice(decision: Decision) -> str:
     """What stands where something was held: enough to find it, and nothing of it."""
     return f"{NOTICE}: {decision.ruling.label}, {decision.rule}, item {decision.item}]"
+
+
+WITHHELD = object()
+"""What ``Border.kept`` answers for a value that may not be written at all."""
+
+
+def _instead(decision: Decision) -> str | None:
+    """The text to use in the place of one that has to be rewritten; nobody has judged it yet."""
+    return decision.replacement or None if decision.ruling is Ruling.REWRITE else None
 
 
 def agent_name(name: object) -> str:
@@ -64,7 +73,8 @@ class Border:
         """``agent``: None where ``acting`` says who acts when something is asked; ``source``: of memories."""
         self.guard = guard.guard if isinstance(guard, SyncGuard) else guard
         self._agent, self._source, self._acting = agent, source, acting
-        self._judged: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        self._judged: OrderedDict[tuple[str, ...], tuple[str, str | None]] = OrderedDict()
+        """The item of a text, and what is handed on in its place where that is not the text itself."""
         self._lock = threading.Lock()
 
     @property
@@ -109,7 +119,10 @@ class Border:
         if known is not None or not text.strip():
             return text if known is None else known
         decision = await self.guard.exchange(text, sender=who, receiver=to)
-        return self._answer(("message", who, to, text), text, decision)
+        if (instead := _instead(decision)) is not None:
+            made = await self.guard.exchange(instead, sender=who, receiver=to, parents=[decision.item])
+            decision = made if made.allowed else decision
+        return self._answer(("message", who, to, text), text, decision, instead)
 
     async def system(self, text: str, *, agent: str | None = None) -> str:
         """What the operator tells an agent, or a notice."""
@@ -152,27 +165,35 @@ class Border:
         known = await self._known(key)
         if known is not None or not text.strip():
             return text if known is None else known
-        return self._answer(key, text, await self.guard.check(text, agent=who, channel=channel, source=source, **told))
+        decision = await self.guard.check(text, agent=who, channel=channel, source=source, **told)
+        if (instead := _instead(decision)) is not None:  # without the secret it may pass, if nothing else is wrong
+            named = {"agent": who, "channel": channel, "source": source, "parents": [decision.item]}
+            made = await self.guard.check(instead, **named)
+            decision = made if made.allowed else decision
+        return self._answer(key, text, decision, instead)
 
     async def _known(self, key: tuple[str, ...]) -> str | None:
         """What was answered before, unless the item was held or released since; None where nobody was asked."""
         with self._lock:
-            item = self._judged.get(_digest(key))
-        if item is None:
+            item, instead = self._judged.get(_digest(key), ("", None))
+        if not item:
             return None
         state = await asyncio.to_thread(self.guard.ledger.state, item)
+        if state.visible and instead is not None:
+            return instead
         if state.visible:
             return key[-1] if key[0] != "image" else ""
         return f"{NOTICE}: held since, item {item}]"
 
-    def _answer(self, key: tuple[str, ...], text: str, decision: Decision) -> str:
+    def _answer(self, key: tuple[str, ...], text: str, decision: Decision, instead: str | None = None) -> str:
+        """``instead``: what was judged in the place of a text that has to be rewritten."""
         if not decision.allowed and decision.rule.startswith("fail:"):
             return notice(decision)  # a gate failed: it is asked again the next time
         with self._lock:
-            self._judged[_digest(key)] = decision.item
+            self._judged[_digest(key)] = decision.item, instead
             while len(self._judged) > _KEPT:
                 self._judged.popitem(last=False)
-        return text if decision.allowed else notice(decision)
+        return (text if instead is None else instead) if decision.allowed else notice(decision)
 
     # calls on their way
 
@@ -229,17 +250,41 @@ class Border:
     # memories in the framework's own store
 
     async def keep(self, ref: Ref | Sequence[str], value: Any, *, agent: str | None = None) -> bool:
-        """Whether a value may be written under a ref. One without any text has nothing to judge."""
+        """Whether a value may be written under a ref as it is. One without any text has nothing to judge."""
+        return (await self._keep(ref, value, agent, rewrite=False)) is not WITHHELD
+
+    async def kept(self, ref: Ref | Sequence[str], value: Any, *, agent: str | None = None) -> Any:
+        """What may be written under a ref: the value, the value without what has to go, or ``WITHHELD``."""
+        return await self._keep(ref, value, agent, rewrite=True)
+
+    async def _keep(self, ref: Ref | Sequence[str], value: Any, agent: str | None, *, rewrite: bool) -> Any:
         where, who = check_ref(ref), self.agent if agent is None else agent_name(agent)
         if not (await self.names(where.namespace, where.key, agent=who) and await self.beside(value, agent=who)):
             log.warning("a memory was not stored: its name, or something beside its text, is held: %s", where.system)
-            return False
+            return WITHHELD
         if not text_of(value).strip():
-            return await self.forget(where, agent=who)
+            return value if await self.forget(where, agent=who) else WITHHELD
         decision = await self.guard.remember(agent=who, ref=where, value=value, source=self._source)
+        if rewrite and decision.ruling is Ruling.REWRITE:
+            made, told = await self._without(value, who), {"source": self._source, "parents": [decision.item]}
+            if made != value:
+                again = await self.guard.remember(agent=who, ref=where, value=made, **told)
+                if again.allowed:
+                    log.warning("a memory was stored without what it may not hold: %s %s", where.system, decision.rule)
+                    return made
         if not decision.allowed:
             log.warning("a memory was not stored: %s %s", tuple(where), notice(decision))
-        return decision.allowed
+        return value if decision.allowed else WITHHELD
+
+    async def _without(self, value: Any, who: str) -> Any:
+        """A value in which every text that has to be rewritten is."""
+
+        async def judge(text: str) -> str:
+            found = await self.guard.screen(text, agent=who, channel=Channel.MEMORY, source=self._source)
+            instead = _instead(found)
+            return text if instead is None else instead
+
+        return await self.cleaned(value, judge, agent=who)
 
     async def forget(self, ref: Ref | Sequence[str], *, agent: str | None = None) -> bool:
         """Whether a record may be deleted: it is the agent's own, or nobody's. The guard is told so."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import NOTICE, Border, agent_name
+from lazaretto.adapters.border import NOTICE, WITHHELD, Border, agent_name
 from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import LazarettoError, MissingExtra
 from lazaretto.foreign.records import Entry
@@ -69,7 +69,8 @@ class GuardedStorage:
                 writer = agent_name(record.source or self._border.agent)
                 if not await self._beside(record, writer):
                     log.warning("a memory was not stored: something beside its text is held: %s", self._system)
-                elif await self._border.keep(self._ref(record), record.content, agent=writer):
+                elif (said := await self._border.kept(self._ref(record), record.content, agent=writer)) is not WITHHELD:
+                    record.content = said  # as it was, or without what has to go
                     kept.append(record)
                     continue
             except LazarettoError:

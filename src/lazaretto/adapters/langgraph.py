@@ -16,7 +16,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import Border
+from lazaretto.adapters.border import WITHHELD, Border
 from lazaretto.adapters.langgraph_state import (
     acting_node,
     cleaned_message,
@@ -110,15 +110,17 @@ class GuardedStore(BaseStore):
         for place, found in zip(reads, await inner([ops[place] for place in reads]), strict=True):
             results[place] = await self._shown(ops[place], found, inner)
         last = {(op.namespace, op.key): place for place, op in enumerate(ops) if isinstance(op, PutOp)}
-        allowed = [op for place in sorted(last.values()) if isinstance(op := ops[place], PutOp) and await self._may(op)]
-        await inner(allowed)
+        puts = [op for place in sorted(last.values()) if isinstance(op := ops[place], PutOp)]
+        await inner([op for one in puts if (op := await self._allowed(one)) is not None])
         return results
 
-    async def _may(self, op: PutOp) -> bool:
+    async def _allowed(self, op: PutOp) -> PutOp | None:
+        """The write as it may be done: without what has to go; None where it may not be done."""
         ref = Ref(self._system, ".".join(op.namespace), op.key)
         if op.value is None:
-            return await self._border.forget(ref)
-        return await self._border.keep(ref, op.value)
+            return op if await self._border.forget(ref) else None
+        kept = await self._border.kept(ref, op.value)
+        return None if kept is WITHHELD else op if kept is op.value else op._replace(value=kept)
 
     async def _shown(self, op: Op, found: Result, inner: Callable[[Sequence[Op]], Awaitable[list[Result]]]) -> Result:
         if isinstance(op, GetOp):

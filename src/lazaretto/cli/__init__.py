@@ -29,6 +29,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "audit": ("audit",),
     "data": ("data",),
     "learn": ("learn",),
+    "tune": ("tune",),
+    "observe": ("observed", "enforce"),
     "screen": ("screen",),
     "scan": ("scan",),
     "foresight": ("foresight",),

@@ -92,6 +92,9 @@ def show_decision(decision: Decision) -> None:
     console.print(f"rule {decision.rule}, {risk}", markup=False, highlight=False)
     for reason in _deciding_reasons(decision):
         console.print(f"- {reason}", markup=False, highlight=False)
+    if decision.ruling is Ruling.REWRITE and decision.replacement is not None:
+        words = f"kept instead as {decision.kept}" if decision.kept else "use instead"
+        console.print(f"{words}: {showable(decision.replacement, 400)}", markup=False, highlight=False)
     if not decision.complete:
         console.print("Not every gate looked at it:", highlight=False)
     for run in decision.runs:

@@ -17,6 +17,7 @@ from lazaretto.files import write_file
 from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.gates.memory.claims.readable import quoted
 from lazaretto.guard.sync_guard import SyncGuard
+from lazaretto.incidents.observed import ObservedLog
 from lazaretto.incidents.records import Incident
 from lazaretto.incidents.report import moment, to_json, to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
@@ -99,8 +100,17 @@ def report(one: Incident, style: str, guard: SyncGuard) -> str:
 
 
 @with_context()
-def held(context: CommandContext, limit: LimitOption = 50) -> None:
+def held(
+    context: CommandContext,
+    limit: LimitOption = 50,
+    would: Annotated[
+        bool, typer.Option("--would", help="What a policy in mode observe would have held, until you give it a word.")
+    ] = False,
+) -> None:
     """What waits for a person, disputed rulings first, and how to settle it; then calls of tools and repairs."""
+    if would:
+        _show_would(context, limit)
+        return
     with context.open_guard() as guard:
         found = guard.held(limit=limit)
         waiting = () if context.as_json else guard.repairs.proposals()
@@ -128,6 +138,25 @@ def held(context: CommandContext, limit: LimitOption = 50) -> None:
             show_proposed(repair, most=10)
         for other in waiting[SHOWN_WHOLE:]:
             show_proposal(other)
+
+    context.emit(found, show)
+
+
+def _show_would(context: CommandContext, limit: int) -> None:
+    with context.open_ledger(create=False) as ledger:
+        found = ObservedLog(ledger).would(limit)
+
+    def show() -> None:
+        if not found:
+            console.print("nothing would have been held that nobody has given a word on", highlight=False)
+        for one in found:
+            said = showable(one.text, 160) or "a picture"
+            console.print(f"{one.id} {one.ruling} by {one.rule}, risk {one.risk:.2f}", highlight=False)
+            console.print(f"  {showable(one.agent, 60)}, {moment(one.since)}: {said}", markup=False, highlight=False)
+            for reason in one.reasons[:1]:
+                console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)
+            words = f"lazaretto label {one.id} benign --by YOU   or   lazaretto label {one.id} harmful --by YOU"
+            console.print(f"  {words}", markup=False, highlight=False)
 
     context.emit(found, show)
 

@@ -44,6 +44,7 @@ def recorded(decision: Decision) -> dict[str, Any]:
     verdicts = tuple(replace(v, replacement=None) if v.rule in FOR_ITS_SOURCE else v for v in decision.verdicts)
     offered = None if decision.replacement in quoting else decision.replacement
     body: dict[str, Any] = plain(replace(decision, verdicts=verdicts, replacement=offered))
+    del body["kept"]  # an item of its own says so
     return body
 
 

@@ -112,6 +112,36 @@ UNDONE = "undone"
 """The rule of that verdict when the repair was taken back: forget what it taught."""
 
 
+MEASURED = "measured"
+"""In a verdict's evidence: the numbers it was ruled by, so that the gate can rule by other rates without reading
+again."""
+
+
+def measured(verdict: Verdict) -> Mapping[str, Any] | None:
+    """The numbers that a verdict was ruled by, where it keeps them."""
+    return next((one.data[MEASURED] for one in verdict.evidence if MEASURED in one.data), None)
+
+
+@runtime_checkable
+class Tunable(Protocol):
+    """A gate that can say what it would have ruled under its settings of now, from the numbers an old verdict keeps."""
+
+    rates: Mapping[str, tuple[float, ...]]
+    """Those of its settings that are rates, and the values worth trying, the mildest first."""
+
+    @property
+    def settings(self) -> Any:
+        """Its settings, the rates among them by name."""
+        ...
+
+    def ruled_again(
+        self, observation: Observation, verdict: Verdict, earlier: Sequence[Verdict], trust: TrustPolicy
+    ) -> Verdict | None:
+        """The verdict under the settings of now; ``earlier``: those of the gates before it. None where the old one
+        does not keep enough, and only reading again could tell."""
+        ...
+
+
 @runtime_checkable
 class Learner(Protocol):
     """A gate that wants to hear what became of an item: rulings, people's labels, repairs, releases."""

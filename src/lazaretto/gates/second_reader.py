@@ -11,17 +11,17 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import AfterValidator, Field
 
 from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.cascade import EVEN, SETTLES
-from lazaretto.gates.protocol import GateContext
+from lazaretto.gates.protocol import MEASURED, GateContext, measured
 from lazaretto.models.asked_reader import Address, AskedReader
 from lazaretto.models.classifier_reader import ClassifierReader
-from lazaretto.models.deep import DeepReader, Reading, reader_for, shared_reader
-from lazaretto.policy import CLOSED, RulingWord, Share, read_settings
+from lazaretto.models.deep import DeepReader, Reading, measured_bar, reader_for, shared_reader
+from lazaretto.policy import CLOSED, RulingWord, Share, TrustPolicy, read_settings
 from lazaretto.policy.plugins import require
 from lazaretto.processor_time import in_thread, left, until, worked
 from lazaretto.reading.text import reading_of
@@ -111,6 +111,10 @@ class SecondReader:
 
     name = NAME
     channels = frozenset(Channel)
+    rates: ClassVar[Mapping[str, tuple[float, ...]]] = {
+        "false_positive_rate": (0.001, 0.005, 0.01, 0.02, 0.05),
+        "clear_rate": (0.01, 0.02, 0.03, 0.05, 0.1),
+    }
 
     def __init__(self, settings: SecondReaderSettings, reader: DeepReader | None = None) -> None:
         """``reader``: another than those that the settings name, which are loaded with the first open text."""
@@ -130,7 +134,7 @@ class SecondReader:
         if left() <= 0:
             return _no_opinion(observation, "No processor time is left for a second reading.")
         several, known = reading_of(observation.text).views(until()), dict[int, _Readings]()
-        found, settled, cost = list[Verdict](), list[Verdict](), Cost()
+        found, cost, numbers = list[Verdict](), Cost(), dict[str, Any]()
         unsettled = "It could not be read whole."
         for task in tasks:
             try:
@@ -149,13 +153,31 @@ class SecondReader:
             readings = known[id(reader)]
             spent = sum(one.tokens for every in known.values() for _, one in every)
             cost = Cost((time.perf_counter() - started) * 1000, spent, len(known))
+            score = max(_score(one, task) for _, one in readings)
+            whole = all(one.whole for _, one in readings)
+            numbers[task] = {"reader": reader.name, "score": score, "whole": whole}
             found.append(self._finding(observation, task, reader, readings, cost))
-            if found[-1].rule == SETTLED and all(one.whole for _, one in readings):
-                settled.append(found[-1])
-        worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk), default=None)
-        if settled and worst is not None and worst.ruling is Ruling.ALLOW:
-            return _only(settled)
-        return worst if worst is not None and worst.rule != SETTLED else _no_opinion(observation, unsettled, cost)
+        verdict = _joined(found, numbers) or _no_opinion(observation, unsettled, cost)
+        first, complete = verdict.evidence[0], len(numbers) == len(tasks)
+        told = replace(first, data={**first.data, MEASURED: numbers}) if complete else first
+        return replace(verdict, evidence=(told, *verdict.evidence[1:]))
+
+    def ruled_again(
+        self, observation: Observation, verdict: Verdict, earlier: Sequence[Verdict], trust: TrustPolicy
+    ) -> Verdict | None:
+        """As of ``Tunable``: by the scores of every question that is open now and was then."""
+        numbers, found = measured(verdict), list[Verdict]()
+        tasks = open_questions(earlier)
+        if numbers is None or not all(task in numbers for task in tasks):
+            return None
+        for task in tasks:
+            reader, score = str(numbers[task]["reader"]), float(numbers[task]["score"])
+            rates = (self.settings.false_positive_rate, self.settings.clear_rate)
+            bars = _Bars(self.settings.hold_at, self.settings.clear_below)
+            if reader in SHIPPED:
+                bars = _Bars(*(measured_bar(reader, task, rate) for rate in rates))
+            found.append(self._answer(observation, task, reader, score, bars))
+        return _joined(found, {task: numbers[task] for task in tasks}) or _no_opinion(observation, "", verdict.cost)
 
     def _reader_for(self, text: str, task: Task) -> Reader | None:
         """Whom to ask; None where nobody can tell."""
@@ -188,9 +210,18 @@ class SecondReader:
         self, observation: Observation, task: Task, reader: Reader, readings: _Readings, cost: Cost
     ) -> Verdict:
         view, best = max(readings, key=lambda one: _score(one[1], task))
-        score, bars = _score(best, task), self._bars(reader, task)
-        facts = {
-            "reader": reader.name,
+        bars = self._bars(reader, task)
+        found = self._answer(observation, task, reader.name, _score(best, task), bars)
+        told = found.evidence[0]
+        if found.rule == "second_reading_orders" and best.quote:
+            words = f"A second reader finds it is {_WORDS[task]}: “{best.quote}”."
+            told = replace(told, summary=words, data={**told.data, "view": view.name})
+        return replace(found, evidence=(told,), cost=cost)
+
+    def _answer(self, observation: Observation, task: Task, reader: str, score: float, bars: _Bars) -> Verdict:
+        """What a score means by these bars."""
+        facts: dict[str, Any] = {
+            "reader": reader,
             "score": round(score, 2),
             "hold_at": round(bars.hold, 2),
             "clear_below": round(bars.clear, 2),
@@ -198,8 +229,6 @@ class SecondReader:
         if score > bars.hold:
             ruling = self.settings.order if task == "orders" else self.settings.harm
             words, rule, risk = f"A second reader finds it is {_WORDS[task]}", f"second_reading_{task}", 0.9
-            if task == "orders" and best.quote:
-                words, facts = f"{words}: “{best.quote}”", {**facts, "view": view.name}
         elif score < bars.clear:
             ruling, words, rule, risk = Ruling.ALLOW, f"A second reader finds it is not {_WORDS[task]}", SETTLED, 0.05
             facts = {**facts, SETTLES: _GATES[task]}
@@ -211,14 +240,19 @@ class SecondReader:
                 EVEN,
             )
         interval = (0.0, 0.3) if rule == SETTLED else (min(0.3, risk), 1.0)
-        return Verdict(
-            NAME, observation.id, ruling, risk, interval, rule, (Evidence("measure", f"{words}.", facts),), cost=cost
-        )
+        told = Evidence("measure", f"{words}.", facts)
+        return Verdict(NAME, observation.id, ruling, risk, interval, rule, (told,))
 
 
-def _only(settled: Sequence[Verdict]) -> Verdict:
-    """One verdict that clears what was settled, and leaves open what was not."""
-    return replace(settled[-1], evidence=tuple(one for verdict in settled for one in verdict.evidence))
+def _joined(found: Sequence[Verdict], numbers: Mapping[str, Any]) -> Verdict | None:
+    """One verdict of the answers to all questions: the strictest, or one that clears what was settled and leaves open
+    what was not; None where there is neither. What was not read whole settles nothing."""
+    worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk), default=None)
+    whole = [bool(one["whole"]) for one in numbers.values()]
+    settled = [one for one, read in zip(found, whole, strict=True) if one.rule == SETTLED and read]
+    if settled and worst is not None and worst.ruling is Ruling.ALLOW:
+        return replace(settled[-1], evidence=tuple(one for verdict in settled for one in verdict.evidence))
+    return worst if worst is not None and worst.rule != SETTLED else None
 
 
 def open_questions(earlier: Sequence[Verdict]) -> tuple[Task, ...]:

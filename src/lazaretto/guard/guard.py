@@ -9,13 +9,15 @@ belongs to it is recorded in one transaction (``ledger``), and what was held or 
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from lazaretto.foreign.outbox import stored_when_allowed
 from lazaretto.gates.policy_gates import GateState
-from lazaretto.gates.protocol import Gate
+from lazaretto.gates.protocol import FOR_ITS_SOURCE, Gate
 from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.auditing import Auditor
 from lazaretto.guard.core import MAX_REASON, Core
@@ -47,6 +49,7 @@ from lazaretto.types import (
     Observation,
     Receipt,
     Ref,
+    Ruling,
     SourceClass,
 )  # fmt: skip
 
@@ -172,13 +175,28 @@ class Guard(ToolCalls, Lifecycle, OldNames):
 
         ``ref`` says where that store keeps it: (system, namespace, key). Write it there when it is allowed; repairs
         follow it there (``join``). ``value`` is what is kept there, as JSON data, and takes the place of ``text``.
+
+        A text that is ruled ``rewrite`` stays held, and its ``replacement`` is judged and kept as a memory of its own,
+        made from it: ``decision.kept``.
         """
         check_own_fields(fields)
         raw = RawInput(
             agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once, ref=ref, value=value,
             principal=principal,
         )  # fmt: skip
-        return await self._core.judge_and_record(raw, stored_when_allowed, writes=True, stated=parents is not None)
+        made = await self._core.judge_and_record(raw, stored_when_allowed, writes=True, stated=parents is not None)
+        return made if ref is not None or value is not None else await self._kept_instead(raw, made)
+
+    async def _kept_instead(self, raw: RawInput, made: Decision) -> Decision:
+        """The decision, with the memory that took the place of a text that has to be rewritten."""
+        quotes_others = made.rule.partition(":")[2] in FOR_ITS_SOURCE
+        if made.ruling is not Ruling.REWRITE or not made.replacement or raw.image is not None or quotes_others:
+            return made
+        once = None if raw.once is None else f"kept:{hashlib.sha256(raw.once.encode()).hexdigest()}"
+        parents = tuple(dict.fromkeys((*raw.parents, made.item)))
+        instead = replace(raw, text=made.replacement, fields=None, parents=parents, once=once)
+        kept = await self._core.judge_and_record(instead, stored_when_allowed, writes=True)
+        return replace(made, kept=kept.item if kept.allowed else "")
 
     async def recall(
         self,

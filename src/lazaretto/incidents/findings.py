@@ -69,6 +69,20 @@ class Waiting:
     copies: frozenset[str] = frozenset()
     """What it is the same as; held for nothing else."""
     appealed: bool = False
+    shown: str | None = None
+    """What lists show in the place of its text; None: the text."""
+
+
+HIDES = ("secrets", "personal")
+"""Gates whose findings no list repeats."""
+
+
+def without_secrets(body: Mapping[str, Any]) -> str | None:
+    """What lists show of a text in which a gate found a secret: the text without it; None: nothing was found."""
+    for verdict in body.get("verdicts") or ():
+        if verdict["gate"] in HIDES and Ruling.from_label(verdict["ruling"]) > Ruling.WARN:
+            return str(verdict.get("replacement") or "(a text with a secret in it)")
+    return None
 
 
 class FindingLog:
@@ -177,7 +191,8 @@ class FindingLog:
             copies = frozenset(str(e["data"]["item"]) for e in evidence if _names_an_item(e)) if again else frozenset()
             before = self.waiting.get(event.subject)
             since, appealed = (before.time, before.appealed) if before else (event.time, False)
-            waiting = Waiting(since, ruling.label, rule, risk, why_ruled(body)[:REASONS], copies, appealed)
+            shown = without_secrets(body)
+            waiting = Waiting(since, ruling.label, rule, risk, why_ruled(body)[:REASONS], copies, appealed, shown)
             self.waiting[event.subject] = self._waited[event.subject] = waiting
             for one in copies:
                 self._copies.setdefault(one, set()).add(event.subject)

@@ -91,7 +91,7 @@ class Incidents:
         return tuple(
             Held(
                 item, seen[item].agent, seen[item].channel.value, one.time, one.ruling, one.rule, one.risk,
-                seen[item].text[:SHOWN], one.reasons, one.appealed,
+                (seen[item].text if one.shown is None else one.shown)[:SHOWN], one.reasons, one.appealed,
             )
             for item in order
             if item in seen and (one := waiting[item])

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from lazaretto.errors import MissingExtra, ModelError
+from lazaretto.gates.content.arbitration import CONFIRMED, IN_DOUBT, UNDECIDED
 from lazaretto.gates.content.assembly import LiveLibrary, make_panel, ready_library
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Content, Label
+from lazaretto.gates.content.records import Content, InputKind, Label
 from lazaretto.gates.content.report import evidence_of, taxonomy
 from lazaretto.gates.content.settings import ContentSettings, content_settings
-from lazaretto.gates.protocol import GateContext
+from lazaretto.gates.protocol import MEASURED, GateContext, measured
 from lazaretto.ledger import Ledger
-from lazaretto.policy import Limits
+from lazaretto.policy import Limits, TrustPolicy
 from lazaretto.policy.plugins import require
 from lazaretto.types import Channel, Evidence, Observation, Ruling, Verdict
 
-NAME = "content"
+NAME, EMBEDDED = "content", "embedded"
 EMPTY_RULE = "nothing-to-judge"
 UNREAD_RULE = "too_long_to_read_whole"
 
@@ -32,6 +34,10 @@ class ContentGate:
 
     name = NAME
     channels = frozenset(Channel)
+    rates: ClassVar[Mapping[str, tuple[float, ...]]] = {
+        "false_alarms": (0.001, 0.005, 0.01, 0.02, 0.05, 0.1),
+        "misses": (0.5, 0.3, 0.2, 0.15),
+    }
 
     @property
     def needs_s(self) -> float:
@@ -67,6 +73,26 @@ class ContentGate:
         transcript = await hold_debate(panel, content, self.settings.debate)
         return verdict_of(transcript, self.settings)
 
+    def ruled_again(
+        self, observation: Observation, verdict: Verdict, earlier: Sequence[Verdict], trust: TrustPolicy
+    ) -> Verdict | None:
+        """As of ``Tunable``: texts that the embedded jury judged, by its measured order of rules."""
+        numbers, settings = measured(verdict), self.settings
+        if numbers is None or settings.jury != "embedded" or settings.risk_first != "measured":
+            return None
+        if numbers["glance"]:  # a glance settles nothing where fewer misses are wanted than it was measured for
+            stands = settings.quick and settings.misses >= DEFAULT_MISSES
+            return replace(verdict, ruling=_least_where_unread(Ruling.ALLOW, numbers)) if stands else None
+        from lazaretto.gates.content.jury.debaters import ErrorRates, ruled_by_rates
+
+        rates = ErrorRates(settings.false_alarms, settings.misses)
+        rule = ruled_by_rates(verdict.risk, rates, numbers["language"])
+        ruling = {CONFIRMED: settings.unsafe, IN_DOUBT: settings.gray, UNDECIDED: settings.undecided}.get(
+            rule, Ruling.ALLOW
+        )
+        least = _least_where_unread(ruling, numbers)
+        return replace(verdict, ruling=least, rule=rule if least is ruling else UNREAD_RULE)
+
     def panel_for(self, ledger: Ledger, limits: Limits) -> Panel:
         """The panel with the tenant's live case library; made once."""
         known = self._known_panel(ledger, limits)
@@ -98,7 +124,7 @@ def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
         ruling = settings.unsafe
     else:
         ruling = Ruling.ALLOW
-    rule, interval, evidence = finding.rule, finding.interval, evidence_of(transcript)
+    rule, interval, evidence = finding.rule, finding.interval, _with_numbers(evidence_of(transcript), transcript)
     if finding.unread:
         evidence = (Evidence("measure", finding.unread, {}), *evidence)
         interval = (interval[0], 1.0)
@@ -115,6 +141,26 @@ def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
         taxonomy(transcript),
         transcript.cost,
     )
+
+
+DEFAULT_MISSES = 0.15
+"""The misses that a glance was measured for, as of ``jury.debaters.DEFAULT_RATES``."""
+
+
+def _least_where_unread(ruling: Ruling, numbers: Mapping[str, Any]) -> Ruling:
+    return ruling if numbers["whole"] else max(ruling, Ruling.REVIEW)
+
+
+def _with_numbers(evidence: tuple[Evidence, ...], transcript: Transcript) -> tuple[Evidence, ...]:
+    """The evidence, with what ``ruled_again`` needs; only a text that was read and judged keeps it."""
+    finding, prepared = transcript.finding, transcript.prepared
+    if prepared.kind is not InputKind.TEXT or prepared.fault or transcript.panel != EMBEDDED:
+        return evidence
+    language = str(prepared.facts.get("language", ""))
+    if transcript.faults or language == "other" or (finding.undecided and language != "mixed"):
+        return evidence
+    numbers = {"glance": transcript.rounds == 0, "language": language, "whole": not finding.unread}
+    return (replace(evidence[0], data={**evidence[0].data, MEASURED: numbers}), *evidence[1:])
 
 
 def make(table: Mapping[str, Any]) -> ContentGate:

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from lazaretto.gates.memory.claims import restoring
-from lazaretto.gates.memory.claims.consequences import with_claims
+from lazaretto.gates.memory.claims.consequences import ruling_on, with_claims
 from lazaretto.gates.memory.claims.gray_pairs import GrayPairs
 from lazaretto.gates.memory.claims.judge import ClaimJudge
 from lazaretto.gates.memory.claims.settings import DEFAULT_CLAIMS, ClaimSettings
@@ -35,7 +35,7 @@ from lazaretto.gates.picture_readings import (
     file_readings,
     lettering,
 )
-from lazaretto.gates.protocol import CARRIED_BY, GateContext, SecondLook
+from lazaretto.gates.protocol import CARRIED_BY, MEASURED, GateContext, SecondLook, measured
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.models.openai_chat import OpenAIChat
@@ -51,7 +51,7 @@ MEMORY_POISONING = "ASI06"
 INTER_AGENT = "ASI07"
 _MOST_QUOTED = 3
 """Sentences that the evidence quotes of what nobody here can read."""
-UNREAD = "too_long_to_read_whole"
+UNREAD, KNOWN_PLAN = "too_long_to_read_whole", "known_plan"
 _NOT_READ = "Only parts of it were read: it is too long for the processor time that the policy gives one item."
 _NOT_COMPARED = "Not all that it says was compared with what is known: the processor time of one item was spent."
 SCREENING = 0.75
@@ -106,6 +106,10 @@ class MemoryGate:
 
     name = "memory"
     channels = frozenset(Channel)
+    rates: ClassVar[Mapping[str, tuple[float, ...]]] = {
+        "false_positive_rate": (0.001, 0.005, 0.01, 0.02, 0.05),
+        "review_rate": (0.001, 0.005, 0.01, 0.02, 0.05),
+    }
 
     def __init__(
         self,
@@ -170,11 +174,38 @@ class MemoryGate:
         screening = self._screen(observation.text)
         ms = (time.perf_counter() - started) * 1000
         verdict = self.judge(observation, screening, ms, trust=context.trust)
-        if self._may_be_plan(observation, verdict, screening):
+        numbers = _numbers(screening)
+        if self._may_be_plan(observation, verdict.rule, screening):
             verdict = self._as_plan(verdict, observation, context)
+            numbers["plan"] = verdict.rule == KNOWN_PLAN
         if observation.text and self.settings.claims.compare:
-            verdict = self._compare_claims(verdict, observation, context)
-        return verdict
+            verdict, numbers["claims"] = self._compare_claims(verdict, observation, context)
+        return replace(verdict, evidence=_with_numbers(verdict.evidence, numbers))
+
+    def ruled_again(
+        self, observation: Observation, verdict: Verdict, earlier: Sequence[Verdict], trust: TrustPolicy
+    ) -> Verdict | None:
+        """As of ``Tunable``. Pictures and structured records keep too little."""
+        numbers = measured(verdict)
+        if numbers is None or observation.image is not None or observation.fields is not None:
+            return None
+        screening = _screening(numbers)
+        ruling, rule = self._rule(observation, screening, "", trust)
+        risk = min(screening.risk, 0.1) if rule == "trusted_order" else screening.risk
+        if self._may_be_plan(observation, rule, screening):
+            if "plan" not in numbers:  # nobody has looked whether trusted memories say so
+                return None
+            if numbers["plan"]:
+                ruling, rule, risk = Ruling.ALLOW, KNOWN_PLAN, min(risk, 0.1)
+        claims = numbers.get("claims")
+        if claims is not None:
+            said, their_risk = Ruling.from_label(claims["ruling"]), float(claims["risk"])
+            if said > ruling or (said is ruling and said > Ruling.WARN and their_risk > risk):
+                ruling, rule, risk = said, claims["rule"], their_risk
+            risk = max(risk, their_risk)
+            if claims["cut"] and ruling < Ruling.REVIEW:
+                ruling, rule = Ruling.REVIEW, UNREAD
+        return replace(verdict, ruling=ruling, rule=rule, risk=risk)
 
     async def _examine_picture(self, observation: Observation, context: GateContext) -> list[Verdict]:
         """A verdict for every reading of the picture that says something, else one that says there is none.
@@ -245,8 +276,8 @@ class MemoryGate:
         wrong = restoring.falsehoods(item, self.claims, context.ledger, trusted)
         return (lambda one: restoring.corrections(one.text, wrong, self.claims)) if wrong else None
 
-    def _may_be_plan(self, observation: Observation, verdict: Verdict, screening: Screening) -> bool:
-        asked = verdict.rule in ("possible_order", "foreign_order") and screening.logit <= self._outright_at
+    def _may_be_plan(self, observation: Observation, rule: str, screening: Screening) -> bool:
+        asked = rule in ("possible_order", "foreign_order") and screening.logit <= self._outright_at
         return asked and observation.source in self.settings.may_plan and self.settings.claims.compare
 
     def _as_plan(self, verdict: Verdict, observation: Observation, context: GateContext) -> Verdict:
@@ -258,21 +289,26 @@ class MemoryGate:
         words = f"Reads like an order, and plans only what {', '.join(grounds)} says, which is trusted."
         told = Evidence("measure", words, {"items": list(grounds), "least_trust": least})
         return replace(
-            verdict, ruling=Ruling.ALLOW, rule="known_plan", risk=min(verdict.risk, 0.1), taxonomy=(), replacement=None,
+            verdict, ruling=Ruling.ALLOW, rule=KNOWN_PLAN, risk=min(verdict.risk, 0.1), taxonomy=(), replacement=None,
             interval=(0.0, max(verdict.interval[1], 0.1)), evidence=(told, *verdict.evidence),
         )  # fmt: skip
 
-    def _compare_claims(self, verdict: Verdict, observation: Observation, context: GateContext) -> Verdict:
+    def _compare_claims(
+        self, verdict: Verdict, observation: Observation, context: GateContext
+    ) -> tuple[Verdict, dict[str, Any]]:
+        """The verdict with what comparing claims found, and what that alone would have ruled."""
         judged = self.claims.judge(observation, context.ledger, context.graph, context.trust.table())
         told = with_claims(verdict, judged, self.settings.claims)
+        alone = ruling_on(judged, self.settings.claims).label
+        numbers = {"ruling": alone, "rule": judged.rule, "risk": judged.risk, "cut": judged.cut}
         if judged.cut:
             note = Evidence("measure", _NOT_COMPARED, {})
             told = replace(told, evidence=(*told.evidence, note), interval=(told.interval[0], 1.0))
             if told.ruling < Ruling.REVIEW:
-                return replace(told, ruling=Ruling.REVIEW, rule=UNREAD)
+                return replace(told, ruling=Ruling.REVIEW, rule=UNREAD), numbers
         if told.rule == judged.rule and told.ruling is Ruling.REWRITE:
-            return self._offering(told, restoring.restored(observation, judged.items, self.claims, context.ledger))
-        return told
+            told = self._offering(told, restoring.restored(observation, judged.items, self.claims, context.ledger))
+        return told, numbers
 
     def _offering(self, verdict: Verdict, text: str) -> Verdict:
         """A verdict that offers a text to use instead; without one there is nothing to use, and it is held."""
@@ -367,6 +403,27 @@ class MemoryGate:
             told = [one for one in told if within == LETTERING and not one.latin]
         little = self._little(observation, trust)
         return self.settings.unknown_language_untrusted if told and little else self.settings.unknown_language
+
+
+def _numbers(screening: Screening) -> dict[str, Any]:
+    """What a text is ruled by, for ``ruled_again``."""
+    unread = "" if not screening.unread else "sure" if any(one.sure for one in screening.unread) else "fragments"
+    numbers = {"logit": screening.logit, "risk": screening.risk, "whole": screening.whole, "unread": unread}
+    return numbers | ({} if screening.mixed_logit is None else {"mixed": screening.mixed_logit})
+
+
+def _screening(numbers: Mapping[str, Any]) -> Screening:
+    """The other way round: as much of a screening as a ruling needs."""
+    unread = (Unread(0, 0, "", "", False, numbers["unread"] == "sure"),) if numbers["unread"] else ()
+    return Screening(
+        numbers["risk"], (0.0, 1.0), numbers["logit"], "", not unread, (), numbers["whole"], unread,
+        numbers.get("mixed"),
+    )  # fmt: skip
+
+
+def _with_numbers(evidence: tuple[Evidence, ...], numbers: Mapping[str, Any]) -> tuple[Evidence, ...]:
+    first = evidence[0]
+    return (replace(first, data={**first.data, MEASURED: numbers}), *evidence[1:])
 
 
 def _stricter(of_record: Verdict, of_text: Verdict) -> Verdict:

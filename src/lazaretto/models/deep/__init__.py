@@ -2,7 +2,7 @@
 
 from lazaretto.models.deep.base import TRUNKS, Trunk, find_trunk, is_set_up, set_up
 from lazaretto.models.deep.choice import reader_for
-from lazaretto.models.deep.reader import DeepReader, Reading, shared_reader
+from lazaretto.models.deep.reader import DeepReader, Reading, measured_bar, shared_reader
 
 __all__ = [
     "TRUNKS",
@@ -11,6 +11,7 @@ __all__ = [
     "Trunk",
     "find_trunk",
     "is_set_up",
+    "measured_bar",
     "reader_for",
     "set_up",
     "shared_reader",

@@ -6,6 +6,7 @@ number means was measured on sources that the reader had not seen (``calibration
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -46,6 +47,23 @@ class Reading:
     tokens: int
 
 
+@cache
+def _fitted() -> dict[str, Any]:
+    fitted: dict[str, Any] = json.loads((WEIGHTS / "calibration.json").read_text(encoding="utf-8"))
+    return fitted
+
+
+def _bar(bars: Mapping[str, float], rate: float) -> float:
+    rates = sorted(float(one) for one in bars)
+    chosen = max((one for one in rates if one <= rate + 1e-12), default=rates[0])
+    return float(bars[str(chosen)])
+
+
+def measured_bar(reader: str, task: str, rate: float) -> float:
+    """``DeepReader.bar`` of a reader that ships, without loading it."""
+    return _bar(_fitted()[reader][task], rate)
+
+
 class DeepReader:
     """One trunk with both heads."""
 
@@ -68,9 +86,7 @@ class DeepReader:
 
     def bar(self, task: str, rate: float) -> float:
         """The log-odds that this share of honest texts reaches; between measured rates, the stricter."""
-        rates = sorted(float(one) for one in self._bars[task])
-        chosen = max((one for one in rates if one <= rate + 1e-12), default=rates[0])
-        return float(self._bars[task][str(chosen)])
+        return _bar(self._bars[task], rate)
 
     def read(self, text: str, most_seconds: float = 10.0) -> Reading:
         """The strongest window decides, for each task by itself."""

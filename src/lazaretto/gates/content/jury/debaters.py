@@ -21,7 +21,15 @@ from lazaretto.gates.content.arbitration import (
     Order,
     label_for,
 )
-from lazaretto.gates.content.jury.scorer import JuryModels, JuryScores, Settings, Span, log_odds, sigmoid
+from lazaretto.gates.content.jury.scorer import (
+    JuryModels,
+    JuryScores,
+    Settings,
+    Span,
+    log_odds,
+    shipped_models,
+    sigmoid,
+)
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
     DebateState,
@@ -88,6 +96,17 @@ class ErrorRates:
 
 
 DEFAULT_RATES = ErrorRates()
+
+
+def ruled_by_rates(risk: float, rates: ErrorRates, language: str) -> str:
+    """The rule that a text's risk means under these rates, as the arbiter applies them; ``language``: ``mixed`` where
+    the jury cannot read all of it."""
+    allow, block = shipped_models().settings["text"].bars(rates.false_alarms, rates.misses)
+    gray = allow <= log_odds(risk) < block
+    confirmed = risk >= _EVEN and not gray
+    if language == "mixed" and not confirmed:
+        return UNDECIDED
+    return IN_DOUBT if gray else CONFIRMED if confirmed else DEFAULT
 
 
 def precedent_evidence(precedents: Sequence[Precedent]) -> float:

@@ -20,9 +20,14 @@ _BETWEEN = "~"
 _MOST_LINKS = 16
 
 
+def ruling_on(judged: ClaimJudgement, settings: ClaimSettings) -> Ruling:
+    """What comparing claims rules by itself."""
+    return settings.ruling if judged.refused else settings.announcement if judged.doubtful else Ruling.ALLOW
+
+
 def with_claims(verdict: Verdict, judged: ClaimJudgement, settings: ClaimSettings) -> Verdict:
     """The verdict with what comparing claims found; the stricter ruling stands, and the evidence of both."""
-    ruling = settings.ruling if judged.refused else settings.announcement if judged.doubtful else Ruling.ALLOW
+    ruling = ruling_on(judged, settings)
     data = {"relation": judged.relation.value, "with": list(judged.items), "supersedes": list(judged.supersedes)}
     told = tuple(replace(one, data={**one.data, **data}) for one in judged.evidence[:1]) + judged.evidence[1:]
     cost = verdict.cost + Cost(ms=judged.ms, calls=1)

@@ -1,0 +1,183 @@
+"""A month of a crew's traffic with 2 % poison, watched in mode observe; `lazaretto tune` lowers the false alarms.
+
+    python lab/benchmarks/tune_month.py --write        # about ten minutes of one core
+    python lab/benchmarks/tune_month.py --items 200    # a small one, kept nowhere
+
+Texts: honest notes and planted orders of lab/src/lazaretto_lab/training/written. The shipped screener was trained on
+many of them, so the shares say nothing of how good the gates are on texts of others; they say what `tune` does. Two
+months without a text in common: on the first a person labels what would have been held, and the policy is tuned with
+two commands; the second is judged with the policy before and after, and decides.
+
+Exactness is measured too: the first month is judged again under the tuned policy, by the models, and compared item by
+item with what `tune` counted from stored numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lazaretto import Guard, Policy
+from lazaretto.gates.thresholds import Thresholds
+from lazaretto.learn.replay import Replay, judged_items, set_to
+from lazaretto.learn.tuning import installed_gate
+from lazaretto.types import Ruling
+from lazaretto_lab.training import written
+
+RESULT = Path(__file__).resolve().parents[1] / "results" / "tune" / "month.json"
+ITEMS, POISON, SEED = 1500, 0.02, 36
+ROADS = (("message", "agent_message"), ("tool", "tool_output_external"), ("document", "untrusted_document"))
+START = 'preset = "strict"\nmode = "observe"\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One item of the traffic."""
+
+    text: str
+    channel: str
+    source: str
+    poison: bool
+
+
+def months(items: int) -> tuple[list[Sent], list[Sent]]:
+    """Two months without a text in common."""
+    chance = random.Random(SEED)
+    honest = sorted({one.text for one in written.notes()} | {one.host for one in written.planted()})
+    poison = sorted({one.text for one in written.planted()})
+    chance.shuffle(honest)
+    chance.shuffle(poison)
+    bad = round(items * POISON)
+    made = []
+    for month in (0, 1):
+        good = honest[month * (items - bad) : (month + 1) * (items - bad)]
+        ill = poison[month * bad : (month + 1) * bad]
+        if len(good) + len(ill) < items:
+            raise SystemExit(f"there are not enough texts for two months of {items} items")
+        sent = [Sent(text, *chance.choice(ROADS), text in set(ill)) for text in (*good, *ill)]
+        chance.shuffle(sent)
+        made.append(sent)
+    return made[0], made[1]
+
+
+async def judged(store: str, policy: Path, sent: Sequence[Sent]) -> list[tuple[str, Ruling]]:
+    """The id and the ruling of every item, in order."""
+    found = []
+    async with Guard.open(store, policy=policy) as guard:
+        for number, one in enumerate(sent, 1):
+            said = await guard.check(one.text, agent=f"agent-{number % 7}", channel=one.channel, source=one.source)
+            found.append((said.item, said.ruling if said.would is None else said.would))
+            if number % 100 == 0:
+                print(f"\r{number} of {len(sent)}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return found
+
+
+async def label(store: str, policy: Path, sent: Sequence[Sent], found: Sequence[tuple[str, Ruling]]) -> None:
+    """What a person does in `lazaretto held --would`: says of everything that would have been held what it is."""
+    async with Guard.open(store, policy=policy) as guard:
+        for one, (item, ruling) in zip(sent, found, strict=True):
+            if ruling > Ruling.WARN:
+                await guard.label(item, "harmful" if one.poison else "benign", by="operator")
+
+
+def counted(sent: Sequence[Sent], found: Sequence[tuple[str, Ruling]]) -> dict[str, Any]:
+    """False alarms and poison held."""
+    held = [ruling > Ruling.WARN for _, ruling in found]
+    honest, bad = sum(not one.poison for one in sent), sum(one.poison for one in sent)
+    alarms = sum(h and not one.poison for one, h in zip(sent, held, strict=True))
+    caught = sum(h and one.poison for one, h in zip(sent, held, strict=True))
+    return {"honest": honest, "false_alarms": alarms, "share": round(alarms / honest, 5), "poison": bad, "held": caught}
+
+
+def command(*words: str) -> dict[str, Any]:
+    """`lazaretto` in a process of its own."""
+    run = subprocess.run(
+        [sys.executable, "-m", "lazaretto", *words, "--json"], capture_output=True, text=True, check=False
+    )
+    if run.returncode not in (0, 1):
+        raise SystemExit(run.stdout + run.stderr)
+    told: dict[str, Any] = json.loads(run.stdout)
+    return told
+
+
+def replayed(store: str, policy: Path, changes: dict[str, float]) -> dict[str, bool]:
+    """Item -> whether `tune` counts it as held under the advised settings."""
+    from lazaretto.ledger import Ledger
+
+    rules = Policy.load(policy)
+    tuned = set_to(rules, {_key(name): value for name, value in changes.items()})
+    names = {name for name, _ in rules.gate_names()}
+    gates = {name: gate for name in names if (gate := installed_gate(name, tuned.gates.get(name, {}))) is not None}
+    with Ledger.open(store) as ledger:
+        replay = Replay(tuned, gates, Thresholds(ledger, rules.learn))
+        return {one.observation.id: replay.ruled(one).ruling > Ruling.WARN for one in judged_items(ledger)}
+
+
+def _key(name: str) -> tuple[str, str]:
+    _, gate, setting = name.split(".")
+    return gate, setting
+
+
+def measure(items: int, folder: Path, plot: Path | None) -> dict[str, Any]:
+    """All of it."""
+    first, second = months(items)
+    start, tuned = folder / "start.toml", folder / "tuned.toml"
+    start.write_text(START)
+    store = [f"sqlite:///{folder}/{name}.db" for name in ("first", "again", "before", "after")]
+    found = asyncio.run(judged(store[0], start, first))
+    asyncio.run(label(store[0], start, first, found))
+    shared = ("--store", store[0], "--policy", str(start))
+    began = time.process_time()
+    shown = command("tune", *shared, "--plot", str(plot or folder / "month.svg"))
+    command("tune", *shared, "--write", str(tuned))
+    counts = replayed(store[0], start, shown["advice"]["changes"])
+    again = asyncio.run(judged(store[1], tuned, first))
+    differing = sum(
+        counts[item] is not (ruling > Ruling.WARN) for (item, _), (_, ruling) in zip(found, again, strict=True)
+    )
+    return {
+        "items": items,
+        "first_month": {"before": counted(first, found), "tuned": counted(first, again)},
+        "second_month": {
+            "before": counted(second, asyncio.run(judged(store[2], start, second))),
+            "tuned": counted(second, asyncio.run(judged(store[3], tuned, second))),
+        },
+        "commands": 2,
+        "advice": shown["advice"],
+        "replay_against_models": {"items": items, "ruled_otherwise": differing},
+        "seconds_of_this_process": round(time.process_time() - began, 1),
+        "policy": tuned.read_text(),
+    }
+
+
+def main() -> None:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, default=ITEMS, help="Items of one month.")
+    parser.add_argument("--write", action="store_true", help=f"Keep it in {RESULT.name} with its picture.")
+    options = parser.parse_args()
+    os.environ.setdefault("LAZARETTO_DEEP", "none")  # the second reader that ships, whatever is set up here
+    if options.write:
+        RESULT.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        made = measure(options.items, Path(folder), RESULT.with_suffix(".svg") if options.write else None)
+    text = json.dumps(made, indent=1) + "\n"
+    if options.write:
+        RESULT.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""``lazaretto tune``: fewer false alarms, from what was judged and what people said of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
+from lazaretto.cli.context import CommandContext, with_context
+from lazaretto.errors import InputError
+from lazaretto.files import write_file
+from lazaretto.gates.thresholds import Thresholds
+from lazaretto.learn.replay import judged_items
+from lazaretto.learn.tuning import Counts, Tuner, Tuning
+from lazaretto.learn.tuning_plot import draw
+from lazaretto.policy import Policy
+from lazaretto.policy.edited import edited
+from lazaretto.types import plain
+
+FEWEST = 100
+"""Items; of fewer a share of one percent says nothing."""
+
+
+@with_context()
+def tune(
+    context: CommandContext,
+    target: Annotated[
+        float, typer.Option("--target", min=0.0, max=0.5, help="Share of honest items that may be held.")
+    ] = 0.01,
+    days: Annotated[float, typer.Option("--days", min=0.0, help="Only what came in the last days; 0: all.")] = 0.0,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: an SVG file.")] = None,
+    write: Annotated[Path | None, typer.Option("--write", help="Write the policy with the advised settings.")] = None,
+) -> None:
+    """What other rates would have held of what was judged, and the nearest that holds fewer honest items.
+
+    Nothing is read again: it counts from the numbers that rulings keep. An item that nobody called harmful counts as
+    honest, so label what was held first (lazaretto held, or held --would). No advice loses a finding.
+    """
+    found = _tuned(context, target, days)
+    if plot is not None:
+        _save(plot, draw(found, target), "plot")
+    written = _written(context, found, write) if write is not None else {}
+    context.emit({**_body(found, target), **written}, lambda: _show(found, target, plot, write))
+    if not found.advice.reached:
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+def _tuned(context: CommandContext, target: float, days: float) -> Tuning:
+    with context.open_ledger(create=False) as ledger:
+        items = judged_items(ledger, time.time() - days * 86_400 if days else 0.0)
+        if len(items) < FEWEST:
+            advice = 'Let it run for a while, mode = "observe" if you like'
+            raise InputError("history", f"only {len(items)} items were judged; {FEWEST} are needed", advice)
+        return Tuner(items, context.policy, Thresholds(ledger, context.policy.learn)).tune(target)
+
+
+def _written(context: CommandContext, found: Tuning, to: Path) -> dict[str, Any]:
+    """Write the policy; refused where nothing says what would be missed."""
+    if not found.findings:
+        words = "nobody called any item harmful, so nothing tells what milder settings would miss"
+        raise InputError("write", words, "Label some first: lazaretto label ITEM harmful --by YOU")
+    before = Path(context.policy_file).read_text(encoding="utf-8") if context.policy_file else ""
+    text = edited(before, {(f"gates.{gate}", name): value for (gate, name), value in found.advice.changes.items()})
+    _save(to, text, "write")
+    Policy.load(to)  # what is written must be a policy
+    return {"written": str(to)}
+
+
+def _save(path: Path, text: str, field: str) -> None:
+    try:
+        write_file(path, text.encode("utf-8"))
+    except OSError as error:
+        raise InputError(field, f"{path} cannot be written ({error.strerror})", "Choose another place") from None
+
+
+def _body(found: Tuning, target: float) -> dict[str, Any]:
+    def told(counts: Counts) -> dict[str, Any]:
+        return {**plain(counts), "honest_share": round(found.rate(counts), 6)}
+
+    return {
+        "target": target,
+        "items": found.honest + found.findings,
+        "honest": found.honest,
+        "findings": found.findings,
+        "ruled_otherwise_today": found.differing,
+        "now": told(found.now),
+        "rows": [
+            {"gate": r.gate, "setting": r.setting, "value": r.value, "now": r.now, **told(r.counts)} for r in found.rows
+        ],
+        "advice": {
+            "reached": found.advice.reached,
+            "changes": {f"gates.{gate}.{name}": value for (gate, name), value in found.advice.changes.items()},
+            **told(found.advice.counts),
+        },
+    }
+
+
+def _show(found: Tuning, target: float, plot: Path | None, write: Path | None) -> None:
+    console.print(
+        f"{found.honest + found.findings:,} items were judged; people called {found.findings:,} harmful",
+        highlight=False,
+    )
+    if found.differing:
+        console.print(f"{found.differing:,} would be ruled otherwise today than they were", highlight=False)
+    table = new_table("gate", "setting", "value", "honest held", "share", "findings held", "not sure")
+    for row in found.rows:
+        numbers = (row.counts.honest, f"{found.rate(row.counts):.2%}", f"{row.counts.findings} of {found.findings}")
+        named = f"{row.value:g}" + (" (now)" if row.now else "")
+        table.add_row(row.gate, row.setting, named, *map(str, numbers), str(row.counts.unsure))
+    print_table(table)
+    advice = found.advice
+    console.print(f"now: {_said(found, found.now)}", highlight=False)
+    if advice.changes:
+        console.print(f"advised: {_said(found, advice.counts)}", highlight=False)
+    for (gate, name), value in advice.changes.items():
+        console.print(f"  [gates.{gate}] {name} = {value:g}", markup=False, highlight=False)
+    if not advice.reached:
+        console.print(f"no rates hold at most {target:.2%} without losing a finding", highlight=False)
+    elif not advice.changes:
+        console.print(f"that is within {target:.2%}: nothing to change", highlight=False)
+    for path in (plot, write):
+        if path is not None:
+            console.print(f"written: {path}", markup=False, highlight=False)
+    if write is None and advice.changes:
+        console.print("take it:  lazaretto tune --write policy.toml", highlight=False)
+
+
+def _said(found: Tuning, counts: Counts) -> str:
+    unsure = f", {counts.unsure} only reading again could tell" if counts.unsure else ""
+    kept = f"{counts.findings} of {found.findings} findings"
+    return f"{counts.honest} honest items held ({found.rate(counts):.2%}), {kept}{unsure}"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(tune)

@@ -1,0 +1,125 @@
+"""What was judged before, ruled again under other settings: from the numbers that the rulings keep, without reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from lazaretto.errors import ModelError
+from lazaretto.gates.cascade import settles, why_not_needed
+from lazaretto.gates.decision import decide, recorded_decision, with_verdict
+from lazaretto.gates.protocol import Gate, Tunable
+from lazaretto.gates.runner import Examination
+from lazaretto.gates.thresholds import Thresholds
+from lazaretto.ledger import Ledger
+from lazaretto.policy import Policy, Stage
+from lazaretto.types import MACHINE, Decision, EventKind, GateRun, Observation, Ruling, RunStatus, Verdict
+
+_TRUTH = {"harmful": True, "benign": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One item as it was judged when it came, and what a person said of it since."""
+
+    observation: Observation
+    decision: Decision
+    harmful: bool | None
+    """None: nobody said."""
+
+    @property
+    def ruled(self) -> Ruling:
+        """What was ruled, or would have been where the policy only observed."""
+        return self.decision.ruling if self.decision.would is None else self.decision.would
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What an item would have been ruled."""
+
+    ruling: Ruling
+    sure: bool
+    """False where only reading it again could tell; the ruling is then by what is known."""
+
+
+def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[Judged, ...]:
+    """Every item that gates judged since then, by its first ruling, with the last word of people on it."""
+    first: dict[str, Decision] = {}
+    words: dict[str, bool] = {}
+    for event in ledger.events(kinds=(EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)):
+        body = event.body or {}
+        if event.kind is EventKind.LABELLED and body.get("label") in _TRUTH:
+            words[event.subject] = _TRUTH[body["label"]]
+        elif event.kind is EventKind.RELEASED and body.get("by") != MACHINE:
+            words[event.subject] = False
+        elif event.kind is EventKind.RULED and body.get("runs") and event.time >= since and event.subject not in first:
+            first[event.subject] = recorded_decision(body)
+    found = {one.id: one for one in ledger.items(ids=tuple(first), hidden=True, limit=None)} if first else {}
+    return tuple(Judged(found[item], decision, words.get(item)) for item, decision in first.items() if item in found)
+
+
+class Replay:
+    """Rules again under one policy."""
+
+    def __init__(self, policy: Policy, gates: Mapping[str, Gate], thresholds: Thresholds) -> None:
+        """``gates``: those of the policy that are here, made from its tables; ``thresholds``: what labels moved."""
+        self._policy, self._thresholds = policy, thresholds
+        self._gates: dict[str, Tunable] = {name: gate for name, gate in gates.items() if isinstance(gate, Tunable)}
+
+    def ruled(self, one: Judged, changed: Iterable[str] = ()) -> Replayed:
+        """What the policy would have ruled; ``changed``: gates that are set otherwise than when it was judged."""
+        rules, other = self._policy.channels[one.observation.channel], set(changed)
+        said = {verdict.gate: verdict for verdict in one.decision.verdicts}
+        runs = {run.gate: run for run in one.decision.runs}
+        verdicts, made, settling, sure = list[Verdict](), list[GateRun](), set[str](), True
+        for stage in map(Stage.of, rules.stages):
+            spared = why_not_needed(stage, rules, one.observation, verdicts, made)
+            if spared:
+                made += [GateRun(name, RunStatus.SKIPPED, detail=spared) for name in stage.gates]
+                continue
+            if settles(stage):
+                settling.update(stage.gates)
+            earlier = tuple(verdicts)
+            for name in stage.gates:
+                verdict, run = said.pop(name, None), runs.get(name)
+                if verdict is None:
+                    sure &= run is not None and run.status is not RunStatus.SKIPPED
+                    made.append(run if run is not None else GateRun(name, RunStatus.SKIPPED))
+                    continue
+                again = self._again(one.observation, verdict, earlier)
+                sure &= again is not None or name not in other
+                verdicts.append(again or verdict)
+                made.append(run or GateRun(name, RunStatus.RAN))
+        decision = decide(
+            one.observation.id, Examination(tuple(verdicts), tuple(made), frozenset(settling)), rules, 0.0
+        )
+        named = {name for name, _ in self._policy.gate_names()}
+        for verdict in said.values():
+            if verdict.gate not in named:  # of its sources, or of the owner of its record
+                decision = with_verdict(decision, verdict)
+        return Replayed(decision.ruling, sure)
+
+    def said(self, gate: str, one: Judged) -> tuple[Ruling, str] | None:
+        """What one gate would have said, where its own numbers tell: ruling and rule."""
+        verdict = next((verdict for verdict in one.decision.verdicts if verdict.gate == gate), None)
+        earlier = tuple(v for v in one.decision.verdicts if v.gate != gate)
+        made = None if verdict is None else self._again(one.observation, verdict, earlier)
+        return None if made is None else (made.ruling, made.rule)
+
+    def _again(self, observation: Observation, verdict: Verdict, earlier: tuple[Verdict, ...]) -> Verdict | None:
+        gate = self._gates.get(verdict.gate)
+        if gate is None:
+            return None
+        try:
+            made = gate.ruled_again(observation, verdict, earlier, self._policy.trust)
+        except ModelError:
+            return None
+        return None if made is None else self._thresholds.moved(made)
+
+
+def set_to(policy: Policy, changes: Mapping[tuple[str, str], float]) -> Policy:
+    """The policy with other settings of gates: (gate, setting) -> value."""
+    tables = {gate: dict(table) for gate, table in policy.gates.items()}
+    for (gate, setting), value in changes.items():
+        tables.setdefault(gate, {})[setting] = value
+    return replace(policy, gates=tables)

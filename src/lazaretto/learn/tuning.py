@@ -1,0 +1,222 @@
+"""Which rates would have held how much of what was judged, and which of them to take."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lazaretto.errors import MissingExtra
+from lazaretto.gates.protocol import Gate, Tunable
+from lazaretto.gates.thresholds import Thresholds
+from lazaretto.learn.replay import Judged, Replay, set_to
+from lazaretto.policy import Policy, plugins
+from lazaretto.types import Ruling
+
+Changes = Mapping[tuple[str, str], float]
+"""(gate, setting) -> value."""
+Make = Callable[[str, Mapping[str, Any]], Gate | None]
+"""The gate of a name, from its table of the policy; None where it is not installed."""
+_ORDER = (("memory", "false_positive_rate", "review_rate"),)
+"""Settings of a gate of which the first is never above the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What one setting would have held."""
+
+    honest: int
+    """Items held that nobody called harmful."""
+    findings: int
+    """Items held that somebody called harmful."""
+    unsure: int
+    """Items that only reading again could tell; they are counted by what is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value of one setting, everything else as it is."""
+
+    gate: str
+    setting: str
+    value: float
+    now: bool
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The settings to take."""
+
+    changes: Changes
+    """Empty: as it is."""
+    counts: Counts
+    reached: bool
+    """Whether it is within the rate that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What was replayed, and what came of it."""
+
+    honest: int
+    """Items that nobody called harmful."""
+    findings: int
+    """Items that somebody called harmful."""
+    differing: int
+    """Items that today's settings rule otherwise than they were ruled."""
+    now: Counts
+    rows: tuple[Row, ...]
+    advice: Advice
+
+    def rate(self, counts: Counts) -> float:
+        """The share of honest items that is held."""
+        return counts.honest / self.honest if self.honest else 0.0
+
+
+def installed_gate(name: str, table: Mapping[str, Any]) -> Gate | None:
+    """As of ``Make``: a gate that ships or that a package brings."""
+    try:
+        made: Gate = plugins.GATES.factory(name)(table)
+    except (MissingExtra, ImportError):
+        return None
+    return made
+
+
+class Tuner:
+    """Replays items under one setting after another."""
+
+    def __init__(
+        self, items: Sequence[Judged], policy: Policy, thresholds: Thresholds, make: Make = installed_gate
+    ) -> None:
+        self._policy, self._thresholds, self._make = policy, thresholds, make
+        made = {
+            name: make(name, policy.gates.get(name, {})) for name in dict.fromkeys(n for n, _ in policy.gate_names())
+        }
+        self._gates = {name: gate for name, gate in made.items() if gate is not None}
+        self._groups = self._folded(items)
+        self._items = tuple(items)
+
+    def tune(self, target: float) -> Tuning:
+        """Count every single setting, then find the nearest joint one within ``target`` that loses no finding."""
+        now = self._counted({})
+        rows = tuple(
+            Row(gate, setting, value, self._value(gate, setting) == value, self._counted({(gate, setting): value}))
+            for gate, setting, values in self._settings()
+            for value in values
+            if self._sound({(gate, setting): value})
+        )
+        honest = sum(not one.harmful for one in self._items)
+        replay = self._replay({})
+        differing = sum(
+            (replay.ruled(one).ruling > Ruling.WARN) is not (one.ruled > Ruling.WARN) for one in self._items
+        )
+        advice = self._advice(now, honest, target)
+        return Tuning(honest, len(self._items) - honest, differing, now, rows, advice)
+
+    # counting
+
+    def _counted(self, changes: Changes) -> Counts:
+        replay, gates = self._replay(changes), {gate for gate, _ in changes}
+        honest = findings = unsure = 0
+        for one, number in self._groups:
+            made = replay.ruled(one, gates)
+            held = made.ruling > Ruling.WARN
+            honest += number * (held and not one.harmful)
+            findings += number * (held and bool(one.harmful))
+            unsure += number * (not made.sure)
+        return Counts(honest, findings, unsure)
+
+    def _replay(self, changes: Changes) -> Replay:
+        policy = set_to(self._policy, changes)
+        other = {gate: self._make(gate, policy.gates.get(gate, {})) for gate in {gate for gate, _ in changes}}
+        gates = self._gates | {name: gate for name, gate in other.items() if gate is not None}
+        return Replay(policy, gates, self._thresholds)
+
+    def _folded(self, items: Sequence[Judged]) -> list[tuple[Judged, int]]:
+        """Items that no setting tells apart, counted once with their number: most of a month is plainly harmless."""
+        replays = [(self._replay(one), {gate for gate, _ in one}) for one in ({}, *self._ends())]
+        groups: Counter[tuple[object, ...]] = Counter()
+        first: dict[tuple[object, ...], Judged] = {}
+        for one in items:
+            rulings = tuple(replay.ruled(one, gates) for replay, gates in replays)
+            same = len({(made.ruling > Ruling.WARN, made.sure) for made in rulings}) == 1
+            key = (one.harmful, rulings[0].ruling > Ruling.WARN, rulings[0].sure) if same else (one.observation.id,)
+            groups[key] += 1
+            first.setdefault(key, one)
+        return [(first[key], number) for key, number in groups.items()]
+
+    def _ends(self) -> Iterator[Changes]:
+        """Every gate at its mildest and at its strictest: what both hold or let pass, all between them do."""
+        for end in (0, -1):
+            yield {(gate, setting): values[end] for gate, setting, values in self._settings()}
+
+    # choosing
+
+    def _advice(self, now: Counts, honest: int, target: float) -> Advice:
+        """Within the target and without losing a finding: what changes least. Where there is none, what comes nearest
+        to the target without losing one."""
+        within = [(one, counts) for one, counts in self._joint() if counts.findings >= now.findings]
+        reached = [(one, counts) for one, counts in within if counts.honest <= target * honest]
+        if now.honest <= target * honest:
+            return Advice({}, now, True)
+        if reached:
+            changes, counts = min(reached, key=lambda one: (one[1].unsure, self._steps(one[0]), one[1].honest))
+            return Advice(changes, counts, True)
+        changes, counts = min(within, key=lambda one: (one[1].honest, one[1].unsure, self._steps(one[0])))
+        return Advice(changes if counts.honest < now.honest else {}, min(counts, now, key=lambda c: c.honest), False)
+
+    def _joint(self) -> Iterator[tuple[Changes, Counts]]:
+        """Every joint setting, those of a gate that count alike taken once."""
+        each = [self._distinct(gate) for gate in dict.fromkeys(gate for gate, _, _ in self._settings())]
+        for chosen in itertools.product(*each):
+            changes = {key: value for one in chosen for key, value in one.items()}
+            yield changes, self._counted(changes)
+
+    def _distinct(self, gate: str) -> list[Changes]:
+        """The joint settings of one gate, of those by which it says the same the nearest to what is set now."""
+        offered = [(setting, values) for name, setting, values in self._settings() if name == gate]
+        best: dict[tuple[object, ...], Changes] = {}
+        for values in itertools.product(*(values for _, values in offered)):
+            changes = {
+                (gate, setting): value
+                for (setting, _), value in zip(offered, values, strict=True)
+                if value != self._value(gate, setting)
+            }
+            if not self._sound(changes):
+                continue
+            replay = self._replay(changes)
+            said = tuple(replay.said(gate, one) for one, _ in self._groups)
+            if said not in best or self._steps(changes) < self._steps(best[said]):
+                best[said] = changes
+        return list(best.values())
+
+    def _steps(self, changes: Changes) -> int:
+        """How far a setting lies from what is set now, in steps of the rates that are offered."""
+        offered = {(gate, setting): values for gate, setting, values in self._settings()}
+        total = 0
+        for (gate, setting), value in changes.items():
+            values, now = offered[gate, setting], self._value(gate, setting)
+            total += max(1, sum(min(now, value) < one <= max(now, value) for one in values))
+        return total
+
+    def _settings(self) -> Iterator[tuple[str, str, tuple[float, ...]]]:
+        for name, gate in self._gates.items():
+            if isinstance(gate, Tunable):
+                for setting, values in gate.rates.items():
+                    falling = values[0] > values[-1]
+                    yield name, setting, tuple(sorted({*values, self._value(name, setting)}, reverse=falling))
+
+    def _value(self, gate: str, setting: str) -> float:
+        made = self._gates[gate]
+        return float(getattr(made.settings, setting)) if isinstance(made, Tunable) else 0.0
+
+    def _sound(self, changes: Changes) -> bool:
+        for gate, low, high in _ORDER:
+            if gate in self._gates and {(gate, low), (gate, high)} & changes.keys():
+                below, above = (changes.get((gate, one), self._value(gate, one)) for one in (low, high))
+                if below > above:
+                    return False
+        return True
