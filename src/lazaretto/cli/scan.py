@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -13,6 +13,9 @@ from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, console, errors, plai
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.policy.plugins import require
+
+if TYPE_CHECKING:
+    from lazaretto.scan.run import ScanReport
 
 _SHOWN = 20
 
@@ -33,6 +36,15 @@ def scan(
     ray: Annotated[bool, typer.Option("--ray", help="Judge on a Ray cluster (RAY_ADDRESS, else here).")] = False,
     journal: Annotated[Path | None, typer.Option(help="Where an interrupted scan keeps what it judged.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an interrupted scan judged.")] = False,
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", help="What was found and accepted earlier; only more than that counts.")
+    ] = None,
+    accept_all: Annotated[
+        Path | None, typer.Option("--write-baseline", help="Accept all that is found, in this file; ends with 0.")
+    ] = None,
+    inline_ignores: Annotated[
+        bool, typer.Option("--inline-ignores", help="Let notes say 'lazaretto: ignore RULE', where people review them.")
+    ] = False,
     unjudged_ok: Annotated[
         bool, typer.Option("--unjudged-ok", help="End with 0 although some could not be judged (their language).")
     ] = False,
@@ -43,10 +55,9 @@ def scan(
 
     Exit code 0: nothing found, 1: findings, 2: the input is wrong, or a part of it could not be read or judged.
     """
+    from lazaretto.scan.accepted import accept, read_baseline
     from lazaretto.scan.journal import Journal, journal_path
     from lazaretto.scan.judge import ScanSettings
-    from lazaretto.scan.records import Level
-    from lazaretto.scan.reports import as_html, as_json, as_sarif
     from lazaretto.scan.run import judges
     from lazaretto.scan.run import scan as run_scan
     from lazaretto.scan.sources import open_source
@@ -55,7 +66,9 @@ def scan(
     settings = ScanSettings(false_positive_rate, max(0.05, false_positive_rate), contradictions)
     source = open_source(path)
     require("a scan", "gates", "onnxruntime", "safetensors", "tokenizers", "py3langid", "detect_secrets")
-    for out in (json, sarif, html):
+    if baseline is not None:
+        read_baseline(baseline)  # what is wrong with it is said before the work
+    for out in (json, sarif, html, accept_all):
         if out is not None and str(out) != "-" and not out.absolute().parent.is_dir():
             raise InputError("report", f"there is no folder for {out}", "Make it first")
     where = journal or journal_path("\0".join([source.name, *path]), settings)
@@ -70,16 +83,35 @@ def scan(
             report = run_scan(
                 source, settings, jury, kept, lambda what, more, _of: bar.update(tasks[what], advance=more)
             )
-        for out, made in ((json, as_json), (sarif, as_sarif)):
-            if out is not None:
-                _write(out, orjson.dumps(made(report), option=orjson.OPT_INDENT_2) + b"\n")
-        if html is not None:
-            _write(html, as_html(report).encode())
+        accept(report, getattr(source, "base", Path()), baseline=baseline, inline=inline_ignores)
+        _save(report, json, sarif, html)
         finished = True
     finally:
         kept.close(finished=finished)
     if str(json) != "-":
         _show(report, time.monotonic() - started)
+    _finish(report, accept_all, unjudged_ok)
+
+
+def _save(report: ScanReport, json: Path | None, sarif: Path | None, html: Path | None) -> None:
+    from lazaretto.scan.reports import as_html, as_json, as_sarif
+
+    for out, made in ((json, as_json), (sarif, as_sarif)):
+        if out is not None:
+            _write(out, orjson.dumps(made(report), option=orjson.OPT_INDENT_2) + b"\n")
+    if html is not None:
+        _write(html, as_html(report).encode())
+
+
+def _finish(report: ScanReport, accept_all: Path | None, unjudged_ok: bool) -> None:
+    """The exit code; what is accepted from now on is written first."""
+    from lazaretto.scan.accepted import write_baseline
+    from lazaretto.scan.records import Level
+
+    if accept_all is not None and report.complete:
+        number = write_baseline(report, accept_all)
+        errors.print(f"{number:,} findings accepted in {accept_all}", markup=False, highlight=False)
+        return
     if not report.complete:
         raise typer.Exit(EXIT_USAGE)
     if report.of(Level.ERROR, Level.WARNING):
@@ -99,12 +131,10 @@ def _write(out: Path, data: bytes) -> None:
         raise InputError("report", f"{out} cannot be written ({error.strerror})", "Name another file") from None
 
 
-def _show(report: object, seconds: float) -> None:
+def _show(report: ScanReport, seconds: float) -> None:
     from lazaretto.scan.records import Level
-    from lazaretto.scan.reports import summary
-    from lazaretto.scan.run import ScanReport
+    from lazaretto.scan.reports import RULES, summary
 
-    assert isinstance(report, ScanReport)
     told = summary(report)
     colours = {Level.ERROR: "red", Level.WARNING: "yellow"}
     serious = sorted(report.of(Level.ERROR, Level.WARNING), key=lambda one: one.level is not Level.ERROR)
@@ -113,6 +143,7 @@ def _show(report: object, seconds: float) -> None:
         line = "" if one.line is None or one.record.endswith(f":{one.line}") else f" (line {one.line})"
         console.print(f"{one.kind:<13} {printable(one.record)}{line}", markup=False, highlight=False)
         console.print(f"        {printable(one.message)}", markup=False, highlight=False)
+        console.print(f"        do: {RULES[one.rule][2]}", markup=False, highlight=False)
     if len(serious) > _SHOWN:
         console.print(f"... and {len(serious) - _SHOWN:,} more: --html, --json or --sarif has them all")
     for one in told["unreadable"][:_SHOWN]:
@@ -120,6 +151,8 @@ def _show(report: object, seconds: float) -> None:
     found = ", ".join(f"{count:,} {kind}" for kind, count in told["found"].items())
     before = f", {report.judged_before:,} of them by the scan that was interrupted" if report.judged_before else ""
     words = f"{report.records:,} records judged in {seconds:.0f} s{before}: {found}; {told['notes']:,} notes"
+    if told["accepted"]:
+        words += "; accepted earlier: " + ", ".join(f"{count:,} by {by}" for by, count in told["accepted"].items())
     if told["not_judged"]:
         words += f"; {told['not_judged']:,} not judged for orders (language)"
     if told["skipped_files"]:

@@ -38,6 +38,8 @@ class Files:
         self.name = _shown(path)
         self.tally = Tally()
         self._root = path if path.is_dir() else path.parent
+        self.base = _repository(self._root) or self._root.absolute()
+        """What places are relative to."""
         self._one = path if path.is_file() else None
         self._only = only
 
@@ -49,7 +51,7 @@ class Files:
         """Every record of every file."""
         self.tally = Tally()
         for path in [self._one] if self._one is not None else self._walk():
-            place = _shown(path.relative_to(self._root))
+            place = self._place(path)
             try:
                 yield from self._of(path, place)
             except (OSError, InputError) as error:
@@ -63,7 +65,7 @@ class Files:
             return
         for folder, folders, names in os.walk(self._root, onerror=self._missed):
             for name in sorted(_LEFT_OUT.intersection(folders)):
-                self.tally.skipped_folders.append(_shown(Path(folder, name).relative_to(self._root)))
+                self.tally.skipped_folders.append(self._place(Path(folder, name)))
             folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
             for name in sorted(names):
                 path = Path(folder, name)
@@ -71,6 +73,9 @@ class Files:
                     self.tally.skipped_files += 1
                 else:
                     yield path
+
+    def _place(self, path: Path) -> str:
+        return _shown(Path(os.path.normpath(path.absolute())).relative_to(os.path.normpath(self.base)))
 
     def _missed(self, error: OSError) -> None:
         self.tally.unreadable.append(f"{_shown(Path(error.filename))}: {error.strerror}")
@@ -96,6 +101,12 @@ class Files:
                     self.tally.unreadable.append(f"{place}:{number}: not JSON ({error})")
                     continue
                 yield from _valued(value, place, str(number), number)
+
+
+def _repository(folder: Path) -> Path | None:
+    """The repository that a folder lies in: what code hosts, editors and hooks name files by."""
+    here = Path(os.path.normpath(folder.absolute()))
+    return next((one for one in (here, *here.parents) if (one / ".git").exists()), None)
 
 
 def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

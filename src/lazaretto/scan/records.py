@@ -28,7 +28,7 @@ class Record:
     """What the store calls it; for a file, its path and line."""
     text: str
     place: str
-    """The file or table it stands in, relative to what is scanned."""
+    """The file or table it stands in, relative to the repository it lies in, else to what is scanned."""
     line: int | None = None
     """The line of the file on which the text begins; None for what stands in a database."""
     verbatim: bool = False
@@ -68,6 +68,15 @@ class Finding:
     """The record that it contradicts."""
     other_place: str | None = None
     other_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A finding that somebody accepted earlier."""
+
+    finding: Finding
+    by: str
+    """``baseline`` or ``inline``."""
 
 
 @dataclass

@@ -2,39 +2,95 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from lazaretto.reports import html, sarif
+from lazaretto.scan.accepted import INLINE, fingerprint
 from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, POISONED, SECRET, Finding, Level
 from lazaretto.scan.run import ScanReport
 from lazaretto.types import plain
 
 KINDS = (POISONED, SECRET, CONTRADICTING, NOT_JUDGED)
-RULES: Mapping[str, tuple[str, str]] = {
-    "foreign_order": ("Order in a memory", "A memory orders agents about; whoever recalls it may obey."),
-    "possible_order": ("Possible order in a memory", "A memory may be an order to an agent."),
-    "secret_from_user": ("Secrecy towards the user", "Instructions ask agents to keep something from the user."),
-    "casts_off_instructions": ("Cast-off instructions", "Instructions ask agents to drop other instructions."),
-    "asks_for_keys": ("Keys asked for", "Instructions ask agents to read what holds keys, and to pass it on."),
-    "changes_other_work": ("Orders about other work", "Instructions reach into work that is not their own."),
-    "hidden_message": ("Hidden message", "A message is written in characters that nobody sees."),
-    "override": ("Direction override", "The text reads differently from what it is."),
-    "invisible": ("Invisible characters", "Invisible characters stand where no script needs them."),
-    "control": ("Control characters", "Control characters or terminal commands stand in the text."),
-    "mixed_script": ("Look-alike letters", "Words mix letters of several alphabets that look alike."),
-    "credential": ("Secret in a memory", "A memory holds a key, token or password."),
-    "contradicts": ("Contradiction", "Two memories cannot both hold."),
-    "unknown_language": ("Language not judged", "The screener was not made for the language of the text."),
-    "too_long_to_read_whole": ("Not read whole", "Only parts of the text were judged."),
+RULES: Mapping[str, tuple[str, str, str]] = {
+    "foreign_order": (
+        "Order in a memory",
+        "A memory orders agents about; whoever recalls it may obey.",
+        "Take the order out, or the whole note; find out who wrote it (git log) and who has read it.",
+    ),
+    "possible_order": (
+        "Possible order in a memory",
+        "A memory may be an order to an agent.",
+        "Read it. If it is honest, say it as a fact, not as an order.",
+    ),
+    "secret_from_user": (
+        "Secrecy towards the user",
+        "Instructions ask agents to keep something from the user.",
+        "Take it out: instructions that keep something from the user serve somebody else.",
+    ),
+    "casts_off_instructions": (
+        "Cast-off instructions",
+        "Instructions ask agents to drop other instructions.",
+        "Take it out, or say which rule is replaced by which.",
+    ),
+    "asks_for_keys": (
+        "Keys asked for",
+        "Instructions ask agents to read what holds keys, and to pass it on.",
+        "Take it out; keys belong in a store for secrets, and agents need not read them.",
+    ),
+    "changes_other_work": (
+        "Orders about other work",
+        "Instructions reach into work that is not their own.",
+        "Say it in the instructions of the work it is about, or take it out.",
+    ),
+    "hidden_message": (
+        "Hidden message",
+        "A message is written in characters that nobody sees.",
+        "Delete the invisible characters; retype the line rather than copy it.",
+    ),
+    "override": (
+        "Direction override",
+        "The text reads differently from what it is.",
+        "Delete the direction marks; retype the line.",
+    ),
+    "invisible": (
+        "Invisible characters",
+        "Invisible characters stand where no script needs them.",
+        "Delete the invisible characters; retype the line.",
+    ),
+    "control": (
+        "Control characters",
+        "Control characters or terminal commands stand in the text.",
+        "Delete the control characters.",
+    ),
+    "mixed_script": (
+        "Look-alike letters",
+        "Words mix letters of several alphabets that look alike.",
+        "Retype the word in one alphabet.",
+    ),
+    "credential": (
+        "Secret in a memory",
+        "A memory holds a key, token or password.",
+        "Revoke the key, then take it out, out of the history too.",
+    ),
+    "contradicts": (
+        "Contradiction",
+        "Two memories cannot both hold.",
+        "Find out which holds, and delete or date the other.",
+    ),
+    "unknown_language": (
+        "Language not judged",
+        "The screener was not made for the language of the text.",
+        "Let somebody read it who knows the language, or set up a reader: lazaretto deep setup e5.",
+    ),
+    "too_long_to_read_whole": ("Not read whole", "Only parts of the text were judged.", "Split the note into parts."),
 }
-"""Each rule of a scan: its name and what it means."""
+"""Each rule of a scan: its name, what it means, and what to do."""
 
 
 def summary(report: ScanReport) -> dict[str, Any]:
-    """The counts of a scan."""
+    """The counts of a scan: found, notes and not judged are together all that it lists."""
     counts = Counter(one.kind for one in report.of(Level.ERROR, Level.WARNING))
     return {
         "target": report.target,
@@ -42,8 +98,9 @@ def summary(report: ScanReport) -> dict[str, Any]:
         "complete": report.complete,
         "records": report.records,
         "found": {kind: counts[kind] for kind in KINDS if kind != NOT_JUDGED},
-        "notes": len(report.of(Level.NOTE)),
+        "notes": sum(one.kind != NOT_JUDGED for one in report.of(Level.NOTE)),
         "not_judged": len(report.unjudged),
+        "accepted": dict(Counter(one.by for one in report.accepted)),
         "skipped_files": report.skipped_files,
         "skipped_folders": report.skipped_folders,
         "unreadable": report.unreadable,
@@ -52,36 +109,41 @@ def summary(report: ScanReport) -> dict[str, Any]:
 
 def as_json(report: ScanReport) -> dict[str, Any]:
     """The whole report."""
-    return {**summary(report), "findings": plain(report.findings)}
+    advised = {one.rule: RULES[one.rule][2] for one in report.findings}
+    kept = [{**plain(one.finding), "by": one.by} for one in report.accepted]
+    return {**summary(report), "findings": plain(report.findings), "accepted_findings": kept, "advice": advised}
 
 
 def as_sarif(report: ScanReport) -> dict[str, Any]:
     """The report in the format that code hosts and editors read."""
-    used = sorted({one.rule for one in report.findings})
+    listed = [(one, "") for one in report.findings] + [(one.finding, one.by) for one in report.accepted]
+    used = sorted({one.rule for one, _ in listed})
     rules = [
         {
             "id": f"lazaretto/{rule}",
             "name": "".join(word.capitalize() for word in rule.split("_")),
             "shortDescription": {"text": RULES[rule][0]},
             "fullDescription": {"text": RULES[rule][1]},
+            "help": {"text": RULES[rule][2]},
             "properties": {"tags": ["security", "agent-memory", "ASI06"]},
         }
         for rule in used
     ]
-    return sarif.log(rules, [_result(one, used) for one in report.findings], report.unreadable)
+    return sarif.log(rules, [_result(one, used, by) for one, by in listed], report.unreadable)
 
 
-def _result(one: Finding, used: list[str]) -> dict[str, Any]:
-    fingerprint = hashlib.sha256(f"{one.rule}\0{one.record}\0{one.message}".encode(errors="replace")).hexdigest()
+def _result(one: Finding, used: list[str], accepted: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": f"lazaretto/{one.rule}",
         "ruleIndex": used.index(one.rule),
         "level": one.level.value,
-        "message": {"text": one.message},
+        "message": {"text": f"{one.message} {RULES[one.rule][2]}"},
         "locations": [_location(one.record, one.place, one.line)],
-        "partialFingerprints": {"finding/v1": fingerprint[:32]},
+        "partialFingerprints": {"finding/v2": fingerprint(one)},
         "properties": {"kind": one.kind, "risk": one.risk},
     }
+    if accepted:
+        result["suppressions"] = [{"kind": "inSource" if accepted == INLINE else "external"}]
     if one.other is not None:
         result["relatedLocations"] = [_location(one.other, one.other_place or "", one.other_line)]
     return result
@@ -91,7 +153,7 @@ def _location(record: str, place: str, line: int | None) -> dict[str, Any]:
     from urllib.parse import quote
 
     found: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": {"uri": quote(place)}},
+        "physicalLocation": {"artifactLocation": {"uri": quote(place), "uriBaseId": "%SRCROOT%"}},
         "logicalLocations": [{"fullyQualifiedName": record, "kind": "member"}],
     }
     if line is not None:
@@ -117,13 +179,15 @@ def as_html(report: ScanReport, most: int = 5_000) -> str:
         several = [one for one in report.findings if one.kind == kind]
         if several:
             parts.append(f"<h2>{html.escape(kind.capitalize())} ({len(several):,})</h2>")
-            parts.append(html.table(("level", "record", "rule", "what"), [_row(one) for one in several[:most]]))
+            parts.append(
+                html.table(("level", "record", "rule", "what", "what to do"), [_row(one) for one in several[:most]])
+            )
             if len(several) > most:
                 parts.append(f"<p>{len(several) - most:,} more stand in the JSON report.</p>")
     parts.append(html.bullets("Could not be read", report.unreadable[:most]))
     return html.page(f"Scan of {report.target}", parts)
 
 
-def _row(one: Finding) -> tuple[str, str, str, str]:
+def _row(one: Finding) -> tuple[str, str, str, str, str]:
     where = one.record if one.line is None or one.record.endswith(f":{one.line}") else f"{one.record} (line {one.line})"
-    return one.level.value, where, one.rule, one.message
+    return one.level.value, where, one.rule, one.message, RULES[one.rule][2]

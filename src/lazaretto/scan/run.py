@@ -17,7 +17,7 @@ from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.scan.contradictions import Contradiction, KeptClaims, contradictions
 from lazaretto.scan.journal import Journal, digest_of
 from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
-from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, Finding, Hit, Level, Record, Source
+from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, Accepted, Finding, Hit, Level, Record, Source
 
 _FEW, _MOST_WORKERS = 2_000, 8
 """Texts that are not worth more than one process, and the most processes that are started unasked."""
@@ -41,6 +41,8 @@ class ScanReport:
     """Taken from the journal of a scan that did not end; not part of what is reported."""
     skipped_folders: list[str] = field(default_factory=list)
     """Folders of packages and tools, which are not looked into."""
+    accepted: list[Accepted] = field(default_factory=list)
+    """What was found and accepted earlier; it counts for nothing else."""
 
     def of(self, *levels: Level) -> list[Finding]:
         """Findings of some levels."""

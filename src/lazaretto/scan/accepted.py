@@ -1,0 +1,92 @@
+"""Findings that somebody looked at and accepted: a baseline file, and marks in the notes themselves.
+
+A mark stands where the finding does, so whoever planted something could plant it too: it counts only where the caller
+asks for it. What was accepted stays in every report, set apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+
+from lazaretto.errors import InputError
+from lazaretto.files import write_file
+from lazaretto.scan.files import NOTES
+from lazaretto.scan.records import NOT_JUDGED, Accepted, Finding
+from lazaretto.scan.run import ScanReport
+
+BASELINE, INLINE = "baseline", "inline"
+FORMAT = "lazaretto scan baseline 1"
+MARK = re.compile(r"lazaretto:\s*ignore\s+([a-z_]+(?:\s*,\s*[a-z_]+)*)")
+"""On the line of the finding or the one before it: names rules, never all of them."""
+
+
+def fingerprint(one: Finding) -> str:
+    """The same for a finding that merely moved within its file."""
+    parts = (one.rule, one.place, _unnumbered(one.message), one.other_place or "")
+    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:32]
+
+
+def _unnumbered(message: str) -> str:
+    """A message names records by their lines, which move."""
+    return re.sub(r":\d+(#\d+)?", "", message)
+
+
+def accept(report: ScanReport, root: Path, *, baseline: Path | None = None, inline: bool = False) -> None:
+    """Move what was accepted out of the report's findings. What could not be judged cannot be accepted."""
+    known = Counter(read_baseline(baseline)) if baseline is not None else Counter[str]()
+    left: list[Finding] = []
+    for one in report.findings:
+        name = fingerprint(one)
+        if one.kind != NOT_JUDGED and known[name] > 0:
+            known[name] -= 1
+            report.accepted.append(Accepted(one, BASELINE))
+        elif one.kind != NOT_JUDGED and inline and _marked(one, root):
+            report.accepted.append(Accepted(one, INLINE))
+        else:
+            left.append(one)
+    report.findings = left
+
+
+def read_baseline(path: Path) -> Mapping[str, int]:
+    """Fingerprint -> how many findings of it were accepted."""
+    try:
+        data = orjson.loads(path.read_bytes())
+        if data["format"] != FORMAT:
+            raise ValueError
+        return {str(one["fingerprint"]): int(one["count"]) for one in data["findings"]}
+    except OSError as error:
+        raise InputError("baseline", f"{path} cannot be read ({error.strerror})", "Make it: --write-baseline") from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError("baseline", f"{path} is no baseline", "Make it with --write-baseline") from None
+
+
+def write_baseline(report: ScanReport, path: Path) -> int:
+    """Accept all that is found now; how many. It names rule and file of each, for those who review the change."""
+    found = [one for one in report.findings if one.kind != NOT_JUDGED] + [one.finding for one in report.accepted]
+    counts = Counter(map(fingerprint, found))
+    named = {fingerprint(one): one for one in found}
+    rows = [
+        {"fingerprint": name, "count": counts[name], "rule": named[name].rule, "place": named[name].place}
+        for name in sorted(counts, key=lambda name: (named[name].place, named[name].rule, name))
+    ]
+    write_file(path, orjson.dumps({"format": FORMAT, "findings": rows}, option=orjson.OPT_INDENT_2) + b"\n")
+    return len(found)
+
+
+def _marked(one: Finding, root: Path) -> bool:
+    path = root / one.place
+    if one.line is None or path.suffix.lower() not in NOTES:
+        return False
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    near = lines[max(0, one.line - 2) : one.line]
+    rules = {rule.strip() for line in near for found in MARK.findall(line) for rule in found.split(",")}
+    return one.rule in rules
