@@ -36,7 +36,7 @@ from lazaretto.types import Ruling
 from lazaretto_lab.training import written
 
 RESULT = Path(__file__).resolve().parents[1] / "results" / "tune" / "month.json"
-ITEMS, POISON, SEED = 1500, 0.02, 36
+ITEMS, POISON, SEED = 1200, 0.02, 36
 ROADS = (("message", "agent_message"), ("tool", "tool_output_external"), ("document", "untrusted_document"))
 START = 'preset = "strict"\nmode = "observe"\n'
 

@@ -375,3 +375,39 @@ def test_a_session_is_one_for_all_processes_that_serve_the_crew(crew: Any, keys:
         kept = crew.guard.ledger.within(f"{crew.guard.ledger.namespace}.console")
         assert cookie["lz_console"] not in str([event.body for event in kept.events()])
         assert kept.verify().ok
+
+
+def test_many_are_filtered_looked_at_and_decided(make_crew: Any) -> None:
+    crew = make_crew()
+    with TestClient(create_app(crew.guard), base_url=BASE) as client:
+        person = Person(client)
+        waiting = crew.guard.run(crew.guard.held())
+        page = person.get("/many")
+        assert all(one.id in page for one in waiting) and "gatehouse" in page
+        gray = next(one for one in waiting if one.id == crew.named["gray"])
+        only = person.get(f"/many?agent={gray.agent}&rule={gray.rule}")
+        assert gray.id in only and f"{len(waiting)}" in only
+        assert not any(one.id in only for one in waiting if one.agent != gray.agent)
+        head = crew.guard.ledger.head().seq
+        look = person.post("/many", at="/many", label="benign", **{f"item:{gray.id}": "1"}).text
+        assert "Before you decide" in look and "1 items may be used again" in look
+        assert crew.guard.ledger.head().seq == head, "nothing is done yet"
+        chosen = {f"item:{one.id}": "1" for one in waiting[:2]}
+        done = person.post("/many", at="/many", label="harmful", sure="yes", **chosen).text
+        assert "2 items: harmful" in done
+        left = {one.id for one in crew.guard.run(crew.guard.held())}
+        assert not left & {one.id for one in waiting[:2]}
+        person.post("/many", 422, at="/many", label="benign")
+        person.post("/many", 422, at="/many", label="spooky", **chosen)
+        strange = person.post("/many", at="/many", label="benign", sure="yes", **{"item:it_none": "1"}).text
+        assert "1 were not decided" in strange
+        assert "What would have been held" in person.get("/many?from=would")
+
+
+def test_nobody_clears_their_own_among_many(crew: Any, tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    secret = file.add("rosa", Role.REVIEWER, agents=["gatehouse"])
+    rosa = signed_in(crew.guard, {"file": str(file.path), "reviewer": secret}, "reviewer")
+    chosen = {f"item:{crew.named['gray']}": "1"}
+    told = rosa.post("/many", at="/many", label="benign", sure="yes", **chosen).text
+    assert "0 items: fine" in told and "cannot clear" in told and crew.guard.ledger.state(crew.named["gray"]).held

@@ -167,8 +167,7 @@ class Border:
             return text if known is None else known
         decision = await self.guard.check(text, agent=who, channel=channel, source=source, **told)
         if (instead := _instead(decision)) is not None:  # without the secret it may pass, if nothing else is wrong
-            named = {"agent": who, "channel": channel, "source": source, "parents": [decision.item]}
-            made = await self.guard.check(instead, **named)
+            made = await self.guard.check(instead, agent=who, channel=channel, source=source, parents=[decision.item])
             decision = made if made.allowed else decision
         return self._answer(key, text, decision, instead)
 
@@ -266,9 +265,11 @@ class Border:
             return value if await self.forget(where, agent=who) else WITHHELD
         decision = await self.guard.remember(agent=who, ref=where, value=value, source=self._source)
         if rewrite and decision.ruling is Ruling.REWRITE:
-            made, told = await self._without(value, who), {"source": self._source, "parents": [decision.item]}
+            made, parents = await self._without(value, who), [decision.item]
             if made != value:
-                again = await self.guard.remember(agent=who, ref=where, value=made, **told)
+                again = await self.guard.remember(
+                    agent=who, ref=where, value=made, source=self._source, parents=parents
+                )
                 if again.allowed:
                     log.warning("a memory was stored without what it may not hold: %s %s", where.system, decision.rule)
                     return made

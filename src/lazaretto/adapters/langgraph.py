@@ -111,7 +111,7 @@ class GuardedStore(BaseStore):
             results[place] = await self._shown(ops[place], found, inner)
         last = {(op.namespace, op.key): place for place, op in enumerate(ops) if isinstance(op, PutOp)}
         puts = [op for place in sorted(last.values()) if isinstance(op := ops[place], PutOp)]
-        await inner([op for one in puts if (op := await self._allowed(one)) is not None])
+        await inner([made for one in puts if (made := await self._allowed(one)) is not None])
         return results
 
     async def _allowed(self, op: PutOp) -> PutOp | None:

@@ -21,6 +21,7 @@ from lazaretto.console.sessions import Entrance, Session, Sessions
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.guard import Guard
 from lazaretto.identity import Identity, Kind
+from lazaretto.incidents.observed import ObservedLog
 from lazaretto.types import plain
 
 try:
@@ -32,7 +33,7 @@ except ImportError:
     raise MissingExtra("the console", "api") from None
 
 ROOT = "/console"
-MOST_FIELDS = 40
+MOST_FIELDS = 240
 NOTICE = "lz_notice"
 """The cookie that carries what the next page says, once."""
 MOST_NOTICE = 300
@@ -51,7 +52,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Sent with every answer: nothing from elsewhere, nothing inline, nothing kept."""
-PAGES = ("now", "map", "incidents", "queue", "memories", "learning", "health")
+PAGES = ("now", "map", "incidents", "queue", "many", "memories", "learning", "health")
 
 
 @functools.cache
@@ -110,11 +111,13 @@ class Desk:
     sessions: Sessions = field(init=False)
     activity: Activity = field(init=False)
     maps: Maps = field(init=False)
+    observed: ObservedLog = field(init=False)
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.entrance, self.guard.ledger, NOBODY)
         self.activity = Activity(self.guard.ledger)
         self.maps = Maps(self.guard)
+        self.observed = ObservedLog(self.guard.ledger)
 
 
 @dataclass(slots=True)

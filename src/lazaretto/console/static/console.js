@@ -67,6 +67,12 @@
     if (wanted) { event.preventDefault(); wanted.click(); }
   });
 
+  // all boxes of a list at once
+  const all = document.getElementById("all");
+  if (all) all.addEventListener("change", () => {
+    for (const box of document.querySelectorAll("input[name^='item:']")) box.checked = all.checked;
+  });
+
   // one press is one decision
   for (const form of document.querySelectorAll("form.decide")) {
     let sent = false;

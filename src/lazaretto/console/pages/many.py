@@ -1,0 +1,121 @@
+"""Deciding on many at once: what waits, or what a policy that only watches would have held; filtered, chosen, looked at
+once more with what the decision teaches, then done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lazaretto.console.web import Response, Visit, texts
+from lazaretto.errors import InputError, LazarettoError
+from lazaretto.guard import Guard
+from lazaretto.incidents.records import Held
+from lazaretto.types import Observation, SourceClass
+
+LISTED = 200
+WAITING, WOULD = "held", "would"
+CHOSEN = "item:"
+"""How the name of a ticked box begins; the item's id follows."""
+LABELS = ("benign", "harmful")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One item of the list."""
+
+    held: Held
+    source: SourceClass
+
+    @property
+    def gate(self) -> str:
+        """Whose rule holds it."""
+        return self.held.rule.partition(":")[0]
+
+    def value(self, name: str) -> str:
+        """What a filter looks at."""
+        told = {"gate": self.gate, "rule": self.held.rule, "source": self.source.value, "agent": self.held.agent}
+        return told[name]
+
+
+FILTERS = ("gate", "rule", "source", "agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a decision on several items does and teaches."""
+
+    further: int
+    """Items made from these that are held with them, or released with them."""
+    gates: tuple[tuple[str, int], ...]
+    """Gates whose line between warn and review these labels count for."""
+    cases: int
+    """At most so many of them become cases of the library with each step of looking again; 0: none."""
+
+
+async def many(visit: Visit) -> Response:
+    """The list, with filters; of a policy that only watches, also the days in numbers."""
+    source = WOULD if visit.query("from") == WOULD else WAITING
+    lines = await _lines(visit, source)
+    chosen = {name: visit.query(name) for name in FILTERS}
+    shown = [one for one in lines if all(not want or one.value(name) == want for name, want in chosen.items())]
+    offered = {name: sorted({one.value(name) for one in lines}) for name in FILTERS}
+    days: Sequence[Any] = ()
+    quiet = None
+    if source == WOULD:
+        log = visit.desk.observed
+        days, quiet = await asyncio.to_thread(lambda: (log.days()[:14], log.quiet()))
+    facts = {"lines": shown, "of": len(lines), "chosen": chosen, "offered": offered, "days": days, "quiet": quiet}
+    return visit.page("many.html", here="many", source=source, **facts)
+
+
+async def decide(visit: Visit) -> Response:
+    """First what the decision would do and teach, then, confirmed, the decision: item by item, by this person."""
+    label, source = visit.field("label"), visit.form.get("from", WAITING)
+    items = [name.removeprefix(CHOSEN) for name in visit.form if name.startswith(CHOSEN)]
+    if label not in LABELS:
+        raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
+    if not items:
+        raise InputError("item", "nothing is chosen", "Tick at least one")
+    if visit.form.get("sure") != "yes":
+        known = {one.held.id: one for one in await _lines(visit, source)}
+        lines = [known[item] for item in items if item in known]
+        lesson = await asyncio.to_thread(_lesson, visit.guard, lines, label)
+        return visit.page("many_look.html", here="many", source=source, label=label, lines=lines, lesson=lesson)
+    done, refused = 0, list[str]()
+    for item in items:
+        try:
+            await visit.guard.label(item, label, by=visit.session.name, caller=visit.session.identity)  # type: ignore[arg-type]
+            done += 1
+        except LazarettoError as error:
+            refused.append(f"{item}: {error}")
+    said = texts()["many"]["done"].format(number=done, label=texts()["labels"][label])
+    if refused:
+        said += " " + texts()["many"]["refused"].format(number=len(refused), first=refused[0][:200])
+    return visit.to(f"/many?from={WOULD if source == WOULD else WAITING}", said)
+
+
+async def _lines(visit: Visit, source: str) -> list[Line]:
+    if source == WOULD:
+        found: Sequence[Held] = await asyncio.to_thread(visit.desk.observed.would, LISTED)
+    else:
+        found = await visit.guard.held(limit=LISTED)
+    read: Callable[[], list[Observation]] = lambda: visit.guard.ledger.items(  # noqa: E731
+        ids=[one.id for one in found], hidden=True, limit=None
+    )
+    sources = {one.id: one.source for one in await asyncio.to_thread(read)} if found else {}
+    return [Line(one, sources[one.id]) for one in found if one.id in sources]
+
+
+def _lesson(guard: Guard, lines: Sequence[Line], label: str) -> Lesson:
+    """What follows from calling these items harmful or benign."""
+    chosen = {one.held.id for one in lines}
+    reached: set[str] = set()
+    for item in chosen:
+        reached.update(one.id for one in guard.graph.blast_radius(item, history=True).items)
+    states = guard.ledger.states(tuple(reached - chosen)) if reached - chosen else {}
+    moved = [one for one in states.values() if not one.erased and one.visible is (label == "harmful")]
+    gates = Counter(one.gate for one in lines if one.gate in guard.policy.learn.gates)
+    return Lesson(len(moved), tuple(gates.items()), guard.policy.learn.cases)
