@@ -67,7 +67,8 @@ async def many(visit: Visit) -> Response:
     if source == WOULD:
         log = visit.desk.observed
         days, quiet = await asyncio.to_thread(lambda: (log.days()[:14], log.quiet()))
-    facts = {"lines": shown, "of": len(lines), "chosen": chosen, "offered": offered, "days": days, "quiet": quiet}
+    facts: dict[str, Any] = {"lines": shown, "of": len(lines), "chosen": chosen, "offered": offered}
+    facts |= {"days": days, "quiet": quiet}
     return visit.page("many.html", here="many", source=source, **facts)
 
 
