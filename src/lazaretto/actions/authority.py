@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -21,19 +21,20 @@ from lazaretto.actions.call_log import (
     AgentView,
     CallLog,
     call_subject,
-    endorsement_subject,
     listed_subject,
     task_subject,
 )
 from lazaretto.actions.classes import Tool, guess, is_sum
-from lazaretto.actions.judge import Judge, Judgement
+from lazaretto.actions.judge import Call, Judge, Judgement
 from lazaretto.actions.known_claims import KnownClaims
 from lazaretto.actions.listing import Listing, listing_of
-from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization
+from lazaretto.actions.people import Lacking, Said, endorsement_subject, word_subject
+from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization, Kind, Origin
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.actions.values import (
     account_form,
     accounts_in,
+    all_else,
     fingerprint,
     plain_form,
     read_arguments,
@@ -41,16 +42,14 @@ from lazaretto.actions.values import (
     value_form,
     values_of,
 )
-from lazaretto.errors import InputError, StaleState, UnknownItem
+from lazaretto.errors import InputError, NotYours, StaleState, UnknownItem
 from lazaretto.identity import Identity, require_not_own
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_name
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Channel, Draft, Event, EventKind, Observation, SourceClass, new_id
+from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass, new_id
 
-APPROVAL_S = 86_400.0
-"""How long an approval that was not used stays good."""
 MOST_RESTED_ON = 16
 """Items that a decision is linked to: what named its values, what carried it, then the least trusted in mind."""
 SHOWN, SHOWN_TO_PEOPLE = 400, 4_000
@@ -143,11 +142,15 @@ class Authority:
         values = values_of(tool, given, action, self.settings)
         subject = call_subject(agent, tool.name, raw)
         marks = [fingerprint(self._ledger.namespace, value.value) for value in values]
-        said = _Said(self._ledger, subject, marks, (tool.name, action.value))
+        read = Call(tool, action, values, all_else(given, values))
         with self._log.about(agent, task) as view:
-            made = self._judge.judge(tool, action, values, view, said.endorsed, self._claims)
+            told = view.task.item if view.task is not None else ""
+            words = [word_subject(agent, told, mark) for mark in marks] if told else []
+            said = Said(self._ledger, subject, marks, tool.name, action, words)
+            made = self._judge.judge(read, view, said, self._claims)
             rests_on = _rests_on(made, view)
-        call = _Call(tool, action, agent, given, subject, principal, made, rests_on, said)
+        lacking = Lacking(told, made.lacks, made.destinations)
+        call = _Call(tool, action, agent, given, subject, principal, made, rests_on, said, lacking)
         if self._observes:
             return self._record(call, "allow", (), would=made.ruling)
         if made.ruling == "ask":
@@ -167,6 +170,8 @@ class Authority:
                 state = call.said.answered(again=True)
         if state.waiting:
             return self._record(call, "ask", call.made.reasons, token=state.token)
+        if by := call.said.refused(call.made.lacks):
+            return self._record(call, "block", (f"{by} refused this in this task", *call.made.reasons))
         token = new_id("ac")
         note = {"asked": token, "tool": call.tool.name, "class": call.action.value, "reasons": list(call.made.reasons)}
         shown = {
@@ -174,6 +179,7 @@ class Authority:
             "arguments": _shown(call.arguments, SHOWN_TO_PEOPLE),
             "call": call.subject,
             "principal": call.principal,
+            "lacking": call.lacking.note(),
         }
         drafts = (
             Draft(EventKind.NOTED, ASKED, call.agent, shown),
@@ -196,8 +202,12 @@ class Authority:
             "tool": call.tool.name,
             "class": call.action.value,
             "ruling": ruling,
-            "values": {fingerprint(self._ledger.namespace, one.value): one.trust for one in made.origins},
+            "values": {fingerprint(self._ledger.namespace, one.value): _own_trust(one) for one in made.origins},
         }
+        if first:  # a person saw these go out
+            kinds = (Kind.DESTINATION, Kind.NAME)
+            shown = {fingerprint(self._ledger.namespace, one.value) for one in made.origins if one.kind in kinds}
+            told["approved"] = sorted(shown)
         told |= {} if would is None else {"would": would, "why": list(made.reasons)}
         told |= {"principal": call.principal} if call.principal else {}
         if call.action is ActionClass.READ or (call.action is ActionClass.FETCH and ruling == "allow"):
@@ -220,12 +230,14 @@ class Authority:
         asked = self._waiting().get(token)
         if asked is None:
             raise UnknownItem(token, self._ledger.namespace, "token")
-        one, subject = asked
+        one, subject, lacking = asked
         if agree:
             call = Observation(agent=one.agent, channel=Channel.MESSAGE, principal=one.principal, id=one.token)
             require_not_own(caller, by, [call])
         body = {"approved" if agree else "refused": token, "by": by}
         drafts = [Draft(EventKind.NOTED, subject, by, body), Draft(EventKind.NOTED, ASKED, by, {"answered": token})]
+        agreed = {mark for mark, value in lacking.destinations.items() if not self._is_own(value, by, caller)}
+        drafts += lacking.words(one, by, agreed if agree else None, subject)
         try:
             self._ledger.append(
                 [*drafts, Draft(EventKind.NOTED, f"{_ANSWERED}{token}", by, body)], first=f"{_ANSWERED}{token}"
@@ -236,10 +248,10 @@ class Authority:
 
     def waiting(self) -> tuple[Asked, ...]:
         """Calls that wait for a person, the newest first."""
-        return tuple(one for one, _ in sorted(self._waiting().values(), key=lambda pair: -pair[0].time))
+        return tuple(sorted((one for one, _, _ in self._waiting().values()), key=lambda one: -one.time))
 
-    def _waiting(self) -> dict[str, tuple[Asked, str]]:
-        found: dict[str, tuple[Asked, str]] = {}
+    def _waiting(self) -> dict[str, tuple[Asked, str, Lacking]]:
+        found: dict[str, tuple[Asked, str, Lacking]] = {}
         for event in self._ledger.events(subject=ASKED, kinds=(EventKind.NOTED,)):
             body = event.body or {}
             if "answered" in body:
@@ -250,7 +262,7 @@ class Authority:
                     orjson.dumps(body["arguments"]).decode(), tuple(body["reasons"]), event.time,
                     str(body.get("principal", "")),
                 )  # fmt: skip
-                found[one.token] = (one, body["call"])
+                found[one.token] = (one, body["call"], Lacking.of(body.get("lacking")))
         return found
 
     # endorsement
@@ -266,12 +278,23 @@ class Authority:
         if by.startswith(VERIFIER) and by.removeprefix(VERIFIER) not in self.settings.verifiers:
             fix = "Name it in actions.verifiers, or let a person endorse the value"
             raise InputError("by", f"{by.removeprefix(VERIFIER)!r} is no verifier", fix)
-        require_not_own(caller, by, self._naming(value, {by, *((caller.name, *caller.agents) if caller else ())}))
+        self._require_not_own(value, by, caller)
         receipt = new_id("en")
         mark = fingerprint(self._ledger.namespace, value)
         body = {"endorsed": receipt, "purpose": purpose, "by": by}
         self._ledger.append([Draft(EventKind.NOTED, endorsement_subject(mark), by, body)])
         return receipt
+
+    def _require_not_own(self, value: str, by: str, caller: Identity | None) -> None:
+        require_not_own(caller, by, self._naming(value, {by, *((caller.name, *caller.agents) if caller else ())}))
+
+    def _is_own(self, value: str, by: str, caller: Identity | None) -> bool:
+        """Whether who answers brought a value in: then a yes is good for the one call alone."""
+        try:
+            self._require_not_own(value, by, caller)
+        except NotYours:
+            return True
+        return False
 
     def _naming(self, value: str, names: set[str]) -> list[Observation]:
         """Items that name a value: of the newest ones, and of all that were written under some names."""
@@ -299,71 +322,20 @@ class Authority:
 _USED, _ANSWERED = "actions:used:", "actions:answer:"
 
 
+@dataclass(frozen=True, slots=True)
 class _Call:
     """One call on its way to the ledger."""
 
-    def __init__(
-        self,
-        tool: Tool,
-        action: ActionClass,
-        agent: str,
-        arguments: Mapping[str, Any],
-        subject: str,
-        principal: str,
-        made: Judgement,
-        rests_on: tuple[str, ...],
-        said: _Said,
-    ) -> None:
-        self.tool, self.action, self.agent, self.arguments = tool, action, agent, arguments
-        self.subject, self.principal, self.made, self.rests_on = subject, principal, made, rests_on
-        self.said = said
-
-
-class _Said:
-    """What people said about one exact call and about its values: read at once, and only where it is asked for."""
-
-    def __init__(self, ledger: Ledger, subject: str, marks: Sequence[str], purposes: Collection[str]) -> None:
-        self._ledger, self._subject, self._marks, self._purposes = ledger, subject, marks, purposes
-        self._notes: list[Event] | None = None
-
-    def _read(self, again: bool = False) -> list[Event]:
-        if self._notes is None or again:
-            subjects = [self._subject, *map(endorsement_subject, self._marks)]
-            self._notes = sorted(self._ledger.events_about(subjects, (EventKind.NOTED,)), key=lambda one: one.seq)
-        return self._notes
-
-    def endorsed(self, mark: str) -> bool:
-        """Whether a value was endorsed for what the call does."""
-        about = endorsement_subject(mark)
-        return any(one.subject == about and (one.body or {}).get("purpose") in self._purposes for one in self._read())
-
-    def answered(self, again: bool = False) -> _Answered:
-        """What people answered, the newest word."""
-        state, now = _Answered(), time.time()
-        for event in self._read(again):
-            body = event.body or {}
-            if event.subject != self._subject:
-                continue
-            if "asked" in body:
-                state = _Answered(body["asked"], waiting=True)
-            elif "approved" in body:
-                fresh = event.time > now - APPROVAL_S
-                state = _Answered(body["approved"], approved=fresh, by=str(body.get("by", "")))
-            elif "refused" in body:
-                fresh = event.time > now - APPROVAL_S
-                state = _Answered(body["refused"], refused=fresh, by=str(body.get("by", "")))
-            elif "used" in body:
-                state = _Answered()
-        return state
-
-
-class _Answered:
-    """What people said about one exact call, the newest word."""
-
-    def __init__(
-        self, token: str = "", *, waiting: bool = False, approved: bool = False, refused: bool = False, by: str = ""
-    ) -> None:
-        self.token, self.waiting, self.approved, self.refused, self.by = token, waiting, approved, refused, by
+    tool: Tool
+    action: ActionClass
+    agent: str
+    arguments: Mapping[str, Any]
+    subject: str
+    principal: str
+    made: Judgement
+    rests_on: tuple[str, ...]
+    said: Said
+    lacking: Lacking
 
 
 def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
@@ -371,6 +343,11 @@ def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
     named += [made.control.item] if made.control.item else []
     named += [view.task.item] if view.task is not None else []
     return tuple(dict.fromkeys([*named, *view.mind.weakest(MOST_RESTED_ON)]))[: 2 * MOST_RESTED_ON]
+
+
+def _own_trust(origin: Origin) -> float:
+    """What a value that the crew hands out is worth to whoever reads it again: a yes is no word in another task."""
+    return 0.0 if origin.found == "agreed" else origin.trust
 
 
 def _lines(text: str) -> list[str]:

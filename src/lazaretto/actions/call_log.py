@@ -67,11 +67,6 @@ def call_subject(agent: str, tool: str, arguments: bytes) -> str:
     return f"actions:call:{digest}"
 
 
-def endorsement_subject(fingerprint: str) -> str:
-    """Under which the ledger has the endorsements of a value."""
-    return f"actions:endorsed:{fingerprint}"
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
     """What an agent was told to do."""
@@ -195,7 +190,10 @@ class CallLog:
         while len(calls) > LOOK_BACK:
             calls.popleft()
         if action not in ("read", "fetch"):
+            approved = {*(told.get("approved") or ())}
             for key, trust in handed.items():
+                if key in approved:  # what a person lets out is theirs when a directory lists it
+                    continue
                 before = self._handed_out.pop(key, (event.time, 1.0))
                 self._handed_out[key] = (before[0], min(before[1], trust))
             while len(self._handed_out) > 10 * LOOK_BACK:

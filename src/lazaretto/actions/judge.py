@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lazaretto.actions.call_log import AgentView
 from lazaretto.actions.classes import Tool
 from lazaretto.actions.known_claims import KnownClaims, Name, Text
 from lazaretto.actions.mind import Known
+from lazaretto.actions.people import CONTROL, LIMITS, MOST_AGREED, Said
 from lazaretto.actions.records import ANSWERS, ActionClass, Answer, Control, Found, Kind, Origin
 from lazaretto.actions.settings import ActionSettings, Needs
 from lazaretto.actions.values import (
     MOST_VALUES,
     SHOWN,
     ArgumentValue,
+    Leaf,
     account_form,
     fingerprint,
     host_of,
@@ -28,8 +30,17 @@ from lazaretto.actions.wording import asks_for
 from lazaretto.types import SourceClass
 
 _TOOLS = (SourceClass.TOOL_OUTPUT_INTERNAL, SourceClass.TOOL_OUTPUT_EXTERNAL)
-Endorsed = Callable[[str], bool]
-"""Whether a value, by its fingerprint, was endorsed for this purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, read."""
+
+    tool: Tool
+    action: ActionClass
+    values: Sequence[ArgumentValue]
+    rest: Sequence[Leaf]
+    """Everything besides the destinations, as it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,10 @@ class Judgement:
     reasons: tuple[str, ...]
     control: Control
     origins: tuple[Origin, ...]
+    lacks: tuple[str, ...] = ()
+    """What it lacks: fingerprints of values, and ``CONTROL`` and ``LIMITS``."""
+    destinations: Mapping[str, str] = field(default_factory=dict)
+    """Of the values that lack trust the destinations, by fingerprint: what a yes speaks of."""
 
 
 class Judge:
@@ -49,19 +64,13 @@ class Judge:
         """``own_trust``: how far what a model made up by itself is trusted."""
         self._settings, self._own_trust, self._namespace = settings, own_trust, namespace
 
-    def judge(
-        self,
-        tool: Tool,
-        action: ActionClass,
-        values: Sequence[ArgumentValue],
-        view: AgentView,
-        endorsed: Endorsed,
-        known: KnownClaims,
-    ) -> Judgement:
+    def judge(self, call: Call, view: AgentView, said: Said, known: KnownClaims) -> Judgement:
         """May this be called now, with what is in mind?"""
+        tool, action, values = call.tool, call.action, call.values
         needs = self._settings.needs(action)
         looked = values[:MOST_VALUES]
-        origins = tuple(self._origin(value, needs.of(value.kind), view, endorsed) for value in looked)
+        found = [self._origin(value, needs.of(value.kind), view, said) for value in looked]
+        origins, agreed = self._agreed_to(call, found, needs, view, said)
         control = self._control(tool, action, needs, view)
         if action is ActionClass.FETCH:
             control = _asked_there(origins, needs) or _stands_somewhere(control, origins)
@@ -70,15 +79,53 @@ class Judge:
         lacking = [] if control.enough else [control.why]
         lacking += [self._why(one, view) for one in origins if not one.enough]
         if not lacking and needs.control > 0 and action is not ActionClass.FETCH:
-            origins, lacking = self._held_to_claims(looked, origins, needs, view, endorsed, known)
+            origins, lacking = self._held_to_claims(looked, origins, needs, view, said, known)
         past = self._past_limits(action, needs, values, view)
         ruling: Answer = "allow"
         if lacking:
             ruling = needs.below
         if past:
             ruling = max(ruling, "ask", key=ANSWERS.index)
-        reasons = () if ruling == "allow" else (*lacking, *past)
-        return Judgement(ruling, reasons, control, origins)
+        if ruling == "allow":
+            return Judgement(ruling, agreed, control, origins)
+        lacks = [] if control.enough else [CONTROL]
+        lacks += [self._mark(value) for value, one in zip(looked, origins, strict=True) if not one.enough]
+        lacks += [LIMITS] if past else []
+        there = [
+            v for v, one in zip(looked, origins, strict=True) if _short(one, action, needs) and len(v.value) <= SHOWN
+        ]
+        destinations = {self._mark(value): value.value for value in there[:MOST_AGREED]}
+        if action is ActionClass.FETCH:
+            lacks += destinations
+        return Judgement(ruling, (*lacking, *past), control, origins, tuple(dict.fromkeys(lacks)), destinations)
+
+    def _mark(self, value: ArgumentValue) -> str:
+        return fingerprint(self._namespace, value.value)
+
+    def _agreed_to(
+        self, call: Call, origins: Sequence[Origin], needs: Needs, view: AgentView, said: Said
+    ) -> tuple[tuple[Origin, ...], tuple[str, ...]]:
+        """The origins, those marked that a person agreed to in another call of this task; and what to say of these.
+        Amounts, and words that nobody trusted said, are never agreed to with a destination."""
+        found, why = list(origins), []
+        least = max(needs.control, needs.destination)
+        for place, (value, origin) in enumerate(zip(call.values, origins, strict=False)):
+            if not _short(origin, call.action, needs) or origin.trust <= 0.0:  # what is held now was agreed to unseen
+                continue
+            yes = said.agreed(self._mark(value))
+            if yes is None or not all(self._stands_by_itself(one, view, least) for one in call.rest):
+                continue
+            found[place] = replace(origin, found="agreed", trust=1.0)
+            why.append(f"{yes.by} agreed to {origin.argument} = {origin.value!r} in this task ({yes.receipt})")
+        return tuple(found), tuple(why)
+
+    def _stands_by_itself(self, leaf: Leaf, view: AgentView, least: float) -> bool:
+        """Whether something that is trusted enough has these very words."""
+        if not leaf.plain:
+            return False
+        value = ArgumentValue(leaf.place, Kind.NAME, leaf.text)
+        best = self._found(value, view, self._mark(value))
+        return best is not None and best[1] >= least
 
     # who wanted it
 
@@ -110,7 +157,7 @@ class Judge:
 
     # where a value comes from
 
-    def _origin(self, value: ArgumentValue, needed: float, view: AgentView, endorsed: Endorsed) -> Origin:
+    def _origin(self, value: ArgumentValue, needed: float, view: AgentView, said: Said) -> Origin:
         shown = value.value[:SHOWN]
         if value.kind in (Kind.DESTINATION, Kind.LINK) and self.listed(value.value):
             return Origin(value.argument, value.kind, shown, "listed", 1.0, needed)
@@ -130,7 +177,7 @@ class Judge:
                 origin = Origin(
                     value.argument, value.kind, shown, "spoken for", trust, needed, speaker.id, speaker.path
                 )
-        if not origin.enough and endorsed(mark):
+        if not origin.enough and said.endorsed(mark):
             return Origin(value.argument, value.kind, shown, "endorsed", 1.0, needed, origin.item, origin.path)
         return origin
 
@@ -162,7 +209,7 @@ class Judge:
         origins: Sequence[Origin],
         needs: Needs,
         view: AgentView,
-        endorsed: Endorsed,
+        said: Said,
         known: KnownClaims,
     ) -> tuple[tuple[Origin, ...], list[str]]:
         """The origins, those marked that a trusted statement contradicts, and what to say of these."""
@@ -171,7 +218,7 @@ class Judge:
             if not origin.enough or origin.found in ("listed", "endorsed", "nowhere"):
                 continue
             other = known.against(value, origin, values, view, needs.control, looked_up)
-            if other is None or endorsed(fingerprint(self._namespace, value.value)):
+            if other is None or said.endorsed(self._mark(value)):
                 continue
             found[place] = replace(origin, against=other.item)
             why.append(
@@ -236,6 +283,12 @@ class Judge:
         if len(values) > MOST_VALUES:
             past.append(f"more than {MOST_VALUES} values: too many to look for")
         return past
+
+
+def _short(origin: Origin, action: ActionClass, needs: Needs) -> bool:
+    """Whether a destination is trusted less than the call needs; where pages are read, control asks for it."""
+    needed = needs.control if action is ActionClass.FETCH else origin.needed
+    return origin.kind is Kind.DESTINATION and origin.trust < needed
 
 
 def _asked_there(origins: Sequence[Origin], needs: Needs) -> Control | None:

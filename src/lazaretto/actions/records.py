@@ -37,10 +37,10 @@ class Kind(StrEnum):
     FREE = "free"  # dates, switches, words of a fixed list; not traced
 
 
-Found = Literal["listed", "endorsed", "task", "directory", "read", "repeated", "spoken for", "nowhere"]
-"""How a value was found again: on the policy's list, endorsed, in the task, as a whole value of a directory's answer,
-in something read, in something read that only repeats what the crew itself handed out earlier, in a directory's answer
-while a stranger's text speaks of it, or nowhere."""
+Found = Literal["listed", "endorsed", "agreed", "task", "directory", "read", "repeated", "spoken for", "nowhere"]
+"""How a value was found again: on the policy's list, endorsed, in a call of this task that a person agreed to, in the
+task, as a whole value of a directory's answer, in something read, in something read that only repeats what the crew
+itself handed out earlier, in a directory's answer while a stranger's text speaks of it, or nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

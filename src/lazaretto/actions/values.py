@@ -12,7 +12,7 @@ import hashlib
 import html
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -138,6 +138,30 @@ def values_of(
             found += _read_leaf(place, words, leaf, kind or (Kind.FREE if fixed else None), action)
             if len(found) > MOST_VALUES:
                 return found
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One plain value of a call as it stands, whatever it is."""
+
+    place: str
+    text: str
+    plain: bool
+    """Whether it can be trusted by itself: no amount, no switch, and nothing inside of an argument, where its place may
+    say something too."""
+
+
+def all_else(arguments: Mapping[str, Any], values: Iterable[ArgumentValue]) -> list[Leaf]:
+    """Everything that a call has besides its destinations."""
+    there = {one.argument for one in values if one.kind is Kind.DESTINATION}
+    found = []
+    for name, value in arguments.items():
+        for place, _, leaf in _leaves(value, name, name, 0):
+            if place in there or leaf is None or leaf == "":
+                continue
+            text = leaf if isinstance(leaf, str) else orjson.dumps(leaf).decode()
+            found.append(Leaf(place, text, place == name and isinstance(leaf, str) and _number(leaf) is None))
     return found
 
 
