@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -91,9 +92,12 @@ class Judge:
         lacks = [] if control.enough else [CONTROL]
         lacks += [self._mark(value) for value, one in zip(looked, origins, strict=True) if not one.enough]
         lacks += [LIMITS] if past else []
+        parts = Counter(value.argument for value in looked)
         there = [
-            v for v, one in zip(looked, origins, strict=True) if _short(one, action, needs) and len(v.value) <= SHOWN
-        ]
+            value
+            for value, one in zip(looked, origins, strict=True)
+            if _short(one, action, needs) and parts[value.argument] == 1 and len(value.value) <= SHOWN
+        ]  # not what stands inside of a longer text: nobody who agreed to that agreed to go there
         destinations = {self._mark(value): value.value for value in there[:MOST_AGREED]}
         if action is ActionClass.FETCH:
             lacks += destinations
