@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 import sqlalchemy as sa
 
 from lazaretto.errors import StoreDamaged
-from lazaretto.ledger.schema import events, tree
 
 BLOCK = 64
 """Events whose nodes are added together."""
@@ -127,15 +126,17 @@ def kept_of(size: int) -> int:
 def stored_node(connection: sa.Connection, tenant: int) -> Node:
     """Nodes from the store; those of a block that is not full yet, from the events."""
 
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    of_event = f"SELECT hash FROM lz_events WHERE tenant = {mark} AND seq = {mark}"
+    of_node = f"SELECT hash FROM lz_tree WHERE tenant = {mark} AND level = {mark} AND place = {mark}"
+
     def node(level: int, place: int) -> bytes:
         if level == 0:
-            query = sa.select(events.c.hash).where(events.c.tenant == tenant, events.c.seq == place + 1)
-            found = connection.execute(query).scalar()
+            found = connection.exec_driver_sql(of_event, (tenant, place + 1)).scalar()
             if found is None:
                 raise StoreDamaged(f"event {place + 1} is missing: run 'lazaretto ledger verify'")
             return leaf(bytes(found))
-        query = sa.select(tree.c.hash).where(tree.c.tenant == tenant, tree.c.level == level, tree.c.place == place)
-        found = connection.execute(query).scalar()
+        found = connection.exec_driver_sql(of_node, (tenant, level, place)).scalar()
         return join(node(level - 1, 2 * place), node(level - 1, 2 * place + 1)) if found is None else bytes(found)
 
     return node
