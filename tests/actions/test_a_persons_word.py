@@ -87,6 +87,9 @@ async def test_what_stands_inside_of_a_longer_name_was_not_agreed_to(crew: Guard
     await answered(crew, "send_message", {"channel": channel, "body": "news"})
     assert await ruling(crew, "get_webpage", {"url": "www.planted.example"}) == "ask"
     assert await ruling(crew, "send_email", {"to": "planted@mail.example", "body": ""}) == "ask"
+    made = await crew.authorize("send_message", {"channel": channel, "body": "news"}, agent="a")
+    (told,) = [e.body or {} for e in crew.ledger.events(kinds=(EventKind.REPORTED,)) if e.subject == made.id]
+    assert made.allowed and told["action"]["approved"] == []
 
 
 async def test_a_yes_ends_with_its_task_and_is_one_agents(crew: Guard) -> None:

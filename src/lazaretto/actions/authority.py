@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -204,10 +204,8 @@ class Authority:
             "ruling": ruling,
             "values": {fingerprint(self._ledger.namespace, one.value): _own_trust(one) for one in made.origins},
         }
-        if first:  # a person saw these go out
-            kinds = (Kind.DESTINATION, Kind.NAME)
-            shown = {fingerprint(self._ledger.namespace, one.value) for one in made.origins if one.kind in kinds}
-            told["approved"] = sorted(shown)
+        if first:
+            told["approved"] = sorted(fingerprint(self._ledger.namespace, one) for one in _seen_go_out(made.origins))
         told |= {} if would is None else {"would": would, "why": list(made.reasons)}
         told |= {"principal": call.principal} if call.principal else {}
         if call.action is ActionClass.READ or (call.action is ActionClass.FETCH and ruling == "allow"):
@@ -343,6 +341,13 @@ def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
     named += [made.control.item] if made.control.item else []
     named += [view.task.item] if view.task is not None else []
     return tuple(dict.fromkeys([*named, *view.mind.weakest(MOST_RESTED_ON)]))[: 2 * MOST_RESTED_ON]
+
+
+def _seen_go_out(origins: Sequence[Origin]) -> set[str]:
+    """What a person who agrees sees go out: destinations and names, each the whole of an argument."""
+    parts = Counter(one.argument for one in origins)
+    kinds = (Kind.DESTINATION, Kind.NAME)
+    return {one.value for one in origins if one.kind in kinds and parts[one.argument] == 1}
 
 
 def _own_trust(origin: Origin) -> float:
