@@ -83,12 +83,14 @@ class EventKind(StrEnum):
     RETRIEVED = "retrieved"  # an agent read an item
     SENT = "sent"  # an item was passed to an agent
     DERIVED = "derived"  # an item turned out to be derived from another (a late edge)
-    INFLUENCED = "influenced"  # an item probably shaped another item or a decision
+    INFLUENCED = (
+        "influenced"  # an item probably shaped another: subject and `target`, or the shaped one and its `sources`
+    )
     RULED = "ruled"  # the guard decided about an item
     REPORTED = "reported"  # an outcome: a decision an agent took, and how it went
     LABELLED = "labelled"  # a person said what an item truly is
     APPEALED = "appealed"  # a person disputes a ruling
-    REPAIRED = "repaired"  # a repair plan was applied; the body is its receipt
+    REPAIRED = "repaired"  # a repair plan was applied; the body is its receipt, without texts
     UNDONE = "undone"  # a receipt was undone
     RELEASED = "released"  # a hidden item is visible again
     SUPERSEDED = "superseded"  # an item replaces another, which no longer carries influence
@@ -309,7 +311,7 @@ class Decision:
     cost: Cost = Cost()
     replacement: str | None = None
     settled: tuple[str, ...] = ()
-    """``gate:rule`` of the gray verdicts that a later stage was asked about and cleared, by the decision's rule."""
+    """``gate:rule`` of the verdicts that do not count: a later stage cleared them, or a person's word overruled."""
     would: Ruling | None = None
     """What would have been ruled, where the policy only observes; None where it enforces."""
     kept: str = ""
@@ -323,18 +325,18 @@ class Decision:
 
     @property
     def complete(self) -> bool:
-        """Whether every gate the policy required really ran (or was rightly skipped)."""
+        """Whether every gate that the policy names for the channel ran, or was rightly skipped."""
         return all(r.status in (RunStatus.RAN, RunStatus.SKIPPED) for r in self.runs)
 
     @property
     def standing(self) -> tuple[Verdict, ...]:
-        """The verdicts that count: all but those that a later stage cleared."""
+        """The verdicts that count: all but those in ``settled``."""
         return tuple(v for v in self.verdicts if f"{v.gate}:{v.rule}" not in self.settled)
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why, in sentences: what the verdict says that decided, then the others. Of what is held: of those that object
-        too; what clears it is no reason."""
+        """Why, in sentences: the verdict that decided first, then the others. For a held item only verdicts
+        stricter than allow are quoted."""
         ruling = self.ruling if self.would is None else self.would
         counting = self.standing if ruling > Ruling.WARN else self.verdicts
         said = ((f"{v.gate}:{v.rule}", v.ruling, tuple(e.summary for e in v.evidence)) for v in counting)
@@ -410,7 +412,7 @@ class RepairStep:
 
     item: str
     action: str
-    """hide | show | replace | remove | cut."""
+    """hide | show | replace | remove (hidden, and known as harmful from then on) | cut."""
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -427,7 +429,7 @@ class RepairPlan:
     agents: tuple[str, ...] = ()
     """Agents that hold or have read what is touched."""
     price: Mapping[str, float] = field(default_factory=dict)
-    """What it will cost: items, agents, benign items at risk, model calls."""
+    """What it will cost: items, agents, decisions that rest on them, benign items at risk, model calls."""
     left: Mapping[str, str] = field(default_factory=dict)
     """What came from the items it touches and may still be recalled afterwards, each with the reason."""
     id: str = field(default_factory=lambda: new_id("pl"))

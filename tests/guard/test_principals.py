@@ -89,3 +89,14 @@ def test_a_report_rests_on_what_its_agent_met(store_url: str) -> None:
         with pytest.raises(UnknownItem):
             guard.report("went", agent="eve", rests_on=["it_none"], principal="key:eve")
         assert guard.ledger.verify().ok
+
+
+def test_a_name_that_was_used_for_other_fields_is_refused(tmp_path: Path) -> None:
+    with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}", Policy.minimal()) as guard:
+        fields = {"state": [1.0, 2.0], "action": [0.5]}
+        first = guard.remember("reading 4", agent="ada", fields=fields, once="write-4")
+        assert guard.remember("reading 4", agent="ada", fields=fields, once="write-4").item == first.item
+        with pytest.raises(InputError, match="another fields"):
+            guard.remember("reading 4", agent="ada", fields={**fields, "action": [0.9]}, once="write-4")
+        with pytest.raises(InputError, match="another source"):
+            guard.remember("reading 4", agent="ada", fields=fields, source="untrusted_document", once="write-4")

@@ -8,7 +8,7 @@ from lazaretto.policy import ChannelPolicy, Stage
 from lazaretto.types import GateRun, Observation, Ruling, RunStatus, Verdict
 
 ANSWERED = (RunStatus.RAN, RunStatus.SKIPPED)
-"""What became of a gate whose silence, if it was silent, means nothing."""
+"""Statuses after which a missing verdict is no failure."""
 _OPEN = (Ruling.WARN, Ruling.REVIEW)
 EVEN = 0.5
 """The risk from which on an allowing gate clears nothing: it thinks harm as likely as not."""
@@ -60,8 +60,9 @@ def cleared(
 ) -> tuple[Verdict, ...]:
     """The gray verdicts that no longer count, because every gate that was asked about them found nothing.
 
-    One that blocked, held or would rewrite the item is never cleared; and a settling gate that did not answer, or is
-    itself in doubt, clears nothing. A gate that says whose question it answers clears that one's alone.
+    Only ``warn``, ``review`` and a gray ``allow`` can be cleared, never ``rewrite``, ``quarantine`` or ``block``; a
+    settling gate that did not answer, or is itself in doubt, clears nothing. A gate that says whose question it answers
+    clears that one's alone.
     """
     asked = [run for run in runs if run.gate in settling and run.status is not RunStatus.SKIPPED]
     answers = [v for v in verdicts if v.gate in settling]

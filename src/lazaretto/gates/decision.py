@@ -36,7 +36,7 @@ def with_verdict(decision: Decision, verdict: Verdict | None) -> Decision:
 
 
 def recorded(decision: Decision) -> dict[str, Any]:
-    """A decision as the ledger keeps it: without a text to use instead that quotes what others remember.
+    """A decision as the ledger keeps it, without replacement texts that quote other memories.
 
     A memory that is erased later must not live on in the ruling on another.
     """

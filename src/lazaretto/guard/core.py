@@ -85,7 +85,7 @@ class Core:
         stated: bool = False,
         stands: bool = False,
     ) -> Decision:
-        """The way of every item: read, examine, decide, record, learn.
+        """The way of every item: read it, judge it (``PolicyGates``), record it and teach the gates (``Recorder``).
 
         ``follow_ups`` says which events belong to the item besides its ruling; they are recorded with it or not at all.
         ``writes``: the agent made it itself, so what it read lately counts; ``stated``: it says what it made it from;
@@ -143,7 +143,7 @@ class Core:
             return replace(tended, cases=await self.cases.step(self.in_store_thread))
 
     async def catch_up(self) -> None:
-        """Learn what labels and repairs decided elsewhere since the last item."""
+        """Once, before the first item: tell the gates what another process decided and left untold when it ended."""
         if not self.lessons.current:
             await self.in_store_thread(self.lessons.catch_up)
 

@@ -174,7 +174,8 @@ class Guard(ToolCalls, Lifecycle, OldNames):
         may write protected ones. ``once``, ``principal``: as in ``check``.
 
         ``ref`` says where that store keeps it: (system, namespace, key). Write it there when it is allowed; repairs
-        follow it there (``join``). ``value`` is what is kept there, as JSON data, and takes the place of ``text``.
+        follow it there (``guard.stores.join``). ``value`` is what is kept there, as JSON data, and takes the place of
+        ``text``.
 
         A text that is ruled ``rewrite`` stays held, and its ``replacement`` is judged and kept as a memory of its own,
         made from it: ``decision.kept``.

@@ -94,7 +94,7 @@ class Recorder:
         found = self._ledger.item(observation.id)
         if principal_of(found) != principal_of(observation):
             raise InputError("once", "this name was used by another writer", "Use a new name for every write")
-        for one in ("agent", "channel", "text", "image"):
+        for one in ("agent", "channel", "source", "text", "image", "fields", "parents"):
             if getattr(found, one) != getattr(observation, one):
                 raise InputError("once", f"this name was used for another {one}", "Use a new name for every write")
         ruled = next(iter(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,), limit=1)), None)

@@ -54,18 +54,22 @@ class Repairs:
     async def undo(self, receipt_id: str, *, caller: Identity | None = None) -> Receipt:
         """Put everything back as it was before a repair. ``caller``: as in ``apply``."""
 
-        def freeing(items: Sequence[str]) -> list[Draft]:
-            drafts = self._core.taints.freeing(items)
+        freed: list[Draft] = []
+
+        def ask_and_free(items: Sequence[str]) -> list[Draft]:
+            """Asked inside the engine's loop: what is freed may change from one try to the next."""
+            freed[:] = self._core.taints.freeing(items)
             held = [item for item, state in self._core.ledger.states(items).items() if not state.visible]
-            self._ask_before_clearing(caller, [*held, *(draft.subject for draft in drafts)])
-            return drafts
+            self._ask_before_clearing(caller, [*held, *(draft.subject for draft in freed)])
+            return freed
 
         def work() -> Receipt:
             name = check_name(receipt_id, "receipt", printable=True)
-            receipt = engine.undo(name, self._core.ledger, freeing)
+            receipt = engine.undo(name, self._core.ledger, ask_and_free)
             self._core.lessons.catch_up()
             items = [step.item for step in receipt.plan.steps]
             acts.info("%d items are as they were before the repair %s, which is undone", len(items), name)
+            log_acts(freed)
             if any(step.action == "show" for step in receipt.plan.steps):
                 self._core.taints.hold_what_came_from(items)  # held again, and with it what came from it
             return receipt

@@ -148,7 +148,7 @@ def check_image(data: bytes, limit: int) -> None:
 
 
 def check_own_fields(fields: MemoryFields | Mapping[str, Any] | None) -> None:
-    """``InputError`` for a record that says of itself what only a repair may say: such a one is not looked at again."""
+    """``InputError`` if ``fields.meta`` has ``rebuilt``: repairs alone set it, and ``tend`` skips such items."""
     meta = fields.get("meta") if isinstance(fields, Mapping) else None if fields is None else fields.meta
     if isinstance(meta, Mapping) and REBUILT in meta:
         raise InputError(f"fields.meta.{REBUILT}", "is set by repairs alone", "Leave it out")

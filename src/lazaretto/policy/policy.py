@@ -183,7 +183,7 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class RepairLimits:
-    """What a server repairs by itself; a repair that would touch more than this is refused."""
+    """How wide a repair may be, and what ``tend`` repairs by itself."""
 
     __pydantic_config__ = CLOSED
     automatic: Annotated[

@@ -76,7 +76,7 @@ class ProvenanceGraph:
     def blast_radius(self, item: str, *, max_hops: int | None = None, history: bool = False) -> BlastRadius:
         """What the item reaches: items made from it, agents that read any of them, decisions they shaped.
 
-        An item is reached only by derivation or recorded influence, never because its writer had read something.
+        An item is reached by derivation or by an INFLUENCED event; that its writer retrieved something is no edge.
         What repairs have stopped is left out unless ``history`` is asked for.
         """
         if max_hops is not None and max_hops < 0:

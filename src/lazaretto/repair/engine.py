@@ -3,6 +3,9 @@
 A plan carries, for each item it touches, the state it saw. Applying compares these with the ledger inside the
 transaction that appends everything; so a plan is applied to exactly what it was made for, as a whole or not at all,
 however much is recorded beside it. The same holds for undoing.
+
+What a step does to an item is in ``ledger/item_state.py``: the recorded plan itself hides and shows; ``replace`` adds
+the new item besides.
 """
 
 from __future__ import annotations
@@ -165,7 +168,7 @@ def undo(
 ) -> Receipt:
     """Put everything back as it was before the receipt's repair.
 
-    ``also`` is told which items are not held then; what it drafts is recorded with the undoing or not at all.
+    ``also(items)`` gets the items that can be used after the undoing, and returns further events of its transaction.
 
     Refused when it was undone already, when an item has changed since, and when a later repair that still stands
     touches one of its items: that one has to be undone first.

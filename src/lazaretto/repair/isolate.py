@@ -17,7 +17,7 @@ class Isolate:
 
     name: ClassVar[str] = "isolate"
     descendants: bool = False
-    """Everything made from it too."""
+    """Everything derived from it or influenced by it too."""
     max_hops: Annotated[int | None, Field(ge=0)] = None
     """Descendants at most so many edges away; None: all."""
 

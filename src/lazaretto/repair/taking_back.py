@@ -62,6 +62,8 @@ def _undo(receipt: Receipt, touched: set[str], origins: set[str], ledger: Ledger
         before = engine.states_before(receipt.plan)[step.item]
         if before.visible and not now[step.item].visible:
             found.shown.append(step.item)
+    if not restored:
+        return  # it still stands, and can be undone by hand
     found.receipts.append(receipt.id)
     found.drafts.append(Draft(EventKind.UNDONE, receipt.id, body={"restored": restored}))
 
