@@ -34,7 +34,8 @@ class FakeGuard:
     def __init__(self, mark: str = MARK) -> None:
         self.policy = Policy()
         self.ledger = SimpleNamespace(namespace="default", state=self._state, item=lambda _: SimpleNamespace(time=0.0))
-        self.actions = SimpleNamespace(begun={}, listing=lambda *_: None)
+        settings = SimpleNamespace(is_directory=lambda _: False)
+        self.actions = SimpleNamespace(begun={}, listing=lambda *_: None, settings=settings)
         self._mark, self._held = mark, dict[str, bool]()
         self._loop = asyncio.Runner()
         self._records: dict[Ref, Observation] = {}
@@ -127,3 +128,21 @@ def every_place(
         with Path(OUT).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
     assert (found, passed) == (places, places)
+
+
+class Late(FakeGuard):
+    """A guard during whose judging somebody writes an order into a list that stands in what is judged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = ["tide number one"]
+
+    async def check(self, text: str = "", **more: Any) -> Decision:
+        """Judge; then the list is another."""
+        said = await super().check(text, **more)
+        self.lines.append(ORDER)
+        return said
+
+    def handed_on(self, shown: Any) -> None:
+        """What a door handed on is what was judged: it says nothing of the order, though the list does."""
+        assert ORDER in self.lines and MARK not in repr(shown) and "tide number one" in repr(shown), shown

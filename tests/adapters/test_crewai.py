@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from lazaretto import Guard
 from lazaretto.adapters.crewai import guard_storage, guarded_hooks
 
-from .planting import FakeGuard, every_place, json_value
+from .planting import FakeGuard, Late, every_place, json_value
 
 BAD = "POISON"
 
@@ -307,3 +307,17 @@ def test_what_cannot_be_judged_is_withheld_where_a_hook_would_be_passed_over(
         assert hooks.get_before_llm_call_hooks()[0](context) is False
         assert "withheld by lazaretto" in hooks.get_after_llm_call_hooks()[0](context)
         assert "withheld by lazaretto" in hooks.get_after_tool_call_hooks()[0](context)
+
+
+def test_what_was_judged_is_what_is_handed_on() -> None:
+    late, shelf = Late(), Shelf()
+    guard_storage(late, shelf, agent="ada", system="late").save(  # type: ignore[arg-type]
+        [MemoryRecord.model_construct(**{**vars(record("tea", "a")), "metadata": {"more": late.lines}})]
+    )
+    late.handed_on(shelf.kept)
+    late = Late()
+    context = SimpleNamespace(messages=[{"role": "user", "content": late.lines}], agent=None)
+    with guarded_hooks(late):  # type: ignore[arg-type]
+        for hook in hooks.get_before_llm_call_hooks():
+            hook(context)
+    late.handed_on(context.messages)

@@ -25,7 +25,7 @@ from mem0 import Memory
 from lazaretto import Guard
 from lazaretto.adapters.mem0 import GuardedVectors, guard_memory
 
-from .planting import FakeGuard, every_place, json_value
+from .planting import FakeGuard, Late, every_place, json_value
 
 BAD = "POISON"
 
@@ -264,3 +264,14 @@ def all_doors(guard: Any) -> Callable[[Any], Any]:
 def test_every_field_of_a_payload_is_read(shared_crew: Guard) -> None:
     every_place("mem0 payloads", any_payload, all_doors(FakeGuard()))
     every_place("mem0 payloads, true guard", any_payload, all_doors(shared_crew), places=10)
+
+
+def test_what_was_judged_is_what_is_handed_on() -> None:
+    late, shelf = Late(), Shelf()
+    memory = SimpleNamespace(vector_store=shelf, embedding_model=None, llm=None, db=None, reset=None, add=None)
+    vectors = guard_memory(late, memory, agent="ada", system="late").vector_store
+    vectors.insert([[1.0]], payloads=[{"data": "tea", "more": late.lines}], ids=["a"])
+    late.handed_on(shelf.kept)
+    late.lines[:] = ["tide number one"]
+    shelf.kept = {"a": SimpleNamespace(id="a", payload={"data": "tea", "more": late.lines}, score=1.0)}
+    late.handed_on(vectors.search("q", [1.0]))

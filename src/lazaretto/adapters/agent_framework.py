@@ -15,6 +15,7 @@ from lazaretto.adapters.content import data_of
 from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.left_out import ID, cannot_carry_text
+from lazaretto.ingest.still import still
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
@@ -111,7 +112,9 @@ class GuardChat(ChatMiddleware):
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Judge, ask, judge."""
-        context.messages = [await cleaned_message(self._border, one, earlier=True) for one in context.messages]
+        context.messages = [
+            await cleaned_message(self._border, one, earlier=True) for one in still(list(context.messages))
+        ]
         await call_next()
         if isinstance(context.result, ChatResponse):
             await self._clean(context.result)
@@ -120,8 +123,9 @@ class GuardChat(ChatMiddleware):
 
     async def _clean(self, response: ChatResponse[Any]) -> bool:
         """Whether something in an answer was held; it gave way to a notice."""
-        done = [await cleaned_message(self._border, message) for message in response.messages]
-        held = any(new is not old for new, old in zip(done, response.messages, strict=True))
+        said = still(list(response.messages))
+        done = [await cleaned_message(self._border, message) for message in said]
+        held = any(new is not old for new, old in zip(done, said, strict=True))
         response.messages = done
         rest = response.to_dict(exclude={"messages", "raw_representation"})
         if (await self._border.clean(rest, self._border.said, dialect="langchain")).changed:
@@ -131,7 +135,7 @@ class GuardChat(ChatMiddleware):
 
     def _held_back(self, stream: Any) -> Any:
         async def judged() -> AsyncIterator[ChatResponseUpdate]:
-            updates = [update async for update in stream]
+            updates = [still(update) async for update in stream]
             response: ChatResponse[Any] = ChatResponse.from_updates(updates)
             rest = [update.to_dict(exclude={"contents", "raw_representation"}) for update in updates]
             beside = (await self._border.clean(rest, self._border.said, dialect="langchain")).changed
@@ -163,7 +167,7 @@ class GuardFunctions(FunctionMiddleware):
             context.result = refused
             return
         await call_next()
-        result = context.result
+        result = still(context.result)
         if isinstance(result, list):
             judge = partial(self._border.tool, name=function.name)
             context.result = [
@@ -198,9 +202,9 @@ class GuardedHistory(HistoryProvider):
     async def get_messages(self, session_id: str | None, **more: Any) -> list[Message]:
         """What was said, without what is held by now."""
         found = await self._history.get_messages(session_id, **more)
-        return [await cleaned_message(self._border, message, earlier=True) for message in found]
+        return [await cleaned_message(self._border, message, earlier=True) for message in still(list(found))]
 
     async def save_messages(self, session_id: str | None, messages: Sequence[Message], **more: Any) -> None:
         """Keep what was said, without what is held."""
-        done = [await cleaned_message(self._border, message) for message in messages]
+        done = [await cleaned_message(self._border, message) for message in still(list(messages))]
         await self._history.save_messages(session_id, done, **more)

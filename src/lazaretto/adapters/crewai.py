@@ -18,6 +18,7 @@ from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import LazarettoError, MissingExtra
 from lazaretto.foreign.records import Entry
 from lazaretto.ingest.left_out import ID, cannot_carry_text
+from lazaretto.ingest.still import still
 from lazaretto.types import Ref
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class GuardedStorage:
 
     async def _allowed(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         kept = []
-        for record in records:
+        for given in records:
+            record = still(given)
             try:
                 writer = agent_name(record.source or self._border.agent)
                 if not await self._beside(record, writer):
@@ -75,7 +77,7 @@ class GuardedStorage:
                     continue
             except LazarettoError:
                 log.exception("a memory could not be judged and is not stored: %s", record.id)
-            _empty(record)
+            _empty(given)
         return kept
 
     async def _shown(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
@@ -108,8 +110,8 @@ class GuardedStorage:
 
     def update(self, record: MemoryRecord) -> None:
         """Change a record; of a held change nothing is written."""
-        if self._border.wait(self._allowed, [record]):
-            self._storage.update(record)
+        for allowed in self._border.wait(self._allowed, [record]):
+            self._storage.update(allowed)
 
     def search(self, *arguments: Any, **named: Any) -> list[tuple[MemoryRecord, float]]:
         """What may be read."""
@@ -120,17 +122,18 @@ class GuardedStorage:
         return await self._hits(await self._storage.asearch(*arguments, **named))
 
     async def _hits(self, found: list[tuple[MemoryRecord, float]]) -> list[tuple[MemoryRecord, float]]:
+        found = still(list(found))
         shown = {record.id for record in await self._shown([record for record, _ in found])}
         return [(record, score) for record, score in found if record.id in shown]
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """A record that may be read."""
         found = self._storage.get_record(record_id)
-        return None if found is None else next(iter(self._border.wait(self._shown, [found])), None)
+        return None if found is None else next(iter(self._border.wait(self._shown, still([found]))), None)
 
     def list_records(self, *arguments: Any, **named: Any) -> list[MemoryRecord]:
         """Records that may be read."""
-        return self._border.wait(self._shown, self._storage.list_records(*arguments, **named))
+        return self._border.wait(self._shown, still(self._storage.list_records(*arguments, **named)))
 
     def list_scopes(self, *arguments: Any, **named: Any) -> list[str]:
         """Names of scopes that may be read."""
@@ -239,14 +242,13 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
     @closed(False)
     def before_model(context: Any) -> None:
         for place, message in enumerate(context.messages):
-            value = dict(message) if isinstance(message, Mapping) else message
+            value = still(dict(message) if isinstance(message, Mapping) else message)
             role = value.get("role") if isinstance(value, dict) else getattr(value, "role", None)
             by = {"tool": border.tool, "assistant": border.earlier, "system": border.system}
             name, judge = who(context), by.get(str(role), border.document)
             done = border.wait(border.clean, value, partial(judge, agent=name), agent=name, dialect="openai-chat")
-            if done.changed:
-                instead = {"role": role, "content": done.whole}
-                context.messages[place] = done.value if done.whole is None else instead
+            instead = {"role": role, "content": done.whole}
+            context.messages[place] = done.value if done.whole is None else instead
 
     @closed(_UNJUDGED)
     def after_model(context: Any) -> str | None:

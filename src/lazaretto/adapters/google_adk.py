@@ -16,6 +16,7 @@ from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.cleaning import Cleaned
 from lazaretto.ingest.left_out import ID, cannot_carry_text
+from lazaretto.ingest.still import still
 from lazaretto.ingest.strings import read_strings
 
 if TYPE_CHECKING:
@@ -77,6 +78,13 @@ async def _cleaned_part(border: Border, part: Any, judge: Judge, agent: str) -> 
     return types.Part(text=done.whole or _first(done, f"{NOTICE}: it is held]"))
 
 
+def _pin(model: Any) -> None:
+    """Put copies in the place of all that a model of ADK's holds: one that a callback returned instead would end the
+    callbacks of other plugins."""
+    if model is not None:
+        vars(model).update(vars(still(model)))
+
+
 def _is_text(signature: bytes | None) -> bool:
     """Whether what should be bytes that mean something to the model alone can be read by anybody."""
     try:
@@ -112,6 +120,7 @@ class GuardPlugin(BasePlugin):
         async def judge(text: str) -> str:
             return await self._border.user(text, agent=agent)
 
+        _pin(user_message)
         done = await cleaned_parts(self._border, user_message, judge, agent)
         return None if done is user_message else done
 
@@ -124,7 +133,7 @@ class GuardPlugin(BasePlugin):
             async def judge(text: str, by: Any = content.role) -> str:
                 return await (self._border.earlier if by == "model" else self._border.document)(text, agent=agent)
 
-            llm_request.contents[place] = await cleaned_parts(self._border, content, judge, agent)
+            llm_request.contents[place] = await cleaned_parts(self._border, still(content), judge, agent)
         return None
 
     async def _told(self, config: Any, agent: str) -> None:
@@ -132,7 +141,7 @@ class GuardPlugin(BasePlugin):
         told = getattr(config, "system_instruction", None)
         if told is not None:
             judge = partial(self._border.system, agent=agent)
-            config.system_instruction = await self._border.cleaned(told, judge, agent=agent)
+            config.system_instruction = await self._border.cleaned(still(told), judge, agent=agent)
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> Any:
         """Judge what a model answered; a part of a stream leaves empty."""
@@ -143,6 +152,7 @@ class GuardPlugin(BasePlugin):
         async def judge(text: str) -> str:
             return await self._border.said(text, agent=agent)
 
+        _pin(llm_response)
         content = await cleaned_parts(self._border, llm_response.content, judge, agent)
         done = await _without_held(self._border, llm_response, judge, agent, LlmResponse, content=content)
         return None if done is llm_response else done
@@ -155,7 +165,7 @@ class GuardPlugin(BasePlugin):
         return None if refused is None else {"result": refused}
 
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> Any:
-        """Judge what a tool returned."""
+        """Judge what a tool returned. It is handed on as the tool holds it: a copy would end other plugins' work."""
         agent = agent_name(tool_context.agent_name)
         done = await self._border.answered(result, str(getattr(tool, "name", "tool")), agent=agent)
         if done is result:
@@ -174,7 +184,7 @@ class GuardedMemoryService(BaseMemoryService):
 
     async def _clean(self, events: Sequence[Any]) -> list[Any]:
         done = []
-        for event in events:
+        for event in still(list(events)):
             content = await self._cleaned(event.content, event.author)
             rest = event.model_copy(update={"content": None})
             if (await self._border.clean(rest, self._border.document, dialect="langchain")).changed:
@@ -216,7 +226,7 @@ class GuardedMemoryService(BaseMemoryService):
     async def _shown(self, memories: Sequence[Any]) -> list[Any]:
         """Memories in which nothing is held, beside their content either."""
         shown = []
-        for one in memories:
+        for one in still(list(memories)):
             rest = one.model_copy(update={"content": None})
             beside = await self._border.clean(rest, self._border.document, dialect="langchain")
             if not beside.changed and await self._cleaned(one.content, one.author) is one.content:

@@ -10,6 +10,7 @@ from lazaretto.adapters.border import Border
 from lazaretto.adapters.langgraph import guarded_tools
 from lazaretto.adapters.langgraph_state import Reader, cleaned_message
 from lazaretto.errors import MissingExtra
+from lazaretto.ingest.still import still
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
@@ -36,9 +37,10 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
         self._wrap_tool, self._awrap_tool = wrappers["wrap_tool_call"], wrappers["awrap_tool_call"]
 
     async def _before(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        more: dict[str, Any] = {"messages": [await self._read(message) for message in request.messages]}
+        more: dict[str, Any] = {"messages": [await self._read(message) for message in still(list(request.messages))]}
         if request.system_message is not None:
-            more["system_message"] = await cleaned_message(self._border, request.system_message, self._border.system)
+            told = still(request.system_message)
+            more["system_message"] = await cleaned_message(self._border, told, self._border.system)
         if self._hold_back:
             more["model"] = request.model.model_copy(update={"tags": [*(request.model.tags or []), TAG_NOSTREAM]})
         return request.override(**more)
@@ -49,8 +51,8 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
         return await cleaned_message(self._border, message, judge)
 
     async def _after(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
-        said = [await cleaned_message(self._border, one, self._border.said) for one in response.result]
-        data = response.structured_response
+        said = [await cleaned_message(self._border, one, self._border.said) for one in still(list(response.result))]
+        data = still(response.structured_response)
         if data is not None:
             data = await self._border.cleaned(data, self._border.said)
         return replace(response, result=said, structured_response=data)

@@ -28,6 +28,7 @@ from lazaretto.adapters.langgraph_state import (
 )
 from lazaretto.errors import MissingExtra
 from lazaretto.foreign.records import Entry
+from lazaretto.ingest.still import still
 from lazaretto.types import Ref, SourceClass
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class GuardedStore(BaseStore):
         return await self._batch(list(ops), inner)
 
     async def _batch(self, ops: list[Op], inner: Callable[[Sequence[Op]], Awaitable[list[Result]]]) -> list[Result]:
+        ops = [still(op) if isinstance(op, PutOp) else op for op in ops]
         results: list[Result] = [None] * len(ops)
         reads = [place for place, op in enumerate(ops) if not isinstance(op, PutOp)]
         for place, found in zip(reads, await inner([ops[place] for place in reads]), strict=True):
@@ -123,6 +125,7 @@ class GuardedStore(BaseStore):
         return None if kept is WITHHELD else op if kept is op.value else op._replace(value=kept)
 
     async def _shown(self, op: Op, found: Result, inner: Callable[[Sequence[Op]], Awaitable[list[Result]]]) -> Result:
+        found = still(found)
         if isinstance(op, GetOp):
             return found if isinstance(found, Item) and await self._readable([found]) else None
         if isinstance(op, ListNamespacesOp) and isinstance(found, list):
@@ -134,7 +137,7 @@ class GuardedStore(BaseStore):
             if len(shown) >= op.limit or len(found) < op.limit:
                 break
             more = await inner([op._replace(offset=op.offset + len(found))])
-            page = more[0] if isinstance(more[0], list) else []
+            page = still(more[0]) if isinstance(more[0], list) else []
             shown += await self._readable(page)
             found = [*found, *page]
             if len(page) < op.limit:
@@ -219,21 +222,21 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
         return clone
 
     async def _clean(self, config: Any, checkpoint: Checkpoint, given: bool = False) -> Checkpoint:
-        before = checkpoint["channel_values"]
+        before = still(checkpoint["channel_values"])
         if given and START in before:
             note_input(self._border, config, before[START])
         values = await cleaned_state(self._border, before, config=config)
-        return checkpoint if values is before else {**checkpoint, "channel_values": values}
+        return {**checkpoint, "channel_values": values}
 
     async def _clean_writes(
         self, config: Any, writes: Sequence[tuple[str, Any]], task_path: str = ""
     ) -> Sequence[tuple[str, Any]]:
         if task_path.endswith(START):
             note_input(self._border, config, [value for _, value in writes])
-        return [(channel, await cleaned_state(self._border, value, config=config)) for channel, value in writes]
+        return [(channel, await cleaned_state(self._border, still(value), config=config)) for channel, value in writes]
 
     async def _clean_metadata(self, metadata: Any) -> Any:
-        return await self._border.cleaned(metadata, self._border.document, dialect="langchain")
+        return await self._border.cleaned(still(metadata), self._border.document, dialect="langchain")
 
     async def _clean_tuple(self, found: CheckpointTuple | None) -> CheckpointTuple | None:
         if found is None:
@@ -241,7 +244,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
         writes = found.pending_writes
         if writes is not None:
             writes = [
-                (task, channel, await cleaned_state(self._border, value, config=found.config))
+                (task, channel, await cleaned_state(self._border, still(value), config=found.config))
                 for task, channel, value in writes
             ]
         done = await self._clean(found.config, found.checkpoint)
@@ -356,6 +359,7 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
     border = Border(guard, agent, acting=acting_node)
 
     async def clean(result: Any, name: str) -> Any:
+        result = still(result)
         if isinstance(result, Command):
             return Command(
                 graph=result.graph,
@@ -411,7 +415,7 @@ def guard_node(guard: Guard | SyncGuard, node: Callable[..., Any], *, agent: str
     border = Border(guard, agent, acting=acting_node)
 
     async def clean(state: Any, config: Any) -> Any:
-        return await cleaned_state(border, state, config=config, receiver=border.agent)
+        return await cleaned_state(border, still(state), config=config, receiver=border.agent)
 
     if inspect.iscoroutinefunction(node):
 

@@ -14,6 +14,7 @@ from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.adapters.content import cleaned_content
 from lazaretto.errors import MissingExtra
 from lazaretto.foreign.records import Entry
+from lazaretto.ingest.still import still
 from lazaretto.types import Ref
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class GuardedReader:
             {**one, "content": await cleaned_content(self._border, one["content"], as_it_is)}
             if isinstance(one, dict) and isinstance(one.get("content"), list)
             else one
-            for one in messages
+            for one in still(list(messages))
         ]
 
     def generate_response(self, messages: Sequence[Any], *arguments: Any, **named: Any) -> Any:
@@ -158,7 +159,7 @@ class GuardedHistory:
         return self._shown(self._history.get_last_messages(*arguments, **named))
 
     def _shown(self, found: Any) -> Any:
-        return self._border.wait(self._border.cleaned, found, self._border.document, dialect="langchain")
+        return self._border.wait(self._border.cleaned, still(found), self._border.document, dialect="langchain")
 
     def add_history(self, memory_id: Any, old_memory: Any, new_memory: Any, *arguments: Any, **named: Any) -> None:
         """Write down a change that was made."""
@@ -213,7 +214,9 @@ class GuardedVectors(VectorStoreBase):
         """Those of some hits that may be read."""
         if not found:
             return found
-        found = [one for one in found if not one.payload or self._border.wait(self._beside, one.id, one.payload)]
+        found = [
+            one for one in still(list(found)) if not one.payload or self._border.wait(self._beside, one.id, one.payload)
+        ]
         full = [
             (self._ref(one.id, one.payload), one.payload["data"]) for one in found if (one.payload or {}).get("data")
         ]
@@ -225,6 +228,7 @@ class GuardedVectors(VectorStoreBase):
         if payloads is None:
             return self._store.insert(vectors=vectors, payloads=payloads, ids=ids)
         ids = [str(uuid4()) for _ in vectors] if ids is None else ids
+        payloads = still(list(payloads))
         allowed = [
             (vector, payload, key)
             for vector, payload, key in zip(vectors, payloads, ids, strict=True)
@@ -236,6 +240,7 @@ class GuardedVectors(VectorStoreBase):
 
     def update(self, vector_id: Any, vector: Any = None, payload: Any = None) -> Any:
         """Change what is not held; of a held change nothing is written."""
+        payload = still(payload)
         if payload is None or self._may(vector_id, payload):
             self._store.update(vector_id, vector=vector, payload=payload)
 

@@ -19,6 +19,7 @@ from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.left_out import ID, cannot_carry_text
+from lazaretto.ingest.still import still
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
@@ -52,6 +53,7 @@ _BY_ROLE = {"user": Border.user, "system": Border.system, "developer": Border.sy
 async def cleaned_item(border: Border, item: Any, agent: str | None = None, *, earlier: bool = False) -> Any:
     """An input item with a notice for what is held in it; every field of it counts. ``earlier``: it comes from a
     history."""
+    item = still(item)
     if not isinstance(item, Mapping):
         return await border.cleaned(item, partial(border.user, agent=agent), agent=agent)
     role, kind = item.get("role"), str(item.get("type", ""))
@@ -60,8 +62,6 @@ async def cleaned_item(border: Border, item: Any, agent: str | None = None, *, e
     if earlier and role == "assistant" and not brought:
         judge = border.earlier
     done = await border.clean(dict(item), partial(judge, agent=agent), agent=agent, dialect="openai-responses")
-    if not done.changed:
-        return item
     if done.whole is None:
         return done.value
     if "call_id" in item and kind.endswith("_output"):
@@ -173,11 +173,11 @@ class GuardedModel(Model):
     async def get_response(self, *arguments: Any, **named: Any) -> ModelResponse:
         """The model's answer, without what is held."""
         response = await self._model.get_response(*arguments, **named)
-        return replace(response, output=await self._cleaned(response.output))
+        return replace(response, output=await self._cleaned(still(response.output)))
 
     async def stream_response(self, *arguments: Any, **named: Any) -> AsyncIterator[Any]:
         """The model's stream, once all of it was judged; of a held one its end alone, without what is held."""
-        events = [_without_echo(event) async for event in self._model.stream_response(*arguments, **named)]
+        events = [still(_without_echo(event)) async for event in self._model.stream_response(*arguments, **named)]
         if not await self._holds(events):
             for event in events:
                 yield event

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from lazaretto.adapters.border import NOTICE, Border
 from lazaretto.adapters.schemas import schema_of
+from lazaretto.ingest.still import still
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
@@ -37,7 +38,7 @@ def guard_tool(guard: Guard | SyncGuard, *, agent: str = "agent") -> Callable[[C
         name, schema = getattr(function, "__name__", "tool"), schema_of(function)
 
         async def clean(result: Any) -> Any:
-            return await border.answered(result, name)
+            return await border.answered(still(result), name)
 
         async def may_call(*arguments: Any, **named: Any) -> str | None:
             given = inspect.signature(function).bind_partial(*arguments, **named).arguments
@@ -56,7 +57,7 @@ def guard_agent(guard: Guard | SyncGuard, *, agent: str) -> Callable[[Callable[P
     border = Border(guard, agent)
 
     async def clean(result: Any) -> Any:
-        return await border.cleaned(result, border.said)
+        return await border.cleaned(still(result), border.said)
 
     return lambda function: _wrapped(function, border, clean)
 
@@ -136,15 +137,17 @@ async def _judged(parts: list[Any], clean: Clean) -> list[Any]:
     """All parts of a generator, or what may be read of them: texts are one text, which may be cut anywhere."""
     if len(parts) > _MOST:
         return [f"{NOTICE}: it has no end, and could not be judged]"]
+    parts = still(parts)
     whole = "".join(part for part in parts if isinstance(part, str))
     said = await clean(whole)
     if said != whole:
         return [said]
     others = [part for part in parts if not isinstance(part, str)]
     done = await clean(others) if others else others
-    if done is others:
-        return parts
-    return list(done) if isinstance(done, list) else [done]
+    if not isinstance(done, list):
+        return [done]
+    judged = iter(done)
+    return [part if isinstance(part, str) else next(judged) for part in parts]
 
 
 async def _as_told(error: Exception, clean: Clean) -> Exception:

@@ -48,7 +48,8 @@ async def cleaned(
     leave_out: LeaveOut | None = None,
     block: Callable[[str], Any] = text_block,
 ) -> Cleaned:
-    """The value as it may be passed on.
+    """The value as it may be passed on. Whoever hands on a value that somebody else holds gives a copy of it
+    (``still``); where there is none, one that reads otherwise after it was judged is withheld.
 
     ``picture`` judges pictures, which without it cannot be judged; ``block`` is what stands for a block with a picture.
     """
@@ -66,6 +67,9 @@ async def cleaned(
         whole = await _places(group, judge, words)
         if whole is not None:
             return Cleaned(whole, (((), False),), whole)
+    if read_strings(value, leave_out) != reading:
+        whole = UNREADABLE.format(why="changes while it is read")
+        return Cleaned(whole, (((), False),), whole)
     if ((), False) in words:
         return Cleaned(words[(), False], (((), False),), words[(), False])
     return Cleaned(replaced(value, words), tuple(words))

@@ -171,7 +171,7 @@ def _mapping_again(value: Mapping[Any, Any], pairs: list[Any]) -> Any:
         while name in made:  # two keys gave way to the same notice
             name, more = f"{key} {more}", more + 1
         made[name] = part
-    if type(value) is dict:
+    if type(value) is dict or not isinstance(value, dict):  # a copy of another mapping may share what it empties
         return made
     try:
         same: Any = copy.copy(value)
@@ -272,9 +272,10 @@ def _changed(value: Any, parts: Parts) -> Any:
             return None
         before = dict(_attributes(value))
         for name, part in parts:
-            if name == _NAMES and part != before[_NAMES]:
-                return None
-            if part is not before[name]:
+            if name == _NAMES:
+                if part != before[_NAMES]:
+                    return None
+            elif part is not before[name]:
                 object.__setattr__(same, str(name), part)
     except Exception:
         return None
