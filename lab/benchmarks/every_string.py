@@ -604,11 +604,28 @@ async def mcp_bank(count: int, rng: random.Random) -> tuple[int, int]:
             if words is order:
                 found += _KNOWN not in got
             else:
-                passed += "withheld" not in got and bool(got)
+                passed += FINE in got or (kind == "error" and got and "withheld" not in got)
+    return found, passed
+
+
+async def asking_bank(count: int, rng: random.Random) -> tuple[int, int]:
+    """What a server asks of the agent or tells it while a call runs: none of it arrives, and nothing goes back.
+
+    Counted as passed is a call that is answered all the same; one that needs what was asked for cannot be.
+    """
+    asking = runpy.run_path(str(ROOT / "tests" / "mcp_protocol" / "asking.py"))
+    found = passed = 0
+    for _ in range(count):
+        way = rng.choice(asking["WAYS"])
+        read, given, heard = await asking["what_passes"](FakeGuard(), way, ORDER, rng)
+        found += not read and _KNOWN not in given and asking["SECRET"] not in heard
+        _, given, _ = await asking["what_passes"](FakeGuard(), way, FINE, rng)
+        passed += "nine" in given or way in asking["PARTS"]
     return found, passed
 
 
 BANKS["mcp gateway"] = lambda count, rng, _: asyncio.run(mcp_bank(count, rng))
+BANKS["mcp server requests"] = lambda count, rng, _: asyncio.run(asking_bank(count, rng))
 
 
 def of_adapters(name: str, places: int) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("mcp", reason="needs the mcp extra")
 pytest.importorskip("mcp_types", reason="needs mcp 2")
 
+from tests.mcp_protocol.asking import PARTS, SECRET, TOLD, WAYS, Agent, Asking, what_passes
 from tests.mcp_protocol.planted import KINDS, Says, given, message, places, put
 
 from lazaretto import Policy
@@ -58,3 +59,29 @@ async def test_what_is_harmless_is_not_withheld(guard: Any) -> None:
         gateway = Gateway(guard)
         gateway.join("up", Says("call", message("call", chance)))  # type: ignore[arg-type]
         assert "withheld" not in await given(gateway, "call", chance)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_a_server_asks_or_tells_reaches_nobody(guard: Any, way: str) -> None:
+    chance = random.Random(f"asked by {way}")
+    for words in (ORDER, HARMLESS):
+        read, given, heard = await what_passes(guard, way, words, chance)
+        assert read == "" and words not in given, (way, read, given)
+        assert SECRET not in heard and (heard or way in PARTS), (way, heard)
+        assert "nine" in given or way in PARTS, "the call itself is answered"
+
+
+async def test_an_agent_that_speaks_to_the_server_itself_is_asked(guard: Any) -> None:
+    """The ways above are ways: without the gateway all of them arrive."""
+    from mcp import Client
+
+    for way in WAYS:
+        agent, asking = Agent(), Asking(way, HARMLESS, random.Random(1))
+        mode: Any = "2026-07-28" if way in PARTS else "legacy"
+        async with Client(
+            asking.server, mode=mode, sampling_callback=agent.sample, elicitation_callback=agent.elicit,
+            list_roots_callback=agent.roots, logging_callback=agent.note, message_handler=agent.note,
+        ) as client:  # fmt: skip
+            await client.call_tool("page", {}, progress_callback=agent.note)
+        assert agent.read, way
+        assert SECRET in "".join(asking.heard) or way in TOLD, (way, asking.heard)

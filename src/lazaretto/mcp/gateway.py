@@ -3,8 +3,9 @@
 The agent is given the gateway instead of the servers. Whatever a server says, results, errors and what stands beside
 them, is judged; a notice stands for what the guard does not allow. A tool or prompt whose description is poisoned, or
 not the one that was approved, is not offered and cannot be used. What cannot be judged (sound, unknown files) is
-withheld, because nobody knows what is in it. Requests of servers to the agent's own model (sampling, elicitation),
-their notifications and their instructions are not passed on.
+withheld, because nobody knows what is in it. What a server asks of the agent or its model (sampling, elicitation,
+roots), what it tells meanwhile (log messages, progress, notices) and its instructions are not passed on, and nothing of
+the agent is told in answer.
 """
 
 from __future__ import annotations
@@ -180,20 +181,26 @@ class Gateway:
         if shown not in self._offered:
             raise InputError("name", f"{shown!r} is unknown", "Use a name that the gateway lists")
         client, server, name = self._meant(shown)
-        if self._guard.policy.actions:
-            words, schema = self._described[shown]
-            made = await self._guard.authorize(
-                shown, arguments or {}, agent=self._agent, description=words, schema=schema,
-                principal=Identity(Kind.MCP, self._agent).principal(self._agent),
-            )  # fmt: skip
-            if not made.allowed:
-                return types.CallToolResult(content=[types.TextContent(type="text", text=made.notice)], is_error=True)
+        words, schema = self._described[shown]
+        if refused := await self._refused(shown, arguments, words, schema):
+            return types.CallToolResult(content=[types.TextContent(type="text", text=refused)], is_error=True)
         try:
             result = await self._asked(server, client.call_tool(name, arguments or {}))
         except ServerFailed as error:
             told = types.TextContent(type="text", text=str(error))
             return types.CallToolResult(content=[told], is_error=True)
         return await self._results.of_tool(result, server, shown)
+
+    async def _refused(self, shown: str, arguments: Any, description: str, schema: Any = None) -> str:
+        """Why something may not be sent to a server now; empty where it may. Nobody is asked where the policy has no
+        table ``[actions]``."""
+        if not self._guard.policy.actions:
+            return ""
+        made = await self._guard.authorize(
+            shown, arguments or {}, agent=self._agent, description=description, schema=schema,
+            principal=Identity(Kind.MCP, self._agent).principal(self._agent),
+        )  # fmt: skip
+        return "" if made.allowed else made.notice
 
     async def resources(self) -> list[Any]:
         """The resources of all servers, without those whose descriptions are poisoned."""
@@ -220,9 +227,12 @@ class Gateway:
         ]
 
     async def prompt(self, shown: str, arguments: dict[str, str] | None) -> Any:
-        """A prompt that is listed, with every message screened."""
-        if shown not in {one.name for one in await self.prompts()}:
+        """A prompt that is listed, with every message screened. Arguments go to the server, as those of a call do."""
+        listed = {one.name: one for one in await self.prompts()}
+        if shown not in listed:
             raise InputError("name", f"{shown!r} is unknown or not offered", "Use a prompt that the gateway lists")
+        if arguments and (refused := await self._refused(shown, arguments, str(listed[shown].description or ""))):
+            raise InputError("arguments", refused, "Ask a person, or use another prompt")
         client, server, name = self._meant(shown)
         result = await self._asked(server, client.get_prompt(name, arguments))
         return await self._results.of_prompt(result, server)
