@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from lazaretto import Guard
+from lazaretto import Guard, Policy
 from lazaretto.errors import InputError, TooLarge, UnknownItem
 from lazaretto.ledger import Ledger, Store
 from lazaretto.names import MAX_NAME, check_ids, check_name, check_names
@@ -101,3 +101,22 @@ def test_all_parents_are_checked_in_one_statement(store_url: str, monkeypatch: p
             guard.run(guard.check("a page", agent="bob", channel="document", parents=[ids[0], "it_none"]))
         assert (caught.value.field, caught.value.item) == ("parents", "it_none")
         assert guard.ledger.within("other").unknown(ids[:2]) == tuple(ids[:2])
+
+
+def test_held_items_in_mind_are_read_in_few_statements(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lazaretto.gates.thresholds._FRESH_S", 3600.0)
+    store = Store.open(store_url)
+    with Guard(Ledger(store), Policy.minimal()) as guard:
+        ids = [guard.run(guard.remember(f"The ferry {n} leaves at nine.", agent="ada")).item for n in range(40)]
+        guard.run(guard.recall(agent="bob", items=ids))
+        counts = []
+        for held in ([], ids[:2], ids[2:]):
+            for item in held:
+                guard.run(guard.label(item, "harmful", by="carol"))
+            guard.run(guard.remember("Tea is at four.", agent="bob"))  # what was labelled is read in
+            with statements_of(store) as seen:
+                said = guard.run(guard.remember(f"Milk is at {len(held)}.", agent="bob"))
+            counts.append(len(seen))
+        assert counts[1] == counts[2] and said.allowed
+        (told,) = [one for one in said.verdicts if one.gate == "taint"]
+        assert len(told.evidence) == 5 and len(told.evidence[-1].data["more"]) == 20

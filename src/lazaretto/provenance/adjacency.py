@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MERGE_AT_LEAST = 8192
+MERGE_AT_LEAST = 1024
 """Fewer new edges than this are never worth a merge."""
 
 

@@ -20,7 +20,7 @@ MOST = 0.6
 """The share of another text's content words from which a text repeats it."""
 FEWEST = 4
 """Content words a text must have for their share to mean anything."""
-_KEPT_BYTES = 2 << 20
+_KEPT_BYTES = 1 << 19
 """Of what was made of texts that were compared last."""
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 _MOMENT = re.compile(r"(?:19|20)\d\d|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}:\d\d(?::\d\d)?")
@@ -98,11 +98,12 @@ def _contains(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
 def recorded_spans(item: str, ledger: Ledger) -> list[tuple[int, int]]:
     """The stretches that the gates quoted when they ruled on an item."""
     return [
-        span for event in ledger.events(subject=item, kinds=(EventKind.RULED,)) for span in _spans(event.body or {})
+        span for event in ledger.events(subject=item, kinds=(EventKind.RULED,)) for span in quoted_spans(event.body)
     ]
 
 
-def _spans(ruled: object) -> Iterator[tuple[int, int]]:
+def quoted_spans(ruled: object) -> Iterator[tuple[int, int]]:
+    """The stretches that one ruling quotes."""
     verdicts = ruled.get("verdicts", ()) if isinstance(ruled, dict) else ()
     for verdict in verdicts:
         for one in verdict.get("evidence", ()):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.ledger import ItemState, Ledger
-from lazaretto.provenance.carrying import recorded_spans, what_is_carried
+from lazaretto.provenance.carrying import quoted_spans, recorded_spans, what_is_carried
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import MACHINE, Decision, EventKind, Evidence, Observation, Ruling, Verdict
 
@@ -23,6 +23,8 @@ _FOR_DESCENT = ("taint:", "review:made_from_held")
 MADE_FROM, REPEATS, MET = "made_from_held", "repeats_held", "met_held"
 _NAMED = 4
 """Held items to which a verdict gives a sentence each."""
+_LISTED = 20
+"""And so many more whose ids it lists: an agent may have met thousands."""
 
 BECAUSE = "because"
 """In the body of a release: the item whose own release set this one free, where no person looked at it."""
@@ -33,7 +35,19 @@ Carries = Callable[[Observation, Observation], str]
 
 def poison_of(item: str, ledger: Ledger) -> Observation:
     """The part of a held item that is the poison: what gates quoted of it, else all of it."""
-    observation, spans = ledger.item(item), recorded_spans(item, ledger)
+    return _poison(ledger.item(item), recorded_spans(item, ledger))
+
+
+def poisons_of(items: Sequence[str], ledger: Ledger) -> dict[str, Observation]:
+    """The same for several: as many statements as for one."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for event in ledger.events_about(items, (EventKind.RULED,)):
+        spans.setdefault(event.subject, []).extend(quoted_spans(event.body))
+    found = ledger.items(ids=items, hidden=True, limit=None)
+    return {one.id: _poison(one, spans.get(one.id, [])) for one in found}
+
+
+def _poison(observation: Observation, spans: Sequence[tuple[int, int]]) -> Observation:
     quoted = "\n".join(observation.text[start:end] for start, end in sorted(spans))
     return replace(observation, text=quoted) if quoted.strip() else observation
 
@@ -57,7 +71,8 @@ def on_writing(
     if parents:
         causes = {item: f"It was made from {item}, which is held." for item in parents}
         return _verdict(observation.id, ruling, MADE_FROM, causes), states
-    carried = {item: why for item in held if (why := what_is_carried(observation, poison_of(item, ledger)))}
+    poisons = poisons_of(held, ledger)
+    carried = {item: why for item in held if (why := what_is_carried(observation, poisons[item]))}
     if carried:
         causes = {item: f"It repeats {why} of {item}, which its writer had read." for item, why in carried.items()}
         return _verdict(observation.id, ruling, REPEATS, causes), states
@@ -79,7 +94,7 @@ def _verdict(item: str, ruling: Ruling, rule: str, causes: Mapping[str, str]) ->
     evidence = tuple(Evidence("path", words, {"held": held}) for held, words in list(causes.items())[:_NAMED])
     rest = list(causes)[_NAMED:]
     if rest:
-        evidence += (Evidence("path", f"The same holds for {len(rest)} more.", {"more": rest}),)
+        evidence += (Evidence("path", f"The same holds for {len(rest)} more.", {"more": rest[:_LISTED]}),)
     held = ruling > Ruling.WARN
     return Verdict(TAINT, item, ruling, 0.6 if held else 0.1, (0.0, 1.0), rule, evidence, ("ASI06",) if held else ())
 
@@ -107,7 +122,7 @@ def spread_of(
     source or of an origin; what does not is followed further, because words may come back.
     """
     starts = list(dict.fromkeys(origins))
-    poisons = [poison_of(item, ledger) for item in starts]
+    poisons = [*poisons_of(starts, ledger).values()]
     tainted: dict[str, Verdict | None] = dict.fromkeys(starts)
     met: dict[str, str] = {}
     queue = deque([starts])
