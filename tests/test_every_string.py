@@ -21,7 +21,7 @@ NAMES = [
 ]
 NAMES += ["langgraph state", "langgraph checkpointer", "langgraph tools", "langgraph store", "decorator"]
 NAMES += ["langchain middleware"] if importlib.util.find_spec("langchain") else []
-NAMES += ["mcp gateway"] if importlib.util.find_spec("mcp") else []
+NAMES += ["mcp gateway", "mcp server requests"] if importlib.util.find_spec("mcp") else []
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -131,7 +132,7 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
             process.kill()
             process.wait()
         said = [json.loads(line) for file in folder.glob("*.jsonl") for line in _whole_lines(file)]
-        errors = (folder / "stderr.txt").read_text()[-2_000:]
+        errors = _kinds_of_errors((folder / "stderr.txt").read_text())
         with Ledger.open(url) as ledger:
             found = {item.id: item.text for item in ledger.items(limit=None, hidden=True)}
             verified = ledger.verify()
@@ -147,6 +148,13 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
             "rss_mb": [(round(age), round(size, 1)) for age, size in memory if size],
             "store_away": sum("away" in line for line in said), "errors": errors,
         }  # fmt: skip
+
+
+def _kinds_of_errors(told: str) -> dict[str, int]:
+    """Which errors workers told of, and how often; what stands around them names places of this machine."""
+    return dict(
+        Counter(found[1] for found in re.finditer(r"^([\w.]+(?:Error|Unavailable|Refused)): ", told, re.MULTILINE))
+    )
 
 
 def _rss(pid: int) -> float:
