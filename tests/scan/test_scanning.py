@@ -224,7 +224,7 @@ def test_the_exit_code_says_what_was_found(run: Callable[..., Any], folder: Path
     (tmp_path / "foreign.jsonl").write_text(json.dumps({"text": NOTES[-1]}), encoding="utf-8")
     unjudged = run("foreign.jsonl")
     assert unjudged.exit_code == 2 and "not called clean" in unjudged.output, unjudged.output
-    accepted = run("foreign.jsonl", "--unjudged-ok", "--json", "-")
+    accepted = run("foreign.jsonl", "--allow-unjudged", "--json", "-")
     assert accepted.exit_code == 0 and not json.loads(accepted.stdout)["clean"]
     found = run(folder, "--json", "r.json", "--sarif", "r.sarif", "--html", "r.html", "--workers", "1")
     assert found.exit_code == 1, found.output

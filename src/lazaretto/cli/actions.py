@@ -30,12 +30,12 @@ def authorize(
     context: CommandContext,
     tool: Annotated[str | None, typer.Argument(help="The tool that is to be called.", show_default=False)] = None,
     arguments: Annotated[str, typer.Option("--arguments", help="Its arguments, as a JSON object.")] = "{}",
-    agent: Annotated[str, typer.Option("--agent", "-a", help="Who wants to call it.")] = "",
+    agent: Annotated[str, typer.Option("--agent", "-a", help="Agent that wants to call the tool.")] = "",
     approve: Annotated[
         str, typer.Option("--approve", help="Let the call that waits under this token through, once.")
     ] = "",
     refuse: Annotated[str, typer.Option("--refuse", help="Block the call that waits under this token.")] = "",
-    by: Annotated[str, typer.Option("--by", help="Who answers.")] = "",
+    by: Annotated[str, typer.Option("--by", help="Person who answers.")] = "",
 ) -> None:
     """May this agent call this tool now? Exit code 1 unless it may. Or answer a call that waits."""
     token = approve or refuse
@@ -117,7 +117,7 @@ def show_asked(one: Asked) -> None:
 @with_context()
 def show_observed(
     context: CommandContext,
-    days: Annotated[float, typer.Option("--days", min=0, help="Only calls of so many days; 0: all.")] = 0.0,
+    days: Annotated[float, typer.Option("--days", min=0, help="Only calls of the last N days; 0: all.")] = 0.0,
 ) -> None:
     """How many calls were allowed, asked about and blocked; where the policy observes: would have been."""
     with context.open_guard() as guard:
@@ -147,7 +147,7 @@ def endorse(
     context: CommandContext,
     value: Annotated[str, typer.Argument(help="The account, address or name itself.")],
     purpose: Annotated[str, typer.Option("--purpose", help="A tool, or a class of actions such as pay.")],
-    by: Annotated[str, typer.Option("--by", help="Who vouches for it. Nobody does for a value they brought in.")],
+    by: Annotated[str, typer.Option("--by", help="Person who vouches for it; nobody can for a value they brought in.")],
 ) -> None:
     """Raise the trust of a value for one purpose; prints the receipt's id."""
     with context.open_guard() as guard:

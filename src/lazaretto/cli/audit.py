@@ -79,13 +79,15 @@ def audit(
     words: TextArgument = None,
     text: TextOption = "",
     image: Annotated[Path | None, typer.Option("--image", help="Picture to judge.")] = None,
-    description: Annotated[str, typer.Option("--description", help="Words for the picture, if you have them.")] = "",
+    description: Annotated[
+        str, typer.Option("--description", help="Description of the picture, if you have one.")
+    ] = "",
     report: Annotated[Path | None, typer.Option("--report", help="Write the report: .json, .md or .html.")] = None,
     batch: Annotated[Path | None, typer.Option("--batch", help="JSON lines: id, text, description | image.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Verdicts of a batch; kept if it is interrupted.")] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, max=3, help="Rounds of debate.")] = None,
     adaptive: Annotated[bool, typer.Option("--adaptive", help="Stop a debate that is settled.")] = False,
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Hearings under way at once.")] = 64,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Debates at once.")] = 64,
     retry_undecided: Annotated[bool, typer.Option("--retry-undecided", help="Judge undecided items again.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Judge again what --out holds already.")] = False,
     ray: Annotated[

@@ -21,9 +21,9 @@ _QUOTED = 120
 @with_context()
 def conflicts(
     context: CommandContext,
-    keep: Annotated[str | None, typer.Option("--keep", help="Settle a pair: the item that holds.")] = None,
-    over: Annotated[str | None, typer.Option("--over", help="Settle a pair: the item that ends.")] = None,
-    by: Annotated[str, typer.Option("--by", help="Who decides.")] = "operator",
+    keep: Annotated[str | None, typer.Option("--keep", help="The item of a pair that stays in use.")] = None,
+    over: Annotated[str | None, typer.Option("--over", help="The item of a pair that is replaced.")] = None,
+    by: Annotated[str, typer.Option("--by", help="Person who decides.")] = "operator",
     scan_all: Annotated[
         bool, typer.Option("--scan", help="Compare all memories first: for stores that were filled without the gate.")
     ] = False,

@@ -33,12 +33,12 @@ def calibrate(
     embedder: Annotated[
         str, typer.Option("--embedder", help="'minilm', or module:factory of the embedder your agents retrieve with.")
     ] = "minilm",
-    mode: Annotated[ModeWord, typer.Option("--mode", help="As in the policy's [gates.foresight].")] = (
-        ModeWord.LAZARETTO
-    ),
-    agents: Annotated[int, typer.Option("--agents", help="Benign agents that live with the memories.")] = 96,
-    rounds: Annotated[int, typer.Option("--rounds", help="Rounds they live.")] = 3,
-    memories: Annotated[int, typer.Option("--memories", help="Most memories that are rehearsed.")] = 300,
+    mode: Annotated[
+        ModeWord, typer.Option("--mode", help="Mode of foresight, as in the policy's [gates.foresight].")
+    ] = (ModeWord.LAZARETTO),
+    agents: Annotated[int, typer.Option("--agents", help="Number of simulated benign agents.")] = 96,
+    rounds: Annotated[int, typer.Option("--rounds", help="Rounds that the agents talk.")] = 3,
+    memories: Annotated[int, typer.Option("--memories", help="Most memories to rehearse.")] = 300,
     json: JsonFlag = False,
 ) -> None:
     """Rehearse what is known to be benign. Interrupted, it goes on when called again; the file is written last."""

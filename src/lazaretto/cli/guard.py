@@ -39,7 +39,7 @@ FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="A file wi
 ImageOption = Annotated[Path | None, typer.Option("--image", "-i", help="A picture (PNG, JPEG, GIF, WebP, BMP).")]
 REASONS_SHOWN = 3
 """Of one gate, for a person; a debate brings a page of them."""
-SourceOption = Annotated[str | None, typer.Option("--source", help="Who stands behind it, for example direct_user.")]
+SourceOption = Annotated[str | None, typer.Option("--source", help="Source class, for example direct_user.")]
 
 GATE_SETTINGS = {
     "structure": "structure:StructureSettings",
@@ -156,7 +156,9 @@ def check(
     text: TextOption = "",
     file: FileOption = None,
     image: ImageOption = None,
-    channel: Annotated[Channel | None, typer.Option("--channel", "-c", help="The road it came by.")] = None,
+    channel: Annotated[
+        Channel | None, typer.Option("--channel", "-c", help="Channel: message, memory, tool, document or image.")
+    ] = None,
     source: SourceOption = None,
     parent: Annotated[list[str] | None, typer.Option("--parent", help="Id it was derived from; may repeat.")] = None,
 ) -> None:
@@ -206,10 +208,10 @@ def recall(
     agent: AgentOption,
     query: Annotated[str | None, typer.Argument(help="What to look for. Default: the newest memories.")] = None,
     item: Annotated[
-        list[str] | None, typer.Option("--item", help="Only these ids, as far as they may be used.")
+        list[str] | None, typer.Option("--item", help="Only these ids; what is held stays left out.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-l", help="At most so many.")] = 5,
-    min_trust: Annotated[float, typer.Option("--min-trust", help="Only what is trusted so far, from 0 to 1.")] = 0.0,
+    limit: Annotated[int, typer.Option("--limit", "-l", help="Most rows to show.")] = 5,
+    min_trust: Annotated[float, typer.Option("--min-trust", help="Least trust, from 0 to 1.")] = 0.0,
 ) -> None:
     """Memories that an agent may use; what is held stays out. The reading is recorded."""
     with context.open_guard() as guard:

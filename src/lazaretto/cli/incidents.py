@@ -23,12 +23,12 @@ from lazaretto.incidents.report import moment, to_json, to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
 from lazaretto.provenance.drawing.labels import showable
 
-family = typer.Typer(help="Look into one incident.", no_args_is_help=True)
+family = typer.Typer(help="Show one incident.", no_args_is_help=True)
 FORMATS = ("markdown", "html", "json", "sarif")
 ENDINGS = {".md": "markdown", ".html": "html", ".json": "json", ".sarif": "sarif"}
 SHOWN_WHOLE = 3
 """Proposals whose difference 'held' works out; the others are named."""
-LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Most rows to show.")]
 
 
 @with_context()

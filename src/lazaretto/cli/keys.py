@@ -24,14 +24,14 @@ def key_file(path: Path | None) -> KeyFile:
 
 @plain_errors
 def add(
-    name: Annotated[str, typer.Argument(help="Who will hold it.")],
+    name: Annotated[str, typer.Argument(help="Name of the key.")],
     role: Annotated[Role, typer.Option(help="What it is for.")] = Role.AGENT,
     tenant: Annotated[str, typer.Option(help="The namespace it opens. Default: any.")] = "",
     agent: Annotated[
         list[str] | None, typer.Option(help="Agent it may speak for; repeat it. An agent's key needs one.")
     ] = None,
     any_agent: Annotated[
-        bool, typer.Option("--any-agent", help="It may write under any name; all of these count as one writer.")
+        bool, typer.Option("--any-agent", help="The key may write as any agent; all count as one writer.")
     ] = False,
     grant: Annotated[
         list[SourceClass] | None,
@@ -68,7 +68,7 @@ def show(file: FileOption = None, json: JsonFlag = False) -> None:
 
 
 @plain_errors
-def revoke(name: Annotated[str, typer.Argument(help="Whose key.")], file: FileOption = None) -> None:
+def revoke(name: Annotated[str, typer.Argument(help="Name of the key.")], file: FileOption = None) -> None:
     """Make a key open nothing any more, in running servers too."""
     key_file(file).revoke(name)
     console.print(f"revoked {name}", markup=False)

@@ -185,7 +185,7 @@ def cases_command(
 def rollback_command(
     context: CommandContext,
     to: Annotated[str | None, typer.Option("--to", help="Version; the live one's parent by default.")] = None,
-    by: Annotated[str, typer.Option("--by", help="Who decides it.")] = "operator",
+    by: Annotated[str, typer.Option("--by", help="Person who decides.")] = "operator",
 ) -> None:
     """Go back to an earlier version of the case library."""
     with context.open_ledger() as ledger:
@@ -199,7 +199,7 @@ def thresholds_command(
     context: CommandContext,
     apply: Annotated[bool, typer.Option("--apply", help="Put what is proposed in force.")] = False,
     revert: Annotated[int | None, typer.Option("--revert", help="Go back to a version; 0 is as shipped.")] = None,
-    by: Annotated[str, typer.Option("--by", help="Who decides it.")] = "operator",
+    by: Annotated[str, typer.Option("--by", help="Person who decides.")] = "operator",
 ) -> None:
     """Where people's labels would draw the line between warn and review, and what is in force.
 

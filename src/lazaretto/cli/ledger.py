@@ -241,7 +241,7 @@ def import_(
     head: Annotated[Path | None, typer.Option(help="A head of it that was kept earlier.")] = None,
     witness: Annotated[str | None, typer.Option(help="Where its checkpoints were sent: file:PATH or a store.")] = None,
     unsigned: Annotated[
-        bool, typer.Option("--unsigned", help="Take a file without signatures, although a key is known.")
+        bool, typer.Option("--unsigned", help="Accept a file without signatures, although a key is known.")
     ] = False,
 ) -> None:
     """Read an exported namespace into a store, verifying every link and signature: all of it or nothing."""
@@ -367,7 +367,7 @@ def erase(
 @with_context()
 def retain(
     context: CommandContext,
-    days: Annotated[float | None, typer.Option(help="Keep the content of the last so many days.", min=0)] = None,
+    days: Annotated[float | None, typer.Option(help="Keep the content of this many days.", min=0)] = None,
     before: Annotated[datetime | None, typer.Option(help="Erase what was recorded before this moment.")] = None,
 ) -> None:
     """Erase the content of everything older than a limit."""

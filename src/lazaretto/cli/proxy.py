@@ -23,9 +23,10 @@ def proxy(
     keys: Annotated[
         Path | None, typer.Option(envvar="LAZARETTO_KEYS", help="Key file; crews send theirs as x-lazaretto-key.")
     ] = None,
-    agent: Annotated[str, typer.Option(help="Who speaks where x-lazaretto-agent does not say it.")] = "agent",
+    agent: Annotated[str, typer.Option(help="Agent name for requests without x-lazaretto-agent.")] = "agent",
     also: Annotated[
-        list[str] | None, typer.Option("--also-namespace", help="Further namespace for x-lazaretto-namespace.")
+        list[str] | None,
+        typer.Option("--also-namespace", help="Another namespace that x-lazaretto-namespace may name; repeat it."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=1, max=3600, help="Seconds the endpoint may be silent.")] = 600.0,
 ) -> None:

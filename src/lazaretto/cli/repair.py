@@ -20,7 +20,7 @@ from lazaretto.types import Event, Receipt, RepairPlan, RepairStep, plain
 
 MAX_PLAN_BYTES = 64_000_000
 ItemArgument = Annotated[str, typer.Argument(help="Id of the item.")]
-ByOption = Annotated[str, typer.Option("--by", help="Who says so.")]
+ByOption = Annotated[str, typer.Option("--by", help="Person who decides.")]
 
 family = typer.Typer(help="Plan, apply and undo repairs.", no_args_is_help=True)
 
@@ -49,9 +49,15 @@ def plan_repair(
     repair: Annotated[str, typer.Argument(help="Which repair, for example isolate.")] = "contain",
     item: Annotated[str, typer.Argument(help="Id of the item; or give it with --from.")] = "",
     origin: Annotated[str, typer.Option("--from", help="Id of the item to start from.")] = "",
-    descendants: Annotated[bool, typer.Option("--descendants", help="Take in all that was made from it.")] = False,
-    max_hops: Annotated[int | None, typer.Option("--max-hops", help="Go at most so far.")] = None,
-    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="name=value, of the repair's own.")] = None,
+    descendants: Annotated[
+        bool, typer.Option("--descendants", help="Include everything that was made from it.")
+    ] = False,
+    max_hops: Annotated[
+        int | None, typer.Option("--max-hops", help="Most steps from the item to what was made from it.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="Option of the repair, as name=value; repeat it.")
+    ] = None,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the receipt.")] = "",
     out: Annotated[Path | None, typer.Option("--out", help="Write the plan to this file, for 'repair apply'.")] = None,
 ) -> None:

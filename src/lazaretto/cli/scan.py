@@ -32,7 +32,7 @@ def scan(
         float, typer.Option(min=0.001, max=0.1, help="Share of honest memories that may be called poisoned.")
     ] = 0.01,
     contradictions: Annotated[bool, typer.Option(help="Also look for memories that contradict each other.")] = True,
-    workers: Annotated[int, typer.Option(min=0, help="Processes that judge; 0: as many as are worth it.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that judge; 0: chosen by the size of the store.")] = 0,
     ray: Annotated[bool, typer.Option("--ray", help="Judge on a Ray cluster (RAY_ADDRESS, else here).")] = False,
     journal: Annotated[Path | None, typer.Option(help="Where an interrupted scan keeps what it judged.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an interrupted scan judged.")] = False,
@@ -46,7 +46,10 @@ def scan(
         bool, typer.Option("--inline-ignores", help="Let notes say 'lazaretto: ignore RULE', where people review them.")
     ] = False,
     unjudged_ok: Annotated[
-        bool, typer.Option("--unjudged-ok", help="End with 0 although some could not be judged (their language).")
+        bool,
+        typer.Option(
+            "--allow-unjudged", "--unjudged-ok", help="Exit with 0 although some memories could not be judged."
+        ),
     ] = False,
 ) -> None:
     """Find what is poisoned, contradicting or secret in a store: notes, JSON lines, LangGraph, mem0, Chroma, Qdrant.
@@ -117,7 +120,7 @@ def _finish(report: ScanReport, accept_all: Path | None, unjudged_ok: bool) -> N
     if report.of(Level.ERROR, Level.WARNING):
         raise typer.Exit(EXIT_FLAGGED)
     if not report.clean and not unjudged_ok:
-        errors.print("not called clean: some could not be judged; --unjudged-ok if they need not be", markup=False)
+        errors.print("not called clean: some could not be judged; --allow-unjudged accepts that", markup=False)
         raise typer.Exit(EXIT_USAGE)
 
 

@@ -236,7 +236,9 @@ def screen(
     text: TextOption = "",
     batch: Annotated[Path | None, typer.Option("--batch", help="Memories, one JSON object per line.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Where the verdicts go; default: standard output.")] = None,
-    source: Annotated[str | None, typer.Option("--source", help="Who stands behind the text.")] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", help="Source class of the text, for example direct_user.")
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Judge again what --out holds already.")] = False,
     json: JsonFlag = False,
 ) -> None:

@@ -19,7 +19,7 @@ from lazaretto.provenance.suspects import Suspect
 def tend(
     context: CommandContext,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-l", help="Look at no more than this many. Default: the policy's.")
+        int | None, typer.Option("--limit", "-l", help="Most memories to judge again. Default: the policy's.")
     ] = None,
 ) -> None:
     """Judge memories again: release what proves clean, hold what slipped through, propose repairs of what was made
@@ -51,7 +51,7 @@ def _show_tended(done: Tended) -> None:
 @with_context()
 def suspects(
     context: CommandContext,
-    limit: Annotated[int, typer.Option("--limit", "-l", help="At most so many.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-l", help="Most rows to show.")] = 10,
 ) -> None:
     """List what failed decisions share and the others do not, the strongest suspicion first."""
     with context.open_guard() as guard:

@@ -127,7 +127,7 @@ def trace(
     item: Annotated[str, typer.Argument(help="Id of an item or decision.")],
     style: Annotated[Format | None, typer.Option("--format", help="How to write it; --out x.svg implies svg.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write a drawing here; .svg and .png need the plot extra.")] = None,
-    history: Annotated[bool, typer.Option("--history", help="Also what repairs have stopped since.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Include links that repairs have stopped.")] = False,
     limit: Annotated[int, typer.Option(help="Most items in a drawing, nearest first.")] = 120,
 ) -> None:
     """Show where an item came from and what it reached, or draw it."""
@@ -152,7 +152,7 @@ def contacts(
     context: CommandContext,
     agent: Annotated[str, typer.Argument(help="Name of an agent.")],
     since: Annotated[str | None, typer.Option(help="First moment: a date and time (UTC) or seconds.")] = None,
-    until: Annotated[str | None, typer.Option(help="Last moment, likewise.")] = None,
+    until: Annotated[str | None, typer.Option(help="Last moment: a date and time (UTC) or seconds.")] = None,
 ) -> None:
     """List whom an agent read and who read it."""
     with context.open_ledger(create=False) as ledger:

@@ -14,6 +14,7 @@ from typing import Any
 
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.tail import Tail
 from lazaretto.policy import LearnPolicy
 from lazaretto.types import Draft, EventKind, Evidence, Ruling, Verdict, plain
 
@@ -54,7 +55,7 @@ class Thresholds:
     def __init__(self, ledger: Ledger, bounds: LearnPolicy | None = None) -> None:
         self._ledger, self._bounds = ledger, bounds or LearnPolicy()
         self._versions: list[ThresholdVersion] = [NONE]
-        self._seq, self._due = 0, 0.0
+        self._tail, self._due = Tail(ledger, (EventKind.NOTED,), subject=SUBJECT), 0.0
         self._lock = threading.Lock()
 
     def about(self, gate: str) -> bool:
@@ -106,8 +107,7 @@ class Thresholds:
         return self.set(known[to].cuts, by=by)
 
     def _follow(self) -> None:
-        for event in self._ledger.events(after=self._seq, subject=SUBJECT, kinds=(EventKind.NOTED,)):
-            self._seq = event.seq
+        for event in self._tail.new():
             if event.body is not None:
                 cuts = {str(gate): _cut(cut) for gate, cut in event.body.get("cuts", {}).items()}
                 number = int(event.body.get("version", 0))

@@ -1,0 +1,1 @@
+"""What callers hand in (texts, pictures, tool results, memories), read into observations or refused."""

@@ -1,0 +1,1 @@
+"""Thresholds and cases learnt from what people decided; calibrations of foresight."""

@@ -15,7 +15,9 @@ class Followed(Protocol):
         """The last event."""
         ...
 
-    def events(self, *, after: int = 0, kinds: Iterable[EventKind] | None = None) -> Iterator[Event]:
+    def events(
+        self, *, after: int = 0, kinds: Iterable[EventKind] | None = None, subject: str | None = None
+    ) -> Iterator[Event]:
         """Events in order."""
         ...
 
@@ -23,9 +25,11 @@ class Followed(Protocol):
 class Tail:
     """How far somebody has read. The callers' own lock keeps two threads from reading at once."""
 
-    def __init__(self, ledger: Followed, kinds: Iterable[EventKind], *, back: int | None = None) -> None:
-        """``back``: how many events a new reader looks back; all of them by default."""
-        self._ledger, self._kinds, self._back = ledger, tuple(kinds), back
+    def __init__(
+        self, ledger: Followed, kinds: Iterable[EventKind], *, back: int | None = None, subject: str | None = None
+    ) -> None:
+        """``back``: how many events a new reader looks back; all by default. ``subject``: only events about it."""
+        self._ledger, self._kinds, self._back, self._subject = ledger, tuple(kinds), back, subject
         self._seq: int | None = None
 
     @property
@@ -44,7 +48,7 @@ class Tail:
             self._seq = 0 if self._back is None else max(0, head - self._back)
         if head <= self._seq:
             return
-        for event in self._ledger.events(after=self._seq, kinds=self._kinds):
+        for event in self._ledger.events(after=self._seq, kinds=self._kinds, subject=self._subject):
             yield event
             self._seq = event.seq
         self._seq = max(self._seq, head)  # past events of other kinds, too: nobody reads over them again

@@ -1,0 +1,1 @@
+"""Backends for chat, vision and embeddings: local, OpenAI-compatible, scripted, recorded."""

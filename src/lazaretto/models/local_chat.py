@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -39,6 +40,11 @@ class LocalChat:
 
     def __init__(self, model: str) -> None:
         """``model``: ``smollm2``, a GGUF file, a transformers folder, or a hub name where a hub can be reached."""
+        warnings.warn(
+            "a chat model inside the process goes in 0.3: run it in any OpenAI-compatible server and name its base_url",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         self.name = model if model == SMOLLM2 else Path(model).name
         self._where = model
         self._lock = threading.Lock()

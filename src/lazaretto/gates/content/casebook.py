@@ -18,6 +18,7 @@ from lazaretto.gates.content.library import CaseLibrary, read_case, starter_case
 from lazaretto.gates.content.near_duplicates import NearDuplicateIndex
 from lazaretto.gates.content.records import Case
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.tail import Tail
 from lazaretto.models.protocol import TextEmbedder
 from lazaretto.types import Draft, EventKind, plain
 
@@ -80,7 +81,7 @@ class Casebook:
         }
         self._live = [STARTER]
         self._protected = NearDuplicateIndex()
-        self._seen = 0
+        self._tail = Tail(self._ledger, (EventKind.NOTED,))
         self._case_of: dict[str, str] = {}
         self.read = 0
         """How far the tenant's ledger was read for cases; see ``revise``."""
@@ -88,8 +89,7 @@ class Casebook:
 
     def refresh(self) -> None:
         """Take in what other processes have recorded since."""
-        for event in self._ledger.events(after=self._seen, kinds=[EventKind.NOTED]):
-            self._seen = event.seq
+        for event in self._tail.new():
             body = event.body
             if body is None:
                 continue

@@ -1,0 +1,1 @@
+"""Parts of the graph as pictures and files."""
