@@ -25,7 +25,7 @@ CORE_TESTS ?= tests/test_core_only.py tests/test_picture_worker.py tests/test_wa
 	tests/provenance/test_drawing.py tests/repair/test_engine.py tests/scan/test_reading_stores.py
 # Rooms whose tests need neither weights nor a server: `make check` runs them, without PostgreSQL.
 UNITS := tests/agents tests/ingest tests/provenance tests/repair tests/ledger tests/incidents tests/test_files.py \
-	tests/test_identity.py tests/test_names.py tests/test_imports_picture.py tests/test_layers.py tests/test_page_names.py \
+	tests/test_identity.py tests/test_names.py tests/test_imports_picture.py tests/test_layers.py tests/test_sizes.py tests/test_page_names.py \
 	tests/guard/test_policy.py tests/guard/test_guard_calls.py lab/tests/metrics
 NOT_UNITS := postgres
 
