@@ -35,8 +35,8 @@ ALLOWED: dict[str, set[str]] = {
     "incidents": GROUND | {"ledger", "provenance"},
     "models": GROUND,
     "agents": GROUND | {"models"},
-    "foreign": GROUND | {"ledger"},
-    "ingest": GROUND | BED | {"ledger", "foreign"},
+    "external_stores": GROUND | {"ledger"},
+    "ingest": GROUND | BED | {"ledger", "external_stores"},
     "reading": GROUND | BED,
     "gates": GROUND | BED | RECORD | {"reading"},
     "repair": GROUND | BED | RECORD,
@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 PARTS = {
     "reading",
-    "foreign",
+    "external_stores",
     "ingest",
     "gates",
     "repair",

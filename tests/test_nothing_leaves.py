@@ -22,7 +22,7 @@ from lazaretto.incidents.likeness import overlap
 from lazaretto.kept_texts import KeptTexts, digest, forget
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.drafts import seen_draft
-from lazaretto.provenance.carrying import what_is_carried
+from lazaretto.provenance.carrying import reused_content
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Channel, Observation, Ruling
@@ -158,7 +158,7 @@ def read_by_everybody() -> Callable[[], bool]:
     jury.read(PreparedContent(Content("x", SECRET)))
     shared_relation_model().compare([(read_claim(SECRET), read_claim("The zebra is called Eve."), 0.8)])
     seen = [Observation("ada", Channel.MEMORY, text) for text in (SECRET, f"{SECRET} So they say.")]
-    assert what_is_carried(*seen)
+    assert reused_content(*seen)
     assert overlap(SECRET, SECRET)
     assert shared_reader().knows(SECRET) and len(jury._known) and len(jury._looks)
     assert sum(len(one) for one in kept_texts._kept) >= 10

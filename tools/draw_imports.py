@@ -42,7 +42,7 @@ Room = tuple[str, str]
 COLUMNS: dict[Room, float] = {
     ("lazaretto", "ledger"): 0.5,
     ("lazaretto", "models"): 2.5,
-    ("lazaretto", "foreign"): 0.0,
+    ("lazaretto", "external_stores"): 0.0,
     ("lazaretto", "ingest"): -0.2,
     ("lazaretto", "provenance"): 1.25,
     ("lazaretto", "reading"): 3.0,

@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lazaretto.gates.memory.claims.comparison import Meeting, meeting
+from lazaretto.gates.memory.claims.comparison import Overlap, meeting
 from lazaretto.gates.memory.claims.extraction import claims_of
 from lazaretto.gates.memory.claims.judge import LEAST_APART, LEAST_COSINE
 from lazaretto.gates.memory.claims.quiet import shared_quiet_head
@@ -43,7 +43,7 @@ def rows(pairs: list[FactPair]) -> list[dict[str, Any]]:
     vectors = dict(zip(texts, claim_minilm().embed_texts(texts), strict=True))
     model, head = shared_relation_model(), shared_quiet_head()
     at = model.calibration
-    bars = {Meeting.OPPOSED: at.conflict_at, Meeting.ALIKE: at.alike_at, Meeting.APART: at.apart_at}
+    bars = {Overlap.OPPOSED: at.conflict_at, Overlap.ALIKE: at.alike_at, Overlap.APART: at.apart_at}
     found = []
     for one in pairs:
         row: dict[str, Any] = {"group": one.group, "work": one.work, "language": one.language}
@@ -55,7 +55,7 @@ def rows(pairs: list[FactPair]) -> list[dict[str, Any]]:
         meet = meeting(old[0], new[0], cosine)
         conflict = model.compare([(old[0], new[0], cosine)])[0].conflict
         quiet = head.find([(new[0], vectors[one.new])]) is not None
-        if cosine < LEAST_COSINE or (meet is Meeting.APART and cosine < LEAST_APART):
+        if cosine < LEAST_COSINE or (meet is Overlap.APART and cosine < LEAST_APART):
             stage, held = "far", False
         elif meet not in bars:
             stage, held = f"rule: {meet.value}", False

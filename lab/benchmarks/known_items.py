@@ -182,7 +182,7 @@ async def measure(benches: list[Bench], rounds: int) -> dict[tuple[str, int], li
                 took.setdefault((name, bench.size), []).append(clock.read())
                 assert verdict.rule == rule, f"{name} at {bench.size}: {verdict.rule}, not {rule}"
             clock = Clock()
-            bench.context.ledger.find_known(KIND, bands)
+            bench.context.ledger.find_fingerprints(KIND, bands)
             took.setdefault((LOOK_UP, bench.size), []).append(clock.read())
     return took
 

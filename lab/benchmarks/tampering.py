@@ -74,7 +74,9 @@ def fill(ledger: Ledger) -> None:
     ledger.append([Draft(EventKind.RULED, items[7].id, body={"ruling": "block"})])
     ledger.append([Draft(EventKind.SUPERSEDED, items[9].id, body={"old": items[8].id})])
     for n in (7, 12, 15):
-        ledger.mark_known([("blocklist", f"text:{n:064x}"), ("blocklist", f"file:{n:064x}")], items[n].id, "block")
+        ledger.add_fingerprints(
+            [("blocklist", f"text:{n:064x}"), ("blocklist", f"file:{n:064x}")], items[n].id, "block"
+        )
     ledger.erase(items[20].id, "asked")
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         UnknownItem,
         UnreadablePicture,
     )
-    from lazaretto.foreign.records import DueWrite, ForeignRecord, ForeignStore, Imported, Reconciled
+    from lazaretto.external_stores.records import DueWrite, ExternalRecord, ExternalStore, Imported, Reconciled
     from lazaretto.gates.protocol import Gate, GateContext
     from lazaretto.guard import Guard
     from lazaretto.guard.recall import Memories, Recalled
@@ -87,7 +87,7 @@ _HOMES = {
     "lazaretto.agents.chat_agent": ("ChatAgent",),
     "lazaretto.agents.model": ("AgentModel",),
     # join a store of your own
-    "lazaretto.foreign.records": ("DueWrite", "ForeignRecord", "ForeignStore", "Imported", "Reconciled"),
+    "lazaretto.external_stores.records": ("DueWrite", "ExternalRecord", "ExternalStore", "Imported", "Reconciled"),
     # write a gate
     "lazaretto.gates.protocol": ("Gate", "GateContext"),
     # write a repair
@@ -114,9 +114,9 @@ __all__ = [
     "Decision",
     "DueWrite",
     "Evidence",
+    "ExternalRecord",
+    "ExternalStore",
     "Forbidden",
-    "ForeignRecord",
-    "ForeignStore",
     "Gate",
     "GateContext",
     "Guard",
@@ -160,8 +160,18 @@ __all__ = [
 ]
 
 
+_OLD_NAMES = {"ForeignRecord": "ExternalRecord", "ForeignStore": "ExternalStore"}
+"""Names that go in 0.3, each with the one it has now."""
+
+
 def __getattr__(name: str) -> Any:
     """Load a name when it is first used: whoever needs one record should not load a database layer."""
+    if name in _OLD_NAMES:
+        import warnings
+
+        text = f"lazaretto.{name} is now lazaretto.{_OLD_NAMES[name]}; the old name goes in 0.3"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return __getattr__(_OLD_NAMES[name])
     if name not in _HOME:
         raise AttributeError(f"module 'lazaretto' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

@@ -220,11 +220,11 @@ def _check_tenants(ledger: Ledger, other: Ledger) -> None:
 
 
 def _check_known(ledger: Ledger) -> None:
-    ledger.mark_known([("text", "abc"), ("text", "def")], "it_known", "block")
-    assert [k.item for k in ledger.find_known("text", ["abc"])] == ["it_known"], "a fingerprint is found"
-    assert not ledger.find_known("file", ["abc"]), "a fingerprint of another kind is not"
-    ledger.forget_known("it_known")
-    assert not ledger.find_known("text", ["abc", "def"]), "what is forgotten is not found"
+    ledger.add_fingerprints([("text", "abc"), ("text", "def")], "it_known", "block")
+    assert [k.item for k in ledger.find_fingerprints("text", ["abc"])] == ["it_known"], "a fingerprint is found"
+    assert not ledger.find_fingerprints("file", ["abc"]), "a fingerprint of another kind is not"
+    ledger.drop_fingerprints("it_known")
+    assert not ledger.find_fingerprints("text", ["abc", "def"]), "what is forgotten is not found"
 
 
 async def check_chat_model(model: ChatModel) -> None:

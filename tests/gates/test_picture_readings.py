@@ -8,7 +8,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from lazaretto.gates import picture_readings
-from lazaretto.gates.picture_readings import CODE, LETTERING, TURNED, Reading, file_readings, lettering
+from lazaretto.gates.picture_readings import CODE, LETTERING, TURNED, PictureText, file_readings, lettering
 from lazaretto.kept_texts import KeptTexts
 from lazaretto.picture_worker.opener import MAX_TEXT
 from lazaretto.pictures import opened
@@ -56,7 +56,7 @@ def png_text(words: str, *, compressed: bool = False) -> bytes:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_text_in_the_file_is_read(data: bytes, view: str) -> None:
-    assert Reading(view, ORDER) in file_readings(opened(data))
+    assert PictureText(view, ORDER) in file_readings(opened(data))
 
 
 def test_a_cameras_name_is_no_message_and_the_same_words_are_read_once() -> None:
@@ -90,8 +90,8 @@ def test_lettering_is_turned_where_it_reads_badly(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(picture_readings, "read_lettering", read)
     monkeypatch.setattr(picture_readings, "_codes", lambda frame: [])
     monkeypatch.setattr(picture_readings, "_seen", KeptTexts(1 << 20, len))
-    assert lettering(opened(saved(upright))) == (Reading(LETTERING, ORDER),) and looks == [True]
-    assert Reading(TURNED, ORDER) in lettering(opened(saved(turned))) and looks == [True, False, True]
+    assert lettering(opened(saved(upright))) == (PictureText(LETTERING, ORDER),) and looks == [True]
+    assert PictureText(TURNED, ORDER) in lettering(opened(saved(turned))) and looks == [True, False, True]
     lettering(opened(saved(turned, compress_level=1)))
     assert len(looks) == 3, "the same pixels are read once"
 
@@ -100,8 +100,8 @@ def test_a_code_is_read() -> None:
     zxingcpp = pytest.importorskip("zxingcpp", reason="needs the vision extra")
     made = zxingcpp.create_barcode(ORDER, zxingcpp.BarcodeFormat.QRCode)
     pixels = Image.fromarray(zxingcpp.write_barcode_to_image(made, scale=4)).convert("RGB")
-    assert picture_readings._codes(pixels) == [Reading(CODE, ORDER)]
-    assert picture_readings._codes(pixels.rotate(180)) == [Reading(CODE, ORDER)]
+    assert picture_readings._codes(pixels) == [PictureText(CODE, ORDER)]
+    assert picture_readings._codes(pixels.rotate(180)) == [PictureText(CODE, ORDER)]
     assert picture_readings._codes(blank()) == []
 
 
@@ -109,7 +109,7 @@ async def test_the_finding_names_the_view(open_guard, monkeypatch: pytest.Monkey
     """The real gate over a picture's readings; what reads letters is scripted, for it takes seconds."""
     pytest.importorskip("onnxruntime", reason="needs the gates extra")
     pytest.importorskip("safetensors", reason="needs the gates extra")
-    said: list[Reading] = []
+    said: list[PictureText] = []
     monkeypatch.setattr("lazaretto.gates.memory.gate.can_read_lettering", lambda: True)
     monkeypatch.setattr("lazaretto.gates.memory.gate.lettering", lambda found: tuple(said))
     stages = [["structure"], ["memory"]]
@@ -123,9 +123,9 @@ async def test_the_finding_names_the_view(open_guard, monkeypatch: pytest.Monkey
     allowed, rule, view = await look(png_text(ORDER))
     assert (allowed, rule, view) == (False, "memory:foreign_order", "PNG text Description, plain")
     assert (await look(png_text(HONEST)))[0]
-    said.append(Reading(TURNED, ORDER))
+    said.append(PictureText(TURNED, ORDER))
     assert (await look(saved(blank(), "BMP")))[2] == f"{TURNED}, plain"
-    said[:] = [Reading(LETTERING, "QUAY 9")]
+    said[:] = [PictureText(LETTERING, "QUAY 9")]
     allowed, rule, view = await look(saved(Image.new("RGB", (8, 8), "navy")))
     assert allowed and view == ""
     assert not (await look(png_text("word " * MAX_TEXT)))[0], "what was not read is not called safe"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from lazaretto.gates.second_looks import BLAMED, HELD_LOOKS, LOOKS, SecondLooks
+from lazaretto.gates.recheck_schedule import BLAMED, HELD_LOOKS, LOOKS, RecheckSchedule
 
 
-def due(looks: SecondLooks) -> list[int]:
+def due(looks: RecheckSchedule) -> list[int]:
     ids = np.arange(looks.count)
     return ids[looks.due(ids)].tolist()
 
 
 def test_who_is_due_when() -> None:
-    looks = SecondLooks(size=2)  # it grows
+    looks = RecheckSchedule(size=2)  # it grows
     looks.wrote(np.arange(6), np.array([True, True, False, True, True, False]))
     looks.settled[5] = True
     for _ in range(LOOKS):
@@ -30,7 +30,7 @@ def test_who_is_due_when() -> None:
 
 
 def test_a_pass_may_end_before_what_came_meanwhile() -> None:
-    looks = SecondLooks()
+    looks = RecheckSchedule()
     looks.wrote(np.arange(4), np.ones(4, dtype=bool))
     looks.close_pass(start=3)
     looks.close_pass(start=4)

@@ -96,13 +96,13 @@ async def test_entries_of_older_versions_hold_as_their_item_says(
     if labelled:
         await crew.label(found, "harmful", by="dan")
     keys = [(KIND, f"{rule}:{key}") for rule, key in text_keys("The lamp at pier four is out.", 12)]
-    crew.ledger.forget_known(found)
-    crew.ledger.mark_known(keys, found, "quarantine")  # how entries were written before they had a scope
+    crew.ledger.drop_fingerprints(found)
+    crew.ledger.add_fingerprints(keys, found, "quarantine")  # how entries were written before they had a scope
     later = open_guard(POLICY, store=store_url, gates={"orders": ScriptedGate(name="orders")})
     sources = ("agent_message", "direct_user")
     said = [await later.screen("The lamp at pier four is out.", agent="x", source=source) for source in sources]
     assert [source for source, one in zip(sources, said, strict=True) if not one.allowed] == blocked
-    later.ledger.mark_known([(KIND, f"text:{'0' * 64}")], "it_gone", "block")
+    later.ledger.add_fingerprints([(KIND, f"text:{'0' * 64}")], "it_gone", "block")
     assert later.ledger.verify().ok
 
 

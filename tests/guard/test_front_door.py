@@ -6,11 +6,13 @@ import ast
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import lazaretto
 from lazaretto import errors
+from lazaretto.ledger.ledger import OLD_NAMES, Ledger
 
 
 def test_all_is_what_is_visible() -> None:
@@ -36,6 +38,18 @@ def test_every_error_can_be_caught_from_the_front_door() -> None:
     assert tree <= set(lazaretto.__all__)
     assert all(issubclass(getattr(lazaretto, name), lazaretto.LazarettoError) for name in tree)
     assert all(name in (errors.__doc__ or "") for name in tree), "the tree is drawn whole"
+
+
+def test_old_names_warn_and_are_the_new_ones(tmp_path: Path) -> None:
+    for old, new in lazaretto._OLD_NAMES.items():
+        with pytest.warns(DeprecationWarning, match=new):
+            assert getattr(lazaretto, old) is getattr(lazaretto, new)
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        for old, new in OLD_NAMES.items():
+            with pytest.warns(DeprecationWarning, match=new):
+                assert getattr(ledger, old) == getattr(ledger, new)
+        with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+            _ = ledger.nonsense
 
 
 def test_unknown_names_are_attribute_errors() -> None:

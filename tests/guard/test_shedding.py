@@ -130,9 +130,9 @@ async def test_a_copy_written_before_the_finding_is_held_with_it(guard: Guard) -
 
 async def test_an_erased_note_leaves_no_fingerprint(guard: Guard) -> None:
     item = await tainted(guard)
-    assert guard.ledger.find_known(echoes.KIND, echoes.keys_of(NOTE))
+    assert guard.ledger.find_fingerprints(echoes.KIND, echoes.keys_of(NOTE))
     guard.ledger.erase(item, reason="privacy")
-    assert not guard.ledger.find_known(echoes.KIND, echoes.keys_of(NOTE))
+    assert not guard.ledger.find_fingerprints(echoes.KIND, echoes.keys_of(NOTE))
     assert guard.ledger.verify().ok
 
 

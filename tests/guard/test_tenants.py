@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from lazaretto import ForeignRecord, Guard, LazarettoError, Ref
+from lazaretto import ExternalRecord, Guard, LazarettoError, Ref
 from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.foresight import Rehearsals
 from lazaretto.guard.incidents import IncidentBook
@@ -135,7 +135,7 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
         "stores.import_records": [
             *(
                 lambda i=i: guard.stores.import_records(
-                    [ForeignRecord(Ref("crm", "notes", "x"), "x", parents=(i,))], agent="a"
+                    [ExternalRecord(Ref("crm", "notes", "x"), "x", parents=(i,))], agent="a"
                 )
                 for i in [*ids, REF]
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto.ingest import reading_log
-from lazaretto.ingest.reading_log import ReadingLog
+from lazaretto.ingest.read_history import ReadHistory
 from lazaretto.ledger import Ledger
 from lazaretto.types import Channel, Draft, EventKind, Observation
 
@@ -31,7 +31,7 @@ def remembered(ledger: Ledger, agent: str, text: str = "a note") -> None:
 
 
 def test_a_memory_ends_nothing_and_a_decision_one_of_the_lists(ledger: Ledger) -> None:
-    log = ReadingLog(ledger, messages=True, window_s=60)
+    log = ReadHistory(ledger, messages=True, window_s=60)
     recalled(ledger, "bob", "a", "b")
     assert log.lately("bob").read == log.before_decision("bob", 9) == ("a", "b")
     remembered(ledger, "bob", "a dummy, to look harmless")
@@ -43,7 +43,7 @@ def test_a_memory_ends_nothing_and_a_decision_one_of_the_lists(ledger: Ledger) -
 
 def test_what_was_read_fades_after_the_window(ledger: Ledger) -> None:
     now = time.time()
-    log = ReadingLog(ledger, messages=True, window_s=60)
+    log = ReadHistory(ledger, messages=True, window_s=60)
     for item, ago in (("a", 61), ("b", 30), ("c", 90), ("d", 1)):  # the clock of another process may be behind
         ledger.append([Draft(EventKind.RETRIEVED, item, "bob", time=now - ago)])
     assert log.lately("bob").read == ("b", "d")
@@ -52,7 +52,7 @@ def test_what_was_read_fades_after_the_window(ledger: Ledger) -> None:
 
 
 def test_what_is_read_again_moves_to_the_end(ledger: Ledger) -> None:
-    log = ReadingLog(ledger, messages=True, window_s=60)
+    log = ReadHistory(ledger, messages=True, window_s=60)
     recalled(ledger, "bob", "a", "b", "c", "a")
     assert log.lately("bob").read == ("b", "c", "a")
     assert log.before_decision("bob", 2) == ("c", "a")
@@ -63,11 +63,11 @@ def test_what_is_read_again_moves_to_the_end(ledger: Ledger) -> None:
 @pytest.mark.parametrize(("messages", "read"), [(True, ("a",)), (False, ())])
 def test_messages_count_as_the_policy_says(ledger: Ledger, messages: bool, read: tuple[str, ...]) -> None:
     ledger.append([Draft(EventKind.SENT, "a", "ada", {"to": "bob"})])
-    assert ReadingLog(ledger, messages=messages, window_s=60).lately("bob").read == read
+    assert ReadHistory(ledger, messages=messages, window_s=60).lately("bob").read == read
 
 
 def test_it_sees_what_other_processes_record(ledger: Ledger, tmp_path: Path) -> None:
-    log = ReadingLog(ledger, messages=True, window_s=60)
+    log = ReadHistory(ledger, messages=True, window_s=60)
     assert log.lately("bob").read == ()
     with Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}") as other:
         recalled(other, "bob", "d")
@@ -77,7 +77,7 @@ def test_it_sees_what_other_processes_record(ledger: Ledger, tmp_path: Path) -> 
 def test_a_new_guard_looks_back_over_a_window(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_log, "WINDOW", 2)
     recalled(ledger, "bob", "a", "b", "c")
-    log = ReadingLog(ledger, messages=True, window_s=60)
+    log = ReadHistory(ledger, messages=True, window_s=60)
     assert log.lately("bob").read == ("b", "c")
     recalled(ledger, "bob", "d")
     assert log.lately("bob").read == ("c", "d"), "and never holds more than that per agent"
@@ -91,7 +91,7 @@ def influenced(ledger: Ledger, agent: str, item: str, sources: tuple[str, ...]) 
 
 
 def test_what_the_last_item_is_linked_to_is_reached_through_it(ledger: Ledger) -> None:
-    log = ReadingLog(ledger, messages=True, window_s=60)
+    log = ReadHistory(ledger, messages=True, window_s=60)
     recalled(ledger, "bob", "a", "b")
     assert log.lately("bob").links == ("a", "b")
     influenced(ledger, "bob", "first", log.lately("bob").links)
@@ -100,11 +100,11 @@ def test_what_the_last_item_is_linked_to_is_reached_through_it(ledger: Ledger) -
     assert log.lately("bob").links == ("first", "c")
     influenced(ledger, "bob", "second", log.lately("bob").links)
     assert log.lately("bob").links == ("second",)
-    assert ReadingLog(ledger, messages=True, window_s=60).lately("bob") == log.lately("bob"), "and after a restart"
+    assert ReadHistory(ledger, messages=True, window_s=60).lately("bob") == log.lately("bob"), "and after a restart"
 
 
 def test_a_chain_that_goes_back_too_far_begins_anew(ledger: Ledger) -> None:
-    log, now = ReadingLog(ledger, messages=True, window_s=60), time.time()
+    log, now = ReadHistory(ledger, messages=True, window_s=60), time.time()
     ledger.append([Draft(EventKind.RETRIEVED, "a", "bob", time=now - 130)])
     ledger.observe(
         Observation("bob", Channel.MEMORY, "x", id="first", time=now - 50),

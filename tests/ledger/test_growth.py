@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from lazaretto import Guard
 from lazaretto.console.activity import Activity
 from lazaretto.console.map_data import HoldLog
-from lazaretto.gates.look_log import LookLog
+from lazaretto.gates.recheck_queue import RecheckQueue
 from lazaretto.incidents.findings import FindingLog
 from lazaretto.incidents.incidents import Incidents
-from lazaretto.ingest.reading_log import ReadingLog
+from lazaretto.ingest.read_history import ReadHistory
 from lazaretto.learn.lessons import ContactQueue
 from lazaretto.ledger import Ledger, queries
 from lazaretto.ledger.edges import EdgeEnd
@@ -143,13 +143,13 @@ def test_events_of_some_kinds_are_read_by_their_index(ledger: Ledger) -> None:
 
 
 def readings(guard: Guard) -> Callable[[], object]:
-    log = ReadingLog(guard.ledger, messages=True, window_s=60.0)
+    log = ReadHistory(guard.ledger, messages=True, window_s=60.0)
     return lambda: log.lately("ada")
 
 
 FOLLOWERS: dict[str, Callable[[Guard], Callable[[], object]]] = {
     "readings": readings,
-    "looks": lambda g: LookLog(g.ledger).follow,
+    "looks": lambda g: RecheckQueue(g.ledger).follow,
     "findings": lambda g: FindingLog(g.ledger).follow,
     "holds": lambda g: HoldLog(g.ledger).follow,
     "activity": lambda g: Activity(g.ledger).snapshot,

@@ -54,9 +54,9 @@ def test_an_old_file_is_upgraded_when_it_is_opened(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{path}") as ledger:
         assert [found.id for found, _ in ledger.search("memory")] == [note.id]
         assert ledger.verify().checked == 1 and ledger.verify().ok
-        ledger.mark_known([("text", "k")], note.id, "block")
+        ledger.add_fingerprints([("text", "k")], note.id, "block")
     with Ledger.open(f"sqlite:///{path}", read_only=True) as ledger:
-        assert ledger.find_known("text", ["k"])
+        assert ledger.find_fingerprints("text", ["k"])
     store = Store.open(f"sqlite:///{path}")
     assert store.upgrade() == ()
     store.close()

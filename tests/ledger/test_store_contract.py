@@ -308,16 +308,16 @@ def test_blobs_are_stored_once_and_dropped_with_their_last_item(ledger: Ledger) 
 
 
 def test_known_fingerprints(ledger: Ledger) -> None:
-    ledger.mark_known([("text", "k1"), ("text", "k2"), ("image", "k1")], "it_1", "block")
-    ledger.mark_known([("text", "k1")], "it_2", "warn")
-    ledger.mark_known([("text", "k1")], "it_1", "quarantine")
-    found = [(one.key, one.item, one.label) for one in ledger.find_known("text", ["k1", "k2", "k9"])]
+    ledger.add_fingerprints([("text", "k1"), ("text", "k2"), ("image", "k1")], "it_1", "block")
+    ledger.add_fingerprints([("text", "k1")], "it_2", "warn")
+    ledger.add_fingerprints([("text", "k1")], "it_1", "quarantine")
+    found = [(one.key, one.item, one.label) for one in ledger.find_fingerprints("text", ["k1", "k2", "k9"])]
     assert found == [("k1", "it_1", "quarantine"), ("k1", "it_2", "warn"), ("k2", "it_1", "block")]
-    assert ledger.find_known("text", []) == []
-    assert ledger.forget_known("it_1") == 3
-    assert [one.item for one in ledger.find_known("text", ["k1", "k2"])] == ["it_2"]
+    assert ledger.find_fingerprints("text", []) == []
+    assert ledger.drop_fingerprints("it_1") == 3
+    assert [one.item for one in ledger.find_fingerprints("text", ["k1", "k2"])] == ["it_2"]
     with pytest.raises(InputError):
-        ledger.mark_known([("text", "nul\0")], "it_1", "block")
+        ledger.add_fingerprints([("text", "nul\0")], "it_1", "block")
 
 
 def test_erased_content_is_gone_and_the_chain_stays_valid(ledger: Ledger) -> None:
@@ -325,14 +325,14 @@ def test_erased_content_is_gone_and_the_chain_stays_valid(ledger: Ledger) -> Non
     ledger.observe(parent)
     ledger.observe(Observation(**{**_fields(item), "parents": (parent.id,)}))
     ledger.append([Draft(EventKind.RULED, item.id, "", {"ruling": "warn", "evidence": "quotes 5550199"})])
-    ledger.mark_known([("text", "abc")], item.id, "warn")
+    ledger.add_fingerprints([("text", "abc")], item.id, "warn")
     kept = ledger.head()
     tombstone = ledger.erase(item.id, "the person asked")
     assert tombstone.kind is EventKind.ERASED
     assert tombstone.body is not None and tombstone.body["events"] == [2, 3, 4]
     assert ledger.verify(kept).ok
     assert ledger.item(item.id).text == "" and ledger.state(item.id).erased
-    assert ledger.search("telephone") == [] and ledger.find_known("text", ["abc"]) == []
+    assert ledger.search("telephone") == [] and ledger.find_fingerprints("text", ["abc"]) == []
     assert (item.id, EdgeKind.DERIVED_FROM, parent.id) in [(e.source, e.kind, e.target) for _, e in ledger.edges()]
     assert all(event.body is None for event in ledger.events(subject=item.id, limit=2))
     with pytest.raises(InputError):
@@ -350,10 +350,12 @@ def test_retention_erases_what_is_old(ledger: Ledger) -> None:
     new = memory("new", time=5000.0)
     ledger.append([seen_draft(one) for one in [*old, new]])
     ledger.append([Draft(EventKind.REPORTED, "de_old", "ann", {"what": "x", "rests_on": [new.id]}, time=1.0)])
-    ledger.mark_known([("text", "k")], old[0].id, "block")
-    assert ledger.retain(2000.0) == 451
-    assert [one.item for one in ledger.find_known("text", ["k"])] == [old[0].id], "what was harmful is still known"
-    assert ledger.retain(2000.0) == 0
+    ledger.add_fingerprints([("text", "k")], old[0].id, "block")
+    assert ledger.erase_older_than(2000.0) == 451
+    assert [one.item for one in ledger.find_fingerprints("text", ["k"])] == [old[0].id], (
+        "what was harmful is still known"
+    )
+    assert ledger.erase_older_than(2000.0) == 0
     assert [one.id for one in ledger.items()] == [new.id]
     assert ledger.stats()["erased_items"] == 450
     assert ledger.verify().ok
@@ -365,7 +367,7 @@ def test_export_and_import_carry_everything(ledger: Ledger, tmp_path: Path) -> N
     items = [memory(f"note {n}", image=picture if n == 1 else None) for n in range(5)]
     ledger.append([seen_draft(one) for one in items])
     ledger.append([Draft(EventKind.RULED, items[2].id, "", {"ruling": "block"})])
-    ledger.mark_known([("text", "k")], items[2].id, "block")
+    ledger.add_fingerprints([("text", "k")], items[2].id, "block")
     ledger.erase(items[3].id, "asked")
     assert ledger.export(tmp_path / "out.jsonl") == 8
     with Ledger.import_(tmp_path / "out.jsonl", f"sqlite:///{tmp_path / 'copy.db'}") as copy:
@@ -374,7 +376,9 @@ def test_export_and_import_carry_everything(ledger: Ledger, tmp_path: Path) -> N
         assert copy.verify(ledger.head()).ok
         assert copy.stats() == ledger.stats()
         assert [copy.state(one.id) for one in items] == [ledger.state(one.id) for one in items]
-        assert copy.blob(picture) == b"picture" and copy.find_known("text", ["k"]) == ledger.find_known("text", ["k"])
+        assert copy.blob(picture) == b"picture" and copy.find_fingerprints("text", ["k"]) == ledger.find_fingerprints(
+            "text", ["k"]
+        )
     with pytest.raises(InputError):
         Ledger.import_(tmp_path / "out.jsonl", f"sqlite:///{tmp_path / 'copy.db'}")
 
@@ -477,9 +481,9 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "stats": lambda own, _, __, ___: {k: v for k, v in own.stats().items() if v and k != "namespace"},
     "blob": lambda own, _, digest, __: _refused(lambda: own.blob(digest)),
     "put_blob": lambda own, _, digest, __: own.put_blob(b"other bytes") == digest,
-    "find_known": lambda own, _, __, ___: own.find_known("text", ["secret"]),
-    "forget_known": lambda own, item, _, __: own.forget_known(item),
-    "mark_known": lambda own, item, _, __: own.mark_known([("text", "mine")], "it_mine", "block"),
+    "find_fingerprints": lambda own, _, __, ___: own.find_fingerprints("text", ["secret"]),
+    "drop_fingerprints": lambda own, item, _, __: own.drop_fingerprints(item),
+    "add_fingerprints": lambda own, item, _, __: own.add_fingerprints([("text", "mine")], "it_mine", "block"),
     "keep_claims": lambda own, item, _, __: _refused(lambda: own.keep_claims(item, [ClaimRow(0, 1, _VECTOR)])),
     "nearest_claims": lambda own, _, __, ___: own.nearest_claims(_VECTOR, least=-1.0),
     "without_claims": lambda own, _, __, ___: own.without_claims(),
@@ -487,7 +491,7 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "refs_of": lambda own, _, __, ___: own.refs_of(_REF.system),
     "last_failure": lambda own, _, __, ___: own.last_failure(_REF),
     "erase": lambda own, item, _, __: _refused(lambda: own.erase(item, "mischief")),
-    "retain": lambda own, _, __, ___: own.retain(1e12),
+    "erase_older_than": lambda own, _, __, ___: own.erase_older_than(1e12),
     "export": lambda own, _, __, path: own.export(path / "spy.jsonl"),
     "copies": lambda own, item, _, __: _refused(lambda: own.copies(item)),
     "checkpoint": lambda own, _, __, ___: own.checkpoint().seq - own.head().seq,
@@ -497,8 +501,8 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
 }
 # calls that name another tenant openly (an operator's), or touch no rows
 NOT_A_READ = {
-    "open", "within", "close", "url", "import_", "prove_as", "send_checkpoints", "hand_over", "scrubbed", "lease",
-    "lent_blob", "rebuild", "restore_claims",
+    "open", "within", "close", "url", "import_", "configure_signing", "send_checkpoints", "hand_over", "scrubbed",
+    "lease",    "lent_blob", "rebuild", "restore_claims",
 }  # fmt: skip
 
 
@@ -516,7 +520,7 @@ def test_a_tenant_reads_nothing_of_another(ledger: Ledger, tmp_path: Path) -> No
     digest = ledger.put_blob(b"secret picture")
     item = memory("the secret recipe", image=digest, ref=_REF)
     ledger.observe(item)
-    ledger.mark_known([("text", "secret")], item.id, "block")
+    ledger.add_fingerprints([("text", "secret")], item.id, "block")
     ledger.keep_claims(item.id, [ClaimRow(0, 10, _VECTOR)])
     assert ledger.ref_states([_REF])
     before = (ledger.head(), ledger.stats(), ledger.item(item.id))
@@ -526,7 +530,7 @@ def test_a_tenant_reads_nothing_of_another(ledger: Ledger, tmp_path: Path) -> No
         if (tmp_path / "spy.jsonl").exists():
             assert "secret" not in (tmp_path / "spy.jsonl").read_text()
     assert (ledger.head(), ledger.stats(), ledger.item(item.id)) == before
-    assert ledger.verify().ok and ledger.find_known("text", ["secret"])
+    assert ledger.verify().ok and ledger.find_fingerprints("text", ["secret"])
 
 
 def test_scores_do_not_depend_on_other_tenants(ledger: Ledger) -> None:

@@ -37,7 +37,7 @@ def fill(ledger: Ledger) -> None:
     ledger.append([Draft(EventKind.RULED, items[0].id, "", {"ruling": "warn"})])
     ledger.append([Draft(EventKind.SUPERSEDED, items[5].id, "", {"old": items[1].id})])
     ledger.erase(items[ERASED_SEQ - 1].id, "asked")
-    ledger.mark_known([("blocklist", "text:1")], items[4].id, "block")
+    ledger.add_fingerprints([("blocklist", "text:1")], items[4].id, "block")
     assert ledger.head().seq == LENGTH and ledger.verify().ok
 
 

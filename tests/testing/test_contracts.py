@@ -86,8 +86,8 @@ def test_postgresql_passes(empty_postgres_url: str) -> None:
     ("method", "instead", "promise"),
     [
         ("search", lambda self, *a, **k: [], "found by its words"),
-        ("find_known", lambda self, *a, **k: [], "a fingerprint is found"),
-        ("forget_known", lambda self, *a, **k: 0, "what is forgotten"),
+        ("find_fingerprints", lambda self, *a, **k: [], "a fingerprint is found"),
+        ("drop_fingerprints", lambda self, *a, **k: 0, "what is forgotten"),
     ],
 )
 def test_broken_stores_are_found(

@@ -17,9 +17,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from lazaretto.errors import Forbidden
-from lazaretto.foreign.outbox import agrees
-from lazaretto.foreign.records import ForeignRecord
-from lazaretto.foreign.values import text_of
+from lazaretto.external_stores.outbox import agrees
+from lazaretto.external_stores.records import ExternalRecord
+from lazaretto.external_stores.values import text_of
 from lazaretto.guard import Guard
 from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.ingest.cleaning import Cleaned, cleaned
@@ -313,7 +313,7 @@ class Border:
         if not with_text:
             return silent
         source = SourceClass.UNTRUSTED_DOCUMENT
-        found = [ForeignRecord(ref, value, source=source) for ref, value in with_text]
+        found = [ExternalRecord(ref, value, source=source) for ref, value in with_text]
         imported = await self.guard.stores.import_records(found, agent=who)
         for ref, why in imported.refused:
             log.warning("a record cannot be judged and is not shown: %s: %s", tuple(ref), why)

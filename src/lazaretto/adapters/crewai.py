@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lazaretto.adapters.border import NOTICE, WITHHELD, Border, agent_name
 from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import LazarettoError, MissingExtra
-from lazaretto.foreign.records import Entry
+from lazaretto.external_stores.records import Entry
 from lazaretto.ingest.left_out import ID, cannot_carry_text
 from lazaretto.ingest.still import still
 from lazaretto.types import Ref

@@ -27,7 +27,7 @@ from lazaretto.adapters.langgraph_state import (
     runtime_config,
 )
 from lazaretto.errors import MissingExtra
-from lazaretto.foreign.records import Entry
+from lazaretto.external_stores.records import Entry
 from lazaretto.ingest.still import still
 from lazaretto.types import Ref, SourceClass
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.adapters.content import cleaned_content
 from lazaretto.errors import MissingExtra
-from lazaretto.foreign.records import Entry
+from lazaretto.external_stores.records import Entry
 from lazaretto.ingest.still import still
 from lazaretto.types import Ref
 

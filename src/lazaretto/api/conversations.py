@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazaretto.guard import Guard
-from lazaretto.ingest.reading_log import is_reading, reader_body
+from lazaretto.ingest.read_history import is_reading, reader_body
 from lazaretto.types import Channel, Decision, Draft, EventKind, Ruling, SourceClass
 
 _FAILED = "fail:"

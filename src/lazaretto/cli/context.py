@@ -74,7 +74,7 @@ class CommandContext:
         """The tenant's ledger."""
         ledger = Ledger.open(self.store, self.namespace, create=create, read_only=read_only)
         _say_where(ledger, self.policy_file)
-        return ledger.prove_as(self.policy.record)
+        return ledger.configure_signing(self.policy.record)
 
     def open_store(self) -> Store:
         """The whole store as it is: neither created nor upgraded."""
@@ -89,7 +89,7 @@ class CommandContext:
         ledger = Ledger.open(self.store, namespace or self.namespace)
         _say_where(ledger, self.policy_file)
         try:
-            ledger.prove_as(self.policy.record)
+            ledger.configure_signing(self.policy.record)
             guard = Guard(ledger, policy or self.policy, file=self.policy_file or "policy")
             if log.isEnabledFor(logging.INFO):
                 guard.watchers.add(Logging())

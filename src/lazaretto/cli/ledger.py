@@ -375,6 +375,6 @@ def retain(
         raise InputError("--days", "give either --days or --before")
     moment = before.timestamp() if before is not None else time.time() - 86_400 * (days or 0)
     with context.open_ledger(create=False) as ledger:
-        count = ledger.retain(moment)
+        count = ledger.erase_older_than(moment)
         _say_unscrubbed(ledger)
     context.emit({"erased": count, "before": moment}, lambda: console.print(f"erased the content of {count:,} items"))

@@ -200,7 +200,7 @@ class BlocklistGate:
     def _learn_repair(self, observation: Observation, repair: Verdict, context: GateContext) -> None:
         """List what a repair took out, for the ruling it carries; forget it when the repair was undone."""
         if repair.rule == UNDONE:
-            context.ledger.forget_known(observation.id)
+            context.ledger.drop_fingerprints(observation.id)
             return
         made = repair.ruling < Ruling.QUARANTINE
         if made and observation.image is None and len(fold(observation.text)) < self.settings.min_made:
@@ -242,12 +242,12 @@ class BlocklistGate:
         """A person's word: whatever equals this item and was condemned for such sources is forgotten."""
         ledger, trust = context.ledger, context.trust.table()
         keys = [f"{rule}:{key}" for rule, key in self._keys(observation, context) if rule != LOOK]
-        for known in (entries.read(one, ledger) for one in ledger.find_known(KIND, keys)):
+        for known in (entries.read(one, ledger) for one in ledger.find_fingerprints(KIND, keys)):
             if not known.cleared and (known.whom is None or trust[known.whom] >= trust[observation.source]):
-                ledger.forget_known(known.item)
-        ledger.forget_known(observation.id)
+                ledger.drop_fingerprints(known.item)
+        ledger.drop_fingerprints(observation.id)
         label = entries.written(Ruling.ALLOW, observation.source)
-        ledger.mark_known([(KIND, key) for key in keys], observation.id, label)
+        ledger.add_fingerprints([(KIND, key) for key in keys], observation.id, label)
 
     @staticmethod
     def _list(
@@ -261,16 +261,16 @@ class BlocklistGate:
         """List an item. Gates do not overturn a person's word; a person and a repair do, where it says the opposite."""
         ledger, trust = context.ledger, context.trust.table()
         equal = [f"{rule}:{key}" for rule, key in keys if rule != LOOK]
-        for known in [] if by_gates else [entries.read(one, ledger) for one in ledger.find_known(KIND, equal)]:
+        for known in [] if by_gates else [entries.read(one, ledger) for one in ledger.find_fingerprints(KIND, equal)]:
             opposite = whom is None or known.whom is None or trust[whom] >= trust[known.whom]
             if known.cleared and opposite:
-                ledger.forget_known(known.item)
-        ledger.forget_known(observation.id)
+                ledger.drop_fingerprints(known.item)
+        ledger.drop_fingerprints(observation.id)
         listed = [(KIND, f"{rule}:{key}") for rule, key in keys if rule not in (LOOK, *VOUCHING)]
-        ledger.mark_known(listed, observation.id, entries.written(ruling, whom))
+        ledger.add_fingerprints(listed, observation.id, entries.written(ruling, whom))
         for look in (key for rule, key in keys if rule == LOOK):
             bands = [(KIND, band) for band in look_keys(PerceptualHash.from_hex(look).hash)]
-            ledger.mark_known(bands, observation.id, entries.written(ruling, whom, look))
+            ledger.add_fingerprints(bands, observation.id, entries.written(ruling, whom, look))
 
     def _look_up(self, observation: Observation, context: GateContext, again: bool) -> _Found:
         """Everything on the list that equals the item or looks like it, and holds for its source."""
@@ -317,7 +317,9 @@ class _Asked:
             return []
         one, trust = self.observation, self.context.trust.table()
         own = one.id if self.again else ""
-        found = (entries.read(known, self.context.ledger) for known in self.context.ledger.find_known(KIND, keys))
+        found = (
+            entries.read(known, self.context.ledger) for known in self.context.ledger.find_fingerprints(KIND, keys)
+        )
         spared = self.again and one.source in OWN_WORD
         return [
             entry
@@ -408,7 +410,9 @@ def person_said(text: str, image: bytes | None, context: GateContext) -> tuple[s
         with contextlib.suppress(UnreadablePicture):
             keys += seen_key(opened(image, context.limits))
     wanted = [f"{rule}:{key}" for rule, key in keys]
-    found = [entries.read(one, context.ledger) for one in context.ledger.find_known(KIND, wanted)] if wanted else []
+    found = (
+        [entries.read(one, context.ledger) for one in context.ledger.find_fingerprints(KIND, wanted)] if wanted else []
+    )
     for rule, key in keys:
         there = [one for one in found if one.key == f"{rule}:{key}" and (one.cleared or one.whom is None)]
         if there and not (there[0].cleared and rule == FOLDED):

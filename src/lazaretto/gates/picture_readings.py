@@ -36,21 +36,21 @@ _LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PictureText:
     """Words of a picture, and where they stand."""
 
     view: str
     text: str
 
 
-_seen: KeptTexts[tuple[Reading, ...]] = KeptTexts(
+_seen: KeptTexts[tuple[PictureText, ...]] = KeptTexts(
     _KEPT_BYTES, lambda several: sum(200 + 4 * len(o.text) for o in several)
 )
 
 
-def file_readings(found: Opened) -> tuple[Reading, ...]:
+def file_readings(found: Opened) -> tuple[PictureText, ...]:
     """Sentences in EXIF, PNG text, XMP and comments."""
-    return tuple(Reading(where, words) for where, words in found.texts if len(words.split()) >= FEWEST_WORDS)
+    return tuple(PictureText(where, words) for where, words in found.texts if len(words.split()) >= FEWEST_WORDS)
 
 
 def can_read_lettering() -> bool:
@@ -58,7 +58,7 @@ def can_read_lettering() -> bool:
     return find_spec("rapidocr") is not None
 
 
-def lettering(found: Opened) -> tuple[Reading, ...]:
+def lettering(found: Opened) -> tuple[PictureText, ...]:
     """Letters and codes on the frames; a picture that goes from agent to agent is read once. Blocks, for seconds."""
     frames = frames_for_judges(found).frames
     key = hashlib.sha256(b"".join(frame.pixels for frame in found.frames)).digest()
@@ -70,7 +70,7 @@ def lettering(found: Opened) -> tuple[Reading, ...]:
         return known
 
 
-def _letters(frame: Any) -> list[Reading]:
+def _letters(frame: Any) -> list[PictureText]:
     upright = read_lettering(frame)
     if not upright or min(score for _, score in upright) >= _UPRIGHT:
         return _said(LETTERING, upright)
@@ -83,9 +83,9 @@ def _mean(lines: list[tuple[str, float]]) -> float:
     return sum(score for _, score in lines) / len(lines) if lines else 0.0
 
 
-def _said(view: str, lines: list[tuple[str, float]]) -> list[Reading]:
+def _said(view: str, lines: list[tuple[str, float]]) -> list[PictureText]:
     words = " ".join(line for line, score in lines if score >= _CONFIDENCE)
-    return [Reading(view, words)] if words else []
+    return [PictureText(view, words)] if words else []
 
 
 def read_lettering(frame: Any) -> list[tuple[str, float]]:
@@ -95,12 +95,12 @@ def read_lettering(frame: Any) -> list[tuple[str, float]]:
     return list(zip(found.txts, found.scores, strict=True)) if found.txts else []
 
 
-def _codes(frame: Any) -> list[Reading]:
+def _codes(frame: Any) -> list[PictureText]:
     try:
         import zxingcpp
     except ImportError:
         raise MissingExtra("reading codes off pictures", "vision") from None
-    return [Reading(CODE, code.text) for code in zxingcpp.read_barcodes(np.asarray(frame)) if code.text.strip()]
+    return [PictureText(CODE, code.text) for code in zxingcpp.read_barcodes(np.asarray(frame)) if code.text.strip()]
 
 
 @cache

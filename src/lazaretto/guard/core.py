@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from lazaretto.actions.authority import Authority
 from lazaretto.errors import GuardClosed, InputError
-from lazaretto.foreign.outbox import Outbox
+from lazaretto.external_stores.outbox import Outbox
+from lazaretto.gates.gate_set import GateSet
 from lazaretto.gates.one_at_a_time import OneAtATime
-from lazaretto.gates.policy_gates import PolicyGates
 from lazaretto.gates.protocol import Gate
 from lazaretto.gates.record_owners import RecordOwners
 from lazaretto.gates.runner import Worker
@@ -27,10 +27,10 @@ from lazaretto.guard.recording import FollowUps, Recorder
 from lazaretto.guard.telemetry import Tracing, Watchers, now
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.ingest.raw_input import RawInput, read_observation
-from lazaretto.ingest.reading_log import InMind
+from lazaretto.ingest.read_history import RecentReads
+from lazaretto.learn.automatic_cases import AutomaticCases
 from lazaretto.learn.labels import Labels
 from lazaretto.learn.lessons import Lessons
-from lazaretto.learn.loop_cases import LoopCases
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -51,8 +51,8 @@ class Core:
         """``gates`` are ready-made ones by name; ``file`` is the policy's, for error messages."""
         self.ledger, self.policy, self.file = ledger, policy, file
         self.graph = ProvenanceGraph(ledger, policy.trust.table())
-        self.gates = PolicyGates(policy, ledger, self.graph, gates, file)
-        tell = self.gates.tell_learners
+        self.gates = GateSet(policy, ledger, self.graph, gates, file)
+        tell = self.gates.notify_learners
         self.recorder = Recorder(ledger, policy, tell, self.gates.claims_of)
         self.lessons = Lessons(ledger, tell)
         self.taints = TaintRulings(ledger, self.graph, policy, tell)
@@ -61,7 +61,7 @@ class Core:
         self.rechecking = Tending(
             self.view, policy, (self.gates.slots, self.gates.contexts), tell, self.taints.hold_what_came_from
         )
-        self.cases = LoopCases(ledger, policy, self.gates, dict(gates))
+        self.cases = AutomaticCases(ledger, policy, self.gates, dict(gates))
         self.recall = Recall(ledger, self.graph, policy, self.gates, self._hold_again)
         self.outbox = Outbox(ledger)
         self.incidents = Incidents(ledger, self.graph)
@@ -85,7 +85,7 @@ class Core:
         stated: bool = False,
         stands: bool = False,
     ) -> Decision:
-        """The way of every item: read it, judge it (``PolicyGates``), record it and teach the gates (``Recorder``).
+        """The way of every item: read it, judge it (``GateSet``), record it and teach the gates (``Recorder``).
 
         ``follow_ups`` says which events belong to the item besides its ruling; they are recorded with it or not at all.
         ``writes``: the agent made it itself, so what it read lately counts; ``stated``: it says what it made it from;
@@ -105,7 +105,7 @@ class Core:
         decided = await self.gates.judge(observation)
 
         def work() -> Decision:
-            mind = self.recorder.in_mind(observation, stated) if writes else InMind()
+            mind = self.recorder.in_mind(observation, stated) if writes else RecentReads()
             owned = functools.partial(self.owners.ruled, stands=stands)
             return self.recorder.record(observation, decided, mind, follow_ups, owned)
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from lazaretto.foreign.outbox import stored_when_allowed
-from lazaretto.gates.policy_gates import GateState
+from lazaretto.external_stores.outbox import stored_when_allowed
+from lazaretto.gates.gate_set import GateState
 from lazaretto.gates.protocol import FOR_ITS_SOURCE, Gate
 from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.auditing import Auditor
@@ -35,7 +35,7 @@ from lazaretto.guard.tool_calls import ToolCalls
 from lazaretto.identity import Identity
 from lazaretto.incidents.records import Held
 from lazaretto.ingest.raw_input import RawInput, channel_for, check_own_fields, read_text
-from lazaretto.ingest.reading_log import is_reading, reader_body
+from lazaretto.ingest.read_history import is_reading, reader_body
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_name, check_principal
 from lazaretto.policy import Policy
@@ -97,7 +97,7 @@ class Guard(ToolCalls, Lifecycle, OldNames):
         rules = Policy.read(policy)
         ledger = Ledger.open(store or rules.store or None, namespace or rules.namespace)
         try:
-            ledger.prove_as(rules.record)
+            ledger.configure_signing(rules.record)
             return cls(ledger, rules, gates=gates, file=file)
         except BaseException:
             ledger.close()

@@ -15,8 +15,8 @@ import numpy as np
 
 from lazaretto.errors import RepairRefused, StaleState
 from lazaretto.gates.decision import recorded
-from lazaretto.gates.look_log import TENDED, LookLog
 from lazaretto.gates.protocol import SecondLook
+from lazaretto.gates.recheck_queue import TENDED, RecheckQueue
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.taint_rulings import log_acts
@@ -100,7 +100,7 @@ class LateRepairs:
         self,
         view: RepairView,
         policy: Policy,
-        log: LookLog,
+        log: RecheckQueue,
         look_again: Callable[[Sequence[Observation]], Awaitable[list[Looked]]],
         hold_made_from: Callable[[Sequence[str]], tuple[str, ...]],
     ) -> None:

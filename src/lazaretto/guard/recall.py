@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lazaretto.errors import InputError, UnknownItem
+from lazaretto.gates.gate_set import GateSet
 from lazaretto.gates.memory.claims import consequences
-from lazaretto.gates.policy_gates import PolicyGates
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids
@@ -17,7 +17,7 @@ from lazaretto.types import Channel, Draft, EventKind, Observation, Ref, SourceC
 
 _RANKS = 60.0
 """How little the first ranks stand out when two rankings are joined (reciprocal rank fusion)."""
-Found = tuple[Observation, float | None]
+ScoredMemory = tuple[Observation, float | None]
 """A memory, and how well it fits the query where there was one."""
 
 
@@ -58,7 +58,7 @@ class Recall:
         ledger: Ledger,
         graph: ProvenanceGraph,
         policy: Policy,
-        gates: PolicyGates,
+        gates: GateSet,
         hold_again: Callable[[Sequence[Observation]], Sequence[str]],
     ) -> None:
         """``hold_again`` holds those of some memories that would be held today, and says which."""
@@ -112,7 +112,7 @@ class Recall:
         ids = [one if isinstance(one, str) else one.wanted for one in found if one is not None]
         return [one for one in ids if one], tuple(dict.fromkeys(ref for ref in refs if ref not in states))
 
-    def _newest(self, found: list[Found]) -> list[Found]:
+    def _newest(self, found: list[ScoredMemory]) -> list[ScoredMemory]:
         """Without what was overwritten in the store that keeps it: only the newest version of a ref counts."""
         refs = [o.ref for o, _ in found if o.ref is not None]
         if not refs:
@@ -120,12 +120,12 @@ class Recall:
         states = self._ledger.ref_states(refs)
         return [(o, score) for o, score in found if o.ref is None or states[o.ref].wanted == o.id]
 
-    def _recalled(self, found: Found) -> Recalled:
+    def _recalled(self, found: ScoredMemory) -> Recalled:
         o, score = found
         trust = self._graph.trust(o.id, self._policy.trust.table()).value
         return Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, trust, score, ref=o.ref)
 
-    def _usable(self, query: str | None, items: Sequence[str] | None, limit: int) -> list[Found]:
+    def _usable(self, query: str | None, items: Sequence[str] | None, limit: int) -> list[ScoredMemory]:
         """What a recall asks for, without what would be held today: that is held now, and others move up."""
         found = self._find(query, items, limit)
         if self._hold_again([o for o, _ in found]):
@@ -134,7 +134,7 @@ class Recall:
             found = [(o, score) for o, score in found if o.id not in gone]
         return found
 
-    def _find(self, query: str | None, items: Sequence[str] | None, limit: int) -> list[Found]:
+    def _find(self, query: str | None, items: Sequence[str] | None, limit: int) -> list[ScoredMemory]:
         if items is not None:
             ids = check_ids(items, "items", self._policy.limits.max_results)
             require_known(self._ledger, ids, "items")

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from lazaretto.errors import RepairRefused
 from lazaretto.gates.cascade import ANSWERED
 from lazaretto.gates.decision import decide, recorded, with_verdict
-from lazaretto.gates.look_log import TENDED, LookLog
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
+from lazaretto.gates.recheck_queue import TENDED, RecheckQueue
 from lazaretto.gates.record_owners import RecordOwners
 from lazaretto.gates.runner import Examination, GateSlot, run_stages
 from lazaretto.guard.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
@@ -103,7 +103,7 @@ class Tending:
         self._slots, self._contexts = gates
         named: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
         self._reviewers = {name: gate for name, gate in named.items() if isinstance(gate, Reviewer)}
-        self.log = LookLog(view.ledger)
+        self.log = RecheckQueue(view.ledger)
         self.repairs = LateRepairs(view, policy, self.log, self._look_again, hold_made_from)
 
     async def run(self, limit: int, news: int, in_store: Callable[..., Awaitable[Any]]) -> Tended:

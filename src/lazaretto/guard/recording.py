@@ -12,7 +12,7 @@ from dataclasses import replace
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
 from lazaretto.gates.decision import recorded, recorded_decision, with_verdict
 from lazaretto.gates.memory.claims import consequences
-from lazaretto.ingest.reading_log import InMind, ReadingLog, reader_body
+from lazaretto.ingest.read_history import ReadHistory, RecentReads, reader_body
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import Standing
 from lazaretto.ledger.vectors import ClaimRow
@@ -41,10 +41,10 @@ class Recorder:
         """``tell`` tells the gates that learn what became of an item; ``claims_of``: what they read in it."""
         self._ledger, self._policy, self._tell, self._claims_of = ledger, policy, tell, claims_of
         rules = policy.influence
-        self._reading_log = ReadingLog(ledger, messages=rules.messages, window_s=rules.window_s)
+        self._reading_log = ReadHistory(ledger, messages=rules.messages, window_s=rules.window_s)
 
     def record(
-        self, observation: Observation, decided: Decision, mind: InMind, follow_ups: FollowUps, owned: Owned
+        self, observation: Observation, decided: Decision, mind: RecentReads, follow_ups: FollowUps, owned: Owned
     ) -> Decision:
         """Record an item with its ruling. The state of its sources at that moment has a say in it, and the owner of its
         record."""
@@ -100,17 +100,17 @@ class Recorder:
         ruled = next(iter(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,), limit=1)), None)
         return None if ruled is None or ruled.body is None else recorded_decision(ruled.body)
 
-    def in_mind(self, observation: Observation, stated: bool) -> InMind:
+    def in_mind(self, observation: Observation, stated: bool) -> RecentReads:
         """What the writer read lately and did not name; nothing where its word is enough that it names everything."""
         rules, trust = self._policy.influence, self._policy.trust.table()
         if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
-            return InMind()
+            return RecentReads()
         mind = self._reading_log.lately(observation.agent, observation.principal)
         links = tuple(item for item in mind.links if item not in observation.parents)
         if len(links) > rules.max_sources:
             found = self._ledger.items(ids=links, hidden=True, limit=None)
             links = taint.most_telling(observation, found, trust, rules.max_sources)
-        return InMind(tuple(item for item in mind.read if item not in observation.parents), links)
+        return RecentReads(tuple(item for item in mind.read if item not in observation.parents), links)
 
     def before_decision(self, agent: str) -> tuple[str, ...]:
         """What the agent read since its last reported decision, as much of it as the policy lets count."""

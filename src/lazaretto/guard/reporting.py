@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lazaretto.errors import InputError
 from lazaretto.guard.core import Core
 from lazaretto.guard.recall import require_known
-from lazaretto.ingest.reading_log import met_by
+from lazaretto.ingest.read_history import met_by
 from lazaretto.names import check_ids, check_name, check_principal
 from lazaretto.types import Draft, EventKind, new_id
 

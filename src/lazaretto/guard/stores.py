@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from lazaretto.foreign.imports import Importer
-from lazaretto.foreign.outbox import stored_anyway
-from lazaretto.foreign.records import DueWrite, Entry, ForeignRecord, ForeignStore, Imported, Reconciled
+from lazaretto.external_stores.imports import Importer
+from lazaretto.external_stores.outbox import stored_anyway
+from lazaretto.external_stores.records import DueWrite, Entry, ExternalRecord, ExternalStore, Imported, Reconciled
 from lazaretto.guard.core import Core
 from lazaretto.ingest.raw_input import RawInput
 from lazaretto.ledger.refs import check_ref
@@ -22,7 +22,7 @@ class Stores:
         """Part of the guard with this core."""
         self._core = core
 
-    def join(self, system: str, store: ForeignStore) -> None:
+    def join(self, system: str, store: ExternalStore) -> None:
         """Let rulings and repairs reach the store that keeps the records of ``system``: they are written back to it.
 
         What is held is deleted there, what is rewritten or released is put there again. See ``write_back``.
@@ -47,7 +47,7 @@ class Stores:
 
         await self._core.in_store_thread(work)
 
-    async def import_records(self, records: Iterable[ForeignRecord], *, agent: str) -> Imported:
+    async def import_records(self, records: Iterable[ExternalRecord], *, agent: str) -> Imported:
         """Judge and record what a store of your own holds, with what is known of where it came from.
 
         ``agent`` counts as the writer of records that name none. Records that are known as they are cost nothing; what
@@ -55,7 +55,7 @@ class Stores:
         """
         writer = check_name(agent, "agent", printable=True)
 
-        async def judge(record: ForeignRecord, parents: tuple[str, ...]) -> Decision:
+        async def judge(record: ExternalRecord, parents: tuple[str, ...]) -> Decision:
             raw = RawInput(
                 record.agent or writer, Channel.MEMORY, parents=parents, source=record.source, time=record.time,
                 ref=record.ref, value=record.value, principal=record.principal,

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from lazaretto.gates.policy_gates import GateState
+from lazaretto.gates.gate_set import GateState
 from lazaretto.gates.protocol import Gate
 from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.foresight import Rehearsals
@@ -26,7 +26,7 @@ from lazaretto.policy import Policy
 
 if TYPE_CHECKING:
     from lazaretto.agents.persona import Persona
-    from lazaretto.foreign.records import ForeignStore
+    from lazaretto.external_stores.records import ExternalStore
     from lazaretto.gates.foresight.foresight import Foresight
     from lazaretto.learn.foresight_setup import Calibration
     from lazaretto.ledger import Ledger
@@ -99,7 +99,7 @@ class SyncStores(_Waiting[Stores]):
     due_writes = _waited(Stores.due_writes)
     note_written = _waited(Stores.note_written)
 
-    def join(self, system: str, store: ForeignStore) -> None:
+    def join(self, system: str, store: ExternalStore) -> None:
         """Let rulings and repairs reach a store of your own; see ``Stores.join``."""
         self._own.join(system, store)
 

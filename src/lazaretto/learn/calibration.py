@@ -27,8 +27,8 @@ from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.flp import QUANTILE, FlpSettings, FlpThresholds, take_readings
 from lazaretto.gates.foresight.gauge import (
     MARGIN,
-    Gauge,
-    Reading,
+    MemoryEvidence,
+    RetrievalProbe,
     Scale,
     Scales,
     beside_the_point,
@@ -66,11 +66,11 @@ class FlpCalibration:
 
 @dataclass(frozen=True, slots=True)
 class MonitorCalibration:
-    """Gauge and scales of mode ``lazaretto``, and the benign readings they came from."""
+    """The probe and the scales of mode ``lazaretto``, and the benign readings they came from."""
 
-    gauge: Gauge
+    gauge: RetrievalProbe
     scales: Scales
-    readings: tuple[Reading, ...]
+    readings: tuple[MemoryEvidence, ...]
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -88,8 +88,8 @@ class MonitorCalibration:
         """What ``to_json`` wrote."""
         parts: dict[str, Any] = {k: Scale(**v) if isinstance(v, Mapping) else v for k, v in data["scales"].items()}
         albums = tuple(tuple(_unpacked(k) for k in album) for album in data["albums"])
-        readings = tuple(map(Reading.of_row, data["readings"]))
-        return cls(Gauge(tuple(data["plans"]), albums), Scales(**parts), readings, data["source"])
+        readings = tuple(map(MemoryEvidence.of_row, data["readings"]))
+        return cls(RetrievalProbe(tuple(data["plans"]), albums), Scales(**parts), readings, data["source"])
 
 
 def save(calibration: FlpCalibration | MonitorCalibration, path: Path) -> None:
@@ -184,7 +184,7 @@ async def calibrate_monitor(
     said = await backend.plan(agents)
     plans = tuple(s.text for s in said if not s.fault and s.text)[:PLANS]
     reference = tuple(agent.album.items[1:] for agent in agents[:REFERENCE_ALBUMS])
-    gauge = Gauge(plans, tuple(album for album in reference if album))
+    gauge = RetrievalProbe(plans, tuple(album for album in reference if album))
     held = {k.key: (k, agent) for agent in agents[REFERENCE_ALBUMS:] for k in agent.album}
     known = {k.key for album in gauge.albums for k in album}
     queue = [held[key] for key in rng.sample(sorted(held.keys() - known), min(memories, len(held.keys() - known)))]
@@ -197,11 +197,11 @@ async def calibrate_monitor(
             raise InputError("calibration", f"retrieval failed for {album_item.title!r}", "Check the agent's retrieval")
         words = tuple(one.text for one in said_of_it)
         beside = beside_the_point(words, album_item.title, backend)
-        readings.append(Reading(pull, collapse(words, backend), beside, words, far))
+        readings.append(MemoryEvidence(pull, collapse(words, backend), beside, words, far))
     return MonitorCalibration(gauge, scales_from(readings), tuple(readings), dict(source or {}))
 
 
-def scales_from(readings: Sequence[Reading]) -> Scales:
+def scales_from(readings: Sequence[MemoryEvidence]) -> Scales:
     """Yardsticks and limits from benign readings alone."""
     pulls = [r.pull for r in readings]
     alike = [r.collapse for r in readings if r.collapse is not None]

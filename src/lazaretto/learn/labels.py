@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
-from lazaretto.gates.look_log import TENDED
 from lazaretto.gates.memory.claims.conflicts import settling
+from lazaretto.gates.recheck_queue import TENDED
 from lazaretto.identity import Identity, require_not_own
 from lazaretto.learn.lessons import LABELS, Lessons
 from lazaretto.ledger import Ledger

@@ -47,7 +47,7 @@ class Lessons:
     def catch_up(self) -> None:
         """Tell everything that was decided since lessons were last told."""
         with self._lock:
-            kept = self._ledger.find_known(_READ[0], [_READ[1]])
+            kept = self._ledger.find_fingerprints(_READ[0], [_READ[1]])
             start = int(kept[0].label) if kept else 0
             end = self._ledger.head().seq
             told = start
@@ -55,7 +55,7 @@ class Lessons:
                 self._teach(event)
                 told = event.seq
             if told > start or end > start + _RENEW_AFTER:
-                self._ledger.mark_known([_READ], _BOOK, str(max(told, end)))
+                self._ledger.add_fingerprints([_READ], _BOOK, str(max(told, end)))
             self.current = True
 
     def _teach(self, event: Event) -> None:

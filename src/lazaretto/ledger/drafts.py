@@ -212,7 +212,7 @@ def _check_kinds(found: Sequence[Any]) -> Sequence[EventKind]:
     except ValueError as error:
         raise InputError("kind", str(error), f"Use {', '.join(EventKind)}") from None
     if _ERASED in kinds:
-        raise InputError("kind", "an erased event cannot be appended by hand", "Call erase or retain")
+        raise InputError("kind", "an erased event cannot be appended by hand", "Call erase or erase_older_than")
     return kinds
 
 

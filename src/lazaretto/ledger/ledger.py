@@ -6,13 +6,14 @@ import hashlib
 import logging
 import threading
 import time
+import warnings
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -62,6 +63,16 @@ _UNSURE_KEPT = 64
 _REPAIRS = (EventKind.REPAIRED.value, EventKind.UNDONE.value)
 
 
+OLD_NAMES = {
+    "prove_as": "configure_signing",
+    "retain": "erase_older_than",
+    "mark_known": "add_fingerprints",
+    "find_known": "find_fingerprints",
+    "forget_known": "drop_fingerprints",
+}
+"""Names of a ledger's calls that go in 0.3, each with the one it has now."""
+
+
 class Ledger(LedgerReader):
     """What happened in one namespace, and the only way to it. ``LedgerReader`` has what it can be asked."""
 
@@ -93,6 +104,15 @@ class Ledger(LedgerReader):
         """
         check_name(namespace, "namespace")
         return cls(Store.open(url, create=create, read_only=read_only), namespace, key)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in OLD_NAMES:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            text = f"ledger.{name} is now ledger.{OLD_NAMES[name]}; the old name goes in 0.3"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return getattr(self, OLD_NAMES[name])
 
     def within(self, namespace: str) -> Ledger:
         """The ledger of another tenant of the same store."""
@@ -302,7 +322,7 @@ class Ledger(LedgerReader):
             path = merkle.prove(merkle.stored_node(connection, tenant), old.seq, new.seq)
         return ConsistencyProof(old.seq, new.seq, tuple(one.hex() for one in path))
 
-    def prove_as(self, rules: Record) -> Ledger:
+    def configure_signing(self, rules: Record) -> Ledger:
         """Sign and send checkpoints as the policy says; returns the ledger itself."""
         if rules.key and not self._store.read_only:
             self._key = SigningKey.load(Path(rules.key))
@@ -382,7 +402,7 @@ class Ledger(LedgerReader):
         forget()
         return recorded[0]
 
-    def retain(self, before: float) -> int:
+    def erase_older_than(self, before: float) -> int:
         """Erase the content of every item and decision recorded before a moment; how many there were."""
         moment, count = check_time(before, "before"), 0
         while True:
@@ -465,14 +485,14 @@ class Ledger(LedgerReader):
             raise UnknownItem(digest, self.namespace, "blob")
         return data
 
-    def mark_known(self, keys: Sequence[tuple[str, str]], item: str, verdict_label: str) -> None:
+    def add_fingerprints(self, keys: Sequence[tuple[str, str]], item: str, verdict_label: str) -> None:
         """Remember (kind, key) fingerprints of an item under what was ruled on it; recorded as an event."""
         check_name(item, "item")
         check_name(verdict_label, "verdict_label")
         if keys:
             self.append([fingerprints.marked(keys, item, verdict_label)])
 
-    def forget_known(self, item: str) -> int:
+    def drop_fingerprints(self, item: str) -> int:
         """Drop the fingerprints of an item; how many there were."""
         with self._store.reading() as connection:
             count = fingerprints.count(connection, self._tenant(connection), item)

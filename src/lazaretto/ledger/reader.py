@@ -172,7 +172,7 @@ class LedgerReader:
         with self._store.reading(snapshot=True) as connection:
             return queries.count_all(connection, self.namespace)
 
-    def find_known(self, kind: str, keys: Sequence[str]) -> list[Fingerprint]:
+    def find_fingerprints(self, kind: str, keys: Sequence[str]) -> list[Fingerprint]:
         """What is known under any of ``keys``; the time does not grow with how much is known."""
         with self._store.reading() as connection:
             return fingerprints.find(connection, self.namespace, kind, keys)

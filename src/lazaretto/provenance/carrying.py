@@ -36,7 +36,7 @@ where whether which while will with within without would your yours
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 
-def what_is_carried(item: Observation, poison: Observation) -> str:
+def reused_content(item: Observation, poison: Observation) -> str:
     """What an item repeats of another, in words; empty when nothing of it was found."""
     if poison.image is not None and item.image == poison.image:
         return "the same picture"

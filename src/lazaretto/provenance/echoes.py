@@ -86,7 +86,7 @@ def echoed(observation: Observation, ledger: Ledger, trust: Trust) -> tuple[str,
     """The tainted items, held now, that a new item repeats; none where it may say so by right."""
     if observation.channel not in _CHANNELS or not (keys := keys_of(observation.text)):
         return ()
-    ids = list(dict.fromkeys(known.item for known in ledger.find_known(KIND, keys)))[:_CANDIDATES]
+    ids = list(dict.fromkeys(known.item for known in ledger.find_fingerprints(KIND, keys)))[:_CANDIDATES]
     if not ids:
         return ()
     states = ledger.states(ids)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.ledger import ItemState, Ledger
-from lazaretto.provenance.carrying import quoted_spans, recorded_spans, what_is_carried
+from lazaretto.provenance.carrying import quoted_spans, recorded_spans, reused_content
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import MACHINE, Decision, EventKind, Evidence, Observation, Ruling, Verdict
 
@@ -72,7 +72,7 @@ def on_writing(
         causes = {item: f"It was made from {item}, which is held." for item in parents}
         return _verdict(observation.id, ruling, MADE_FROM, causes), states
     poisons = poisons_of(held, ledger)
-    carried = {item: why for item in held if (why := what_is_carried(observation, poisons[item]))}
+    carried = {item: why for item in held if (why := reused_content(observation, poisons[item]))}
     if carried:
         causes = {item: f"It repeats {why} of {item}, which its writer had read." for item, why in carried.items()}
         return _verdict(observation.id, ruling, REPEATS, causes), states
@@ -114,7 +114,7 @@ def spread_of(
     ledger: Ledger,
     graph: ProvenanceGraph,
     ruling: Ruling = Ruling.REVIEW,
-    carries: Carries = what_is_carried,
+    carries: Carries = reused_content,
 ) -> Spread:
     """Everything that was made from ``origins``, sorted into what is tainted and what only met them.
 
@@ -252,7 +252,7 @@ def _tainted_still(item: str, fine: set[str], ledger: Ledger, graph: ProvenanceG
     """Whether something else that is held taints an item too."""
     sources = {source: derived for source, derived in graph.made_from(item).items() if source not in fine}
     held = [source for source, state in ledger.states(sources).items() if state.held]
-    return any(sources[s] or what_is_carried(ledger.item(item), poison_of(s, ledger)) for s in held)
+    return any(sources[s] or reused_content(ledger.item(item), poison_of(s, ledger)) for s in held)
 
 
 def most_telling(
@@ -262,6 +262,6 @@ def most_telling(
 
     So nothing that shaped the text is pushed out by reading other things afterwards.
     """
-    ranked = sorted(enumerate(read), key=lambda row: (not what_is_carried(text, row[1]), trust[row[1].source], -row[0]))
+    ranked = sorted(enumerate(read), key=lambda row: (not reused_content(text, row[1]), trust[row[1].source], -row[0]))
     kept = {item.id for _, item in ranked[:limit]}
     return tuple(item.id for item in read if item.id in kept)

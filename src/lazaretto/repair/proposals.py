@@ -84,7 +84,7 @@ def closing(name: str, outcome: str, by: str, why: str = "") -> list[Draft]:
 
 def waiting(ledger: Ledger) -> tuple[Proposal, ...]:
     """What nobody has decided on, newest first. One whose origin is held no longer has nothing to say."""
-    names = {known.item: known.label for known in ledger.find_known(_OPEN[0], [_OPEN[1]])}
+    names = {known.item: known.label for known in ledger.find_fingerprints(_OPEN[0], [_OPEN[1]])}
     states = ledger.states(names.values())
     found = [_read(name, ledger) for name, origin in names.items() if origin in states and states[origin].held]
     return tuple(sorted((one for one in found if one), key=lambda one: (-one.time, one.id)))
@@ -92,7 +92,7 @@ def waiting(ledger: Ledger) -> tuple[Proposal, ...]:
 
 def find(name: str, ledger: Ledger) -> Proposal:
     """An open proposal by its id."""
-    known = {one.item for one in ledger.find_known(_OPEN[0], [_OPEN[1]])}
+    known = {one.item for one in ledger.find_fingerprints(_OPEN[0], [_OPEN[1]])}
     found = _read(name, ledger)
     if found is None:
         raise UnknownItem(name, ledger.namespace, "proposal")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-from lazaretto.provenance.carrying import what_is_carried
+from lazaretto.provenance.carrying import reused_content
 from lazaretto.types import Correction, Observation, RepairPlan
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class RepairView:
 
     ledger: Ledger
     graph: ProvenanceGraph
-    carries: Callable[[Observation, Observation], str] = what_is_carried
+    carries: Callable[[Observation, Observation], str] = reused_content
     """What an item carries of a poison, in words; empty for nothing."""
     judge: Callable[[Observation], str] = lambda _: ""
     """What the gates hold against an item today; empty for nothing, and where nobody can be asked."""

@@ -16,7 +16,7 @@ from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.adapter import AdapterBackend
 from lazaretto.gates.foresight.backend import AgentModelBackend
-from lazaretto.gates.foresight.gauge import Reading, Scale, Scales, misnamed, repeated
+from lazaretto.gates.foresight.gauge import MemoryEvidence, Scale, Scales, misnamed, repeated
 from lazaretto.gates.foresight.monitor import CALLS_PER_READING, MemoryMonitor, MonitorSettings
 from lazaretto.learn.calibration import MonitorCalibration, calibrate_monitor
 from lazaretto.models.protocol import Completion, Request, Vectors
@@ -183,11 +183,11 @@ def test_settings_and_personas_are_checked(calibration: MonitorCalibration) -> N
 
 def test_talk_that_differs_by_persona_does_not_hide_what_everybody_fetches() -> None:
     scales = Scales(Scale(0.1, 0.05), Scale(0.8, 0.2), Scale(0.4, 0.2), 0.2, 12.0, 4.0, 8.0)
-    paraphrasing = Reading(pull=0.95, collapse=0.5, beside=0.9)
+    paraphrasing = MemoryEvidence(pull=0.95, collapse=0.5, beside=0.9)
     assert scales.collapse(paraphrasing.collapse) == 0, "its sentences are no more alike than benign ones"
     assert scales.score(paraphrasing) >= scales.infected
-    assert scales.score(Reading(pull=0.95)) == 0, "what was not rehearsed is not guilty"
-    assert scales.score(Reading(pull=0.2, collapse=0.5, beside=0.9)) < scales.infected, "odd talk alone is none"
+    assert scales.score(MemoryEvidence(pull=0.95)) == 0, "what was not rehearsed is not guilty"
+    assert scales.score(MemoryEvidence(pull=0.2, collapse=0.5, beside=0.9)) < scales.infected, "odd talk alone is none"
 
 
 def test_a_memory_is_compared_with_its_title(community: Any) -> None:
@@ -224,7 +224,7 @@ def test_what_is_not_what_its_title_says_is_evidence_and_modest_viruses_fall_to_
         Scale(0.1, 0.1), Scale(0.8, 0.2), Scale(0.4, 0.2), 0.2, infected=9.0, pull_alone=4.0, collapse_alone=8.0,
         misnamed=Scale(0.3, 0.05),
     )  # fmt: skip
-    modest = Reading(0.8, 0.6, 0.5, ("a",) * 4)
+    modest = MemoryEvidence(0.8, 0.6, 0.5, ("a",) * 4)
     assert scales.score(modest) < scales.infected
     assert scales.score(replace(modest, misnamed=0.8)) == pytest.approx(scales.score(modest) + 10.0)
     assert scales.score(replace(modest, misnamed=0.2)) == scales.score(modest), "closer than most is no evidence"
@@ -233,9 +233,9 @@ def test_what_is_not_what_its_title_says_is_evidence_and_modest_viruses_fall_to_
 
 
 def test_readings_and_calibrations_from_before_titles_were_checked_still_load(calibration: MonitorCalibration) -> None:
-    assert Reading.of_row([0.5, 0.4, None, ["hm"]]) == Reading(0.5, 0.4, None, ("hm",))
-    whole = Reading(0.5, 0.4, 0.3, ("hm",), 0.2)
-    assert Reading.of_row(whole.row()) == whole
+    assert MemoryEvidence.of_row([0.5, 0.4, None, ["hm"]]) == MemoryEvidence(0.5, 0.4, None, ("hm",))
+    whole = MemoryEvidence(0.5, 0.4, 0.3, ("hm",), 0.2)
+    assert MemoryEvidence.of_row(whole.row()) == whole
     old = calibration.to_json()
     del old["scales"]["misnamed"]
     old["readings"] = [row[:4] for row in old["readings"]]
@@ -318,7 +318,7 @@ def test_eight_people_are_a_sample_and_do_not_acquit_what_everybody_fetches(
         return said if len(heard) > 8 else thoughts(request)
 
     community = make_community(speak=speak)
-    reading = Reading(pull, 3.0, 3.0, ("a", "b", "c", "d"), 0.0)
+    reading = MemoryEvidence(pull, 3.0, 3.0, ("a", "b", "c", "d"), 0.0)
     scales = replace(calibration.scales, infected=1.2 * calibration.scales.score(reading))
     monitor = MemoryMonitor(calibration.gauge, scales, PEOPLE)
     monitor.readings[community.virus.key] = reading
@@ -346,7 +346,7 @@ def test_a_model_that_fails_between_two_looks_acquits_nobody(
 
     community = make_community(speak=speak)
     monitor = doubtful(calibration)
-    monitor.readings[community.virus.key] = Reading(1.0, 0.0, 0.0, ("a", "b", "c", "d"), 0.0)
+    monitor.readings[community.virus.key] = MemoryEvidence(1.0, 0.0, 0.0, ("a", "b", "c", "d"), 0.0)
     (said,) = look(monitor, [carrier(community)], community.agent_model, 1)
     assert community.virus.key in said.unread and monitor.readings[community.virus.key].repeated is None
     heard[:] = heard + ["the model answers again"] * 4
@@ -359,7 +359,7 @@ def test_a_closer_look_that_cannot_be_had_leaves_the_memory_unread(
 ) -> None:
     community = make_community(speak=of_sentences(speech))
     monitor = doubtful(calibration)
-    reading = Reading(1.0, 0.0, 0.0, ("a", "b", "c", "d"), 0.0)
+    reading = MemoryEvidence(1.0, 0.0, 0.0, ("a", "b", "c", "d"), 0.0)
     monitor.readings[community.virus.key] = reading
     said = look(monitor, [carrier(community)], community.agent_model, 0)  # nothing may be spent
     assert not said[0].infected and community.virus.key in said[0].unread
@@ -412,7 +412,7 @@ def test_a_sign_that_everybody_quotes_stays_where_few_fetch_it(
     make_community: Any, speech: Callable[[Request], str], calibration: MonitorCalibration
 ) -> None:
     community = make_community(speak=in_their_own_words(speech))
-    reading = Reading(0.0, 3.0, 3.0, ("a", "b", "c", "d"), 0.0)
+    reading = MemoryEvidence(0.0, 3.0, 3.0, ("a", "b", "c", "d"), 0.0)
     scales = replace(calibration.scales, infected=1.2 * calibration.scales.score(reading))
     much = scales.pull.middle + 1.01 * scales.pull_alone * scales.pull.spread
     for pull, culprits in ((0.0, ()), (scales.suspicious, ()), (much, (community.virus.key,))):

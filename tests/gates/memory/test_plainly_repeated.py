@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lazaretto.gates.memory.claims.comparison import differing_values
+from lazaretto.gates.memory.claims.corrections import Falsehood, corrections
 from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.gates.memory.claims.restoring import Falsehood, corrections
 from lazaretto.provenance.text_edits import corrected
 
 

@@ -8,7 +8,7 @@ from lazaretto.api.answers import DueWriteAnswer, ImportedAnswer, NotedWrites, R
 from lazaretto.api.callers import Reviewer, TheGuard, claimed
 from lazaretto.api.requests import MOST_AT_ONCE, ImportBody, ReconcileBody, WrittenBody
 from lazaretto.errors import MissingExtra
-from lazaretto.foreign.records import ForeignRecord
+from lazaretto.external_stores.records import ExternalRecord
 from lazaretto.ledger.refs import check_ref
 from lazaretto.types import Channel, Ref
 
@@ -28,7 +28,7 @@ async def import_records(body: ImportBody, guard: TheGuard, caller: Reviewer) ->
         said = claimed(caller, guard, one.agent or body.agent, one.source, Channel.MEMORY)
         parents = tuple(parent if isinstance(parent, str) else Ref(*parent) for parent in one.parents)
         ref = check_ref(one.ref, f"records[{number}].ref")
-        records.append(ForeignRecord(ref, one.value, one.agent, said.source, parents, one.time, said.principal))
+        records.append(ExternalRecord(ref, one.value, one.agent, said.source, parents, one.time, said.principal))
     done = await guard.stores.import_records(records, agent=body.agent)
     refused = [{"ref": ref, "reason": reason} for ref, reason in done.refused]
     items = [{"ref": ref, "item": item} for ref, item in done.items]

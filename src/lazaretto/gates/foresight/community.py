@@ -28,7 +28,7 @@ Streams = Callable[[str], random.Random]
 """Chance by the name of what it is for, so that the same round draws the same."""
 Talk = tuple[str, Mapping[str, str]]
 """A memory's key, and what was really said about it by whom."""
-Meeting = tuple[str, str]
+AgentPair = tuple[str, str]
 """Two agents that spoke to each other."""
 
 
@@ -57,7 +57,7 @@ class Mode(Protocol):
         """Look at those about to speak; ``agents`` is everybody within reach."""
         ...
 
-    def listen(self, talk: Iterable[Talk], meetings: Iterable[Meeting]) -> None:
+    def listen(self, talk: Iterable[Talk], meetings: Iterable[AgentPair]) -> None:
         """What was said, and who met whom, since the last time."""
         ...
 
@@ -114,7 +114,7 @@ class MonitorMode:
             {d.agent: d.waiting for d in said if d.waiting},
         )
 
-    def listen(self, talk: Iterable[Talk], meetings: Iterable[Meeting]) -> None:
+    def listen(self, talk: Iterable[Talk], meetings: Iterable[AgentPair]) -> None:
         """Real talk accuses; the last partner of a diagnosed agent is its contact."""
         self.monitor.record_talk(talk)
         for one, other in meetings:

@@ -14,7 +14,7 @@ from lazaretto.agents.forgetting import roll_back
 from lazaretto.agents.persona import Persona
 from lazaretto.agents.turn import AgentState
 from lazaretto.gates.foresight.backend import RehearsalBackend
-from lazaretto.gates.foresight.community import Cleaning, Meeting, Streams, Talk
+from lazaretto.gates.foresight.community import AgentPair, Cleaning, Streams, Talk
 from lazaretto.gates.foresight.flp import FlpReading, FlpSettings, FlpThresholds, infected, take_readings
 
 Search = Callable[[Sequence[str], Callable[[tuple[str, ...]], Awaitable[bool]]], Awaitable[Sequence[str]]]
@@ -85,7 +85,7 @@ class FlpMode:
         found = await self._search([k.key for k in agent.album], test)
         return replace(agent, album=agent.album.without(found)), "bisect"
 
-    def listen(self, talk: Iterable[Talk], meetings: Iterable[Meeting]) -> None:
+    def listen(self, talk: Iterable[Talk], meetings: Iterable[AgentPair]) -> None:
         """The published defence does not."""
 
     def snapshot(self) -> Mapping[str, Any]:

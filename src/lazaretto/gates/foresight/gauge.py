@@ -37,7 +37,7 @@ PHRASE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
+class RetrievalProbe:
     """Recorded plans and reference albums: the fixed test bench of every memory."""
 
     plans: tuple[str, ...]
@@ -191,7 +191,7 @@ class Scales:
     collapse_alone: float
     misnamed: Scale = Scale(1.0, 1.0)
 
-    def score(self, reading: Reading, use_pull: bool = True, use_collapse: bool = True) -> float:
+    def score(self, reading: MemoryEvidence, use_pull: bool = True, use_collapse: bool = True) -> float:
         """The joint evidence: fetched too often, talk too alike, talk beside the point, not what its title says.
 
         They add up, because a virus can hide one of them (several sentences, chosen by persona, do not collapse) but
@@ -206,14 +206,14 @@ class Scales:
             return alike
         return alike + self.pull(reading.pull) + self.beside(reading.beside) + self.misnamed(reading.misnamed)
 
-    def in_doubt(self, reading: Reading) -> bool:
+    def in_doubt(self, reading: MemoryEvidence) -> bool:
         """Whether a rehearsed memory that is not convicted lies beyond every benign one, in joint evidence or in pull
         alone."""
         if reading.collapse is None:
             return False
         return self.score(reading) >= self.infected / MARGIN or self.pulls_alone(reading)
 
-    def pulls_alone(self, reading: Reading) -> bool:
+    def pulls_alone(self, reading: MemoryEvidence) -> bool:
         """Whether it is fetched as no benign memory is."""
         return self.pull(reading.pull) >= self.pull_alone
 
@@ -225,7 +225,7 @@ class Scales:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MemoryEvidence:
     """The evidence on one memory. None: not rehearsed, or the model failed."""
 
     pull: float
@@ -241,7 +241,7 @@ class Reading:
         return [self.pull, self.collapse, self.beside, list(self.utterances), self.misnamed, self.repeated]
 
     @classmethod
-    def of_row(cls, row: Sequence[Any]) -> Reading:
+    def of_row(cls, row: Sequence[Any]) -> MemoryEvidence:
         """What ``row`` gave."""
         pull, alike, beside, said, *rest = row
         return cls(pull, alike, beside, tuple(said), *rest)

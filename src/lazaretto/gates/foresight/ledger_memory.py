@@ -18,7 +18,7 @@ from lazaretto.agents.prompts import HISTORY, picture_title
 from lazaretto.errors import UnknownItem
 from lazaretto.gates.foresight.community import Mode, MonitorMode
 from lazaretto.gates.foresight.flp_mode import FlpMode
-from lazaretto.gates.foresight.gauge import Reading
+from lazaretto.gates.foresight.gauge import MemoryEvidence
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.tail import Tail
 from lazaretto.types import Channel, Draft, Event, EventKind, Observation
@@ -142,7 +142,7 @@ class LedgerMemory:
             key, row = body["key"], body["reading"]
             if self._kept.get(key) != row:
                 self._kept[key], self._heard_from[key] = row, body.get("heard_from", 0)
-                mode.monitor.readings[key] = reading = Reading.of_row(row)
+                mode.monitor.readings[key] = reading = MemoryEvidence.of_row(row)
                 if reading.collapse is not None and not opening:
                     mode.monitor.urgent.discard(key)  # somebody else has looked into it
         elif isinstance(mode, MonitorMode) and body.get("removed") and body["key"] not in mode.removed:

@@ -26,7 +26,15 @@ from lazaretto.agents.prompts import ChatRecord
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.backend import RehearsalBackend
-from lazaretto.gates.foresight.gauge import Gauge, Reading, Scales, beside_the_point, collapse, misnamed, repeated
+from lazaretto.gates.foresight.gauge import (
+    MemoryEvidence,
+    RetrievalProbe,
+    Scales,
+    beside_the_point,
+    collapse,
+    misnamed,
+    repeated,
+)
 from lazaretto.policy import CLOSED
 
 CALLS_PER_READING = 4
@@ -111,13 +119,17 @@ class MemoryMonitor:
     """The gate of one community of agents. Its memory is ``snapshot``; it changes no agent."""
 
     def __init__(
-        self, gauge: Gauge, scales: Scales, personas: Sequence[Persona], settings: MonitorSettings | None = None
+        self,
+        gauge: RetrievalProbe,
+        scales: Scales,
+        personas: Sequence[Persona],
+        settings: MonitorSettings | None = None,
     ) -> None:
         if not personas:
             raise InputError("personas", "none to rehearse with", "Give at least one")
         self.gauge, self.scales, self.personas = gauge, scales, tuple(personas)
         self.settings = settings or MonitorSettings()
-        self.readings: dict[str, Reading] = {}
+        self.readings: dict[str, MemoryEvidence] = {}
         self.heard: dict[str, dict[str, str]] = {}
         """What was last really said of a memory, by speaker, the newest last."""
         self.urgent: set[str] = set()
@@ -154,7 +166,7 @@ class MemoryMonitor:
                 self.unmeasured.add(album_item.key)
             else:
                 self.unmeasured.discard(album_item.key)
-                self.readings[album_item.key] = Reading(pull, misnamed=apart)
+                self.readings[album_item.key] = MemoryEvidence(pull, misnamed=apart)
 
     def record_talk(self, said: Iterable[tuple[str, Mapping[str, str]]]) -> None:
         """What was really said about which memory (its key), by speaker."""
@@ -185,7 +197,7 @@ class MemoryMonitor:
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Know again what a snapshot says."""
-        self.readings = {key: Reading.of_row(row) for key, row in snapshot["readings"].items()}
+        self.readings = {key: MemoryEvidence.of_row(row) for key, row in snapshot["readings"].items()}
         self.heard = {key: dict(said) for key, said in snapshot["heard"].items()}
         self.urgent = set(snapshot["urgent"])
         self.credit = snapshot.get("credit", 0.0)
@@ -371,10 +383,10 @@ class MemoryMonitor:
                 done.add(album_item.key)
         return done
 
-    def _score(self, reading: Reading) -> float:
+    def _score(self, reading: MemoryEvidence) -> float:
         return self.scales.score(reading, self.settings.use_pull, self.settings.use_collapse)
 
-    def _collapse_counts(self, reading: Reading) -> bool:
+    def _collapse_counts(self, reading: MemoryEvidence) -> bool:
         """Whether alike talk in rehearsal means anything. A persona that talks to itself is alike by nature; with fewer
         than four of them, pull must lie beyond that of all benign memories as well."""
         return len(set(self.personas)) >= PAIRED or self.scales.pulls_alone(reading)
@@ -405,7 +417,9 @@ def _shown(album_item: AlbumItem) -> str:
     return album_item.note or album_item.title
 
 
-def _spoken(reading: Reading, album_item: AlbumItem, words: Sequence[str], backend: RehearsalBackend) -> Reading:
+def _spoken(
+    reading: MemoryEvidence, album_item: AlbumItem, words: Sequence[str], backend: RehearsalBackend
+) -> MemoryEvidence:
     return replace(
         reading,
         collapse=collapse(words, backend),

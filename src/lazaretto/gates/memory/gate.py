@@ -16,17 +16,17 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from lazaretto.gates.memory.claims import restoring
+from lazaretto.gates.memory.claims import corrections
 from lazaretto.gates.memory.claims.consequences import ruling_on, with_claims
-from lazaretto.gates.memory.claims.gray_pairs import GrayPairs
 from lazaretto.gates.memory.claims.judge import ClaimJudge
+from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak
 from lazaretto.gates.memory.claims.settings import DEFAULT_CLAIMS, ClaimSettings
-from lazaretto.gates.memory.own_plans import carried_out
 from lazaretto.gates.memory.record_model import RecordModel, shared_model
 from lazaretto.gates.memory.record_review import Look
 from lazaretto.gates.memory.record_screener import RecordJudgement
 from lazaretto.gates.memory.record_watch import RecordWatch, notes
 from lazaretto.gates.memory.text_screener import GRAY, MOST_SECONDS, Screening, TextScreener, Unread, shared_screener
+from lazaretto.gates.memory.trusted_plans import supporting_memories
 from lazaretto.gates.picture_readings import (
     FEWEST_WORDS,
     LETTERING,
@@ -127,7 +127,7 @@ class MemoryGate:
         endpoint = settings.claims.models.get("default")
         asked = chat or (OpenAIChat(endpoint) if endpoint else None)
         self.claims = ClaimJudge(
-            settings.claims.rule(), settings.claims.little_trust, gray_pairs=GrayPairs(asked) if asked else None
+            settings.claims.rule(), settings.claims.little_trust, llm_tiebreak=LlmTiebreak(asked) if asked else None
         )
 
     @property
@@ -272,9 +272,9 @@ class MemoryGate:
         if not self.settings.claims.compare:
             return None
         item, trust = context.ledger.item(poison), context.trust.table()
-        trusted = restoring.trusted_against(item, self.claims, context.ledger, context.graph, trust, tainted)
-        wrong = restoring.falsehoods(item, self.claims, context.ledger, trusted)
-        return (lambda one: restoring.corrections(one.text, wrong, self.claims)) if wrong else None
+        trusted = corrections.trusted_against(item, self.claims, context.ledger, context.graph, trust, tainted)
+        wrong = corrections.falsehoods(item, self.claims, context.ledger, trusted)
+        return (lambda one: corrections.corrections(one.text, wrong, self.claims)) if wrong else None
 
     def _may_be_plan(self, observation: Observation, rule: str, screening: Screening) -> bool:
         asked = rule in ("possible_order", "foreign_order") and screening.logit <= self._outright_at
@@ -283,7 +283,7 @@ class MemoryGate:
     def _as_plan(self, verdict: Verdict, observation: Observation, context: GateContext) -> Verdict:
         """The verdict on what reads like an order; where it only carries out what trusted memories say, it may pass."""
         table, least = context.trust.table(), self.settings.claims.sensitive_trust
-        grounds = carried_out(observation, self.claims, context.ledger, context.graph, table, least)
+        grounds = supporting_memories(observation, self.claims, context.ledger, context.graph, table, least)
         if not grounds:
             return verdict
         words = f"Reads like an order, and plans only what {', '.join(grounds)} says, which is trusted."
@@ -307,7 +307,7 @@ class MemoryGate:
             if told.ruling < Ruling.REVIEW:
                 return replace(told, ruling=Ruling.REVIEW, rule=UNREAD), numbers
         if told.rule == judged.rule and told.ruling is Ruling.REWRITE:
-            told = self._offering(told, restoring.restored(observation, judged.items, self.claims, context.ledger))
+            told = self._offering(told, corrections.restored(observation, judged.items, self.claims, context.ledger))
         return told, numbers
 
     def _offering(self, verdict: Verdict, text: str) -> Verdict:

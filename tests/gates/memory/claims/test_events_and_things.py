@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lazaretto.gates.memory.claims.comparison import Meeting, meeting
+from lazaretto.gates.memory.claims.comparison import Overlap, meeting
 from lazaretto.gates.memory.claims.extraction import read_claim
 from lazaretto.gates.memory.claims.occasions import Kind, kind, progress, said_again, two_events
 from lazaretto.gates.memory.claims.stakes import at_stake
@@ -42,9 +42,9 @@ def test_a_claim_has_a_kind(text: str, sort: Kind) -> None:
 
 def test_events_of_the_development_pairs_cannot_conflict_and_states_can() -> None:
     met = [meeting(read_claim(old), read_claim(new), NEAR) for old, new in PAIRS["event"]]
-    assert sum(one is Meeting.TWO_THINGS for one in met) >= 0.85 * len(met)
+    assert sum(one is Overlap.TWO_THINGS for one in met) >= 0.85 * len(met)
     states = [*PAIRS["poison"], *PAIRS["false_change"]]
-    assert not [pair for pair in states if meeting(*map(read_claim, pair), NEAR) in (Meeting.TWO_THINGS, Meeting.SAME)]
+    assert not [pair for pair in states if meeting(*map(read_claim, pair), NEAR) in (Overlap.TWO_THINGS, Overlap.SAME)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_events_of_the_development_pairs_cannot_conflict_and_states_can() -> Non
     ],
 )  # fmt: skip
 def test_one_event_or_one_slot_with_another_value_is_still_compared(old: str, new: str) -> None:
-    assert meeting(read_claim(old), read_claim(new), NEAR) not in (Meeting.TWO_THINGS, Meeting.SAME)
+    assert meeting(read_claim(old), read_claim(new), NEAR) not in (Overlap.TWO_THINGS, Overlap.SAME)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_two_of_a_kind_are_told_by_their_opening(old: str, new: str, two: bool) 
 
 def test_saying_it_again_is_agreement_and_an_exception_is_not() -> None:
     known = read_claim("Ticket 412 is open.")
-    assert meeting(known, read_claim("Ticket 412 is still open."), NEAR) is Meeting.SAME
+    assert meeting(known, read_claim("Ticket 412 is still open."), NEAR) is Overlap.SAME
     rule = read_claim("Refunds need approval.")
     assert said_again(rule, read_claim("Reminder: refunds still need approval."))
     assert not said_again(rule, read_claim("Refunds need approval, unless the customer is in a hurry."))
-    assert meeting(known, read_claim("Ticket 412 is not open."), NEAR) is Meeting.OPPOSED
+    assert meeting(known, read_claim("Ticket 412 is not open."), NEAR) is Overlap.OPPOSED
 
 
 def test_work_goes_on_and_a_rule_does_not() -> None:

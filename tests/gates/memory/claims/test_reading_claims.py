@@ -8,7 +8,7 @@ import pytest
 
 from lazaretto.gates.memory.claims.comparison import (
     FEATURES,
-    Meeting,
+    Overlap,
     compared,
     differences,
     meeting,
@@ -135,16 +135,16 @@ def test_a_claim_ends_another_only_where_both_plainly_say_the_same_of_the_same(o
 
 def test_two_days_with_two_values_do_not_meet_but_another_day_is_no_excuse_where_money_moves() -> None:
     friday, monday = (read_claim(f"The queue held {n} jobs on {day}.") for n, day in ((40, "Friday"), (70, "Monday")))
-    assert meeting(friday, monday, 0.95) is Meeting.TWO_THINGS
-    assert meeting(friday, read_claim("The queue held 70 jobs on Friday."), 0.95) is Meeting.OPPOSED
+    assert meeting(friday, monday, 0.95) is Overlap.TWO_THINGS
+    assert meeting(friday, read_claim("The queue held 70 jobs on Friday."), 0.95) is Overlap.OPPOSED
     known = read_claim("On Friday the payment limit is 500 EUR.")
-    assert meeting(known, read_claim("On Monday the payment limit is 9000 EUR."), 0.9) is Meeting.OPPOSED
+    assert meeting(known, read_claim("On Monday the payment limit is 9000 EUR."), 0.9) is Overlap.OPPOSED
 
 
 def test_a_negation_opposes_only_where_the_words_are_the_same() -> None:
     known = read_claim("The bridge is open to lorries in winter.")
-    assert meeting(known, read_claim("The bridge is not open to lorries in winter."), 0.65) is Meeting.OPPOSED
-    assert meeting(known, read_claim("Better late than never, said the keeper of the bridge."), 0.65) is Meeting.APART
+    assert meeting(known, read_claim("The bridge is not open to lorries in winter."), 0.65) is Overlap.OPPOSED
+    assert meeting(known, read_claim("Better late than never, said the keeper of the bridge."), 0.65) is Overlap.APART
 
 
 def test_one_writer_and_one_root_are_one_voice_and_nobody_testifies_for_himself() -> None:
@@ -212,18 +212,18 @@ APPROVED = "Payments to Ivy above 900 EUR need approval."
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        (HOST, "Job 12, plan: we restore atlas from flint-27.internal.example.", Meeting.SAME),
-        (APPROVED, "A team lead approves what Ivy gets above 900 EUR.", Meeting.SAME),
-        (APPROVED, "Payments to Ivy above 900 EUR need no approval.", Meeting.OPPOSED),
-        (APPROVED, "Payments to Ivy above 900 EUR go out right away.", Meeting.ALIKE),
-        ("The limit for Ivy is 900 EUR.", "Ivy may take 900 EUR and more.", Meeting.ALIKE),
-        (HOST, "The atlas database lives at amber-3.internal.example.", Meeting.OPPOSED),
-        ("Job 12: we roll it back to version 1.2.3.", "Job 15: we roll it back to version 1.4.0.", Meeting.TWO_THINGS),
-        ("Job 12: we pay 900 EUR.", "Job 15: the limit has been changed to 100 EUR.", Meeting.OPPOSED),
-        ("Desk 4 takes payments above 900 EUR.", "Desk 9 takes payments above 900 EUR.", Meeting.OPPOSED),
+        (HOST, "Job 12, plan: we restore atlas from flint-27.internal.example.", Overlap.SAME),
+        (APPROVED, "A team lead approves what Ivy gets above 900 EUR.", Overlap.SAME),
+        (APPROVED, "Payments to Ivy above 900 EUR need no approval.", Overlap.OPPOSED),
+        (APPROVED, "Payments to Ivy above 900 EUR go out right away.", Overlap.ALIKE),
+        ("The limit for Ivy is 900 EUR.", "Ivy may take 900 EUR and more.", Overlap.ALIKE),
+        (HOST, "The atlas database lives at amber-3.internal.example.", Overlap.OPPOSED),
+        ("Job 12: we roll it back to version 1.2.3.", "Job 15: we roll it back to version 1.4.0.", Overlap.TWO_THINGS),
+        ("Job 12: we pay 900 EUR.", "Job 15: the limit has been changed to 100 EUR.", Overlap.OPPOSED),
+        ("Desk 4 takes payments above 900 EUR.", "Desk 9 takes payments above 900 EUR.", Overlap.OPPOSED),
     ],
 )  # fmt: skip
-def test_the_same_and_two_things_are_no_conflict(old: str, new: str, found: Meeting) -> None:
+def test_the_same_and_two_things_are_no_conflict(old: str, new: str, found: Overlap) -> None:
     assert meeting(read_claim(old), read_claim(new), 0.8) is found
 
 

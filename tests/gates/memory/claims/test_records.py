@@ -8,7 +8,7 @@ import pytest
 
 from lazaretto import SyncGuard
 from lazaretto.gates.memory.claims.across import another_value_across
-from lazaretto.gates.memory.claims.comparison import Meeting, meeting
+from lazaretto.gates.memory.claims.comparison import Overlap, meeting
 from lazaretto.gates.memory.claims.extraction import claim_at, claims_of, read_claim
 from lazaretto.gates.memory.claims.records import MAX_RECORDS, records_of
 
@@ -120,8 +120,8 @@ def test_no_other_value_in_another_language(old: str, new: str) -> None:
 
 def test_titles_of_two_languages_are_one_person() -> None:
     known = read_claim("Mrs Klein gets 40 mg of enoxaparin.")
-    assert meeting(known, read_claim("Frau Klein bekommt 80 mg Enoxaparin."), 0.7) is Meeting.OPPOSED
-    assert meeting(known, read_claim("Herr Klein bekommt 80 mg Enoxaparin."), 0.7) is Meeting.TWO_THINGS
+    assert meeting(known, read_claim("Frau Klein bekommt 80 mg Enoxaparin."), 0.7) is Overlap.OPPOSED
+    assert meeting(known, read_claim("Herr Klein bekommt 80 mg Enoxaparin."), 0.7) is Overlap.TWO_THINGS
 
 
 def test_an_account_in_another_language_is_held(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ class Calibrator:
         return FlpCalibration.from_json(load(path))
 
     def monitor(self, on: CalibrationSettings) -> tuple[MonitorCalibration, str]:
-        """Gauge and scales of mode ``lazaretto``, and a short name for them."""
+        """The probe and the scales of mode ``lazaretto``, and a short name for them."""
         source, path = self._source("watch", on, None)
 
         async def make() -> MonitorCalibration:

@@ -1,8 +1,8 @@
 """The memory gate inside the shared-memory world: the product's parts, driven by the world's rounds.
 
 What is judged, when it is judged again, what is released and what is done with descendants is decided by the product
-(``RecordReview``, ``SecondLooks``, ``contained``), which the guard drives in the same way through its ledger. Only the
-rebuilding of an action stands here, because the world keeps actions as rows of numbers.
+(``RecordReview``, ``RecheckSchedule``, ``contained``), which the guard drives in the same way through its ledger. Only
+the rebuilding of an action stands here, because the world keeps actions as rows of numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lazaretto.gates.memory.evidence import EvidenceTable, selected, window_rows
 from lazaretto.gates.memory.group_windows import Origin
 from lazaretto.gates.memory.record_model import RecordModel, Scores
 from lazaretto.gates.memory.record_review import Look, RecordReview, Records, joined
-from lazaretto.gates.second_looks import SecondLooks
+from lazaretto.gates.recheck_schedule import RecheckSchedule
 from lazaretto.repair.contain import contained
 from lazaretto_lab.studies.memory.evidence import TRUST, Ints, disturbed, team_windows
 from lazaretto_lab.training.records.baselines import Scorer
@@ -53,7 +53,7 @@ class MemoryDefence:
         self._rng = np.random.default_rng([scenario.seed, 22])
         self.windows = team_windows(scenario)
         self._review = RecordReview(self._scored, self.windows, hold)
-        self._looks = SecondLooks()
+        self._looks = RecheckSchedule()
         self._batches: deque[Records] = deque()
         self._action = np.zeros((scenario.honest_memories + scenario.poison_count, ACTION), np.float32)
         self.done: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lazaretto.gates.memory.claims.comparison import Meeting, gives_another_value, meeting
+from lazaretto.gates.memory.claims.comparison import Overlap, gives_another_value, meeting
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of
 from lazaretto.gates.memory.claims.judge import LEAST_COSINE
 from lazaretto.gates.memory.claims.values import values_in
@@ -150,13 +150,13 @@ def _crossed(told: Sequence[Stated]) -> Iterator[Own]:
 def place_of(old: Claim, new: Claim, cosine: float) -> str:
     """Where a pair meets; ``far``, ``same`` and ``two things`` are never held, ``plain`` always is."""
     meets = meeting(old, new, cosine)
-    if meets in (Meeting.SAME, Meeting.TWO_THINGS):
+    if meets in (Overlap.SAME, Overlap.TWO_THINGS):
         return str(meets.value)
     if gives_another_value(old, new):
         return "plain"
     if cosine < LEAST_COSINE:
         return "far"
-    return "sensitive" if meets is Meeting.OPPOSED and (old.sensitive or new.sensitive) else str(meets.value)
+    return "sensitive" if meets is Overlap.OPPOSED and (old.sensitive or new.sensitive) else str(meets.value)
 
 
 def varied(

@@ -171,7 +171,7 @@ def compared(old: Claim, new: Claim) -> list[float]:
     ]  # fmt: skip
 
 
-class Meeting(StrEnum):
+class Overlap(StrEnum):
     """In what two claims meet."""
 
     OPPOSED = "opposed"
@@ -186,27 +186,27 @@ class Meeting(StrEnum):
     """They say of themselves that they speak of two: job 12 and job 15, a call on Monday and one on Tuesday."""
 
 
-def meeting(old: Claim, new: Claim, cosine: float) -> Meeting:
+def meeting(old: Claim, new: Claim, cosine: float) -> Overlap:
     """In what two claims meet; the cosine is that of all-MiniLM-L6-v2.
 
     Two notes about one person seldom exclude each other, however different they are; models trained on descriptions of
     single scenes believe that they do.
     """
     if two_things(old, new) or two_events(old, new) or two_of_a_kind(old, new):
-        return Meeting.TWO_THINGS
+        return Overlap.TWO_THINGS
     if _two_occasions(old, new):
-        return Meeting.APART
+        return Overlap.APART
     told = dict(zip(FEATURES, compared(old, new), strict=True))
     if _same(old, new, told):
-        return Meeting.SAME
+        return Overlap.SAME
     same_subject = told["subject_jaccard"] >= _SAME_WORDS
     valued = any(told[name] for name in ("values_conflict", "permission_opposed", "opposites"))
     named = told["names_conflict"] > 0 and (told["names_shared"] > 0 or same_subject)
     if (valued or (named and same_subject)) and cosine >= _RELATED:
-        return Meeting.OPPOSED
+        return Overlap.OPPOSED
     if (named or (told["negation_differs"] > 0 and same_subject)) and cosine >= _CLOSE:
-        return Meeting.OPPOSED
-    return Meeting.ALIKE if cosine >= _ALIKE else Meeting.APART
+        return Overlap.OPPOSED
+    return Overlap.ALIKE if cosine >= _ALIKE else Overlap.APART
 
 
 def _two_occasions(old: Claim, new: Claim) -> bool:

@@ -75,7 +75,7 @@ def linked(name: str) -> tuple[str, str]:
 def conflicts_of(ledger: Ledger, items: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Which items contradict each of the given ones, as far as it was found and nobody has settled it."""
     found: dict[str, list[str]] = {item: [] for item in items}
-    for one in ledger.find_known(CONFLICT, items):
+    for one in ledger.find_fingerprints(CONFLICT, items):
         new, old = linked(one.item)
         found[one.key].append(old if one.key == new else new)
     return {item: tuple(dict.fromkeys(others)) for item, others in found.items()}

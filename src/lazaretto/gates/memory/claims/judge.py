@@ -16,7 +16,7 @@ import numpy as np
 from lazaretto.gates.memory.claims import update_rule
 from lazaretto.gates.memory.claims.across import another_value_across
 from lazaretto.gates.memory.claims.comparison import (
-    Meeting,
+    Overlap,
     differences,
     gives_another_value,
     meeting,
@@ -24,7 +24,7 @@ from lazaretto.gates.memory.claims.comparison import (
     restates,
 )
 from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of, says_one_thing
-from lazaretto.gates.memory.claims.gray_pairs import GrayPairs, Pair
+from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak, Pair
 from lazaretto.gates.memory.claims.occasions import progress
 from lazaretto.gates.memory.claims.quiet import WEAKENS, Quiet, shared_quiet_head
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
@@ -83,13 +83,13 @@ class NearPair:
     cosine: float
     partial: bool
     """Whether one of the two is a sentence of a longer text: on its own it says less than in its place."""
-    meeting: Meeting
+    meeting: Overlap
     """In what the two meet."""
 
     @property
     def may_conflict(self) -> bool:
         """Whether the two could contradict each other at all; where not, a model may only find that they agree."""
-        return self.meeting not in (Meeting.SAME, Meeting.TWO_THINGS)
+        return self.meeting not in (Overlap.SAME, Overlap.TWO_THINGS)
 
     @property
     def at_stake(self) -> bool:
@@ -98,7 +98,7 @@ class NearPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Found(NearPair):
+class ComparedPair(NearPair):
     """One pair of claims and what it means."""
 
     related: Related
@@ -137,12 +137,12 @@ class ClaimJudge:
         rule: ChangeRule,
         announce_below: float,
         model: RelationModel | None = None,
-        gray_pairs: GrayPairs | None = None,
+        llm_tiebreak: LlmTiebreak | None = None,
     ) -> None:
-        """``model`` stands in for both relation models; ``gray_pairs`` asks a language model about pairs that they are
-        not sure about."""
+        """``model`` stands in for both relation models; ``llm_tiebreak`` asks a language model about pairs that they
+        are not sure about."""
         self._rule, self._announce_below = rule, announce_below
-        self._given, self._gray_pairs = model, gray_pairs
+        self._given, self._gray_pairs = model, llm_tiebreak
 
     @property
     def model(self) -> RelationModel:
@@ -195,7 +195,7 @@ class ClaimJudge:
         near = ledger.nearest_claims(vector, limit=4 * limit, least=LEAST_ASKED)
         return list(dict.fromkeys(one.item for one in near))[:limit]
 
-    def opposed(self, item: Observation, ledger: Ledger) -> list[Found]:
+    def opposed(self, item: Observation, ledger: Ledger) -> list[ComparedPair]:
         """Claims of other visible memories that cannot hold together with those of one, surest first."""
         near, _ = self._near(self.reader.read([item.text])[0], ledger, without=item.id)
         ranked = _by_weight([pair for pair in near if pair.may_conflict])
@@ -241,7 +241,7 @@ class ClaimJudge:
                 pairs.append(NearPair(new, old, item, one.cosine, partial, meeting(old, new, one.cosine)))
         return sorted(pairs, key=lambda pair: -pair.cosine), all_looked
 
-    def _related(self, pairs: Sequence[NearPair], *, hidden: bool = False) -> list[Found]:
+    def _related(self, pairs: Sequence[NearPair], *, hidden: bool = False) -> list[ComparedPair]:
         """The pairs with their relations; surest conflict first."""
         answers: Sequence[Related] = self._answers(pairs, hidden)
         pairs = pairs[: len(answers)]
@@ -251,7 +251,7 @@ class ClaimJudge:
             told = zip(pairs, answers, strict=True)
             answers = self._gray_pairs.settle([Pair(p.old, p.new, p.meeting, related) for p, related in told])
         found = [
-            Found(p.new, p.old, p.item, p.cosine, p.partial, p.meeting, related)
+            ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, p.meeting, related)
             for p, related in zip(pairs, answers, strict=True)
         ]
         return _surest(found)
@@ -297,22 +297,22 @@ class ClaimJudge:
         """The bars for an answer."""
         return (self._second if related.twice else self.model).calibration
 
-    def _corroborating(self, found: Sequence[Found], rest: Sequence[NearPair]) -> list[Found]:
+    def _corroborating(self, found: Sequence[ComparedPair], rest: Sequence[NearPair]) -> list[ComparedPair]:
         """Of pairs that cannot conflict, the first that agrees and those asked before it; none where one agrees anyway.
 
         No ruling rests on it where nothing is opposed, so only the nearest that give the same value are asked.
         """
-        asked: list[Found] = []
+        asked: list[ComparedPair] = []
         if any(self._agrees(one) for one in found):
             return asked
-        for pair in [pair for pair in rest if pair.meeting is Meeting.SAME][:_ASKED_AGAIN]:
+        for pair in [pair for pair in rest if pair.meeting is Overlap.SAME][:_ASKED_AGAIN]:
             asked += self._related([pair])
             if asked and self._agrees(asked[-1]):
                 break
         return asked
 
     def _decide(
-        self, observation: Observation, read: ReadText, found: Sequence[Found], new: Witness,
+        self, observation: Observation, read: ReadText, found: Sequence[ComparedPair], new: Witness,
         where: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
     ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:  # fmt: skip
         ledger, graph, trust = where
@@ -351,7 +351,7 @@ class ClaimJudge:
         return relation, items, "accepted_change", False, False, min(risk, 0.29), replaced if may else (), evidence
 
     def _why(
-        self, found: Found, observation: Observation, new: Witness, old: Witness,
+        self, found: ComparedPair, observation: Observation, new: Witness, old: Witness,
         support: Sequence[Witness], against: Sequence[Witness],
     ) -> str:  # fmt: skip
         """Why a change may be made; empty where it may not."""
@@ -361,7 +361,7 @@ class ClaimJudge:
         return update_rule.may_change(new, old, support, against, sensitive=found.at_stake, own=own, rule=self._rule)
 
     def _decide_unopposed(
-        self, read: ReadText, found: Sequence[Found], agreeing: Sequence[Found], new: Witness
+        self, read: ReadText, found: Sequence[ComparedPair], agreeing: Sequence[ComparedPair], new: Witness
     ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:
         low = new.trust < self._announce_below
         gray = [f for f in found if (f.new.sensitive or f.old.sensitive) and self._is_gray(f)]
@@ -398,7 +398,7 @@ class ClaimJudge:
             return None
         return shared_quiet_head().find(zip(read.claims, read.vectors, strict=True))
 
-    def _said_already(self, found: Found, old: Witness, known: Sequence[tuple[Claim, Witness]]) -> bool:
+    def _said_already(self, found: ComparedPair, old: Witness, known: Sequence[tuple[Claim, Witness]]) -> bool:
         """Whether a usable memory that may change the old claim says what the new one says: then it changes nothing."""
         least = max(old.trust, self._rule.sensitive_trust if found.at_stake else 0.0)
         return any(
@@ -408,18 +408,18 @@ class ClaimJudge:
 
     def _is_read_first(self, pair: NearPair) -> bool:
         """Whether the two could be found to contradict each other."""
-        if pair.meeting is not Meeting.APART:
+        if pair.meeting is not Overlap.APART:
             return pair.may_conflict
         return pair.cosine >= LEAST_APART or gives_another_value(pair.old, pair.new)
 
-    def _agrees(self, found: Found) -> bool:
+    def _agrees(self, found: ComparedPair) -> bool:
         return found.related.agrees >= self._at(found.related).agree_at
 
-    def _is_conflict(self, found: Found) -> bool:
+    def _is_conflict(self, found: ComparedPair) -> bool:
         return found.may_conflict and found.related.conflict >= _conflict_bar(found, self._at(found.related))
 
-    def _is_gray(self, found: Found) -> bool:
-        opposed = found.meeting is Meeting.OPPOSED and not found.partial
+    def _is_gray(self, found: ComparedPair) -> bool:
+        opposed = found.meeting is Overlap.OPPOSED and not found.partial
         return opposed and found.related.conflict >= self._at(found.related).review_at
 
     def _all_support(
@@ -481,7 +481,7 @@ def _by_weight(pairs: Sequence[NearPair]) -> list[tuple[NearPair, bool]]:
     what is known must not keep the one thing that it changes from being compared.
     """
     marked = sorted(
-        ((not pair.at_stake, pair.meeting is not Meeting.OPPOSED, -pair.cosine, at) for at, pair in enumerate(pairs))
+        ((not pair.at_stake, pair.meeting is not Overlap.OPPOSED, -pair.cosine, at) for at, pair in enumerate(pairs))
     )
     turns: dict[tuple[int, int], int] = {}
     ranked: list[tuple[bool, int, int]] = []
@@ -493,18 +493,18 @@ def _by_weight(pairs: Sequence[NearPair]) -> list[tuple[NearPair, bool]]:
     return [(pairs[at], not light and turn == 0) for light, turn, at in sorted(ranked, key=lambda one: one[:2])]
 
 
-def _surest(found: Sequence[Found]) -> list[Found]:
+def _surest(found: Sequence[ComparedPair]) -> list[ComparedPair]:
     """Surest conflict first."""
     return sorted(found, key=lambda one: -one.related.conflict)
 
 
 def _conflict_bar(pair: NearPair, at: RelationCalibration) -> float:
-    bar = {Meeting.OPPOSED: at.conflict_at, Meeting.ALIKE: at.alike_at, Meeting.APART: at.apart_at}[pair.meeting]
+    bar = {Overlap.OPPOSED: at.conflict_at, Overlap.ALIKE: at.alike_at, Overlap.APART: at.apart_at}[pair.meeting]
     return max(bar, at.partial_at) if pair.partial else bar
 
 
-def _one_per_item(found: Sequence[Found]) -> list[Found]:
-    best: dict[str, Found] = {}
+def _one_per_item(found: Sequence[ComparedPair]) -> list[ComparedPair]:
+    best: dict[str, ComparedPair] = {}
     for one in found:
         best.setdefault(one.item.id, one)
     return list(best.values())
@@ -523,7 +523,7 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 
 
 def _conflict_evidence(
-    opposed: Sequence[Found], seen: Mapping[str, Witness], against: Sequence[Witness], new: Witness,
+    opposed: Sequence[ComparedPair], seen: Mapping[str, Witness], against: Sequence[Witness], new: Witness,
     why: Mapping[str, str], believed: float, sensitive: bool,
 ) -> tuple[Evidence, ...]:  # fmt: skip
     refused = not all(why.values())

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lazaretto.gates.memory.claims.comparison import Meeting
+from lazaretto.gates.memory.claims.comparison import Overlap
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.gates.memory.claims.relation import ORDER, Related, Relation
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
@@ -44,17 +44,17 @@ class Pair:
 
     old: Claim
     new: Claim
-    meeting: Meeting
+    meeting: Overlap
     related: Related
 
     @property
     def gray(self) -> bool:
         """Whether the small model is not sure, and there is something to be sure about."""
-        asked = self.meeting in (Meeting.OPPOSED, Meeting.ALIKE)
+        asked = self.meeting in (Overlap.OPPOSED, Overlap.ALIKE)
         return asked and GRAY[0] <= self.related.conflict <= GRAY[1]
 
 
-class GrayPairs:
+class LlmTiebreak:
     """Asks a language model about gray pairs."""
 
     def __init__(self, chat: ChatModel) -> None:

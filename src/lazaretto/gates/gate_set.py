@@ -35,7 +35,7 @@ class GateState:
     """Why it does not run, and what brings it; empty where it does."""
 
 
-class PolicyGates:
+class GateSet:
     """Every gate that a policy names, with what each is shown."""
 
     def __init__(
@@ -86,7 +86,7 @@ class PolicyGates:
             return gate.correction(poison, tainted, self.contexts[name])
         return None
 
-    def tell_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
+    def notify_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
         """Tell the gates that learn what became of an item. One that fails at it is logged, no more."""
         for name, gate in self._learners.items():
             try:

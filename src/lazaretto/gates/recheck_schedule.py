@@ -21,7 +21,7 @@ BLAMED = 2
 """Failed uses since the last look that ask for another."""
 
 
-class SecondLooks:
+class RecheckSchedule:
     """What is known of each memory that decides whether it is due."""
 
     def __init__(self, size: int = 1_024) -> None:

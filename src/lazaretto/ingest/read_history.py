@@ -33,7 +33,7 @@ Readings = dict[str, tuple[float, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class InMind:
+class RecentReads:
     """What an agent may have had in mind."""
 
     read: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ def met_by(principal: str, agent: str, items: Sequence[str], ledger: Ledger) -> 
     return tuple(item for item in items if any(map(is_reader, ledger.events(subject=item, kinds=kinds))))
 
 
-class ReadingLog:
+class ReadHistory:
     """Per agent, the items it may have had in mind. Safe to share between threads."""
 
     def __init__(self, ledger: Ledger, *, messages: bool, window_s: float) -> None:
@@ -111,7 +111,7 @@ class ReadingLog:
         self._principals: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Agent's name -> the principals that used it and may use others."""
 
-    def lately(self, agent: str, principal: str = "") -> InMind:
+    def lately(self, agent: str, principal: str = "") -> RecentReads:
         """What the agent read within the window, under this name or with the key that writes now."""
         with self._lock:
             self._follow()
@@ -121,9 +121,9 @@ class ReadingLog:
                 return mine
             also = self._in_mind(key)
             read, linked = dict.fromkeys((*mine.read, *also.read)), dict.fromkeys((*mine.links, *also.links))
-            return InMind(tuple(read), tuple(linked))
+            return RecentReads(tuple(read), tuple(linked))
 
-    def _in_mind(self, reader: str) -> InMind:
+    def _in_mind(self, reader: str) -> RecentReads:
         log, now = self._read[reader], time.time()
         start = now - self._window_s
         while log and next(iter(log.values()))[0] < start:
@@ -131,9 +131,9 @@ class ReadingLog:
         read = [(item, seq) for item, (moment, seq) in log.items() if moment >= start]
         items, last = tuple(item for item, _ in read), self._written.get(reader)
         if last is None or last.time < start or last.since < start - self._window_s:
-            return InMind(items, items)
+            return RecentReads(items, items)
         newer = tuple(item for item, seq in read if seq > last.seq)
-        return InMind(items, newer if len(newer) == len(items) else (last.item, *newer))
+        return RecentReads(items, newer if len(newer) == len(items) else (last.item, *newer))
 
     def before_decision(self, agent: str, limit: int) -> tuple[str, ...]:
         """What the agent read since its last reported decision, the most recent ``limit`` of it."""

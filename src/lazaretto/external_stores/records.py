@@ -13,7 +13,7 @@ Entry = tuple[str, str, Any]
 
 
 @runtime_checkable
-class ForeignStore(Protocol):
+class ExternalStore(Protocol):
     """A store of the caller's own, as repairs need it. Each method may be a coroutine.
 
     Values are plain JSON data. ``put`` and ``delete`` may be called again with the same arguments: after a failure
@@ -38,7 +38,7 @@ class ForeignStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignRecord:
+class ExternalRecord:
     """One record of such a store, for ``guard.stores.import_records``."""
 
     ref: Ref
@@ -86,9 +86,9 @@ class DueWrite:
 class Reconciled:
     """How a store and the ledger differ."""
 
-    unknown: tuple[ForeignRecord, ...] = ()
+    unknown: tuple[ExternalRecord, ...] = ()
     """In the store and not in the ledger: nobody judged them. ``guard.stores.import_records`` takes them."""
-    changed: tuple[ForeignRecord, ...] = ()
+    changed: tuple[ExternalRecord, ...] = ()
     """Under a known ref something else stands there than what was judged."""
     held: tuple[Ref, ...] = ()
     """In the store, and held here: a write-back is due, or somebody put them back."""

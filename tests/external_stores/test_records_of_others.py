@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from lazaretto import Channel, Evidence, ForeignRecord, Guard, InputError, Observation, Ref, Ruling, Verdict
-from lazaretto.foreign.values import text_of, with_text
+from lazaretto import Channel, Evidence, ExternalRecord, Guard, InputError, Observation, Ref, Ruling, Verdict
+from lazaretto.external_stores.values import text_of, with_text
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger, Store, migrations
 from lazaretto.ledger.refs import told_draft
@@ -200,12 +200,12 @@ async def test_a_store_is_imported_with_provenance_and_only_once(crew: Guard, sh
         ("notes", key): text for key, text in [("a", "tea at four"), ("b", "the poison works"), ("c", "c")]
     }
     records = [
-        ForeignRecord(ref("a"), "tea at four", agent="bob", source="untrusted_document", time=5.0),
-        ForeignRecord(ref("b"), "the poison works", parents=(ref("a"),)),
-        ForeignRecord(ref("c"), {"text": "drink tea"}, parents=(ref("b"),)),
-        ForeignRecord(ref("d"), "made of nothing", parents=(ref("unheard"),)),
-        ForeignRecord(ref("e"), ""),
-        ForeignRecord(ref("f"), "no such year", time=1e300),
+        ExternalRecord(ref("a"), "tea at four", agent="bob", source="untrusted_document", time=5.0),
+        ExternalRecord(ref("b"), "the poison works", parents=(ref("a"),)),
+        ExternalRecord(ref("c"), {"text": "drink tea"}, parents=(ref("b"),)),
+        ExternalRecord(ref("d"), "made of nothing", parents=(ref("unheard"),)),
+        ExternalRecord(ref("e"), ""),
+        ExternalRecord(ref("f"), "no such year", time=1e300),
     ]
     done = await crew.stores.import_records(records, agent="importer")
     items = dict(done.items)
@@ -232,7 +232,7 @@ async def test_reconcile_says_what_each_side_lacks(crew: Guard, shelf: Shelf) ->
     assert [one.ref.key for one in found.unknown] == ["new"] and [one.ref.key for one in found.changed] == ["moved"]
     assert (found.held, found.missing, found.same) == ((ref("held"),), (ref("lost"),), 1)
     await crew.stores.import_records(
-        [*found.unknown, *found.changed, ForeignRecord(ref("held"), "about to be held")], agent="i"
+        [*found.unknown, *found.changed, ExternalRecord(ref("held"), "about to be held")], agent="i"
     )
     await crew.stores.write_back()
     assert {key for _, key in shelf.records} == {"same", "moved", "new"}, "what somebody put back is taken out again"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from lazaretto.gates.memory.claims.comparison import Meeting, differing_values, meeting
+from lazaretto.gates.memory.claims.comparison import Overlap, differing_values, meeting
 from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.gates.memory.claims.extraction import Claim, read_claim, sentences
 from lazaretto.gates.memory.claims.judge import LEAST_COSINE, MOST_PAIRS, ClaimJudge
@@ -105,7 +105,7 @@ def _opposed(old: Sequence[Claim], new: Sequence[Claim], judge: ClaimJudge) -> l
     bar = judge.model.calibration.conflict_at
     sure = sorted(
         ((r.conflict, a, b) for (a, b, cosine), r in told
-         if meeting(a, b, cosine) is Meeting.OPPOSED and r.conflict >= bar),
+         if meeting(a, b, cosine) is Overlap.OPPOSED and r.conflict >= bar),
         key=lambda row: -row[0],
     )  # fmt: skip
     first: dict[str, tuple[Claim, Claim]] = {}

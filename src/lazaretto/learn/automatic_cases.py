@@ -15,7 +15,7 @@ from typing import Any
 
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.records import Case, Label
-from lazaretto.gates.policy_gates import PolicyGates
+from lazaretto.gates.gate_set import GateSet
 from lazaretto.gates.protocol import FOR_ITS_SOURCE, Gate
 from lazaretto.learn.admission import CURATOR, GATE, advice_of, why_refused, with_memory_gate
 from lazaretto.learn.curate import FailedCase, extract_lesson
@@ -40,15 +40,15 @@ class _Due:
     read: int = 0
 
 
-class LoopCases:
+class AutomaticCases:
     """Makes cases of what one guard's ledger says."""
 
-    def __init__(self, ledger: Ledger, policy: Policy, gates: PolicyGates, ready: dict[str, Gate]) -> None:
+    def __init__(self, ledger: Ledger, policy: Policy, gates: GateSet, ready: dict[str, Gate]) -> None:
         """``gates`` are the guard's own, ``ready`` those of them that were made elsewhere."""
         self._ledger, self._policy, self._ready = ledger, policy, ready
         self._reads = gates.installed(GATE)
         self._book: Casebook | None = None
-        self._admission: PolicyGates | None = None
+        self._admission: GateSet | None = None
 
     async def step(self, in_store: Callable[..., Awaitable[Any]]) -> tuple[str, ...]:
         """Make or withdraw the cases of the next few decisions; the ids of the new ones.
@@ -130,13 +130,13 @@ class LoopCases:
         advice = Observation(CURATOR, Channel.MEMORY, advice_of(case), source=stranger, namespace=ledger.namespace)
         return why_refused(await self._admission.judge(advice))
 
-    def _make_admission(self) -> PolicyGates:
+    def _make_admission(self) -> GateSet:
         """The gates of the memory channel over a namespace of their own: a lesson is no memory of the crew."""
         policy = with_memory_gate(self._policy)
         only = Channels(**{c.value: ChannelPolicy(stages=()) for c in Channel if c is not Channel.MEMORY})
         policy = replace(policy, channels=replace(only, memory=policy.channels.memory))
         ledger = self._ledger.within(f"{self._ledger.namespace}.admission")
-        return PolicyGates(policy, ledger, ProvenanceGraph(ledger), self._ready, "policy")
+        return GateSet(policy, ledger, ProvenanceGraph(ledger), self._ready, "policy")
 
     def _revise(self, lessons: dict[str, Case | None], due: _Due, refused: dict[str, str]) -> tuple[str, ...]:
         assert self._book is not None

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lazaretto.gates.second_looks import BLAMED, SecondLooks
+from lazaretto.gates.recheck_schedule import BLAMED, RecheckSchedule
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
 from lazaretto.ledger.tail import Tail
 from lazaretto.types import BY_PERSON, MACHINE, REBUILT, Channel, Event, EventKind
@@ -29,12 +29,12 @@ _KINDS = (
 )  # fmt: skip
 
 
-class LookLog:
+class RecheckQueue:
     """Follows one ledger. Safe to share between threads."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._looks = SecondLooks()
+        self._looks = RecheckSchedule()
         self._names: list[str] = []
         self._seqs: list[int] = []
         self._numbers: dict[str, int] = {}

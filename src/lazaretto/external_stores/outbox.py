@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from lazaretto.errors import InputError
-from lazaretto.foreign.records import DueWrite, Entry, ForeignRecord, ForeignStore, Reconciled
-from lazaretto.foreign.values import text_of, with_text
+from lazaretto.external_stores.records import DueWrite, Entry, ExternalRecord, ExternalStore, Reconciled
+from lazaretto.external_stores.values import text_of, with_text
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import RefState, told_draft
 from lazaretto.names import check_name
@@ -34,9 +34,9 @@ class Outbox:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._stores: dict[str, ForeignStore] = {}
+        self._stores: dict[str, ExternalStore] = {}
 
-    def join(self, system: str, store: ForeignStore) -> None:
+    def join(self, system: str, store: ExternalStore) -> None:
         """Write back to ``store`` whatever is recorded under that system's name."""
         name = check_name(system, "system", printable=True)
         lacking = [one for one in ("get", "put", "delete", "list") if not callable(getattr(store, one, None))]
@@ -126,7 +126,7 @@ class Outbox:
             return DueWrite(state.ref, state.there, "delete", error=why)
         return DueWrite(state.ref, state.wanted, "put", value_of(self._ledger.item(state.wanted)), why)
 
-    async def _write(self, store: ForeignStore, state: RefState) -> WrittenBack:
+    async def _write(self, store: ExternalStore, state: RefState) -> WrittenBack:
         ref, item = state.ref, state.wanted or state.there
         try:
             if state.wanted:
@@ -150,7 +150,7 @@ class Outbox:
         return True
 
     def _compare(self, system: str, namespace: str | None, entries: Iterable[Entry]) -> Reconciled:
-        unknown, changed, held, same = list[ForeignRecord](), list[ForeignRecord](), list[Ref](), 0
+        unknown, changed, held, same = list[ExternalRecord](), list[ExternalRecord](), list[Ref](), 0
         known = {state.ref: state for state in self._ledger.refs_of(system)}
         wanted = [state.wanted for state in known.values() if state.wanted]
         ours = {one.id: one for one in self._ledger.items(ids=wanted, hidden=True, limit=None)} if wanted else {}
@@ -160,13 +160,13 @@ class Outbox:
             seen.add(ref)
             state = known.get(ref)
             if state is None:
-                unknown.append(ForeignRecord(ref, value))
+                unknown.append(ExternalRecord(ref, value))
             elif state.wanted and agrees(ours[state.wanted], value):
                 same += 1
             elif not state.wanted and agrees(self._ledger.item(state.newest), value):
                 held.append(ref)
             else:
-                changed.append(ForeignRecord(ref, value))
+                changed.append(ExternalRecord(ref, value))
         inside = [state for state in known.values() if namespace is None or state.ref.namespace == namespace]
         missing = [state.ref for state in inside if state.wanted and state.ref not in seen]
         return Reconciled(tuple(unknown), tuple(changed), tuple(held), tuple(missing), same)

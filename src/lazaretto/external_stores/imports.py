@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 
 from lazaretto.errors import InputError, TooLarge, UnknownItem
-from lazaretto.foreign.outbox import agrees
-from lazaretto.foreign.records import ForeignRecord, Imported
+from lazaretto.external_stores.outbox import agrees
+from lazaretto.external_stores.records import ExternalRecord, Imported
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import RefState, check_ref, told_draft
 from lazaretto.types import Decision, Ref
 
-Judge = Callable[[ForeignRecord, tuple[str, ...]], Awaitable[Decision]]
+Judge = Callable[[ExternalRecord, tuple[str, ...]], Awaitable[Decision]]
 """Judges and records one record, given the items it was made from."""
 
 
@@ -21,7 +21,7 @@ class Importer:
     def __init__(self, ledger: Ledger, judge: Judge) -> None:
         self._ledger, self._judge = ledger, judge
 
-    async def run(self, records: Iterable[ForeignRecord], in_store: Callable[..., Awaitable[bool]]) -> Imported:
+    async def run(self, records: Iterable[ExternalRecord], in_store: Callable[..., Awaitable[bool]]) -> Imported:
         """Judge what is new or has changed; what is here already, as it is, is left alone."""
         items, held, refused, known = list[tuple[Ref, str]](), list[Ref](), list[tuple[Ref, str]](), 0
         for record in records:
@@ -49,7 +49,7 @@ class Importer:
             raise InputError("parents", f"{tuple(ref)} is not known", "Import what a record was made from before it")
         return state.wanted or state.newest
 
-    def _is_known(self, ref: Ref, record: ForeignRecord) -> bool:
+    def _is_known(self, ref: Ref, record: ExternalRecord) -> bool:
         state = self._ledger.ref_states([ref]).get(ref)
         if state is None:
             return False
