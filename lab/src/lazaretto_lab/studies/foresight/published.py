@@ -1,4 +1,4 @@
-"""The tables of docs/foresight.md."""
+"""The tables of docs/foresight-study.md."""
 
 from __future__ import annotations
 

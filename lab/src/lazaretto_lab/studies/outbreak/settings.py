@@ -39,7 +39,7 @@ class AttackSettings(_Strict):
     variants: int = 1
     """How many viruses of the same kind, each from another picture."""
     strategy: str = ""
-    """How an attacker who knows foresight bends the search: see docs/foresight.md."""
+    """How an attacker who knows foresight bends the search: see docs/foresight-study.md."""
     picture: str = ""
     """A picture made before instead of one crafted now: a path, also relative to this study's folder."""
     sha256: str = ""
