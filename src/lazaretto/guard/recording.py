@@ -41,7 +41,7 @@ class Recorder:
         """``tell`` tells the gates that learn what became of an item; ``claims_of``: what they read in it."""
         self._ledger, self._policy, self._tell, self._claims_of = ledger, policy, tell, claims_of
         rules = policy.influence
-        self._reading_log = ReadHistory(ledger, messages=rules.messages, window_s=rules.window_s)
+        self._read_history = ReadHistory(ledger, messages=rules.messages, window_s=rules.window_s)
 
     def record(
         self, observation: Observation, decided: Decision, mind: RecentReads, follow_ups: FollowUps, owned: Owned
@@ -105,7 +105,7 @@ class Recorder:
         rules, trust = self._policy.influence, self._policy.trust.table()
         if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
             return RecentReads()
-        mind = self._reading_log.lately(observation.agent, observation.principal)
+        mind = self._read_history.lately(observation.agent, observation.principal)
         links = tuple(item for item in mind.links if item not in observation.parents)
         if len(links) > rules.max_sources:
             found = self._ledger.items(ids=links, hidden=True, limit=None)
@@ -114,4 +114,4 @@ class Recorder:
 
     def before_decision(self, agent: str) -> tuple[str, ...]:
         """What the agent read since its last reported decision, as much of it as the policy lets count."""
-        return self._reading_log.before_decision(agent, self._policy.influence.max_sources)
+        return self._read_history.before_decision(agent, self._policy.influence.max_sources)

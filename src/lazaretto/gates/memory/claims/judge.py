@@ -142,7 +142,7 @@ class ClaimJudge:
         """``model`` stands in for both relation models; ``llm_tiebreak`` asks a language model about pairs that they
         are not sure about."""
         self._rule, self._announce_below = rule, announce_below
-        self._given, self._gray_pairs = model, llm_tiebreak
+        self._given, self._llm_tiebreak = model, llm_tiebreak
 
     @property
     def model(self) -> RelationModel:
@@ -247,9 +247,9 @@ class ClaimJudge:
         pairs = pairs[: len(answers)]
         if not hidden:
             answers = self._read_again(pairs, answers)
-        if self._gray_pairs is not None and not hidden:
+        if self._llm_tiebreak is not None and not hidden:
             told = zip(pairs, answers, strict=True)
-            answers = self._gray_pairs.settle([Pair(p.old, p.new, p.meeting, related) for p, related in told])
+            answers = self._llm_tiebreak.settle([Pair(p.old, p.new, p.meeting, related) for p, related in told])
         found = [
             ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, p.meeting, related)
             for p, related in zip(pairs, answers, strict=True)

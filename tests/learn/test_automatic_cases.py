@@ -9,7 +9,7 @@ import pytest
 from lazaretto import Guard
 from lazaretto.gates.content.casebook import STARTER, Casebook
 from lazaretto.gates.content.records import Case, Label
-from lazaretto.learn import loop_cases
+from lazaretto.learn import automatic_cases
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Observation, Ruling, Verdict
 
@@ -144,7 +144,7 @@ async def test_a_step_that_dies_leaves_nothing_half_learnt(
     await guard.label((await guard.remember(WORM, agent="eve", parents=[])).item, "harmful", by="carol")
     with monkeypatch.context() as broken:
         if at == 1:
-            broken.setattr(loop_cases.AutomaticCases, "_revise", lambda *_: 1 / 0)
+            broken.setattr(automatic_cases.AutomaticCases, "_revise", lambda *_: 1 / 0)
         else:
             broken.setattr(Casebook, "_screened", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lazaretto.ingest import reading_log
+from lazaretto.ingest import read_history
 from lazaretto.ingest.read_history import ReadHistory
 from lazaretto.ledger import Ledger
 from lazaretto.types import Channel, Draft, EventKind, Observation
@@ -75,7 +75,7 @@ def test_it_sees_what_other_processes_record(ledger: Ledger, tmp_path: Path) -> 
 
 
 def test_a_new_guard_looks_back_over_a_window(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_log, "WINDOW", 2)
+    monkeypatch.setattr(read_history, "WINDOW", 2)
     recalled(ledger, "bob", "a", "b", "c")
     log = ReadHistory(ledger, messages=True, window_s=60)
     assert log.lately("bob").read == ("b", "c")
