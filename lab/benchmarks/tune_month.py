@@ -1,6 +1,6 @@
 """A month of a crew's traffic with 2 % poison, watched in mode observe; `lazaretto tune` lowers the false alarms.
 
-    python lab/benchmarks/tune_month.py --write        # about ten minutes of one core
+    python lab/benchmarks/tune_month.py --write        # about two minutes of one core
     python lab/benchmarks/tune_month.py --items 200    # a small one, kept nowhere
 
 Texts: honest notes and planted orders of lab/src/lazaretto_lab/training/written. The shipped screener was trained on
@@ -36,9 +36,16 @@ from lazaretto.types import Ruling
 from lazaretto_lab.training import written
 
 RESULT = Path(__file__).resolve().parents[1] / "results" / "tune" / "month.json"
-ITEMS, POISON, SEED = 1200, 0.02, 36
+ITEMS, POISON, SEED = 400, 0.02, 36
 ROADS = (("message", "agent_message"), ("tool", "tool_output_external"), ("document", "untrusted_document"))
-START = 'preset = "strict"\nmode = "observe"\n'
+START = """mode = "observe"
+[gates.memory]
+false_positive_rate = 0.02
+review_rate = 0.05
+[gates.content]
+false_alarms = 0.05
+"""
+"""The preset `recommended` with rates that somebody careful chose."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,7 @@ async def test_where_a_finding_would_be_lost_nothing_within_the_target_is_advise
     with Ledger.open(store) as ledger:
         found = tuner(ledger)[0].tune(0.01)
     assert not found.advice.reached and not found.advice.changes and found.advice.counts == found.now
+    assert found.without_rate == ()
 
 
 async def test_counts_are_those_of_judging_again(tmp_path: Path) -> None:

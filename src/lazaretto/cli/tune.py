@@ -86,6 +86,7 @@ def _body(found: Tuning, target: float) -> dict[str, Any]:
         "honest": found.honest,
         "findings": found.findings,
         "ruled_otherwise_today": found.differing,
+        "honest_held_without_rate": dict(found.without_rate),
         "now": told(found.now),
         "rows": [
             {"gate": r.gate, "setting": r.setting, "value": r.value, "now": r.now, **told(r.counts)} for r in found.rows
@@ -119,6 +120,10 @@ def _show(found: Tuning, target: float, plot: Path | None, write: Path | None) -
         console.print(f"  [gates.{gate}] {name} = {value:g}", markup=False, highlight=False)
     if not advice.reached:
         console.print(f"no rates hold at most {target:.2%} without losing a finding", highlight=False)
+        for rule, number in found.without_rate[:5]:
+            console.print(
+                f"  {number} honest items are held by {rule}, whatever the rates", markup=False, highlight=False
+            )
     elif not advice.changes:
         console.print(f"that is within {target:.2%}: nothing to change", highlight=False)
     for path in (plot, write):

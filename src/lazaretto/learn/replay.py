@@ -40,6 +40,8 @@ class Replayed:
     ruling: Ruling
     sure: bool
     """False where only reading it again could tell; the ruling is then by what is known."""
+    rule: str = ""
+    """``gate:rule`` of what decided."""
 
 
 def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[Judged, ...]:
@@ -97,7 +99,7 @@ class Replay:
         for verdict in said.values():
             if verdict.gate not in named:  # of its sources, or of the owner of its record
                 decision = with_verdict(decision, verdict)
-        return Replayed(decision.ruling, sure)
+        return Replayed(decision.ruling, sure, decision.rule)
 
     def said(self, gate: str, one: Judged) -> tuple[Ruling, str] | None:
         """What one gate would have said, where its own numbers tell: ruling and rule."""

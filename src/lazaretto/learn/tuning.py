@@ -70,6 +70,8 @@ class Tuning:
     now: Counts
     rows: tuple[Row, ...]
     advice: Advice
+    without_rate: tuple[tuple[str, int], ...]
+    """Rules by which honest items are held even where every rate is at its mildest, with their number."""
 
     def rate(self, counts: Counts) -> float:
         """The share of honest items that is held."""
@@ -114,7 +116,16 @@ class Tuner:
             (replay.ruled(one).ruling > Ruling.WARN) is not (one.ruled > Ruling.WARN) for one in self._items
         )
         advice = self._advice(now, honest, target)
-        return Tuning(honest, len(self._items) - honest, differing, now, rows, advice)
+        return Tuning(honest, len(self._items) - honest, differing, now, rows, advice, self._without_rate())
+
+    def _without_rate(self) -> tuple[tuple[str, int], ...]:
+        mildest = next(iter(self._ends()))
+        replay, rules = self._replay(mildest), Counter[str]()
+        for one in self._items:
+            made = replay.ruled(one)
+            if made.ruling > Ruling.WARN and not one.harmful:
+                rules[made.rule] += 1
+        return tuple(rules.most_common())
 
     # counting
 

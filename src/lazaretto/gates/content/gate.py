@@ -157,9 +157,10 @@ def _with_numbers(evidence: tuple[Evidence, ...], transcript: Transcript) -> tup
     if prepared.kind is not InputKind.TEXT or prepared.fault or transcript.panel != EMBEDDED:
         return evidence
     language = str(prepared.facts.get("language", ""))
-    if transcript.faults or language == "other" or (finding.undecided and language != "mixed"):
+    if transcript.faults or (finding.undecided and language not in ("mixed", "other")):
         return evidence
-    numbers = {"glance": transcript.rounds == 0, "language": language, "whole": not finding.unread}
+    glance = transcript.rounds == 0 and not finding.undecided
+    numbers = {"glance": glance, "language": language, "whole": not finding.unread}
     return (replace(evidence[0], data={**evidence[0].data, MEASURED: numbers}), *evidence[1:])
 
 

@@ -100,7 +100,9 @@ DEFAULT_RATES = ErrorRates()
 
 def ruled_by_rates(risk: float, rates: ErrorRates, language: str) -> str:
     """The rule that a text's risk means under these rates, as the arbiter applies them; ``language``: ``mixed`` where
-    the jury cannot read all of it."""
+    the jury cannot read all of it, ``other`` where it can read nothing."""
+    if language == "other":
+        return UNDECIDED
     allow, block = shipped_models().settings["text"].bars(rates.false_alarms, rates.misses)
     gray = allow <= log_odds(risk) < block
     confirmed = risk >= _EVEN and not gray
