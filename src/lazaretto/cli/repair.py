@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from lazaretto.cli.common import console, new_table, print_table, read_file
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
+from lazaretto.gates.memory.claims.conflicts import open_conflicts
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.repair.engine import Preview, plan_from_json
 from lazaretto.repair.options import make_repair
@@ -267,7 +269,16 @@ def release(
     """Bring a held item back into recall, and off the block list."""
     with context.open_guard() as guard:
         receipt = guard.release(item, reason=reason, descendants=descendants)
-    context.emit(receipt, lambda: _show_receipt(receipt))
+        beside = [one.old for one in open_conflicts(guard.ledger) if one.new == item]
+    context.emit(receipt, lambda: _show_release(receipt, item, beside))
+
+
+def _show_release(receipt: Receipt, item: str, beside: Sequence[str]) -> None:
+    """The receipt, and how to say that what the item contradicts no longer holds."""
+    _show_receipt(receipt)
+    for old in beside:
+        line = f"it contradicts {old}, which stays in use; if that no longer holds:"
+        console.print(f"{line} lazaretto conflicts --keep {item} --over {old}", markup=False, highlight=False)
 
 
 @with_context()

@@ -29,6 +29,10 @@ _KINDS = (
 )  # fmt: skip
 
 
+WORDS = (EventKind.LABELLED, EventKind.RELEASED, EventKind.RULED)
+"""Kinds of events that may be a person's word on an item (``by_person``)."""
+
+
 class RecheckQueue:
     """Follows one ledger. Safe to share between threads."""
 
@@ -119,8 +123,8 @@ class RecheckQueue:
         state = self._ledger.states([item]).get(item)
         if state is None or state.hidden or state.erased or state.superseded_by or item in self._spoken:
             return None
-        words = self._ledger.events(subject=item, kinds=(EventKind.LABELLED, EventKind.RELEASED, EventKind.RULED))
-        return None if any(_by_person(event) for event in words) else state
+        words = self._ledger.events(subject=item, kinds=WORDS)
+        return None if any(by_person(event) for event in words) else state
 
     def _take(self, event: Event) -> None:
         body = event.body or {}
@@ -160,7 +164,7 @@ class RecheckQueue:
         self._looks.failed(np.array(used, dtype=np.int64))
 
     def _change(self, event: Event) -> None:
-        person = _by_person(event)
+        person = by_person(event)
         for item, name, value in changes_of(event.kind, event.subject, event.body):
             if person:
                 self._spoken.add(item)
@@ -201,7 +205,7 @@ class RecheckQueue:
             self._origins.pop(item, None)
 
 
-def _by_person(event: Event) -> bool:
+def by_person(event: Event) -> bool:
     """Whether an event is a person's word on an item."""
     body = event.body or {}
     if event.kind is EventKind.RELEASED:

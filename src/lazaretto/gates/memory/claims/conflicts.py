@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.claims.consequences import link, linked
+from lazaretto.gates.recheck_queue import WORDS, by_person
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.fingerprints import change_of, forgotten
 from lazaretto.types import Channel, Draft, EventKind, Observation
@@ -99,6 +100,18 @@ def scan(ledger: Ledger, judge: ClaimJudge) -> int:
         if drafts:
             ledger.append(drafts)
     return len(known) - before
+
+
+def let_in_beside(ledger: Ledger, item: str, known: str) -> bool:
+    """Whether a person let an item in when another was known already: the other is not held for it then.
+
+    The person said that the item is fine, not that the other is not; ``settling`` is how to say that.
+    """
+    if ledger.unknown([known]):
+        return False
+    said = [one for one in ledger.events(subject=item, kinds=WORDS) if by_person(one)]
+    seen = next(iter(ledger.events(subject=known, kinds=(EventKind.SEEN,), limit=1)), None)
+    return bool(said) and seen is not None and seen.seq < said[-1].seq
 
 
 def settling(ledger: Ledger, keep: Observation, over: Observation, by: str) -> list[Draft]:

@@ -23,6 +23,7 @@ from lazaretto.gates.memory.claims.comparison import (
     replaces,
     restates,
 )
+from lazaretto.gates.memory.claims.conflicts import let_in_beside
 from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of, says_one_thing
 from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak, Pair
 from lazaretto.gates.memory.claims.occasions import progress
@@ -323,6 +324,7 @@ class ClaimJudge:
         if opposed:
             known = [*_ancestors(observation, ledger, graph, trust), *((f.old, seen[f.item.id]) for f in agreeing)]
             opposed = [f for f in opposed if not self._said_already(f, seen[f.item.id], known)]
+            opposed = [f for f in opposed if not let_in_beside(ledger, f.item.id, observation.id)]
         support = update_rule.voices((seen[f.item.id] for f in agreeing), new)
         against = update_rule.voices((seen[f.item.id] for f in opposed), new)
         if not opposed:
