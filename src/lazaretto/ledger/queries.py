@@ -126,17 +126,20 @@ def read_events(
 def _about(
     connection: sa.Connection, tenant: int | None, subjects: Sequence[str], kinds: Sequence[EventKind], last: bool
 ) -> Iterable[Any]:
-    """Events of some kinds about many subjects, or the number of the last one about each: by the subjects' index. For
-    the driver itself: the statement compiler takes longer than the store."""
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    table = "lz_events INDEXED BY lz_events_subject" if connection.dialect.name == "sqlite" else "lz_events"
+    """Events of some kinds about many subjects, or the number of the last one about each. For the driver itself: the
+    statement compiler takes longer than the store."""
+    statement = _about_statement(connection.dialect.name, len(subjects), len(kinds), last)
+    return connection.exec_driver_sql(statement, (tenant, *subjects, *(kind.value for kind in kinds)))
+
+
+def _about_statement(dialect: str, subjects: int, kinds: int, last: bool) -> str:
+    """By the subjects' index."""
+    mark = "?" if dialect == "sqlite" else "%s"
+    table = "lz_events INDEXED BY lz_events_subject" if dialect == "sqlite" else "lz_events"
     what = "subject, MAX(seq)" if last else ", ".join(column.name for column in events.c)
     rest = " AND body IS NOT NULL GROUP BY subject" if last else ""
-    about, of_kinds = (", ".join([mark] * len(values)) for values in (subjects, kinds))
-    return connection.exec_driver_sql(
-        f"SELECT {what} FROM {table} WHERE tenant = {mark} AND subject IN ({about}) AND kind IN ({of_kinds}){rest}",
-        (tenant, *subjects, *(kind.value for kind in kinds)),
-    )
+    about, of_kinds = (", ".join([mark] * count) for count in (subjects, kinds))
+    return f"SELECT {what} FROM {table} WHERE tenant = {mark} AND subject IN ({about}) AND kind IN ({of_kinds}){rest}"
 
 
 def events_about(
