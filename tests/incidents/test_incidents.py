@@ -68,6 +68,19 @@ async def test_an_incident_goes_from_open_over_contained_to_cleared_and_back(gua
     assert (await guard.incidents.one(name)).state == "open"
 
 
+async def test_an_undone_repair_is_no_false_alarm(guard: Guard) -> None:
+    forged = await guard.remember("Brightwater is paid to account 4711.", agent="scout")
+    receipt = await guard.repairs.apply(await guard.repairs.plan(forged.item, "isolate", reason="fraud"))
+    (one,) = await guard.incidents.all()
+    assert (one.state, one.false_alarm) == ("cleared", False)
+    await guard.repairs.undo(receipt.id)
+    (one,) = await guard.incidents.all()
+    assert (one.state, one.false_alarm) == ("open", False), "it is in use again, and nobody said that it is fine"
+    await guard.label(forged.item, "benign", by="carol")
+    (one,) = await guard.incidents.all()
+    assert (one.state, one.false_alarm) == ("cleared", True)
+
+
 async def test_a_false_alarm_is_cleared_and_says_so(guard: Guard) -> None:
     held = await guard.remember("reversed \u202etxet\u202c for the exercise", agent="ada")
     (one,) = await guard.incidents.all()

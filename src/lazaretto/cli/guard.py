@@ -98,7 +98,7 @@ def show_decision(decision: Decision) -> None:
     if not decision.complete:
         console.print("Not every gate looked at it:", highlight=False)
     for run in decision.runs:
-        if run.status is not RunStatus.RAN:
+        if run.status not in (RunStatus.RAN, RunStatus.SKIPPED):
             console.print(f"gate {run.gate}: {run.status.value} {run.detail}", markup=False, highlight=False)
 
 

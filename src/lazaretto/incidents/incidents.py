@@ -201,7 +201,7 @@ class Incidents:
         return Incident(
             id=incident_id(group.findings[0]),
             state=self._state(group, items, reached, (last, facts.judged)),
-            false_alarm=all(log.findings[item].cleared for item in group.findings),
+            false_alarm=all(log.findings[item].innocent for item in group.findings),
             title=_title(zero, len(items), len(agents)),
             patient_zero=zero.id,
             brought_by=zero.agent,
@@ -246,7 +246,7 @@ class Incidents:
     ) -> State:
         """How it stands; ``since``: the last finding, and when each item was last judged."""
         findings = {item: self._log.findings[item] for item in group.findings}
-        if all(finding.cleared for finding in findings.values()):
+        if all(finding.innocent for finding in findings.values()):
             return "cleared"
         fine = {item for item, finding in findings.items() if finding.innocent}
         if any(one.shown and one.id not in fine and not self._looked_at(one.id, *since) for one in items):

@@ -23,7 +23,7 @@ RULES: Mapping[str, str] = {
     CONFIRMED: "Rule 2: a concrete violation is shown and nothing excuses it; unsafe.",
     DEFAULT: "Rule 3: neither concrete harm nor a clear benign context is shown; safe by default.",
     IN_DOUBT: "The risk is too high to allow and too low to call unsafe: stronger judges or a person decide.",
-    UNDECIDED: "No usable ruling after retries: the label is a stand-in, and the item goes to a person.",
+    UNDECIDED: "No usable ruling: the label is a stand-in, and a person should look at the item.",
 }
 
 CONTRADICTION_MARGIN = 0.2
