@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 from lazaretto import Guard, Policy
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.app import create_app
+from lazaretto.console.pages.many import CHOSEN
 
 TOKEN = re.compile(r'name="csrf" value="([^"]+)"')
 
@@ -121,6 +122,11 @@ def console_decide(crew: Crew, who: str) -> tuple[str, Any]:
     return item, crew.form(who, f"/decide/{item}", label="benign")
 
 
+def console_many(crew: Crew, who: str) -> tuple[str, Any]:
+    item = crew.poison()
+    return item, crew.form(who, "/many", label="benign", sure="yes", **{f"{CHOSEN}{item}": "on"})
+
+
 def console_apply(crew: Crew, who: str) -> tuple[str, Any]:
     item = crew.poison()
     page = crew.form(who, "/plan", item=item, repair="release").text
@@ -146,6 +152,7 @@ CLEARING: dict[str, tuple[Attempt, ...]] = {
     "/v1/repairs/{receipt}/undo": (undo,),
     "/v1/conflicts/settle": (settle,),
     "/console/decide/{item:path}": (console_decide,),
+    "/console/many": (console_many,),
     "/console/apply/{plan:path}": (console_apply,),
     "/console/undo/{receipt:path}": (console_undo,),
 }

@@ -399,8 +399,10 @@ def test_many_are_filtered_looked_at_and_decided(make_crew: Any) -> None:
         assert not left & {one.id for one in waiting[:2]}
         person.post("/many", 422, at="/many", label="benign")
         person.post("/many", 422, at="/many", label="spooky", **chosen)
-        strange = person.post("/many", at="/many", label="benign", sure="yes", **{"item:it_none": "1"}).text
-        assert "1 were not decided" in strange
+        strange = {"item:it_none": "1"}
+        person.post("/many", 404, at="/many", label="harmful", sure="yes", **strange)
+        some = person.post("/many", at="/many", label="harmful", sure="yes", **strange, **chosen).text
+        assert "2 items: harmful" in some and "1 were not decided" in some
         assert "What would have been held" in person.get("/many?from=would")
 
 
@@ -409,5 +411,5 @@ def test_nobody_clears_their_own_among_many(crew: Any, tmp_path: Path) -> None:
     secret = file.add("rosa", Role.REVIEWER, agents=["gatehouse"])
     rosa = signed_in(crew.guard, {"file": str(file.path), "reviewer": secret}, "reviewer")
     chosen = {f"item:{crew.named['gray']}": "1"}
-    told = rosa.post("/many", at="/many", label="benign", sure="yes", **chosen).text
-    assert "0 items: fine" in told and "cannot clear" in told and crew.guard.ledger.state(crew.named["gray"]).held
+    told = rosa.post("/many", 403, at="/many", label="benign", sure="yes", **chosen).text
+    assert "cannot clear" in told and crew.guard.ledger.state(crew.named["gray"]).held

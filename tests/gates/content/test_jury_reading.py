@@ -126,11 +126,11 @@ async def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.
     from PIL import Image
 
     from lazaretto.gates.content.jury import preprocessor
-    from lazaretto.gates.picture_readings import Reading
+    from lazaretto.gates.picture_readings import PictureText
     from lazaretto.kept_texts import KeptTexts
 
     looked: list[int] = []
-    quay = (Reading("lettering", "QUAY 9"),)
+    quay = (PictureText("lettering", "QUAY 9"),)
     monkeypatch.setattr(preprocessor, "lettering", lambda found: looked.append(1) or quay)
     monkeypatch.setattr(preprocessor, "explicit_probability", lambda frame: 0.25)
     monkeypatch.setattr(preprocessor, "_SEEN", KeptTexts(1_000_000, lambda one: 1))

@@ -85,16 +85,20 @@ async def decide(visit: Visit) -> Response:
         lines = [known[item] for item in items if item in known]
         lesson = await asyncio.to_thread(_lesson, visit.guard, lines, label)
         return visit.page("many_look.html", here="many", source=source, label=label, lines=lines, lesson=lesson)
-    done, refused = 0, list[str]()
+    done, refused = 0, list[tuple[str, LazarettoError]]()
     for item in items:
         try:
             await visit.guard.label(item, label, by=visit.session.name, caller=visit.session.identity)  # type: ignore[arg-type]
             done += 1
         except LazarettoError as error:
-            refused.append(f"{item}: {error}")
+            refused.append((item, error))
+    if not done:
+        raise refused[0][1]
     said = texts()["many"]["done"].format(number=done, label=texts()["labels"][label])
     if refused:
-        said += " " + texts()["many"]["refused"].format(number=len(refused), first=refused[0][:200])
+        said += " " + texts()["many"]["refused"].format(
+            number=len(refused), first=f"{refused[0][0]}: {refused[0][1]}"[:200]
+        )
     return visit.to(f"/many?from={WOULD if source == WOULD else WAITING}", said)
 
 
