@@ -43,7 +43,7 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
     "release": (lambda c: (c.held,), lambda c: "release done: 1 item(s)", 0),
     "label": (lambda c: (c.note, "benign", "--by", "dan"), lambda c: f"recorded: labelled {c.note}", 0),
     "appeal": (lambda c: (c.held, "--by", "eve", "--reason", "why"), lambda c: f"recorded: appealed {c.held}", 0),
-    "incidents": (lambda c: (), lambda c: "look closer: lazaretto incident show in_", 0),
+    "incidents": (lambda c: (), lambda c: "look closer: lazaretto incident show in_", 1),
     "incident show": (lambda c: (c.held, "-o", "i.html"), lambda c: "(contained) in i.html", 0),
     "held": (lambda c: (), lambda c: f"lazaretto release {c.held} or lazaretto label {c.held} harmful", 0),
     "ledger verify": (lambda c: (), lambda c: f"good {c.events} events, every link holds", 0),

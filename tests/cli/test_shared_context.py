@@ -62,7 +62,7 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
     "release": (lambda c: (c.held,), lambda c, got: got["plan"]["origin"] == c.held, 0),
     "label": (lambda c: (c.note, "harmful", "--by", "dan"), lambda c, got: got["subject"] == c.note, 0),
     "appeal": (lambda c: (c.held, "--by", "eve", "--reason", "why"), lambda c, got: got["subject"] == c.held, 0),
-    "incidents": (lambda c: (), lambda c, got: c.held in {i["patient_zero"] for i in got}, 0),
+    "incidents": (lambda c: (), lambda c, got: c.held in {i["patient_zero"] for i in got}, 1),
     "incident show": (lambda c: (c.held,), lambda c, got: got["patient_zero"] == c.held, 0),
     "held": (lambda c: (), lambda c, got: [one["id"] for one in got] == [c.held], 0),
     "ledger verify": (lambda c: (), lambda c, got: got["checked"] == c.events, 0),
