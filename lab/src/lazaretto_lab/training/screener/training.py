@@ -583,24 +583,7 @@ def main() -> None:
         (options.out / f"{run}.json").write_text(json.dumps(result))
         slowest = max(slowest, time.monotonic() - started)
         print(f"== {run}: {time.monotonic() - started:.0f} s, at {time.monotonic() - begun:.0f} s", flush=True)
-        for source in sorted({held.rows["source"][i] for i in picked.tolist()}):
-            mine = [n for n, i in enumerate(picked.tolist()) if held.rows["source"][i] == source]
-            label = np.array([held.rows["label"][picked[n]] for n in mine])
-            mark = np.array([logits[n] for n in mine])
-            print(f"   {source}: {_summary(label, mark)}", flush=True)
         del model
-
-
-def _summary(label: NDArray[Any], mark: NDArray[Any]) -> str:
-    clean, order = mark[label == 0], mark[label == 1]
-    parts = []
-    if len(clean):
-        parts.append(f"clean {len(clean)}: over 0 {np.mean(clean > 0):.3f}, over 2 {np.mean(clean > 2):.3f}")
-    if len(order):
-        parts.append(f"orders {len(order)}: over 0 {np.mean(order > 0):.3f}, over 2 {np.mean(order > 2):.3f}")
-    if len(clean) and len(order):
-        parts.append(f"auc {np.mean(order[:, None] > clean[None, :]):.3f}")
-    return "; ".join(parts)
 
 
 if __name__ == "__main__":
