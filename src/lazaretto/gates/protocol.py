@@ -1,4 +1,4 @@
-"""The one door every gate stands behind."""
+"""What a gate is: the class to write, what it is given, and what it may offer besides a verdict."""
 
 from __future__ import annotations
 
