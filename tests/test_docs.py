@@ -64,6 +64,7 @@ def check_make_targets(code: str) -> None:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(REPOSITORY)))
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # the tutorial judges a month of mail
 def test_command_blocks_run(page: Path, tmp_path: Path, commands: Path) -> None:
     for number, (language, code) in enumerate(blocks(page), 1):
         check_make_targets(code)
