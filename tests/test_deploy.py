@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import importlib.util
+import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +58,40 @@ def test_manifests_start_what_exists_and_hold_no_secret() -> None:
             assert not name.startswith("LAZARETTO_") or name in source, name
     kinds = sorted(doc["kind"] for docs in MANIFESTS.values() for doc in docs)
     assert kinds.count("NetworkPolicy") == 2 and "Secret" not in kinds
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+def test_manifests_are_what_kubernetes_takes(version: str) -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="needs kubernetes-validate").validate
+    every = [doc for docs in MANIFESTS.values() for doc in docs]
+    assert len(every) >= 9
+    for doc in every:
+        validate(doc, version, strict=True)  # strict: a field that Kubernetes does not know is an error
+    wrong = copy.deepcopy(next(doc for doc in every if doc["kind"] == "Deployment"))
+    wrong["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}
+    with pytest.raises(Exception, match="readinesProbe"):
+        validate(wrong, version, strict=True)
+
+
+def test_what_the_deployment_benchmark_runs_is_what_the_manifests_say() -> None:
+    pytest.importorskip("lazaretto_lab", reason="needs the laboratory")
+    path = DEPLOY.parent / "lab" / "benchmarks" / "deployment.py"
+    spec = importlib.util.spec_from_file_location("deployment_benchmark", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    for kind, manifest in module.manifests().items():
+        service = module.Service(manifest, {}, DEPLOY)
+        words = service.words(4711)[3:]
+        said = list(manifest.command[1:])
+        assert [one for one in words if one not in said] == (["--port", "4711"] if kind == "compose" else ["4711"])
+        check_command(list(manifest.command))
+    stored = json.loads((DEPLOY.parent / "lab" / "results" / "deployment" / "runs.json").read_text())
+    assert {run["kind"] for run in stored["runs"]} == set(module.manifests())
+    for run in stored["runs"]:
+        assert run["command"] == " ".join(module.manifests()[run["kind"]].command), "the manifest changed: run it again"
+        assert run["nothing_lost"] and run["acknowledged"] > 50
 
 
 def test_mounts_have_volumes_and_labels_meet() -> None:
