@@ -13,6 +13,7 @@ from lazaretto_lab.harness.context import Runner
 Estimate = Callable[[Mapping[str, Any], int], tuple[int, int]]
 
 RUNNERS: dict[str, str] = {
+    "crews": "lazaretto_lab.studies.crews.runner:run",
     "debate": "lazaretto_lab.studies.debate.runner:run",
     "debate-learning": "lazaretto_lab.studies.debate.runner:learning",
     "epidemic": "lazaretto_lab.studies.epidemic.runner:run",

@@ -1,0 +1,1 @@
+"""Language models as the agents of a crew: what they do with what they read, with and without a defence."""
