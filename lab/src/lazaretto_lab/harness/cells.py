@@ -36,6 +36,22 @@ def plus_minus(measure: str, digits: int) -> CellText:
     return text
 
 
+def percent(measure: str, digits: int = 1) -> CellText:
+    """``41.3 ± 5.0 %``: as ``plus_minus``, of a share."""
+
+    def text(row: RowResults) -> str:
+        values = row.values(measure)
+        if not values:
+            return NOTHING
+        interval = t_interval(values)
+        words = f"{100 * interval.value:.{digits}f}"
+        if max(values) - min(values) > 1e-9:
+            words += f" ± {100 * interval.half_width:.{digits}f}"
+        return f"{words} %"
+
+    return text
+
+
 def bracketed(measure: str, digits: int, percent: bool = False) -> CellText:
     """``13.1 [12.8, 13.3] %``: mean and bootstrap interval; the mean alone where the bounds are written alike; a dash
     where a seed has none."""
