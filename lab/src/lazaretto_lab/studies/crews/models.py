@@ -26,6 +26,8 @@ MOST_TOKENS = 72
 """Of one answer."""
 BATCH = 96
 """Prompts that a local model reads at once."""
+AT_WORK = 8
+"""Cases that are at work at a time; the others wait for their turn or for an answer."""
 WAIT_S = 1800.0
 """Longest time that a case waits for an answer."""
 
@@ -52,6 +54,7 @@ class Batcher:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self._at_work = threading.Semaphore(AT_WORK)
         self._state = threading.Condition()
         self._asked: dict[str, Prompt] = {}
         self._answers: dict[str, Answer | Exception] = {}
@@ -88,20 +91,25 @@ class Batcher:
 
     def _case(self, work: Callable[[], None]) -> None:
         try:
-            work()
+            with self._at_work:
+                work()
         finally:
             with self._state:
                 self._running -= 1
                 self._state.notify_all()
 
     def ask(self, case: str, prompt: Prompt) -> Answer:
-        """The model's answer to a case; waits until all cases have asked."""
-        with self._state:
-            self._asked[case] = prompt
-            self._state.notify_all()
-            if not self._state.wait_for(lambda: case in self._answers, WAIT_S):
-                raise TimeoutError(f"no answer for {case} within {WAIT_S:.0f} s")
-            found = self._answers.pop(case)
+        """The model's answer to a case; waits until all cases have asked. Meanwhile another case may work."""
+        self._at_work.release()
+        try:
+            with self._state:
+                self._asked[case] = prompt
+                self._state.notify_all()
+                if not self._state.wait_for(lambda: case in self._answers, WAIT_S):
+                    raise TimeoutError(f"no answer for {case} within {WAIT_S:.0f} s")
+                found = self._answers.pop(case)
+        finally:
+            self._at_work.acquire()
         if isinstance(found, Exception):
             raise found
         return found
