@@ -22,8 +22,9 @@ def draw(results: Path, path: Path) -> Path:
 
     rows = {row.row.name: row for row in load_results(load_experiment("crews/main"), results)}
     figure = Figure(figsize=(10, 4.2), layout="constrained")
-    panels = figure.subplots(1, len(MODELS), sharey=True)
-    for axes, (model, name) in zip(panels, MODELS.items(), strict=True):
+    models = {model: name for model, name in MODELS.items() if f"model={model}, defence=none" in rows}
+    panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
+    for axes, (model, name) in zip(panels, models.items(), strict=True):
         for offset, (words, (measure, colour)) in zip((0.2, -0.2), _BARS.items(), strict=True):
             found = [_interval(rows[f"model={model}, defence={defence}"], measure) for defence in DEFENCES]
             places = [len(DEFENCES) - place + offset for place in range(len(DEFENCES))]
