@@ -5,6 +5,7 @@ python -m lazaretto_lab.studies.crews.figure lab/results docs/pictures/crews.svg
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def draw(results: Path, path: Path) -> Path:
 def _interval(row: RowResults, measure: str) -> tuple[float, float]:
     found = t_interval(row.values(measure))
     half = found.half_width
-    return 100 * found.value, 100 * half if half < 1 else 0.0
+    return 100 * found.value, 100 * half if math.isfinite(half) else 0.0  # one seed has no interval
 
 
 if __name__ == "__main__":
