@@ -42,6 +42,46 @@ def test_the_menu_names_pages_that_are_there(site: Path) -> None:
     assert [page for page in named if not (site / page).is_file()] == []
 
 
+MOST_WORDS = 1_500
+LOOKED_UP = {"glossary.md", "policy-settings.md"}
+"""References, which nobody reads from top to bottom."""
+TOO_LONG = {"actions.md"}
+"""Product pages that are still to be split."""
+
+
+def prose(page: Path) -> int:
+    """The words of a page outside its blocks of code."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return sum(any(letter.isalnum() for letter in word) for word in text.replace("|", " ").split())
+
+
+def test_product_pages_are_short_and_every_page_is_in_the_menu() -> None:
+    menu = (REPOSITORY / "mkdocs.yml").read_text().split("\nnav:")[1]
+    product, studies = (set(re.findall(r"(\S+\.md)$", part, re.MULTILINE)) for part in menu.split("  - Studies:"))
+    pages = {page.relative_to(REPOSITORY / "docs").as_posix(): page for page in (REPOSITORY / "docs").rglob("*.md")}
+    assert set(pages) <= product | studies, "not in mkdocs.yml"
+    assert not product & studies
+    words = {name: prose(pages[name]) for name in sorted(product & set(pages))}
+    assert len(words) > 30
+    assert {name for name, count in words.items() if count > MOST_WORDS} - LOOKED_UP == TOO_LONG, words
+
+
+def test_anchors_lead_to_headings() -> None:
+    broken = []
+    for page in [*(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*.md")]:
+        for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text()):
+            if anchor not in anchors(page.parent / target if target else page):
+                broken.append(f"{page.name} -> {target}#{anchor}")
+    assert not broken
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are called in links."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
 def test_the_references_are_complete(site: Path) -> None:
     commands = (site / "reference" / "commands.md").read_text()
     assert all(f"## lazaretto {name}" in commands for name in ("check", "scan", "mcp gateway", "ledger verify"))

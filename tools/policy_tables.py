@@ -1,4 +1,4 @@
-"""Write the generated tables of docs/policy.md anew: ``python tools/policy_tables.py`` after changing a setting."""
+"""Write the generated tables of the policy's pages anew: ``python tools/policy_tables.py`` after changing a setting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from lazaretto.gates.second_reader import SecondReaderSettings
 from lazaretto.gates.structure import StructureSettings
 from lazaretto.policy import Policy, markdown_table
 
-PAGE = Path(__file__).parents[1] / "docs" / "policy.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("policy-settings.md", "policy-gates.md", "policy-content.md")
 TABLE = re.compile(r"\| key \| default \|.*?\n(?:\|.*\n)+")
 MODELS: dict[str, type] = {
     "": Policy,
@@ -29,8 +30,9 @@ def main() -> None:
     shown = {"": Policy.recommended()}  # a guard that is given no policy runs this one
     tables = [markdown_table(model, prefix, settings=shown.get(prefix)) for prefix, model in MODELS.items()]
     by_opening = {_opening(table): table for table in tables}
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(TABLE.sub(lambda m: by_opening.get(_opening(m[0]), m[0]), page), encoding="utf-8")
+    for page in (DOCS / name for name in PAGES):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(TABLE.sub(lambda m: by_opening.get(_opening(m[0]), m[0]), text), encoding="utf-8")
 
 
 def _opening(table: str) -> str:

@@ -2,7 +2,7 @@
 
     python tools/run_adapters.py openai-agents mem0 ... [--write]
 
-The pins of the frameworks exclude each other, so no one environment can show the whole matrix of docs/adapters.md. This
+The pins of the frameworks exclude each other, so no one environment can show the matrix of docs/adapters-matrix.md. This
 runs tests/adapters in ``.venv-adapters-NAME`` for each name and in the environment of this program (LangGraph), and
 says which cell was shown where, by which version. With ``--write`` it is kept in lab/results/adapters and shown on the
 page. It fails where a test fails, or a cell is shown nowhere.
@@ -110,7 +110,7 @@ def main() -> None:
     """Run, print, and keep where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("environments", nargs="+", help="names of .venv-adapters-NAME")
-    parser.add_argument("--write", action="store_true", help="keep the outcome and renew docs/adapters.md")
+    parser.add_argument("--write", action="store_true", help="keep the outcome and renew docs/adapters-matrix.md")
     options = parser.parse_args()
     environments: dict[str, Any] = {}
     for name in (HERE, *options.environments):
@@ -122,7 +122,7 @@ def main() -> None:
         matrix = the_matrix()
         matrix.OUTCOME.parent.mkdir(parents=True, exist_ok=True)
         matrix.OUTCOME.write_text(json.dumps(told, indent=1) + "\n")
-        page = REPOSITORY / "docs" / "adapters.md"
+        page = REPOSITORY / "docs" / "adapters-matrix.md"
         page.write_text(matrix.with_outcome(page.read_text(), table(told)))
     wanted = {name for name, row in told["frameworks"].items() if not row["shown in"]}
     failed = [f"{name}: {test}" for name, one in environments.items() for test in one["failed"]]

@@ -1,4 +1,4 @@
-"""A crew poisoned through each framework's own memory, undefended and guarded: the table of docs/adapters.md.
+"""A crew poisoned through each framework's own memory, undefended and guarded: the table of docs/adapters-matrix.md.
 
 ``make adapters`` builds the environments; ``python lab/benchmarks/poisoned_crews.py --write`` runs every example that
 has one, keeps what it printed in lab/results/poisoned_crews, and writes the table.
@@ -15,7 +15,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "lab" / "results" / "poisoned_crews" / "results.json"
-PAGE = REPOSITORY / "docs" / "adapters.md"
+PAGE = REPOSITORY / "docs" / "adapters-matrix.md"
 CREWS = {
     "langgraph": "",
     "openai_agents": "openai-agents",

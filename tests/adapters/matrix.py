@@ -1,4 +1,4 @@
-"""What is guarded where, and which test shows it: the table of docs/adapters.md comes from here.
+"""What is guarded where, and which test shows it: the table of docs/adapters-matrix.md comes from here.
 
 ``python tests/adapters/matrix.py`` writes it there.
 """
@@ -151,5 +151,5 @@ def written(page: str) -> str:
 
 
 if __name__ == "__main__":
-    path = Path(__file__).resolve().parents[2] / "docs" / "adapters.md"
+    path = Path(__file__).resolve().parents[2] / "docs" / "adapters-matrix.md"
     path.write_text(written(path.read_text()))

@@ -1,4 +1,4 @@
-"""The table of docs/adapters.md says what tests show, and every one of them exists."""
+"""The table of docs/adapters-matrix.md says what tests show, and every one of them exists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parents[1] / "docs" / "adapters.md"
+PAGE = HERE.parents[1] / "docs" / "adapters-matrix.md"
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def test_every_defined_table_stands_in_a_page() -> None:
 
 
 def test_a_changed_figure_is_found(tmp_path: Path) -> None:
-    text = (DOCS / "memory.md").read_text()
+    text = (DOCS / "memory-study.md").read_text()
     wrong = text.replace("13.1 [12.8, 13.3] %", "13.9 [12.8, 13.3] %")
     assert wrong != text
     assert rewrite(wrong, TABLES, RESULTS) == text

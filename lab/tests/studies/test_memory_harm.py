@@ -1,4 +1,4 @@
-"""What the adaptive attacker achieves, as docs/memory.md has it, follows from the stored results."""
+"""What the adaptive attacker achieves, as docs/memory-study.md has it, follows from the stored results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_share_of_misbehaviour_that_an_adaptive_attacker_causes() -> None:
     undefended = {seed: m["misbehaviour_before"] - base[seed] for seed, m in attacked.items()}
     shares = [caused[seed] / undefended[seed] for seed in attacked]
     moved = sum(m["coverage_after"] for m in attacked.values()) / sum(m["coverage_before"] for m in attacked.values())
-    page = (REPOSITORY / "docs" / "memory.md").read_text()
+    page = (REPOSITORY / "docs" / "memory-study.md").read_text()
     assert len(attacked) == 5
     assert f"it causes {sum(caused.values()) / sum(undefended.values()):.1%}".replace("%", " %") in page
     assert f"{100 * min(shares):.1f} to {100 * max(shares):.1f} % by seed" in page

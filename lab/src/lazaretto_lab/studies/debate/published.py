@@ -1,4 +1,4 @@
-"""The tables of the jury's model card, and of the debates that docs/moderation.md publishes."""
+"""The tables of the jury's model card, and of the debates that docs/moderation-study.md publishes."""
 
 from __future__ import annotations
 

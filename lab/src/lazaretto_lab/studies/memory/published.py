@@ -1,4 +1,4 @@
-"""The tables of docs/memory.md."""
+"""The tables of docs/memory-study.md."""
 
 from __future__ import annotations
 
