@@ -68,7 +68,7 @@ def test_product_pages_are_short_and_every_page_is_in_the_menu() -> None:
 
 def test_anchors_lead_to_headings() -> None:
     broken = []
-    for page in [*(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*.md")]:
+    for page in [*(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("decisions/*.md")]:
         for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text()):
             if anchor not in anchors(page.parent / target if target else page):
                 broken.append(f"{page.name} -> {target}#{anchor}")
@@ -79,7 +79,8 @@ def anchors(page: Path) -> set[str]:
     """What the headings of a page are called in links."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+    named = set(re.findall(r'<a id="([^"]+)"', text))
+    return named | {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_references_are_complete(site: Path) -> None:

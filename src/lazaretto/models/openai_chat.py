@@ -4,7 +4,7 @@ The client knows keys, proxies (``HTTPS_PROXY`` and its kin) and TLS. Retries, p
 because they must also answer what no HTTP client sees: an empty answer, garbage, a server without structured outputs.
 A request that fails becomes a ``Completion`` with a fault instead of an exception, and every token the server reports
 is counted. Once a request of the client has worked, later first attempts send its headers again with another body
-through the same HTTP client; retries go through the whole client (``decisions/0023-repeated-headers.md``: the figures).
+through the same HTTP client; retries go through the whole client (``decisions/models.md#0023``: the figures).
 """
 
 from __future__ import annotations

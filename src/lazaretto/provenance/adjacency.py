@@ -3,7 +3,7 @@
 A compressed sparse row (CSR) layout answers both a long thin chain and a hub of a hundred thousand children fast, in
 a fraction of the memory of one list per node. It cannot grow in place, so new edges wait in a table and are merged
 when they have become an eighth of the whole: each edge is then moved a bounded number of times.
-See decisions/0002-provenance-in-flat-arrays-edges-over-clocks.md for the measurements.
+See decisions/provenance.md#0002 for the measurements.
 """
 
 from __future__ import annotations
