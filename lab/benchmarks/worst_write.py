@@ -6,9 +6,11 @@ of each kind is written before (``first``: what it costs in a new process), then
 
     python lab/benchmarks/worst_write.py --label after --write
     python lab/benchmarks/worst_write.py --label after --pages 60 --write   # honest pages of 2,000 characters alone
+    python lab/benchmarks/worst_write.py --label unhurried --pages 60 --processor 40 --write   # with all the time
 
 The pages are pieces of the descriptions of packages in this environment, from a foreign tool: real texts that are
-dense with names, numbers and code. Said is how many wait for a person because there was no time to read them whole.
+dense with names, numbers and code. Said is how many wait for a person because there was no time to read them whole, and
+what was ruled on each: with all the time in the world (``--processor``) others may be held, for other reasons.
 Run it with another version's ``src`` on PYTHONPATH for the figures before. Raw results go to lab/results/worst_write.
 """
 
@@ -19,6 +21,7 @@ import asyncio
 import base64
 import codecs
 import importlib.metadata
+import os
 import random
 import tempfile
 import time
@@ -29,6 +32,7 @@ from pathlib import Path
 import orjson
 
 from lazaretto import Guard, Policy
+from lazaretto.processor_time import pace
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "worst_write"
 LAYERS, WIDE, FIRST = 6, 120, 1_900
@@ -90,22 +94,28 @@ def pages(size: int, count: int) -> list[str]:
     return pieces[:count]
 
 
-async def of_pages(size: int, count: int) -> None:
+async def of_pages(size: int, count: int, processor_s: float) -> None:
     """Honest pages, one after the other, into one store."""
-    spent, rules = list[float](), Counter[str]()
+    spent, rules, each = list[float](), Counter[str](), list[str]()
+    policy = Policy.recommended()
+    memory = replace(policy.channels.memory, processor_s=processor_s or policy.channels.memory.processor_s)
+    policy = replace(policy, channels=replace(policy.channels, memory=memory))
     with tempfile.TemporaryDirectory() as folder:
-        async with Guard.open(f"sqlite:///{folder}/pages.db") as guard:
+        async with Guard.open(f"sqlite:///{folder}/pages.db", policy) as guard:
             await guard.remember("It begins.", agent="ada")
             for number, text in enumerate(pages(size, count)):
                 work = time.process_time()
                 said = await guard.remember(text, agent=f"reader{number % 7}", source="tool_output_external")
                 spent.append(time.process_time() - work)
-                rules[f"{said.ruling.label} {said.rule}"] += 1
+                each.append(f"{said.ruling.label} {said.rule}")
+                rules[each[-1]] += 1
     spent.sort()
     line = {
         "write": "honest pages", "size": size, "pages": len(spent), "median_s": round(spent[len(spent) // 2], 3),
         "worst_s": round(spent[-1], 3), "rules": dict(rules.most_common()),
         "no_time": sum(n for rule, n in rules.items() if rule.endswith(":too_long_to_read_whole")),
+        "processor_s": memory.processor_s, "load": round(os.getloadavg()[0], 1), "pace": round(pace.now, 2),
+        "each": each,
     }  # fmt: skip
     print(line, flush=True)
     LINES.append(line)
@@ -170,11 +180,14 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[2_000, 64_000, 1_000_000])
     parser.add_argument("--parents", type=int, default=500)
     parser.add_argument("--pages", type=int, default=0, help="so many honest pages of the first size, nothing else")
+    parser.add_argument(
+        "--processor", type=float, default=0.0, help="seconds for each item, of --pages; 0: the policy's"
+    )
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     try:
         if options.pages:
-            asyncio.run(of_pages(options.sizes[0], options.pages))
+            asyncio.run(of_pages(options.sizes[0], options.pages, options.processor))
         else:
             asyncio.run(measure(options.sizes, options.parents))
     finally:

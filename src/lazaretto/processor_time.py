@@ -1,8 +1,13 @@
 """Processor time that all gates together may spend on one item, so that no text costs more than the policy gives it.
 
 The guard gives an item its time; whoever works on it in a thread counts what that thread takes, asks how much is left
-before the next step, and says what was left out. Waiting does not count: a busy machine cuts nothing off. Nor does
-collecting garbage. Where nothing was given (a scan, a training run), there is no limit.
+before the next step, and says what was left out. Waiting does not count, nor does collecting garbage. Where nothing was
+given (a scan, a training run), there is no limit.
+
+Seconds are those of a quiet machine. Beside busy neighbours the same work takes up to twice the processor time (they
+share caches and memory), and a slow processor takes longer anyway: an honest text would wait for a person because of
+it. So whoever runs a network says how long that took and how long it takes on a quiet machine, and seconds count for
+less while the machine is slower than that.
 """
 
 from __future__ import annotations
@@ -10,8 +15,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
+import statistics
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,49 +28,78 @@ from lazaretto.types import Observation
 
 P = ParamSpec("P")
 T = TypeVar("T")
-SHORT, WHOLE_FROM = 0.2, 8_000
+SHORT, WHOLE_FROM = 0.2, 4_000
 """Share of the time that even the shortest text gets, and the characters from which on a text gets all of it."""
 HUGE, HUGE_SHARE = 120_000, 0.5
 """Characters of which no gate reads more, and what a longer text gets: it waits for a person in any case."""
 
 
-_garbage = threading.local()
+MOST_PACE = 3.0
+"""So many times slower than a quiet machine may this one be without cutting off what that one reads."""
+
+_thread = threading.local()
+"""Of each thread: what it took to collect garbage, and its clock."""
 
 
 def _collecting(phase: str, _: object, clock: Callable[[], float] = time.thread_time) -> None:
     now = clock()
     if phase == "start":
-        _garbage.began = now
+        _thread.began = now
     else:
-        _garbage.took = getattr(_garbage, "took", 0.0) + now - getattr(_garbage, "began", now)
+        _thread.took = getattr(_thread, "took", 0.0) + now - getattr(_thread, "began", now)
 
 
 gc.callbacks.append(_collecting)
 
 
+class Pace:
+    """How many times longer than on a quiet machine networks took of late; never less than 1."""
+
+    def __init__(self) -> None:
+        self._passes: deque[float] = deque(maxlen=31)
+        self.now = 1.0
+
+    def passed(self, seconds: float, quiet: float) -> None:
+        """A pass took so many seconds of its thread; on a quiet machine it takes ``quiet``."""
+        self._passes.append(seconds / quiet)
+        self.now = min(MOST_PACE, max(1.0, statistics.median(tuple(self._passes))))
+
+
+pace = Pace()
+"""Of this process."""
+
+
 def worked() -> float:
-    """Processor time of this thread but for collecting garbage, which falls on whoever comes by: in a large process it
-    takes longer than a short text may."""
-    return time.thread_time() - getattr(_garbage, "took", 0.0)
+    """Processor time of this thread, in seconds of a quiet machine, but for collecting garbage, which falls on whoever
+    comes by: in a large process it takes longer than a short text may."""
+    now = time.thread_time() - getattr(_thread, "took", 0.0)
+    last, clock = getattr(_thread, "clock", (now, now))
+    clock += max(0.0, now - last) / pace.now
+    _thread.clock = now, clock
+    return clock
 
 
 class ProcessorTime:
     """The time of one item. Several threads may count at once."""
 
     def __init__(self, seconds: float = math.inf) -> None:
-        self._left = seconds
+        self.given = self._left = seconds
         self._lock = threading.Lock()
         self._here = threading.local()
 
     def left(self) -> float:
         """Seconds that are left, what this thread worked until now taken off; never negative."""
+        return max(0.0, self.balance())
+
+    def balance(self) -> float:
+        """The same, negative where more was spent than given."""
         began = getattr(self._here, "began", None)
         if began is not None:
             now = worked()
             self._here.began = now
             with self._lock:
                 self._left -= now - began
-        return max(0.0, self._left)
+        return self._left
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -113,6 +149,13 @@ def left(most: float = math.inf) -> float:
     """Seconds that may still be spent on the item in hand, ``most`` at most."""
     whole = _given.get()
     return most if whole is None else min(most, whole.left())
+
+
+def spare(share: float) -> float:
+    """Seconds that may still be spent on the item in hand if a share of its time is kept for others; a negative share
+    is what may be spent beyond it."""
+    whole = _given.get()
+    return math.inf if whole is None else whole.balance() - share * whole.given
 
 
 def until(most: float = math.inf) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import AsyncGenerator, Callable
 from types import SimpleNamespace
@@ -20,7 +21,9 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
+from google.adk.tools import FunctionTool
 from google.genai import types
 
 from lazaretto import Guard
@@ -325,3 +328,61 @@ async def test_what_was_judged_is_what_is_handed_on() -> None:
     memory = MemoryEntry.model_construct(content=part(late), author="ada", custom_metadata={"more": late.lines})
     await GuardedMemoryService(late, shelf).add_memory(memories=[memory])  # type: ignore[arg-type]
     late.handed_on(shelf.memories)
+
+
+class Watching(BasePlugin):
+    """Another plugin of the runner; what it saw of tools."""
+
+    def __init__(self) -> None:
+        super().__init__("watching")
+        self.seen: list[Any] = []
+
+    async def after_tool_callback(self, *, result: Any, **_: Any) -> None:
+        self.seen.append(result)
+
+
+def looking(lines: list[str], returned: dict[str, Any]) -> FunctionTool:
+    """A tool that returns what it goes on holding."""
+
+    def look() -> Any:
+        """Look."""
+        lines[:] = ["tide number one"]
+        returned.update(lines=lines)
+        return returned
+
+    return FunctionTool(look)
+
+
+async def test_a_tool_holds_nothing_of_what_was_judged() -> None:
+    """Events, sessions and other plugins read the copy, and other plugins and the agent are asked as ever."""
+    asked: list[Any] = []
+
+    def after(tool_response: Any, **_: Any) -> None:
+        asked.append(tool_response)
+
+    for guard in (Late(), FakeGuard()):
+        lines = getattr(guard, "lines", ["tide number one"])
+        returned, watching = dict[str, Any](), Watching()
+        tool = looking(lines, returned)
+        for each in (tool, copy.copy(tool)):
+            model = Scripted(answers=[call("look"), say("done")], read=[])
+            agent = LlmAgent(name="clerk", model=model, tools=[each], after_tool_callback=after)
+            runner = InMemoryRunner(agent=agent, app_name="crew", plugins=[GuardPlugin(guard), watching])  # type: ignore[arg-type]
+            session = await runner.session_service.create_session(app_name="crew", user_id="mia")
+            message = types.Content(role="user", parts=[say("go")])
+            events = [e async for e in runner.run_async(user_id="mia", session_id=session.id, new_message=message)]
+            lines.append(POISON)
+            returned["more"] = [POISON]
+            shown = str(events) + str(watching.seen) + str(asked) + str(model.read)
+            assert BAD not in shown and "tide number one" in str(events) and "tide number one" in model.read[-1], shown
+            del returned["more"]
+        assert len(watching.seen) == 2
+    assert len(asked) == 4
+
+
+async def test_what_a_callback_returned_in_a_tools_place_is_copied_too() -> None:
+    late = Late()
+    done = await GuardPlugin(late).after_tool_callback(  # type: ignore[arg-type]
+        tool=SimpleNamespace(name="look"), tool_args={}, tool_context=SOMEWHERE, result={"lines": late.lines}
+    )
+    late.handed_on(done)

@@ -30,7 +30,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, float], None]:
         slow_time = SimpleNamespace(thread_time=lambda: next(ticks), perf_counter=lambda: 0.0)
         for one in (module, processor_time):
             monkeypatch.setattr(one, "time", slow_time, raising=False)
-        monkeypatch.setattr(processor_time, "_garbage", SimpleNamespace())  # the true clock's
+        monkeypatch.setattr(processor_time, "_thread", threading.local())  # the true clock's
+        monkeypatch.setattr(processor_time, "pace", processor_time.Pace())
 
     return slow
 

@@ -63,9 +63,10 @@ def test_pairs_that_meet_in_nothing_are_not_read_unless_something_is_opposed(
         self: RelationModel,
         pairs: Sequence[tuple[Claim, Claim, float]],
         bars: Sequence[Sequence[float]] | None = None,
+        **more: bool,
     ) -> list[Related]:
         asked.extend(old.text for old, _, _ in pairs)
-        return real(self, pairs, bars)
+        return real(self, pairs, bars, **more)
 
     monkeypatch.setattr(RelationModel, "compare", compare)
     lamps = "Refunds are looked at in the morning, when the desk opens."

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +105,35 @@ def _first(done: Cleaned, otherwise: str) -> str:
     return next((text for text in texts if text.startswith(NOTICE)), otherwise)
 
 
+_OWN: ContextVar[Any] = ContextVar("lazaretto_own_result", default=None)
+"""The copy that stands for what a tool returned in this call."""
+
+
+class _Copying:
+    """A tool's ``run_async`` that returns a copy, which the tool does not hold. A callback that returned one in the
+    result's place would end the callbacks of other plugins and of the agent."""
+
+    def __init__(self, tool: Any, run: Callable[..., Awaitable[Any]]) -> None:
+        self.tool, self.run = tool, run
+
+    async def __call__(self, **given: Any) -> Any:
+        made = still(await self.run(**given))
+        _OWN.set(made)
+        return made
+
+
+def _let_go_of_results(tool: Any) -> None:
+    """Let a tool return copies from now on. Where it does not let us, ``after_tool_callback`` returns one."""
+    known = getattr(tool, "run_async", None)
+    if isinstance(known, _Copying):
+        if known.tool is tool:
+            return
+        known = type(tool).run_async.__get__(tool)  # it is a copy of a tool of which this was said
+    if known is not None:
+        with suppress(AttributeError, TypeError):
+            tool.run_async = _Copying(tool, known)
+
+
 class GuardPlugin(BasePlugin):
     """Judges what users say, what models read and answer, and what tools return, for all agents of a runner.
 
@@ -159,15 +190,18 @@ class GuardPlugin(BasePlugin):
 
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
         """Ask whether a tool may be called; where it may not, the model is told so instead."""
+        _OWN.set(None)
+        _let_go_of_results(tool)
         agent = agent_name(tool_context.agent_name)
         told = {"description": getattr(tool, "description", ""), "schema": schema_of(tool)}
         refused = await self._border.may_call(tool.name, tool_args, agent=agent, **told)
         return None if refused is None else {"result": refused}
 
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> Any:
-        """Judge what a tool returned. It is handed on as the tool holds it: a copy would end other plugins' work."""
+        """Judge what a tool returned, and hand on what was judged."""
         agent = agent_name(tool_context.agent_name)
-        done = await self._border.answered(result, str(getattr(tool, "name", "tool")), agent=agent)
+        copied = result if _OWN.get() is result else still(result)
+        done = await self._border.answered(copied, str(getattr(tool, "name", "tool")), agent=agent)
         if done is result:
             return None
         return done if isinstance(done, dict) else {"result": done}

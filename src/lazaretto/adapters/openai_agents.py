@@ -1,13 +1,15 @@
-"""OpenAI Agents SDK: guarded run configuration, model, session and tool outputs.
+"""OpenAI Agents SDK: guarded run configuration, model, session and tools.
 
 >>> config = guard_run_config(guard)                                                    # doctest: +SKIP
 >>> session = guard_session(guard, SQLiteSession("crew"), agent="clerk")                # doctest: +SKIP
->>> agent = Agent("clerk", model=guard_model(guard, model, agent="clerk"))              # doctest: +SKIP
+>>> agent = Agent("clerk", model=guard_model(guard, model, agent="clerk"),
+...               tools=[guard_tool(guard, fetch)])                                     # doctest: +SKIP
 >>> await Runner.run(agent, "pay the invoices", session=session, run_config=config)     # doctest: +SKIP
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -27,16 +29,17 @@ if TYPE_CHECKING:
 
 try:
     from agents.run import CallModelData, ModelInputData
+    from agents.tool_context import ToolContext
     from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputMessage, ResponseOutputText
 
     from agents import (
+        FunctionTool,
         Model,
         ModelResponse,
         RunConfig,
         SessionABC,
         ToolGuardrailFunctionOutput,
         ToolInputGuardrail,
-        ToolOutputGuardrail,
     )
 except ImportError:
     raise MissingExtra("the OpenAI Agents adapter", "openai-agents") from None
@@ -87,19 +90,19 @@ def guard_run_config(guard: Guard | SyncGuard, config: RunConfig | None = None) 
     return replace(config, call_model_input_filter=judged)
 
 
-def guard_tool_output(guard: Guard | SyncGuard, *, agent: str = "agent") -> ToolOutputGuardrail[Any]:
-    """A guardrail for ``function_tool(tool_output_guardrails=[...])``: what is held never becomes the tool's result."""
-    border = Border(guard, agent)
+def guard_tool(guard: Guard | SyncGuard, tool: FunctionTool, *, agent: str = "agent") -> FunctionTool:
+    """The same tool behind the guard: what it returns is copied and judged, and the copy is its result, with notices
+    where something in it is held. A guardrail of the SDK could only allow or refuse what the tool still holds."""
+    border, made = Border(guard, agent), copy.copy(tool)
+    inner = made.on_invoke_tool
 
-    async def judged(data: Any) -> ToolGuardrailFunctionOutput:
-        who, tool = agent_name(data.agent.name), str(data.context.tool_name)
-        judge = partial(border.tool, agent=who, name=tool, answer=data.output if isinstance(data.output, str) else None)
-        done = await border.clean(data.output, judge)
-        if not done.changed:
-            return ToolGuardrailFunctionOutput.allow()
-        return ToolGuardrailFunctionOutput.reject_content(done.whole or str(done.value))
+    async def judged(context: ToolContext[Any], arguments: str) -> Any:
+        who = agent_name(context.agent.name) if context.agent is not None else None
+        returned = still(await inner(context, arguments))
+        return await border.answered(returned, tool.name, agent=who)
 
-    return ToolOutputGuardrail(guardrail_function=judged, name="lazaretto")
+    made.on_invoke_tool = judged
+    return made
 
 
 def guard_tool_input(

@@ -8,8 +8,6 @@ left too many threads hanging is refused until one of them comes back.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
 import math
 import threading
 import time
@@ -23,6 +21,7 @@ import orjson
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.cascade import settles, why_not_needed
 from lazaretto.gates.protocol import Budget, Gate, GateContext, WarmUp
+from lazaretto.models.freed_memory import give_back_memory
 from lazaretto.policy import ChannelPolicy, Stage
 from lazaretto.processor_time import given, time_for
 from lazaretto.types import Channel, Cost, Evidence, GateRun, Observation, Ruling, RunStatus, Verdict, plain
@@ -199,12 +198,6 @@ async def _warm_up(slots: Iterable[GateSlot]) -> None:
         for one in loading:
             if one.done() and not one.cancelled():
                 one.exception()  # it is asked for again, and said, by the gate itself
-
-
-def give_back_memory() -> None:
-    """What loading weights freed goes back to the system; glibc would keep it: 135 MB of a worker."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 async def _run_gate(

@@ -108,8 +108,9 @@ class ChannelPolicy:
         Field(
             gt=0,
             le=3600,
-            description="Processor time all gates together may work on one item; a text shorter than 8,000 characters "
-            "gets less, at least a fifth. What there was no time to read makes it `review`.",
+            description="Processor time all gates together may work on one item, in seconds of a quiet machine (up to "
+            "three times as many on a busy one); a text shorter than 4,000 characters gets less, at least a fifth. "
+            "What there was no time to read makes it `review`.",
         ),
     ] = 4.0
     budget_tokens: Annotated[

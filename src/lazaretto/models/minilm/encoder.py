@@ -5,6 +5,7 @@ A test holds it equal to the official pipeline to four decimals.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,14 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.models.built import built, digest_of, source_of
+from lazaretto.models.freed_memory import give_back_memory
 from lazaretto.models.minilm import session
 from lazaretto.models.minilm import weights as weights_module
 from lazaretto.models.minilm.base import SHA256
 from lazaretto.models.minilm.session import int8_is_exact, open_session, rounded, rounded_in_blocks
 from lazaretto.models.minilm.weights import DIMENSION, LAYERS, WORDS, Adapter, EncoderWeights
+from lazaretto.processor_time import pace
 
 _BATCH_TOKENS = 8192
 """Tokens per forward pass, padding included: bounds memory whatever the caller sends."""
+_PADDED = 1.1
+"""So many times as long as the shortest may a window be that is read beside it: a quarter of the time for pairs of
+claims was padding."""
+_QUIET_S, _QUIET_SQUARE_S = 3.0e-4, 3.0e-7
+"""Seconds that a token takes in eight bits on a quiet Neoverse N1 core, and that it takes more for each token it is
+read with (lab/results/kernels/arm64.json)."""
+_FULL, _BLOCKS = 2.3, 1.1
+"""The same in full precision and in blocks, as a multiple."""
+_TELLING = 32
+"""Tokens of a window below which it says little about the machine."""
 _MADE_BY = (session.__file__, weights_module.__file__)
 
 
@@ -37,15 +50,17 @@ class Encoder:
         """
         weights = EncoderWeights(adapter)
         self._one_by_one = int8 or blocks
-        graph, rounding = "encoder.onnx", None
+        graph, rounding, self._slower = "encoder.onnx", None, _FULL
         if blocks:
-            graph, rounding = "encoder_blocks.onnx", rounded_in_blocks
+            graph, rounding, self._slower = "encoder_blocks.onnx", rounded_in_blocks, _BLOCKS
         elif int8 and int8_is_exact():
-            graph, rounding = "encoder_int8.onnx", rounded
+            graph, rounding, self._slower = "encoder_int8.onnx", rounded, 1.0
         self._session = open_session(graph, _kept_arrays(weights, graph, rounding, adapter or {}))
         self._words, self._word_change = weights.shared(WORDS), weights.change(WORDS)
         self._places = weights.tensor("embeddings.position_embeddings.weight")
         self._places = self._places + weights.tensor("embeddings.token_type_embeddings.weight")[0]
+        del weights
+        give_back_memory()
 
     def token_states(self, windows: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         """The last hidden states of each window of token ids, (tokens, 384), in order."""
@@ -58,10 +73,20 @@ class Encoder:
             for row, i in enumerate(batch):
                 ids[row, : lengths[i]] = windows[i]
                 seen[row, : lengths[i]] = 1
-            hidden = self._session.run(None, {"embedded": self._embedded(ids), "mask": seen})[0]
+            hidden = self._run(ids, seen)
             for row, i in enumerate(batch):
                 states[i] = hidden[row, : lengths[i]]
         return states
+
+    def _run(self, ids: NDArray[np.int64], seen: NDArray[np.int32]) -> NDArray[np.float32]:
+        """One pass; how long it took says how busy the machine is."""
+        began = time.thread_time()
+        hidden: NDArray[np.float32] = self._session.run(None, {"embedded": self._embedded(ids), "mask": seen})[0]
+        rows, tokens = ids.shape
+        if tokens >= _TELLING:
+            quiet = rows * (_QUIET_S * tokens + _QUIET_SQUARE_S * tokens**2) * self._slower
+            pace.passed(time.thread_time() - began, quiet)
+        return hidden
 
     def _embedded(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Word and place of each token; an adapter's change to the words is looked up, not added to the whole table."""
@@ -113,7 +138,8 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
     """Indices grouped by similar length, so that little padding is computed."""
     batches: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if batches and (len(batches[-1]) + 1) * lengths[i] <= _BATCH_TOKENS:
+        alike = bool(batches) and lengths[i] <= _PADDED * lengths[batches[-1][0]]
+        if alike and (len(batches[-1]) + 1) * lengths[i] <= _BATCH_TOKENS:
             batches[-1].append(i)
         else:
             batches.append([i])

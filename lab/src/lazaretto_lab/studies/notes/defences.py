@@ -102,7 +102,11 @@ class ValuesAlone(RelationModel):
     """Two claims contradict each other where both give a value of one kind, differently; nothing else is asked."""
 
     def compare(
-        self, pairs: Sequence[tuple[Any, Any, float]], bars: Sequence[Sequence[float]] | None = None
+        self,
+        pairs: Sequence[tuple[Any, Any, float]],
+        bars: Sequence[Sequence[float]] | None = None,
+        *,
+        at_once: bool = False,
     ) -> list[Related]:
         """Sure of what it sees."""
         from lazaretto.gates.memory.claims.comparison import differences

@@ -42,7 +42,7 @@ from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow, Neighbour
-from lazaretto.processor_time import left
+from lazaretto.processor_time import left, spare
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, EventKind, Evidence, Observation, SourceClass
 
@@ -70,6 +70,10 @@ _REFUSED = "changes_known_claim"
 _NAMED = 4
 _BEFORE_CLOCK = 4
 """Pairs that are read between two looks at the clock."""
+_FOR_OTHERS, _AT_STAKE = 0.25, 0.25
+"""Share of a text's time that comparing leaves to whoever reads the text itself, once what is at stake was compared: a
+text that meets much that is known would not be read whole for it. And the share that comparing what is at stake may
+take beyond that time."""
 _MOST_ANCESTORS = 64
 
 
@@ -130,6 +134,10 @@ class ClaimJudgement:
     ms: float = 0.0
 
 
+_Said = tuple[ReadText, Quiet | None]
+"""The claims of a text, and the one of them that weakens a control or sends something elsewhere."""
+
+
 class ClaimJudge:
     """Compares texts with the claims of a namespace."""
 
@@ -172,20 +180,23 @@ class ClaimJudge:
         started = time.perf_counter()
         whole = self.reader.catch_up(ledger)
         read = self.reader.read([observation.text])[0]
+        quiet = shared_quiet_head().find(zip(read.claims, read.vectors, strict=True))  # before comparing takes the time
         near, all_looked = self._near(read, ledger, without=observation.id)
         ranked = _by_weight([pair for pair in near if self._is_read_first(pair)])
         first = [pair for pair, _ in ranked[:MOST_PAIRS]]
-        found = self._related(first)
+        due = sum(weighty for _, weighty in ranked)  # they come first
+        found = self._related(first, due=due)
         cut = not (read.whole and all_looked) or any(weighty for _, weighty in ranked[len(found) :])
         rest = [pair for pair in near if not self._is_read_first(pair)][: MOST_PAIRS - len(first)]
         asked = any(self._is_conflict(f) or self._is_gray(f) for f in found)
         if asked or any(claim.declares and claim.sensitive for claim in read.claims):
-            found = _surest([*found, *self._related(rest)])  # whoever agrees has a say
+            agree = self._related(rest, due=len(rest) if quiet is not None else 0)
+            found = _surest([*found, *agree])  # whoever agrees has a say
             new = update_rule.newcomer(observation, graph, trust)
         else:  # nobody asks for its ancestors
             found = _surest([*found, *self._corroborating(found, rest)])
             new = update_rule.alone(observation, trust)
-        judged = self._decide(observation, read, found, new, (ledger, graph, trust))
+        judged = self._decide(observation, (read, quiet), found, new, (ledger, graph, trust))
         ms = (time.perf_counter() - started) * 1000
         return ClaimJudgement(*judged, whole, cut, ms)
 
@@ -207,7 +218,7 @@ class ClaimJudge:
         """The judgement where nothing at all is known: only what a text announces by itself counts."""
         read = ReadText(claims_of(observation.text), np.zeros((0, 0), np.float32))
         new = update_rule.alone(observation, trust)
-        return ClaimJudgement(*self._decide_unopposed(read, (), (), new), whole=True)
+        return ClaimJudgement(*self._decide_unopposed((read, None), (), (), new), whole=True)
 
     def _near(
         self, read: ReadText, ledger: Ledger, *, without: str, hidden: bool = False
@@ -242,52 +253,41 @@ class ClaimJudge:
                 pairs.append(NearPair(new, old, item, one.cosine, partial, meeting(old, new, one.cosine)))
         return sorted(pairs, key=lambda pair: -pair.cosine), all_looked
 
-    def _related(self, pairs: Sequence[NearPair], *, hidden: bool = False) -> list[ComparedPair]:
-        """The pairs with their relations; surest conflict first."""
-        answers: Sequence[Related] = self._answers(pairs, hidden)
-        pairs = pairs[: len(answers)]
-        if not hidden:
-            answers = self._read_again(pairs, answers)
-        if self._llm_tiebreak is not None and not hidden:
-            told = zip(pairs, answers, strict=True)
-            answers = self._llm_tiebreak.settle([Pair(p.old, p.new, p.meeting, related) for p, related in told])
-        found = [
-            ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, p.meeting, related)
-            for p, related in zip(pairs, answers, strict=True)
-        ]
-        return _surest(found)
-
-    def _answers(self, pairs: Sequence[NearPair], hidden: bool) -> list[Related]:
-        """The relation of each pair, the nearest first, as far as the time lasts."""
-        told: list[Related] = []
-        for first in range(0, len(pairs), _BEFORE_CLOCK):
-            if left() <= 0:
+    def _related(self, pairs: Sequence[NearPair], *, due: int = 0, hidden: bool = False) -> list[ComparedPair]:
+        """The pairs with their relations, as far as the time lasts; surest conflict first. The first ``due`` may take
+        more than that; after them some time is kept for whoever reads the text itself."""
+        answers: list[Related] = []
+        while len(answers) < len(pairs):
+            first = len(answers)
+            if spare(-_AT_STAKE if first < due else _FOR_OTHERS) <= 0:
                 break
-            some = pairs[first : first + _BEFORE_CLOCK]
-            bars = [
-                _READ_TWICE if pair.may_conflict and not hidden else () for pair in some
-            ]  # of hidden ones only agreement counts
-            told += self.model.compare([(pair.old, pair.new, pair.cosine) for pair in some], bars)
-        return told
+            end = min(first + _BEFORE_CLOCK, due if first < due else len(pairs))
+            answers += self._answers(pairs[first:end], hidden)
+        told = list(zip(pairs, answers, strict=False))
+        if self._llm_tiebreak is not None and not hidden:
+            settled = self._llm_tiebreak.settle([Pair(p.old, p.new, p.meeting, related) for p, related in told])
+            told = [(pair, related) for (pair, _), related in zip(told, settled, strict=True)]
+        return _surest(
+            [ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, p.meeting, related) for p, related in told]
+        )
 
-    def _read_again(self, pairs: Sequence[NearPair], first: Sequence[Related]) -> Sequence[Related]:
-        """The answers, with those of possible conflicts as both models have them."""
-        if self._given is not None:
-            return first
-        told = list(first)
+    def _answers(self, pairs: Sequence[NearPair], hidden: bool) -> Sequence[Related]:
+        """The relation of each pair; of a possible conflict as both models have it."""
+        bars = [_READ_TWICE if pair.may_conflict and not hidden else () for pair in pairs]
+        # of hidden ones only agreement counts
+        told = self.model.compare([(pair.old, pair.new, pair.cosine) for pair in pairs], bars)
+        if hidden or self._given is not None:
+            return told
         asked = [
             n
             for n, pair in enumerate(pairs)
             if pair.may_conflict and told[n].conflict >= _READ_TWICE[0] and not gives_another_value(pair.old, pair.new)
         ]  # no second model is asked below that, and none need be loaded
         asked = [n for n in asked if told[n].conflict >= self._second.calibration.ask_at]
-        for start in range(0, len(asked), _BEFORE_CLOCK):
-            if left() <= 0:
-                break
-            some = asked[start : start + _BEFORE_CLOCK]
-            again = self._second.compare([(pairs[n].old, pairs[n].new, pairs[n].cosine) for n in some])
-            for n, second in zip(some, again, strict=True):
-                told[n] = together(told[n], second)
+        again = [(pairs[n].old, pairs[n].new, pairs[n].cosine) for n in asked]
+        twice = self._second.compare(again, at_once=True) if again else []
+        for n, second in zip(asked, twice, strict=True):
+            told[n] = together(told[n], second)
         return told
 
     @property
@@ -307,13 +307,13 @@ class ClaimJudge:
         if any(self._agrees(one) for one in found):
             return asked
         for pair in [pair for pair in rest if pair.meeting is Overlap.SAME][:_ASKED_AGAIN]:
-            asked += self._related([pair])
+            asked += self._related([pair], due=1)
             if asked and self._agrees(asked[-1]):
                 break
         return asked
 
     def _decide(
-        self, observation: Observation, read: ReadText, found: Sequence[ComparedPair], new: Witness,
+        self, observation: Observation, said: _Said, found: Sequence[ComparedPair], new: Witness,
         where: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
     ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:  # fmt: skip
         ledger, graph, trust = where
@@ -328,10 +328,10 @@ class ClaimJudge:
         support = update_rule.voices((seen[f.item.id] for f in agreeing), new)
         against = update_rule.voices((seen[f.item.id] for f in opposed), new)
         if not opposed:
-            return self._decide_unopposed(read, found, agreeing, new)
+            return self._decide_unopposed(said, found, agreeing, new)
         sensitive = any(f.at_stake for f in opposed)
         if new.trust >= self._rule.voice_trust:
-            support = self._all_support(read, ledger, new, where, support)
+            support = self._all_support(said[0], ledger, new, where, support)
         why = {f.item.id: self._why(f, observation, new, seen[f.item.id], support, against) for f in opposed}
         believed = update_rule.credibility(
             update_rule.history(ledger, new.agent), new.trust,
@@ -363,8 +363,9 @@ class ClaimJudge:
         return update_rule.may_change(new, old, support, against, sensitive=found.at_stake, own=own, rule=self._rule)
 
     def _decide_unopposed(
-        self, read: ReadText, found: Sequence[ComparedPair], agreeing: Sequence[ComparedPair], new: Witness
+        self, said: _Said, found: Sequence[ComparedPair], agreeing: Sequence[ComparedPair], new: Witness
     ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:
+        read, quiet = said
         low = new.trust < self._announce_below
         gray = [f for f in found if (f.new.sensitive or f.old.sensitive) and self._is_gray(f)]
         items = tuple(f.item.id for f in agreeing)
@@ -385,20 +386,13 @@ class ClaimJudge:
             )
             data = {"start": told[0].start, "end": told[0].end, "trust": round(new.trust, 2)}
             return Relation.NONE, (), "announces_change", False, True, 0.5, (), (Evidence("claim", words, data),)
-        quiet = self._quiet_poison(read, new) if not agreeing else None
-        if quiet is not None:
+        if quiet is not None and not agreeing and new.trust < self._rule.sensitive_trust:
             return _of_quiet(quiet, new)
         if agreeing:
             words = f"Agrees with {_listed(items)}."
             evidence = (Evidence("claim", words, {"relation": "agrees", "items": list(items[:_NAMED])}),)
             return Relation.AGREES, items, "corroborated", False, False, doubt, (), evidence
         return Relation.NONE, (), "nothing_known", False, False, doubt, (), ()
-
-    def _quiet_poison(self, read: ReadText, new: Witness) -> Quiet | None:
-        """A claim of a source that may not decide such things, that weakens a control or sends something elsewhere."""
-        if new.trust >= self._rule.sensitive_trust or not len(read.vectors):
-            return None
-        return shared_quiet_head().find(zip(read.claims, read.vectors, strict=True))
 
     def _said_already(self, found: ComparedPair, old: Witness, known: Sequence[tuple[Claim, Witness]]) -> bool:
         """Whether a usable memory that may change the old claim says what the new one says: then it changes nothing."""

@@ -151,14 +151,19 @@ class RelationModel:
             return Encoder(self._adapter)
 
     def compare(
-        self, pairs: Sequence[tuple[Claim, Claim, float]], bars: Sequence[Sequence[float]] | None = None
+        self,
+        pairs: Sequence[tuple[Claim, Claim, float]],
+        bars: Sequence[Sequence[float]] | None = None,
+        *,
+        at_once: bool = False,
     ) -> list[Related]:
         """One answer per pair of an old and a new claim, with the cosine of the two as the index has it.
 
         Where that is faster, pairs are read in eight bits, and in full precision where that answer is near to a bar;
         elsewhere in full precision at once. ``bars`` names for each pair the probabilities of a conflict at which the
-        caller decides otherwise (default: all of the calibration's; that of agreement always counts). A pair is read
-        once: crews repeat themselves, and a text is compared again when its support is counted.
+        caller decides otherwise (default: all of the calibration's; that of agreement always counts). ``at_once``: all
+        of them in full precision, where most answers would be near to a bar. A pair is read once: crews repeat
+        themselves, and a text is compared again when its support is counted.
         """
         keys = [_key(*pair) for pair in pairs]
         at: dict[bytes, set[float]] = {}
@@ -167,7 +172,7 @@ class RelationModel:
         asked = dict(zip(keys, pairs, strict=True))
         told = {key: _Answer(_ANOTHER_VALUE, True) for key, (o, n, _) in asked.items() if gives_another_value(o, n)}
         told.update((key, one) for key in asked if key not in told and (one := self._known.get(key)) is not None)
-        for full in self._passes:
+        for full in (True,) if at_once else self._passes:
             fresh = [k for k in asked if k not in told or (full and self._unsure(told[k], at[k]))]
             if not fresh:
                 continue
