@@ -22,8 +22,9 @@ import hashlib
 
 from mem0 import Memory
 
-from lazaretto import Guard
+from lazaretto import Channel, Evidence, Guard, Observation, Ruling, Verdict
 from lazaretto.adapters.mem0 import GuardedVectors, guard_memory
+from lazaretto.gates.protocol import GateContext
 
 from .planting import FakeGuard, Late, every_place, json_value
 
@@ -67,6 +68,37 @@ def test_a_held_fact_is_not_stored(crew: Guard, memory: Any) -> None:
         memory.add(text, user_id="mia", infer=False)
     assert BAD not in str(inner.list(top_k=100))
     assert texts(memory.get_all(filters={"user_id": "mia"})) == {"tea is at four"}
+
+
+def test_a_fact_is_stored_without_what_has_to_go(tmp_path: Path, memory: Any) -> None:
+    class Removes:
+        name, channels = "removes", frozenset(Channel)
+
+        async def examine(self, observation: Observation, context: GateContext) -> Verdict:
+            at = observation.text.find("hunter2")
+            if at < 0:
+                return Verdict("removes", observation.id, Ruling.ALLOW, 0.0, (0.0, 1.0), "word")
+            span = Evidence("span", "a password", {"start": at, "end": at + 7})
+            instead = observation.text.replace("hunter2", "[removed]")
+            return Verdict(
+                "removes", observation.id, Ruling.REWRITE, 0.9, (0.0, 1.0), "word", (span,), replacement=instead
+            )
+
+    inner = memory.vector_store
+    policy = {"channels": {channel.value: {"stages": [["removes"]]} for channel in Channel}}
+    with Guard.open(f"sqlite:///{tmp_path / 'crew.db'}", policy, gates={"removes": Removes()}) as guard:
+        guard_memory(guard, memory, agent="ada")
+        added = memory.add("the gate opens with hunter2 at nine", user_id="mia", infer=False)
+        clean = "the gate opens with [removed] at nine"
+        assert [one["memory"] for one in added["results"]] == [clean]
+        (row,) = inner.list(top_k=100)[0]
+        assert "hunter2" not in str(row.payload) and row.payload["data"] == clean
+        assert row.payload["hash"] == hashlib.md5(clean.encode()).hexdigest()
+        assert texts(memory.get_all(filters={"user_id": "mia"})) == {clean}
+        assert "hunter2" not in str(memory.history(row.id)) and clean in str(memory.history(row.id))
+        memory.update(row.id, "now it is hunter2 at ten")
+        assert texts(memory.get_all(filters={"user_id": "mia"})) == {"now it is [removed] at ten"}
+        assert "hunter2" not in str(memory.history(row.id)) + str(inner.list(top_k=100))
 
 
 def test_the_fact_is_judged_and_not_the_chat(crew: Guard, memory: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 from uuid import uuid4
 
-from lazaretto.adapters.border import NOTICE, Border, agent_name
+from lazaretto.adapters.border import NOTICE, WITHHELD, Border, agent_name
 from lazaretto.adapters.content import cleaned_content
 from lazaretto.errors import MissingExtra
 from lazaretto.external_stores.records import Entry
@@ -30,6 +31,8 @@ SYSTEM = "mem0"
 _SCOPES = ("user_id", "agent_id", "run_id")
 _KNOWN = ("data", *_SCOPES, "hash", "created_at", "updated_at", "actor_id")
 """The fact, and fields that mem0 itself writes: they are read where they are more than ids and dates."""
+_WORDS = "text_lemmatized"
+"""The words of a fact as mem0's search by keywords has them; newer versions write it."""
 _REFUSED = f"{NOTICE}: it was not stored]"
 _MOST_REFUSED = 10_000
 """Facts that were not stored and are remembered as such: mem0 asks for what it was told a moment ago."""
@@ -53,7 +56,7 @@ def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent",
 def _guard_stores(memory: Any, border: Border, refused: Refused, system: str) -> None:
     if not isinstance(memory.vector_store, GuardedVectors):
         border.guard.stores.join(system, VectorRecords(memory.vector_store, memory.embedding_model))
-        memory.vector_store = GuardedVectors(memory.vector_store, border, refused, system)
+        memory.vector_store = GuardedVectors(memory.vector_store, border, refused, system, memory.embedding_model)
     if not isinstance(memory.db, GuardedHistory):
         memory.db = GuardedHistory(memory.db, border, refused)
 
@@ -76,20 +79,24 @@ def _followed(call: Any, after: Any) -> Any:
 
 
 class Refused:
-    """Facts that were not stored: mem0 goes on as if they were, and hands them back."""
+    """Facts that were not stored, or not as they were: mem0 goes on as if they had been, and hands them back."""
 
     def __init__(self) -> None:
-        self._facts: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._facts: OrderedDict[tuple[str, str], str | None] = OrderedDict()
 
-    def add(self, key: Any, fact: Any) -> None:
-        """Remember one."""
-        self._facts[str(key), str(fact)] = None
+    def add(self, key: Any, fact: Any, instead: str | None = None) -> None:
+        """Remember one, and what was stored in its place."""
+        self._facts[str(key), str(fact)] = instead
         while len(self._facts) > _MOST_REFUSED:
             self._facts.popitem(last=False)
 
     def has(self, key: Any, fact: Any) -> bool:
         """Whether this text was refused under this id."""
-        return (str(key), str(fact)) in self._facts
+        return self._facts.get((str(key), str(fact)), "") is None
+
+    def instead(self, key: Any, fact: Any) -> Any:
+        """What stands for this text under this id: itself where it was stored as it is."""
+        return self._facts.get((str(key), str(fact))) or fact
 
 
 def _told(border: Border, refused: Refused, result: Any) -> Any:
@@ -106,8 +113,10 @@ def _told(border: Border, refused: Refused, result: Any) -> Any:
 
 
 def _row(row: Any, refused: Refused) -> Any:
-    if not isinstance(row, dict) or not refused.has(row.get("id"), row.get("memory")):
+    if not isinstance(row, dict):
         return row
+    if not refused.has(row.get("id"), row.get("memory")):
+        return {**row, "memory": refused.instead(row.get("id"), row["memory"])} if "memory" in row else row
     return {"id": row["id"], "memory": _REFUSED, "event": "NONE"}
 
 
@@ -164,11 +173,16 @@ class GuardedHistory:
     def add_history(self, memory_id: Any, old_memory: Any, new_memory: Any, *arguments: Any, **named: Any) -> None:
         """Write down a change that was made."""
         if not self._refused.has(memory_id, new_memory):
-            self._history.add_history(memory_id, old_memory, new_memory, *arguments, **named)
+            stored = self._refused.instead(memory_id, new_memory)
+            self._history.add_history(memory_id, old_memory, stored, *arguments, **named)
 
     def batch_add_history(self, records: Sequence[Any]) -> None:
         """Write down changes that were made."""
-        made = [one for one in records if not self._refused.has(one.get("memory_id"), one.get("new_memory"))]
+        made = [
+            {**one, "new_memory": self._refused.instead(one.get("memory_id"), one.get("new_memory"))}
+            for one in records
+            if not self._refused.has(one.get("memory_id"), one.get("new_memory"))
+        ]
         if made:
             self._history.batch_add_history(made)
 
@@ -176,8 +190,12 @@ class GuardedHistory:
 class GuardedVectors(VectorStoreBase):
     """A vector store that asks before it writes and before it shows."""
 
-    def __init__(self, store: Any, border: Border, refused: Refused, system: str = SYSTEM) -> None:
+    def __init__(
+        self, store: Any, border: Border, refused: Refused, system: str = SYSTEM, embedder: Any = None
+    ) -> None:
+        """``embedder`` makes the vector of a fact that is stored without what has to go; without it none is."""
         self._store, self._border, self._refused, self._system = store, border, refused, system
+        self._embedder = embedder
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -185,19 +203,32 @@ class GuardedVectors(VectorStoreBase):
     def _ref(self, key: Any, payload: Any) -> Ref:
         return Ref(self._system, _scope(payload), str(key))
 
-    def _may(self, key: Any, payload: Any) -> bool:
-        allowed = not payload or self._judged(key, payload)
-        if not allowed:
-            self._refused.add(key, payload.get("data"))
-        return allowed
+    def _allowed(self, key: Any, vector: Any, payload: Any) -> tuple[Any, Any] | None:
+        """Vector and payload as they may be written: without what has to go; None where they may not be written."""
+        if not payload:
+            return vector, payload
+        fact, writer, ref = payload.get("data"), self._writer(payload), self._ref(key, payload)
+        rest = {name: value for name, value in payload.items() if not fact or name != _WORDS}
+        whole = self._border.wait(self._beside, key, payload, agent=writer)
+        said = fact if whole else WITHHELD
+        if fact and (whole or self._border.wait(self._beside, key, rest, agent=writer)):
+            said = self._border.wait(self._kept, ref, fact, agent=writer)
+        if said == fact and not whole:  # its keywords say what it does not say itself
+            self._border.wait(self._border.forget, ref, agent=writer)
+            said = WITHHELD
+        if said is WITHHELD:
+            self._refused.add(key, fact)
+            return None
+        if said == fact:
+            return vector, payload
+        self._refused.add(key, fact, said)
+        made = {**rest, "data": said, "hash": _hash(said)} | ({_WORDS: _keywords(said)} if _WORDS in payload else {})
+        return self._embedder.embed(said, "add"), made
 
-    def _judged(self, key: Any, payload: Any) -> bool:
-        writer = self._writer(payload)
-        if not self._border.wait(self._beside, key, payload, agent=writer):
-            return False
-        if not payload.get("data"):
-            return True
-        return self._border.wait(self._border.keep, self._ref(key, payload), payload["data"], agent=writer)
+    async def _kept(self, ref: Ref, fact: Any, agent: str | None = None) -> Any:
+        if self._embedder is None:
+            return fact if await self._border.keep(ref, fact, agent=agent) else WITHHELD
+        return await self._border.kept(ref, fact, agent=agent)
 
     def _writer(self, payload: Any) -> str:
         return agent_name(payload.get("agent_id") or payload.get("user_id") or self._border.agent)
@@ -230,9 +261,9 @@ class GuardedVectors(VectorStoreBase):
         ids = [str(uuid4()) for _ in vectors] if ids is None else ids
         payloads = still(list(payloads))
         allowed = [
-            (vector, payload, key)
+            (*made, key)
             for vector, payload, key in zip(vectors, payloads, ids, strict=True)
-            if self._may(key, payload)
+            if (made := self._allowed(key, vector, payload)) is not None
         ]
         if allowed:
             some, texts, keys = (list(column) for column in zip(*allowed, strict=True))
@@ -241,8 +272,9 @@ class GuardedVectors(VectorStoreBase):
     def update(self, vector_id: Any, vector: Any = None, payload: Any = None) -> Any:
         """Change what is not held; of a held change nothing is written."""
         payload = still(payload)
-        if payload is None or self._may(vector_id, payload):
-            self._store.update(vector_id, vector=vector, payload=payload)
+        made = (vector, payload) if payload is None else self._allowed(vector_id, vector, payload)
+        if made is not None:
+            self._store.update(vector_id, vector=made[0], payload=made[1])
 
     def search(self, query: Any, vectors: Any, top_k: int = 5, filters: Any = None) -> Any:
         """What may be read."""
@@ -297,6 +329,19 @@ class GuardedVectors(VectorStoreBase):
     def reset(self) -> Any:
         """As the store behind it does."""
         return self._store.reset()
+
+
+def _hash(fact: str) -> str:
+    """As mem0 knows a fact again."""
+    return hashlib.md5(fact.encode(), usedforsecurity=False).hexdigest()
+
+
+def _keywords(fact: str) -> str:
+    try:
+        from mem0.utils.lemmatization import lemmatize_for_bm25
+    except ImportError:  # an older mem0 writes no such words of its own
+        return fact
+    return str(lemmatize_for_bm25(fact))
 
 
 class VectorRecords:
