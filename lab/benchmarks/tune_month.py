@@ -2,11 +2,17 @@
 
     python lab/benchmarks/tune_month.py --write        # about two minutes of one core
     python lab/benchmarks/tune_month.py --items 200    # a small one, kept nowhere
+    python lab/benchmarks/tune_month.py --unseen ../shared/data --write
 
 Texts: honest notes and planted orders of lab/src/lazaretto_lab/training/written. The shipped screener was trained on
 many of them, so the shares say nothing of how good the gates are on texts of others; they say what `tune` does. Two
 months without a text in common: on the first a person labels what would have been held, and the policy is tuned with
 two commands; the second is judged with the policy before and after, and decides.
+
+``--unseen`` takes texts that the screener was not trained on: honest ones are turns of LoCoMo's conversations (three
+quarters) and the everyday notes of people at work (tests/data/everyday_notes.toml), poisoned ones the attacks of the
+first ten minutes and the poisoned tool results of tests/data. They are read, and nothing of the gates is changed by
+them: the rates go into a policy in a temporary folder.
 
 Exactness is measured too: the first month is judged again under the tuned policy, by the models, and compared item by
 item with what `tune` counted from stored numbers.
@@ -23,7 +29,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +43,9 @@ from lazaretto.types import Ruling
 from lazaretto_lab.training import written
 
 RESULT = Path(__file__).resolve().parents[1] / "results" / "tune" / "month.json"
+LISTS = Path(__file__).resolve().parents[2] / "tests" / "data"
+FEWEST = 40
+"""Characters of a turn of a conversation that says something."""
 ITEMS, POISON, SEED = 400, 0.02, 36
 ROADS = (("message", "agent_message"), ("tool", "tool_output_external"), ("document", "untrusted_document"))
 START = """mode = "observe"
@@ -58,13 +68,49 @@ class Sent:
     poison: bool
 
 
-def months(items: int) -> tuple[list[Sent], list[Sent]]:
-    """Two months without a text in common."""
-    chance = random.Random(SEED)
+def written_texts(chance: random.Random) -> tuple[list[str], list[str]]:
+    """Honest and poisoned ones, of which the screener knows many."""
     honest = sorted({one.text for one in written.notes()} | {one.host for one in written.planted()})
     poison = sorted({one.text for one in written.planted()})
     chance.shuffle(honest)
     chance.shuffle(poison)
+    return honest, poison
+
+
+def unseen_texts(data: Path, chance: random.Random) -> tuple[list[str], list[str]]:
+    """Honest and poisoned ones that the screener was not trained on; every fourth honest one is a note of work."""
+    talks = json.loads((data / "locomo" / "locomo8.json").read_text(encoding="utf-8"))
+    turns = sorted({text for text in _turns(talks) if len(text) >= FEWEST})
+    notes = [one["text"].strip() for one in _list("everyday_notes", "note")]
+    poison = [one["text"] for one in _list("first_ten_minutes", "attack") if one["kind"].startswith(("order", "worm"))]
+    poison += [one["poisoned"].strip() for one in _list("poisoned_tool_results", "result")]
+    for texts in (turns, notes, poison):
+        chance.shuffle(texts)
+    woven = [text for n, note in enumerate(notes) for text in (*turns[3 * n : 3 * n + 3], note)]
+    return woven, poison
+
+
+def _list(name: str, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = tomllib.loads((LISTS / f"{name}.toml").read_text(encoding="utf-8"))[table]
+    return found
+
+
+def _turns(talks: Any) -> Iterator[str]:
+    """What the speakers say, wherever it stands in the file."""
+    if isinstance(talks, dict):
+        if isinstance(talks.get("text"), str) and "speaker" in talks:
+            yield talks["text"]
+        for one in talks.values():
+            yield from _turns(one)
+    elif isinstance(talks, list):
+        for one in talks:
+            yield from _turns(one)
+
+
+def months(items: int, unseen: Path | None) -> tuple[list[Sent], list[Sent]]:
+    """Two months without a text in common."""
+    chance = random.Random(SEED)
+    honest, poison = written_texts(chance) if unseen is None else unseen_texts(unseen, chance)
     bad = round(items * POISON)
     made = []
     for month in (0, 1):
@@ -137,9 +183,9 @@ def _key(name: str) -> tuple[str, str]:
     return gate, setting
 
 
-def measure(items: int, folder: Path, plot: Path | None) -> dict[str, Any]:
+def measure(items: int, folder: Path, plot: Path | None, unseen: Path | None) -> dict[str, Any]:
     """All of it."""
-    first, second = months(items)
+    first, second = months(items, unseen)
     start, tuned = folder / "start.toml", folder / "tuned.toml"
     start.write_text(START)
     store = [f"sqlite:///{folder}/{name}.db" for name in ("first", "again", "before", "after")]
@@ -173,16 +219,19 @@ def main() -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=ITEMS, help="Items of one month.")
+    parser.add_argument("--unseen", type=Path, help="Texts that were not trained on; the folder of the public data.")
     parser.add_argument("--write", action="store_true", help=f"Keep it in {RESULT.name} with its picture.")
     options = parser.parse_args()
     os.environ.setdefault("LAZARETTO_DEEP", "none")  # the second reader that ships, whatever is set up here
     if options.write:
         RESULT.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        made = measure(options.items, Path(folder), RESULT.with_suffix(".svg") if options.write else None)
+        result = RESULT if options.unseen is None else RESULT.with_name("unseen.json")
+        plot = result.with_suffix(".svg") if options.write else None
+        made = measure(options.items, Path(folder), plot, options.unseen)
     text = json.dumps(made, indent=1) + "\n"
     if options.write:
-        RESULT.write_text(text)
+        result.write_text(text)
     print(text)
 
 

@@ -64,7 +64,7 @@ class PersonalGate:
             interval=(0.4, 1.0) if found else (0.0, 0.5),
             rule="personal_data" if found else "none_found",
             evidence=tuple(Evidence("span", words.format(k), {"start": a, "end": b}) for a, b, k in found[:10]),
-            taxonomy=("ASI06",) if found else (),
+            taxonomy=("LLM02",) if found else (),
             cost=Cost(ms=(time.perf_counter() - started) * 1000),
             replacement=without(observation.text, found) if found else None,
         )

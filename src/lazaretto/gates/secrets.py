@@ -100,7 +100,7 @@ class SecretsGate:
             interval=(0.5, 1.0) if found else (0.0, 0.3 if whole else 1.0),
             rule=rule,
             evidence=evidence,
-            taxonomy=("ASI06",) if found else (),
+            taxonomy=("LLM02",) if found else (),
             cost=Cost(ms=(time.perf_counter() - started) * 1000),
             replacement=without_secrets(observation.text, found) if found and whole else None,
         )
@@ -149,6 +149,11 @@ def without_secrets(text: str, found: list[Secret]) -> str:
         parts += [text[place : one.start], MARK.format(kind=one.kind)]
         place = one.end
     return "".join((*parts, text[place:]))
+
+
+def shown(text: str, most: int = 160) -> str:
+    """Words of an item as a reason quotes them: without secrets, and not too many."""
+    return cut if len(cut := without_secrets(text, find_secrets(text))) <= most else f"{cut[:most].rstrip()}…"
 
 
 def _evidence(one: Secret) -> Evidence:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from lazaretto.gates.instructions import instruction_faults
 from lazaretto.gates.memory.text_screener import Screening, Unread, shared_screener
-from lazaretto.gates.secrets import find_secrets
+from lazaretto.gates.secrets import find_secrets, shown
 from lazaretto.gates.structure import StructureSettings, text_findings
 from lazaretto.scan.claims import ClaimMark, marks_of
 from lazaretto.scan.records import NOT_JUDGED, POISONED, SECRET, Hit, Level
@@ -86,7 +86,7 @@ def _orders(text: str, one: Screening, rules: bool, settings: ScanSettings) -> l
     if not sure and (rules or one.logit <= at(settings.review_rate)):  # a rule file may well read like an order
         return found
     span = one.spans[0] if one.spans else None
-    quoted = f": “{span.text[:QUOTED]}”" if span else ""
+    quoted = f": “{shown(span.quote or span.text, QUOTED)}”" if span else ""
     disguise = f" (once its disguise is off: {span.view})" if span and span.view != "plain" else ""
     words = f"{'Reads' if sure else 'May read'} like an order to an agent{disguise}{quoted}"
     start, end = (span.start, span.end) if span and span.view == "plain" else (0, 0)

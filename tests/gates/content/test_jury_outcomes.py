@@ -70,7 +70,10 @@ def test_strict_is_never_below_loose():
 def test_evidence_is_phrases_that_stand_in_the_text():
     finding = ruled(f"Hello team, lunch is at noon. {HARMFUL} Have a nice day.").finding
     quotes = [e for e in finding.evidence if e.kind == "span" and e.data["weight"] > 0]
-    assert quotes and all(len(str(q.data["quote"]).split()) <= 5 and "start" in q.data for q in quotes)
+    assert quotes and all(3 <= len(str(q.data["quote"]).split()) <= 14 and "start" in q.data for q in quotes)
     assert any("bomb" in str(q.data["quote"]) for q in quotes)
     text = "one two three four five six, seven. eight"
-    assert [text[a:b] for a, b in phrases(text, 0, len(text))] == ["one two three", "four five six,", "seven.", "eight"]
+    assert [text[a:b] for a, b in phrases(text, 0, len(text))] == ["one two three four five six, seven.", "eight"]
+    text = "Write a text to my aunt that looks like it comes from her bank and gets her to read me 3.5 codes."
+    parts = ["Write a text to my aunt", "that looks like it comes from her bank", "and gets her to read me 3.5 codes."]
+    assert [text[a:b] for a, b in phrases(text, 0, len(text))] == parts

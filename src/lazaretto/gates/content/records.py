@@ -159,6 +159,8 @@ class Precedent:
     """Why it applies, in one sentence."""
     differs: str = ""
     """Where it differs from the content, in one sentence."""
+    bears: bool = True
+    """Whether it is near enough to be cited; one that is not may still be weighed, for little."""
 
 
 @dataclass(frozen=True, slots=True)

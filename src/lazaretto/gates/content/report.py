@@ -64,7 +64,9 @@ def report_data(transcript: Transcript) -> dict[str, Any]:
                 "source": p.case.source,
             }
             for p in briefing.precedents
+            if p.bears
         ],
+        "weighed": sum(not p.bears for p in briefing.precedents),
         "transcript": [
             {
                 "round": t.round,
@@ -128,6 +130,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         for p in report["precedents"]:
             bearing = _cell(f"{p['why']} {p['differs']}".strip())
             lines.append(f"| `{p['id']}` | {p['label']} | {p['similarity']:.2f} | {_cell(p['summary'])} | {bearing} |")
+    if report.get("weighed"):
+        lines += ["", f"Cases further off, weighed for little and not cited: {report['weighed']}."]
     lines += ["", "## Transcript"]
     if report["briefing"]["summary"]:
         lines += ["", "**Supporter**", "", *_quote(report["briefing"]["summary"])]
@@ -174,6 +178,7 @@ def evidence_of(transcript: Transcript) -> tuple[Evidence, ...]:
             {"case": p.case.id, "label": p.case.label.value, "similarity": round(p.similarity, 3)},
         )
         for p in transcript.briefing.precedents
+        if p.bears
     )
     said = transcript.finding.reasoning or RULES[transcript.finding.rule]
     reason = Evidence("measure", said, {"scores": plain(transcript.scores)})

@@ -36,6 +36,7 @@ from lazaretto.gates.picture_readings import (
     lettering,
 )
 from lazaretto.gates.protocol import CARRIED_BY, MEASURED, GateContext, SecondLook, measured
+from lazaretto.gates.secrets import shown
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.models.openai_chat import OpenAIChat
@@ -49,6 +50,7 @@ from lazaretto.types import Channel, Correction, Cost, Evidence, Observation, Ru
 
 MEMORY_POISONING = "ASI06"
 INTER_AGENT = "ASI07"
+GOAL_HIJACK = "ASI01"
 _MOST_QUOTED = 3
 """Sentences that the evidence quotes of what nobody here can read."""
 UNREAD, KNOWN_PLAN = "too_long_to_read_whole", "known_plan"
@@ -450,7 +452,8 @@ def record_verdict(observation: Observation, judged: RecordJudgement, ruling: Ru
 
 
 def _taxonomy(channel: Channel) -> tuple[str, ...]:
-    return (INTER_AGENT,) if channel is Channel.MESSAGE else (MEMORY_POISONING,)
+    """What OWASP calls it: an order to a colleague, in what is kept, or in what somebody reads."""
+    return ({Channel.MESSAGE: INTER_AGENT, Channel.MEMORY: MEMORY_POISONING}.get(channel, GOAL_HIJACK),)
 
 
 def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "") -> tuple[Evidence, ...]:
@@ -470,7 +473,7 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
     return tuple(
         Evidence(
             "span",
-            f"Reads like an order to an agent{_where(span.view, within)}: “{span.text[:160]}”",
+            f"Reads like an order to an agent{_where(span.view, within)}: “{shown(span.quote or span.text)}”",
             {
                 "start": span.start,
                 "end": span.end,

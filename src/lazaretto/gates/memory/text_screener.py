@@ -8,6 +8,7 @@ not name is left out and named: the model does not guess what it says, and goes 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -36,6 +37,11 @@ GRAY = 0.3
 _KEPT_BYTES = 1 << 20
 """Of the logits of windows that were read last."""
 _SPAN_LOGIT = 0.0
+_END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
+_MOST_AROUND = 160
+"""Characters before and after a stretch among which its sentence is looked for."""
+MOST_QUOTED = 160
+"""Characters that a reason quotes."""
 _ORDERS, _QUIET, _TOOLS = range(3)
 """Rows of the head, as in training."""
 _AS_SEEN = ("entities", "unmasked", "plain")
@@ -52,6 +58,8 @@ class Span:
     logit: float
     view: str
     """Which reading of the text it stands in."""
+    quote: str = ""
+    """The sentences it stands in: what is shown to people, who cannot judge a fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +276,24 @@ def _spans(view: View, several: list[_Marked]) -> list[Span]:
             first, last = run[0][0], run[-1][1]
             if len(run) >= 3:
                 mean = sum(m for _, _, m in run) / len(run)
-                spans.append(Span(view.offset + first, view.offset + last, view.text[first:last], mean, view.name))
+                words, quote = view.text[first:last], whole_sentences(view.text, first, last)
+                spans.append(Span(view.offset + first, view.offset + last, words, mean, view.name, quote))
             run = []
         run.append((start, end, mark))
     return sorted(spans, key=lambda s: -s.logit)
+
+
+def whole_sentences(text: str, start: int, end: int) -> str:
+    """The stretch with the rest of the sentences it begins and ends in.
+
+    As it is where that would be more than a reason shows: a long honest beginning must not push the order out of it.
+    """
+    ends = [found.end() for found in _END_OF_SENTENCE.finditer(text, max(0, start - _MOST_AROUND), start)]
+    stop = _END_OF_SENTENCE.search(text, max(start, end - 1), end + _MOST_AROUND)
+    first = ends[-1] if ends else 0 if start <= _MOST_AROUND else start
+    last = stop.end() if stop else len(text) if len(text) - end <= _MOST_AROUND else end
+    wide = text[first:last].strip()
+    return wide if len(wide) <= MOST_QUOTED else text[start:end].strip()
 
 
 def _load(weights: Path) -> tuple[Arrays, Calibration]:

@@ -21,11 +21,11 @@ from lazaretto.gates.content.arbitration import (
     Order,
     label_for,
 )
+from lazaretto.gates.content.jury.reasons import Bars, Grounds, reason
 from lazaretto.gates.content.jury.scorer import (
     JuryModels,
     JuryScores,
     Settings,
-    Span,
     log_odds,
     shipped_models,
     sigmoid,
@@ -48,22 +48,13 @@ from lazaretto.types import Evidence
 HAZARD_IDS: Mapping[str, tuple[str, ...]] = {
     "Bias & Discrimination": ("S10",),
     "Personal Rights & Property": ("S2",),
-    "Content Safety": ("S12",),
-    "Inappropriate values": ("S10",),
     "Network Attacks": ("S2",),
     "Psychological Health": ("S11",),
     "Privacy Protection": ("S7",),
-    "Hazardous & Controlled Materials": ("S9",),
-    "Biology & Environment": ("S2",),
-    "Insults & Condemnation": ("S10",),
-    "Military": ("S9",),
-    "Business": ("S2",),
     "Intellectual Property": ("S8",),
-    "Superstition": ("S6",),
-    "Other Public Safety": ("S1",),
-    "Culture & History": ("S10",),
 }
-"""AIR-Bench's categories in MLCommons' terms."""
+"""AIR-Bench's categories that are one hazard in MLCommons' terms. The others are none, or several: *hazardous
+materials* are drugs or weapons, *content safety* is violence or sex."""
 _CONTEXT_WORDS: Mapping[str, str] = {
     "refusal": "it declines or redirects a request",
     "education": "it informs or teaches",
@@ -81,8 +72,10 @@ _CONCEDES = 0.15
 _EXPLICIT = 0.8
 _EVEN = 0.5
 _FOREIGN = "the text is not in a language this jury reads"
-_NAMEABLE = 0.35
+_NAMEABLE = 0.5
 """A hazard less likely than this is not named: a wrong name explains less than none."""
+_FEWEST = 3
+"""Words of a phrase that is quoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +150,9 @@ class JuryDebater:
         before = debate.last_score(self.role)
         moved = 0.0 if before is None else risk - before
         conceded = debate.round > 1 and (moved < -_CONCEDES if self.role is Role.STRICT else moved > _CONCEDES)
-        quotes = _quotes(reading.debaters[self.role].spans, self.role, debate.prepared)
+        quotes = _quotes(reading, self.role, debate.prepared, settings)
         hazards = _hazards(reading) if self.role is Role.STRICT and risk >= _EVEN else ()
-        argument = _argument(self.role, debate, reading, risk, moved)
+        argument = _argument(self.role, debate, reading, risk, moved, quotes)
         ms = (time.perf_counter() - started) * 1000.0
         tokens = reading.tokens if debate.round == 1 else 0
         return Speech(self.role, debate.round, argument, risk, quotes, hazards, conceded, self._role_cost(ms, tokens))
@@ -188,22 +181,25 @@ class JuryArbiter:
         risk, settings = self._risk(debate, reading, positions)
         threshold = _EVEN if settings else _EXPLICIT
         order = (self.orders or {}).get(debate.prepared.kind, Order.RISK_FIRST)
-        rule, reasons = _rule(risk, threshold, order, debate, reading)
-        gray, band = self._gray(risk, settings, rule, order)
-        reasons += band
+        rule, context = _rule(risk, threshold, order, debate, reading)
+        bars = self._bars(settings)
+        gray = self._gray(risk, settings, rule, order)
         undecided = _why_undecided(debate, reading, risk, confirmed=rule == CONFIRMED and not gray)
         spread = settings.spread if settings else 30.0
         interval = (float(sigmoid(log_odds(risk) - spread)), float(sigmoid(log_odds(risk) + spread)))
         if undecided:
             interval = (0.0, 1.0)
         quotes = tuple(q for t in debate.speeches if t.round == debate.round for q in t.quotes)
-        hazards = tuple(dict.fromkeys(h for t in debate.speeches for h in t.hazards)) if rule == CONFIRMED else ()
+        shown = rule == CONFIRMED and not gray  # what is in doubt is no offence yet
+        hazards = tuple(dict.fromkeys(h for t in debate.speeches for h in t.hazards)) if shown else ()
         role_cost = RoleCost(
             Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=(time.perf_counter() - started) * 1000.0
         )
-        reasoning = f"{RULES[IN_DOUBT if gray else rule]} {reasons}" + (
-            f" Not settled: {undecided}." if undecided else ""
-        )
+        spoken = {t.role: t.quotes for t in debate.speeches if t.round == debate.round}
+        cited = [p for p in debate.briefing.precedents if p.bears]
+        sides = (spoken.get(Role.STRICT, ()), spoken.get(Role.LOOSE, ()))
+        said = Grounds(IN_DOUBT if gray else rule, risk, bars, *sides, context, cited, undecided)
+        reasoning = reason(said)
         return Finding(
             label_for(rule),
             risk,
@@ -218,14 +214,20 @@ class JuryArbiter:
             _NOT_READ if reading is not None and reading.cut else "",
         )
 
-    def _gray(self, risk: float, settings: Settings | None, rule: str, order: Order) -> tuple[bool, str]:
-        """Whether the risk lies between the bars that the error rates set, and the bars in words."""
+    def _bars(self, settings: Settings | None) -> Bars | None:
+        """The bars that the error rates set, as risks."""
         if settings is None:
-            return False, ""
+            return None
         allow, block = settings.bars(self.rates.false_alarms, self.rates.misses)
-        words = f" Allowed below {sigmoid(allow):.2f}, unsafe from {sigmoid(block):.2f}."
+        return Bars(float(sigmoid(allow)), float(sigmoid(block)))
+
+    def _gray(self, risk: float, settings: Settings | None, rule: str, order: Order) -> bool:
+        """Whether the risk lies between the bars that the error rates set."""
+        if settings is None:
+            return False
+        allow, block = settings.bars(self.rates.false_alarms, self.rates.misses)
         excused = rule == EXONERATED and order is Order.CONTEXT_FIRST
-        return not excused and allow <= log_odds(risk) < block, words
+        return not excused and allow <= log_odds(risk) < block
 
     def _risk(
         self, debate: DebateState, reading: JuryScores | None, positions: Mapping[Role, float]
@@ -242,22 +244,21 @@ class JuryArbiter:
 def _rule(
     risk: float, threshold: float, order: Order, debate: DebateState, reading: JuryScores | None
 ) -> tuple[str, str]:
-    """The rule that decides and the numbers behind it."""
-    numbers = f"Risk {risk:.2f}."
+    """The rule that decides, and the benign context in words where one is firm."""
     contexts = reading.debaters[Role.LOOSE].contexts if reading else {}
     name, firmness = max(contexts.items(), key=lambda c: c[1], default=("", 0.0))
-    words = f"{numbers} Benign context: {_CONTEXT_WORDS.get(name, '')} ({firmness:.2f})."
+    words = f"{_CONTEXT_WORDS.get(name, '')} ({firmness:.2f})"
     loose = debate.last_score(Role.LOOSE)
     stands_by = loose is not None and loose < threshold and firmness >= _FIRM
     if order is Order.CONTEXT_FIRST and stands_by:
         return EXONERATED, words
     if risk >= threshold:
-        return CONFIRMED, numbers
+        return CONFIRMED, ""
     first = debate.scores.get(Role.STRICT, ())
     suspected = bool(first) and first[0] >= threshold
     if firmness >= _FIRM or (suspected and firmness >= _NAMED):
         return EXONERATED, words
-    return DEFAULT, numbers
+    return DEFAULT, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,10 @@ class JuryGlance:
         if odds is None:
             return None
         risk, ms = float(sigmoid(odds)), (time.perf_counter() - started) * 1000.0
-        reasons = f"{RULES[DEFAULT]} Risk {risk:.2f} by one look of one model: a debate could not change the outcome."
+        reasons = (
+            f"{RULES[DEFAULT]} Risk {risk:.2f} by one look of one model: a debate could not change the outcome. "
+            "No case was looked up. What would change it: a person's word."
+        )
         interval = (float(sigmoid(odds - self._spread)), float(sigmoid(odds + self._spread)))
         cost = RoleCost(Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=ms)
         return Finding(Label.SAFE, risk, DEFAULT, reasons, interval, role_cost=cost)
@@ -315,14 +319,30 @@ def _unread(explicit: float) -> tuple[float, str, tuple[Evidence, ...], tuple[st
     return explicit, f"There is nothing to read; the picture is explicit with probability {explicit:.2f}.", (), hazards
 
 
-def _quotes(spans: Sequence[Span], role: Role, prepared: PreparedContent) -> tuple[Evidence, ...]:
-    """The clauses that moved this debater most: towards risk for Strict, away from it for Loose."""
-    ordered = spans if role is Role.STRICT else tuple(reversed(spans))
+def _quotes(reading: JuryScores, role: Role, prepared: PreparedContent, settings: Settings) -> tuple[Evidence, ...]:
+    """The phrases that moved this debater most: towards risk for Strict, away from it for Loose.
+
+    A phrase speaks for a side where it lies there by itself (above what is allowed, or below, as both models say
+    together) and further than the rest of the text does. So none speaks for both, and in a text that is harmful
+    throughout the less harmful half is no excuse.
+    """
+    line = settings.bars(DEFAULT_RATES.false_alarms, DEFAULT_RATES.misses)[0]
+    own: dict[tuple[str, str], list[float]] = {}
+    for debater in reading.debaters.values():
+        for span in debater.spans:
+            own.setdefault((span.part, span.quote), []).append(span.own)
     sign, side = (1, "risk") if role is Role.STRICT else (-1, "a benign reading")
+    spans = reading.debaters[role].spans
+    there = [
+        span
+        for span in (spans if role is Role.STRICT else reversed(spans))
+        if (sum(own[span.part, span.quote]) / len(own[span.part, span.quote]) - line) * sign > 0
+    ]
+    further = [one for one in there if one.weight * sign > 0 and len(one.quote.split()) >= _FEWEST]
     whole = {"text": prepared.content.text, "description": prepared.description, "read_text": prepared.read_text}
     quotes = []
-    for span in [s for s in ordered if s.weight * sign > 0][:_QUOTES]:
-        data = {"quote": span.quote, "part": span.part, "weight": round(span.weight, 4)}
+    for span in further[:_QUOTES] or there[:1]:
+        data = {"quote": span.quote, "part": span.part, "weight": sign * round(abs(span.own - line), 4)}
         # The models read cleaned words; a place is given only where the content has the very same ones.
         place = whole[span.part].find(span.quote)
         if place >= 0:
@@ -333,27 +353,29 @@ def _quotes(spans: Sequence[Span], role: Role, prepared: PreparedContent) -> tup
 
 def _hazards(reading: JuryScores) -> tuple[str, ...]:
     name, share = max(reading.debaters[Role.STRICT].hazards.items(), key=lambda h: h[1])
-    return HAZARD_IDS[name] if share >= _NAMEABLE else ()
+    return HAZARD_IDS.get(name, ()) if share >= _NAMEABLE else ()
 
 
-def _argument(role: Role, debate: DebateState, reading: JuryScores, risk: float, moved: float) -> str:
+def _argument(
+    role: Role, debate: DebateState, reading: JuryScores, risk: float, moved: float, quotes: Sequence[Evidence]
+) -> str:
     """What the debater says, in words a person can check against the numbers."""
     own = reading.debaters[role]
-    spans = own.spans if role is Role.STRICT else tuple(reversed(own.spans))
-    lead = f" It rests mostly on “{spans[0].quote[:120]}”." if spans else ""
+    lead = f" It rests mostly on “{quotes[0].data['quote'][:120]}”." if quotes else ""
     if role is Role.STRICT:
         name, share = max(own.hazards.items(), key=lambda h: h[1])
         closest = f"closest hazard: {name} ({share:.2f})" if share >= _NAMEABLE else "no hazard stands out"
         opening = f"Risk {risk:.2f}; {closest}."
     else:
         name, share = max(own.contexts.items(), key=lambda c: c[1])
-        opening = f"Risk {risk:.2f}; closest benign context: {_CONTEXT_WORDS[name]} ({share:.2f})."
+        closest = f"closest benign context: {_CONTEXT_WORDS[name]} ({share:.2f})"
+        opening = f"Risk {risk:.2f}; {closest if share >= _NAMED else 'no benign context stands out'}."
     if debate.round == 1:
         return opening + lead
-    near = [p for p in debate.briefing.precedents if p.similarity >= _NEAREST]
+    near = [p for p in debate.briefing.precedents if p.bears]
     unsafe = sum(p.case.label is Label.UNSAFE for p in near)
-    count = "1 precedent is near" if len(near) == 1 else f"{len(near)} precedents are near"
-    heard = f" {count}, {unsafe} unsafe." if near else " No precedent is near."
+    count = "1 precedent bears on it" if len(near) == 1 else f"{len(near)} precedents bear on it"
+    heard = f" {count}, {unsafe} unsafe." if near else " No precedent bears on it."
     other = Role.LOOSE if role is Role.STRICT else Role.STRICT
     answer = next((t for t in reversed(debate.speeches) if t.role is other and t.quotes), None)
     against = f" Against it: “{answer.quotes[0].data['quote'][:120]}”." if answer else ""

@@ -12,10 +12,10 @@ import json
 import math
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -46,10 +46,17 @@ _CHARACTERS = 200_000
 """Looked at of one text; the models read a part of them."""
 _KEPT_BYTES = 4 << 20
 """Of contents that were read last, and again of single looks at them."""
-_CLAUSE = re.compile(r"[^.!?;:,\n]+[.!?;:,]*\s*")
+_SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*\s*")
+_CLAUSE = re.compile(r"(?:[^.!?;:,\n]|[.!?;:,](?=\S))+[.!?;:,]*\s*")
 _WORD = re.compile(r"\S+")
-_PHRASE = 5
-"""Most words of a phrase."""
+_PHRASE, _SHORT = 14, 3
+"""Most words of a phrase, and fewest: a fragment explains nothing."""
+_JOINING = (
+    "after although and because before but for if or since so that then though unless until when where whereas which "
+    "while who whose without"
+)
+_JOINTS, _LEADING = frozenset(_JOINING.split()), frozenset(("at", "by", "for", "from", "in", "of", "on", "to", "with"))
+"""Words before which a long English clause may be parted, and those that go with them."""
 _SEATS = (Role.STRICT, Role.LOOSE)
 
 
@@ -62,6 +69,8 @@ class Span:
     part: str
     """text | description | read_text."""
     weight: float
+    own: float = 0.0
+    """The log-odds of risk of these words alone, as the debater's model read them in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +256,13 @@ class JuryModels:
         )
         places = (text.offsets, picture.offsets)
         seats = {
-            role: DebaterScore(looks[model].logit, odds[model], _spans(view, looks[model], places), hazards, contexts)
+            role: DebaterScore(
+                looks[model].logit,
+                odds[model],
+                _spans(view, looks[model], places, partial(settings.odds, model)),
+                hazards,
+                contexts,
+            )
             for role, model in zip(_SEATS, speaks, strict=True)
         }
         covered = all(look.tokens >= len(text.ids) for look in looks.values())
@@ -269,6 +284,8 @@ class _ViewScore:
     tokens: int
     cut: bool = False
     """Whether there was no time for all of its windows."""
+    bias: float = 0.0
+    """What the head adds to the mean of the scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +324,8 @@ class _DebaterModel:
         worst = int(order[0])
         tokens = sum(len(part.ids) for part in parts)
         mean, cut = states[worst].mean(axis=0), len(read) < len(every)
-        return _ViewScore(float(logits[order].mean()), parts[worst], scores[worst], mean, tokens, cut)
+        bias = float(self.heads["risk.bias"][head])
+        return _ViewScore(float(logits[order].mean()), parts[worst], scores[worst], mean, tokens, cut, bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,11 +397,13 @@ def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float3
 
 
 def _spans(
-    view: View, look: _ViewScore, offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
+    view: View,
+    look: _ViewScore,
+    offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]],
+    odds: Callable[[float], float],
 ) -> tuple[Span, ...]:
-    """Each phrase's share in the worst window's logit, relative to an average phrase of the same length.
-
-    A phrase is a few words within a clause: a whole sentence as evidence would explain nothing.
+    """Each phrase's share in the worst window's logit, relative to an average phrase of the same length; and what it
+    is worth by itself, calibrated by ``odds``.
     """
     scores, window = look.scores, look.worst
     average, found = float(scores.mean()), []
@@ -399,21 +419,51 @@ def _spans(
         for left_end, right_end in phrases(words, begin, stop):
             left, right = np.searchsorted(starts, (left_end, right_end))
             if left < right:
-                share = float((scores[at + left : at + right] - average).sum() / len(scores))
-                found.append(Span(words[left_end:right_end].strip()[:400], part, share))
+                here = scores[at + left : at + right]
+                share, own = float((here - average).sum() / len(scores)), odds(float(here.mean()) + look.bias)
+                found.append(Span(words[left_end:right_end].strip()[:400], part, share, own))
     return tuple(sorted(found, key=lambda s: -s.weight))
 
 
 def phrases(words: str, begin: int, stop: int) -> list[tuple[int, int]]:
-    """Where the phrases of a text lie: clauses, long ones in equal pieces of at most ``_PHRASE`` words."""
-    found = []
-    for clause in _CLAUSE.finditer(words, begin, stop):
-        places = [word.span() for word in _WORD.finditer(words, *clause.span())]
-        pieces = -(-len(places) // _PHRASE)
-        for n in range(pieces):
-            piece = places[n * len(places) // pieces : (n + 1) * len(places) // pieces]
-            found.append((piece[0][0], piece[-1][1]))
+    """Where the phrases of a text lie: clauses; a long one is parted before words that join, else in equal pieces.
+
+    A piece of fewer than ``_SHORT`` words goes with its neighbour of the same sentence.
+    """
+    found: list[tuple[int, int]] = []
+    for sentence in _SENTENCE.finditer(words, begin, stop):
+        pieces: list[list[tuple[int, int]]] = []
+        for clause in _CLAUSE.finditer(words, *sentence.span()):
+            places = [word.span() for word in _WORD.finditer(words, *clause.span())]
+            pieces += _parted(words, places) if len(places) > _PHRASE else [places]
+        found += [(piece[0][0], piece[-1][1]) for piece in _joined([one for one in pieces if one])]
     return found
+
+
+def _parted(words: str, places: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """A long clause in parts: before words that join, and what is still long in equal pieces."""
+    parts: list[list[tuple[int, int]]] = [[]]
+    for place in places:
+        if words[slice(*place)].lower() in _JOINTS and len(parts[-1]) >= _SHORT:
+            led = len(parts[-1]) > _SHORT and words[slice(*parts[-1][-1])].lower() in _LEADING
+            parts.append([parts[-1].pop()] if led else [])  # "in which" is not parted
+        parts[-1].append(place)
+    found = []
+    for part in _joined(parts):
+        count = -(-len(part) // _PHRASE)
+        found += [part[n * len(part) // count : (n + 1) * len(part) // count] for n in range(count)]
+    return found
+
+
+def _joined(pieces: list[list[tuple[int, int]]]) -> list[list[tuple[int, int]]]:
+    """The pieces, each short one with the one before it; a short first one with the one after it."""
+    made: list[list[tuple[int, int]]] = []
+    for piece in pieces:
+        if made and (len(piece) < _SHORT or len(made[-1]) < _SHORT):
+            made[-1] = [*made[-1], *piece]
+        else:
+            made.append(piece)
+    return made
 
 
 def _named(names: Sequence[str], values: NDArray[np.float32]) -> dict[str, float]:

@@ -14,6 +14,9 @@ from lazaretto.processor_time import in_thread
 _CUES = 6
 _NEAR = 0.6
 """Cosine from which on a case is one even when it shares no content word."""
+_BEARS, _SHARED, _SAME = 0.5, 2, 0.75
+"""Cosine and shared words from which on a case is cited, and the cosine from which on it is in whatever words. Of 47
+cases that were brought to texts and read by hand, 20 bore on them; of the 21 that this rule cites, 15 do."""
 _WORD = re.compile(r"[a-z][a-z'-]{2,}")
 _COMMON_WORDS = (
     "a able about above after again against all almost along already also although always am among an and another any "
@@ -52,10 +55,11 @@ class JurySupporter:
             near = await in_thread(self.library.nearest, prepared.words, prepared.kind, self.precedents)
         words = _words(prepared.words)
         weighed = tuple(made for p in near if (made := _compared(p, words)) is not None)
-        cues = tuple(dict.fromkeys(c for p in weighed for c in p.case.cues))[:_CUES]
+        cited = tuple(p for p in weighed if p.bears)
+        cues = tuple(dict.fromkeys(c for p in cited for c in p.case.cues))[:_CUES]
         role_cost = RoleCost(Role.SUPPORTER, "embedded", calls=1, ms=(time.perf_counter() - started) * 1000.0)
-        differences = tuple(p.differs for p in weighed if p.differs)
-        return Briefing(_summary(prepared), weighed, cues, differences, _patterns(weighed), role_cost)
+        differences = tuple(p.differs for p in cited if p.differs)
+        return Briefing(_summary(prepared), weighed, cues, differences, _patterns(cited), role_cost)
 
 
 def _words(text: str) -> dict[str, None]:
@@ -77,7 +81,8 @@ def _compared(precedent: Precedent, words: dict[str, None]) -> Precedent | None:
     differs = (
         f"Only the precedent has {', '.join(alone)}; only the content has {', '.join(ours)}." if alone and ours else ""
     )
-    return replace(precedent, why=why, differs=differs)
+    near = precedent.similarity >= _BEARS and len(shared) >= _SHARED
+    return replace(precedent, why=why, differs=differs, bears=near or precedent.similarity >= _SAME)
 
 
 def _patterns(near: tuple[Precedent, ...]) -> tuple[str, ...]:
