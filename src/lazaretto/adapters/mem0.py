@@ -210,7 +210,7 @@ class GuardedVectors(VectorStoreBase):
         fact, writer, ref = payload.get("data"), self._writer(payload), self._ref(key, payload)
         rest = {name: value for name, value in payload.items() if not fact or name != _WORDS}
         whole = self._border.wait(self._beside, key, payload, agent=writer)
-        said = fact if whole else WITHHELD
+        said: Any = fact if whole else WITHHELD
         if fact and (whole or self._border.wait(self._beside, key, rest, agent=writer)):
             said = self._border.wait(self._kept, ref, fact, agent=writer)
         if said == fact and not whole:  # its keywords say what it does not say itself
