@@ -32,7 +32,7 @@ class Row:
     @property
     def standing(self) -> str:
         """One word for how it stands; the texts spell it out."""
-        return standing(self.state)
+        return self.state.word
 
     @property
     def rewritten(self) -> bool:
@@ -117,17 +117,6 @@ class ItemView:
             elif story.kind in (EventKind.LABELLED, EventKind.RELEASED):
                 found.clear()
         return found
-
-
-def standing(state: ItemState) -> str:
-    """erased, replaced, hidden, held, or use."""
-    if state.erased:
-        return "erased"
-    if state.superseded_by is not None:
-        return "replaced"
-    if state.hidden:
-        return "hidden"
-    return "held" if state.held else "use"
 
 
 def rows(guard: Guard, ids: Sequence[str], *, hops: Mapping[str, int] | None = None, trust: bool = False) -> list[Row]:

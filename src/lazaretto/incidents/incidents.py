@@ -374,14 +374,10 @@ def _carrying(items: Sequence[str], findings: Sequence[str], observed: Mapping[s
 
 
 def _standing(state: ItemState, finding: Finding | None, channel: Channel) -> str:
-    if state.erased:
-        return "erased"
-    if state.superseded_by is not None:
-        return "replaced"
-    if state.hidden:
-        return "hidden"
+    if state.word == "held" and state.ruling is not None:
+        return f"held ({state.ruling.label})"
     if not state.visible:
-        return f"held ({state.ruling.label})" if state.ruling is not None else "held"
+        return state.word
     if finding is not None and finding.cleared:
         return "released"
     return "in recall" if channel is Channel.MEMORY else "not a memory"

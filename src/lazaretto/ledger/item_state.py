@@ -53,6 +53,17 @@ class ItemState:
         """Whether recall and search may show it: not held, not replaced, not erased."""
         return not (self.held or self.erased or self.superseded_by is not None)
 
+    @property
+    def word(self) -> str:
+        """erased, replaced, hidden, held, or use."""
+        if self.erased:
+            return "erased"
+        if self.superseded_by is not None:
+            return "replaced"
+        if self.hidden:
+            return "hidden"
+        return "held" if self.held else "use"
+
 
 def with_change(state: ItemState, field: str, value: Any) -> ItemState:
     """The state after one of the changes of ``changes_of``."""

@@ -46,42 +46,39 @@ def _run_all(connection: sa.Connection, statements: tuple[str, ...]) -> None:
         connection.exec_driver_sql(statement.format(**words))
 
 
-def _chain(connection: sa.Connection) -> None:
-    _run_all(
-        connection,
-        (
-            "CREATE TABLE lz_heads (tenant {number}, namespace {text} NOT NULL UNIQUE, seq BIGINT NOT NULL,"
-            " hash {blob} NOT NULL)",
-            "CREATE TABLE lz_events (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, kind {text} NOT NULL,"
-            " subject {text} NOT NULL, agent {text} NOT NULL, time {real} NOT NULL, digest {blob} NOT NULL,"
-            " prev {blob} NOT NULL, hash {blob} NOT NULL, salt {blob}, body {blob},"
-            " PRIMARY KEY (tenant, seq)) {clustered}",
-            "CREATE INDEX lz_events_subject ON lz_events (tenant, subject, seq)",
-            "CREATE TABLE lz_items (tenant INTEGER NOT NULL, id {text} NOT NULL, seq BIGINT NOT NULL,"
-            " agent {text} NOT NULL, channel {text} NOT NULL, image {text}, hidden SMALLINT NOT NULL,"
-            " erased SMALLINT NOT NULL, superseded_by {text}, ruling SMALLINT, PRIMARY KEY (tenant, id)) {clustered}",
-            "CREATE INDEX lz_items_agent ON lz_items (tenant, agent, seq)",
-            "CREATE INDEX lz_items_image ON lz_items (tenant, image) WHERE image IS NOT NULL",
-            "CREATE TABLE lz_edges (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, place INTEGER NOT NULL,"
-            " source {text} NOT NULL, target {text} NOT NULL, kind {text} NOT NULL, time {real} NOT NULL,"
-            " PRIMARY KEY (tenant, seq, place)) {clustered}",
-            "CREATE TABLE lz_blobs (digest {text} NOT NULL PRIMARY KEY, data {blob} NOT NULL)",
-            "CREATE TABLE lz_blob_refs (tenant INTEGER NOT NULL, digest {text} NOT NULL,"
-            " PRIMARY KEY (tenant, digest)) {clustered}",
-            "CREATE INDEX lz_blob_refs_digest ON lz_blob_refs (digest)",
-        ),
-    )
+def _statements(*statements: str) -> Callable[[sa.Connection], None]:
+    """A migration that is DDL alone."""
+    return lambda connection: _run_all(connection, statements)
 
 
-def _known(connection: sa.Connection) -> None:
-    _run_all(
-        connection,
-        (
-            "CREATE TABLE lz_known (tenant INTEGER NOT NULL, kind {text} NOT NULL, key {text} NOT NULL,"
-            " item {text} NOT NULL, label {text} NOT NULL, PRIMARY KEY (tenant, kind, key, item)) {clustered}",
-            "CREATE INDEX lz_known_item ON lz_known (tenant, item)",
-        ),
-    )
+_chain = _statements(
+    "CREATE TABLE lz_heads (tenant {number}, namespace {text} NOT NULL UNIQUE, seq BIGINT NOT NULL,"
+    " hash {blob} NOT NULL)",
+    "CREATE TABLE lz_events (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, kind {text} NOT NULL,"
+    " subject {text} NOT NULL, agent {text} NOT NULL, time {real} NOT NULL, digest {blob} NOT NULL,"
+    " prev {blob} NOT NULL, hash {blob} NOT NULL, salt {blob}, body {blob},"
+    " PRIMARY KEY (tenant, seq)) {clustered}",
+    "CREATE INDEX lz_events_subject ON lz_events (tenant, subject, seq)",
+    "CREATE TABLE lz_items (tenant INTEGER NOT NULL, id {text} NOT NULL, seq BIGINT NOT NULL,"
+    " agent {text} NOT NULL, channel {text} NOT NULL, image {text}, hidden SMALLINT NOT NULL,"
+    " erased SMALLINT NOT NULL, superseded_by {text}, ruling SMALLINT, PRIMARY KEY (tenant, id)) {clustered}",
+    "CREATE INDEX lz_items_agent ON lz_items (tenant, agent, seq)",
+    "CREATE INDEX lz_items_image ON lz_items (tenant, image) WHERE image IS NOT NULL",
+    "CREATE TABLE lz_edges (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, place INTEGER NOT NULL,"
+    " source {text} NOT NULL, target {text} NOT NULL, kind {text} NOT NULL, time {real} NOT NULL,"
+    " PRIMARY KEY (tenant, seq, place)) {clustered}",
+    "CREATE TABLE lz_blobs (digest {text} NOT NULL PRIMARY KEY, data {blob} NOT NULL)",
+    "CREATE TABLE lz_blob_refs (tenant INTEGER NOT NULL, digest {text} NOT NULL,"
+    " PRIMARY KEY (tenant, digest)) {clustered}",
+    "CREATE INDEX lz_blob_refs_digest ON lz_blob_refs (digest)",
+)
+
+
+_known = _statements(
+    "CREATE TABLE lz_known (tenant INTEGER NOT NULL, kind {text} NOT NULL, key {text} NOT NULL,"
+    " item {text} NOT NULL, label {text} NOT NULL, PRIMARY KEY (tenant, kind, key, item)) {clustered}",
+    "CREATE INDEX lz_known_item ON lz_known (tenant, item)",
+)
 
 
 def _known_as_events(connection: sa.Connection) -> None:
@@ -109,40 +106,28 @@ def _claims(connection: sa.Connection) -> None:
     )
 
 
-def _proofs(connection: sa.Connection) -> None:
-    _run_all(
-        connection,
-        (
-            "CREATE TABLE lz_signatures (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, prev BIGINT NOT NULL,"
-            " key {text} NOT NULL, signature {blob} NOT NULL, PRIMARY KEY (tenant, seq)) {clustered}",
-            "CREATE TABLE lz_tree (tenant INTEGER NOT NULL, level INTEGER NOT NULL, place BIGINT NOT NULL,"
-            " hash {blob} NOT NULL, PRIMARY KEY (tenant, level, place)) {clustered}",
-        ),
-    )
+_proofs = _statements(
+    "CREATE TABLE lz_signatures (tenant INTEGER NOT NULL, seq BIGINT NOT NULL, prev BIGINT NOT NULL,"
+    " key {text} NOT NULL, signature {blob} NOT NULL, PRIMARY KEY (tenant, seq)) {clustered}",
+    "CREATE TABLE lz_tree (tenant INTEGER NOT NULL, level INTEGER NOT NULL, place BIGINT NOT NULL,"
+    " hash {blob} NOT NULL, PRIMARY KEY (tenant, level, place)) {clustered}",
+)
 
 
-def _refs(connection: sa.Connection) -> None:
-    _run_all(
-        connection,
-        (
-            "CREATE TABLE lz_refs (tenant INTEGER NOT NULL, ref {text} NOT NULL, seq BIGINT NOT NULL,"
-            " told {text} NOT NULL, item {text} NOT NULL, system {text} NOT NULL, namespace {text} NOT NULL,"
-            " key {text} NOT NULL, PRIMARY KEY (tenant, ref, seq)) {clustered}",
-            "CREATE INDEX lz_refs_item ON lz_refs (tenant, item)",
-        ),
-    )
+_refs = _statements(
+    "CREATE TABLE lz_refs (tenant INTEGER NOT NULL, ref {text} NOT NULL, seq BIGINT NOT NULL,"
+    " told {text} NOT NULL, item {text} NOT NULL, system {text} NOT NULL, namespace {text} NOT NULL,"
+    " key {text} NOT NULL, PRIMARY KEY (tenant, ref, seq)) {clustered}",
+    "CREATE INDEX lz_refs_item ON lz_refs (tenant, item)",
+)
 
 
-def _kinds(connection: sa.Connection) -> None:
-    _run_all(
-        connection,
-        (
-            # whoever follows some kinds of events visits no others
-            "CREATE INDEX lz_events_kind ON lz_events (tenant, kind, seq)",
-            # what a gate or a person holds, however much is not
-            "CREATE INDEX lz_items_held ON lz_items (tenant, seq) WHERE ruling > 1",
-        ),
-    )
+_kinds = _statements(
+    # whoever follows some kinds of events visits no others
+    "CREATE INDEX lz_events_kind ON lz_events (tenant, kind, seq)",
+    # what a gate or a person holds, however much is not
+    "CREATE INDEX lz_items_held ON lz_items (tenant, seq) WHERE ruling > 1",
+)
 
 
 def _provable(connection: sa.Connection) -> None:
@@ -194,15 +179,11 @@ def _adopt_claims(connection: sa.Connection, tenant: int, namespace: str) -> Non
         merkle.extend(connection, tenant, head[1], head[1] + len(found))
 
 
-def _edges_by_end(connection: sa.Connection) -> None:
-    """What surrounds an item is found without reading every edge. Nobody asks for all that an agent wrote by these."""
-    _run_all(
-        connection,
-        (
-            "CREATE INDEX lz_edges_source ON lz_edges (tenant, source, kind)",
-            "CREATE INDEX lz_edges_target ON lz_edges (tenant, target, kind) WHERE kind <> 'written_by'",
-        ),
-    )
+_edges_by_end = _statements(
+    "CREATE INDEX lz_edges_source ON lz_edges (tenant, source, kind)",
+    "CREATE INDEX lz_edges_target ON lz_edges (tenant, target, kind) WHERE kind <> 'written_by'",
+)
+"""What surrounds an item is found without reading every edge. Nobody asks for all that an agent wrote by these."""
 
 
 MIGRATIONS: tuple[Migration, ...] = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from lazaretto.console.item_view import rows, standing
+from lazaretto.console.item_view import rows
 from lazaretto.console.pages.now import reproduction
 from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError, RepairRefused
@@ -80,7 +80,6 @@ async def plan(visit: Visit) -> Response:
         "back": wanted["back"],
         "name": f"pl_{work_of(made)}{orjson.dumps(wanted).hex()}",
     }
-    facts["standing"] = standing
     return visit.page("plan.html", here="incidents", **facts)
 
 
@@ -126,7 +125,7 @@ async def receipt(visit: Visit) -> Response:
     found = await _receipt(visit)
     touched = await asyncio.to_thread(rows, visit.guard, [step.item for step in found.plan.steps])
     by_item = {row.seen.id: row for row in touched}
-    before = {item: standing(state) for item, state in states_before(found.plan).items()}
+    before = {item: state.word for item, state in states_before(found.plan).items()}
     return visit.page("receipt.html", here="incidents", receipt=found, rows=by_item, before=before)
 
 
