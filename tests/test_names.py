@@ -47,7 +47,7 @@ def test_what_cannot_be_printed_is_refused_from_callers_and_still_served_by_the_
     with pytest.raises(InputError, match="parents"):
         check_ids(["fine", name], "parents", 10)
     with Ledger.open(f"sqlite:///{tmp_path / 'old.db'}") as ledger:
-        ledger.observe(Observation(name, Channel.MEMORY, "an old note", id=name))
+        ledger.append_item(Observation(name, Channel.MEMORY, "an old note", id=name))
         ledger.append([Draft(EventKind.RETRIEVED, name, "bob")])
         assert ledger.item(name).agent == name
         ledger.erase(name, "a request")

@@ -2,7 +2,7 @@
 
     python tools/run_adapters.py openai-agents mem0 ... [--write]
 
-The pins of the frameworks exclude each other, so no one environment can show the matrix of docs/adapters-matrix.md. This
+The pins of the frameworks exclude each other, so no one environment can show docs/adapters-matrix.md as a whole. This
 runs tests/adapters in ``.venv-adapters-NAME`` for each name and in the environment of this program (LangGraph), and
 says which cell was shown where, by which version. With ``--write`` it is kept in lab/results/adapters and shown on the
 page. It fails where a test fails, or a cell is shown nowhere.

@@ -39,7 +39,7 @@ def fill(ledger: Ledger, size: int, rng: np.random.Generator, topics: np.ndarray
         made = vectors_for(min(20_000, size - start), rng, topics)
         for place in range(0, len(made), PER_ITEM):
             note = Observation("ann", Channel.MEMORY, f"note {start + place}")
-            ledger.observe(note, claims=[ClaimRow(0, 4, one) for one in made[place : place + PER_ITEM]])
+            ledger.append_item(note, claims=[ClaimRow(0, 4, one) for one in made[place : place + PER_ITEM]])
         kept.append(made[:: max(1, size // QUERIES // 2)][:QUERIES])
     return np.concatenate(kept)[:QUERIES]
 

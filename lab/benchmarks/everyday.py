@@ -64,7 +64,7 @@ def ruled(decision: Any) -> Row:
     """What a decision says, as a row keeps it. ``claims``: held for what memories claim, not for an order."""
     from lazaretto.types import Ruling
 
-    against = [verdict for verdict in decision.standing if verdict.ruling > Ruling.WARN]
+    against = [verdict for verdict in decision.active_verdicts if verdict.ruling > Ruling.WARN]
     kinds = {evidence.kind for verdict in against for evidence in verdict.evidence}
     return {
         "ruling": decision.ruling.label,

@@ -216,7 +216,7 @@ async def guard_overhead(folder: Path, rounds: int) -> tuple[float, float]:
             whole.append((time.perf_counter() - started) * 1000)
             item = Observation("ada", Channel.MESSAGE, f"an ordinary message, number {number}")
             started = time.perf_counter()
-            ledger.observe(item, [Draft(EventKind.RULED, item.id, body=body)])
+            ledger.append_item(item, [Draft(EventKind.RULED, item.id, body=body)])
             bare.append((time.perf_counter() - started) * 1000)
     return statistics.median(whole), statistics.median(bare)
 

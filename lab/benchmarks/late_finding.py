@@ -1,4 +1,4 @@
-"""One honest note is found late: what `lazaretto tend` and `lazaretto serve` do to a store by default, line by line.
+"""One honest note is found late: what `lazaretto recheck` and `lazaretto serve` do to a store by default, line by line.
 
 A crew of ten writes honest notes; all of them had read the first one, five are made from it by name, six name the same
 person. Then a person calls a web page harmful that says the same as the first note. The note is held late, because it
@@ -79,7 +79,7 @@ def picture(guard: SyncGuard) -> dict[str, tuple[str, bool, str | None, tuple[st
     """Of every memory: its text, whether it may be recalled, what replaced it, what it was made from."""
     memories = guard.ledger.items(channel="memory", hidden=True, limit=None)  # type: ignore[arg-type]
     states = guard.ledger.states([one.id for one in memories])
-    made = {one.id: tuple(sorted(guard.graph.made_from(one.id))) for one in memories}
+    made = {one.id: tuple(sorted(guard.graph.came_from(one.id))) for one in memories}
     return {o.id: (o.text, states[o.id].visible, states[o.id].superseded_by, made[o.id]) for o in memories}
 
 
@@ -97,10 +97,10 @@ def compared(before: dict[str, Any], after: dict[str, Any], origin: str) -> dict
 
 
 def run_tend(environment: dict[str, str]) -> list[str]:
-    """`lazaretto tend` until nothing is left; what it says."""
+    """`lazaretto recheck` until nothing is left; what it says."""
     said: list[str] = []
     while True:
-        command = [sys.executable, "-m", "lazaretto", "tend", "--limit", "1000"]
+        command = [sys.executable, "-m", "lazaretto", "recheck", "--limit", "1000"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         said += done.stdout.splitlines()
         if "left 0" in done.stdout:

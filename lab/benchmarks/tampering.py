@@ -68,7 +68,7 @@ def fill(ledger: Ledger) -> None:
         items.append(Observation(f"agent{n % 4}", Channel.MEMORY, text, image=image, parents=parents, ref=ref))
         vectors = np.random.default_rng(n).standard_normal((2, DIMENSION)).astype(np.float32)
         claims = [ClaimRow(5 * place, 5 * place + 4, one) for place, one in enumerate(vectors)] if n % 4 == 0 else []
-        ledger.observe(items[-1], [Draft(EventKind.RULED, items[-1].id, body={"ruling": "allow"})], claims=claims)
+        ledger.append_item(items[-1], [Draft(EventKind.RULED, items[-1].id, body={"ruling": "allow"})], claims=claims)
     for n in range(0, 30, 3):
         ledger.append([Draft(EventKind.RETRIEVED, items[n].id, "reader")])
     ledger.append([Draft(EventKind.RULED, items[7].id, body={"ruling": "block"})])

@@ -189,15 +189,15 @@ def _refused(work: Callable[[], Any], kind: type[LazarettoError], promise: str) 
 
 def _check_appends(ledger: Ledger) -> None:
     first, start = _note(ledger, "the first note"), ledger.head()
-    events = ledger.observe(first, [Draft(EventKind.RETRIEVED, first.id, "reader")])
+    events = ledger.append_item(first, [Draft(EventKind.RETRIEVED, first.id, "reader")])
     assert [e.seq for e in events] == [start.seq + 1, start.seq + 2], "events are numbered without gaps"
     assert events[1].prev == events[0].hash, "each event carries the hash of the one before it"
     assert ledger.item(first.id) == first, "an item comes back as it went in"
     orphan = _note(ledger, "an orphan", ("it_nowhere",))
-    _refused(lambda: ledger.observe(orphan), UnknownItem, "an unknown parent is refused")
-    _refused(lambda: ledger.observe(first), InputError, "an id is brought only once")
+    _refused(lambda: ledger.append_item(orphan), UnknownItem, "an unknown parent is refused")
+    _refused(lambda: ledger.append_item(first), InputError, "an id is brought only once")
     _refused(
-        lambda: ledger.observe(_note(ledger, "half"), [Draft(EventKind.RETRIEVED, "it_nowhere", "reader")]),
+        lambda: ledger.append_item(_note(ledger, "half"), [Draft(EventKind.RETRIEVED, "it_nowhere", "reader")]),
         UnknownItem,
         "what refers to nothing is refused",
     )
@@ -211,7 +211,7 @@ def _check_appends(ledger: Ledger) -> None:
 
 def _check_tenants(ledger: Ledger, other: Ledger) -> None:
     secret = _note(other, "the neighbour's secret")
-    other.observe(secret)
+    other.append_item(secret)
     digest = other.put_blob(b"the neighbour's picture")
     _refused(lambda: ledger.item(secret.id), UnknownItem, "another tenant's item is unknown")
     _refused(lambda: ledger.blob(digest), UnknownItem, "another tenant's blob is unknown")

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import time as _time
 import uuid
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -329,16 +330,22 @@ class Decision:
         return all(r.status in (RunStatus.RAN, RunStatus.SKIPPED) for r in self.runs)
 
     @property
-    def standing(self) -> tuple[Verdict, ...]:
+    def active_verdicts(self) -> tuple[Verdict, ...]:
         """The verdicts that count: all but those in ``settled``."""
         return tuple(v for v in self.verdicts if f"{v.gate}:{v.rule}" not in self.settled)
+
+    @property
+    def standing(self) -> tuple[Verdict, ...]:
+        """Old name of ``active_verdicts``; it goes in 0.3."""
+        warnings.warn("decision.standing is now decision.active_verdicts", DeprecationWarning, stacklevel=2)
+        return self.active_verdicts
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why, in sentences: the verdict that decided first, then the others. For a held item only verdicts
         stricter than allow are quoted."""
         ruling = self.ruling if self.would is None else self.would
-        counting = self.standing if ruling > Ruling.WARN else self.verdicts
+        counting = self.active_verdicts if ruling > Ruling.WARN else self.verdicts
         said = ((f"{v.gate}:{v.rule}", v.ruling, tuple(e.summary for e in v.evidence)) for v in counting)
         return reasons_in_order(self.rule, ruling, said)
 
@@ -444,7 +451,7 @@ class WrittenBack:
     """The item that stands there now or should, or the one that was taken away."""
     outcome: Literal["put", "deleted", "due"]
     error: str = ""
-    """Why it is still due; it is tried again by the next repair and by ``guard.tend``."""
+    """Why it is still due; it is tried again by the next repair and by ``guard.recheck``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ async def test_a_record_is_neither_taken_over_nor_deleted_by_another_agent(store
             found = await store.aget(bank, "northwind")
             assert found is not None and found.value == honest
         await crew.write_back()
-        await crew.tend()
+        await crew.recheck()
         assert inner.get(bank, "northwind").value == honest
         await mine.adelete(bank, "northwind")
         assert inner.get(bank, "northwind") is None

@@ -17,7 +17,7 @@ httpx = pytest.importorskip("httpx", reason="needs the dev extra")
 from lazaretto import Guard
 from lazaretto.api.access import Caller, Door, KeyFile, Role
 from lazaretto.api.app import ServerSettings, create_app
-from lazaretto.api.border import Border
+from lazaretto.api.request_limits import Border
 from lazaretto.cli import build as build_cli
 from lazaretto.errors import Forbidden, InputError
 from lazaretto.policy import Limits

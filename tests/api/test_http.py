@@ -61,26 +61,26 @@ async def test_a_note_is_kept_traced_isolated_and_brought_back(client: Any) -> N
 async def test_memories_are_judged_again_on_request_and_by_the_server_itself(guard: Guard, client: Any) -> None:
     for n in range(3):
         await client.post("/v1/remember", json={"agent": "ada", "text": f"note {n}"})
-    done = (await client.post("/v1/tend?limit=2")).json()
+    done = (await client.post("/v1/recheck?limit=2")).json()
     assert (done["looked"], done["left"], done["held"]) == (2, 1, [])
     assert (await client.get("/v1/suspects")).json() == []
-    assert (await client.post("/v1/tend?limit=0")).json()["field"] == "limit"
+    assert (await client.post("/v1/recheck?limit=0")).json()["field"] == "limit"
 
     looked = asyncio.Event()
-    tend = guard.tend
+    recheck = guard.recheck
 
     async def watched(**options: Any) -> Any:
         try:
-            return await tend(**options)
+            return await recheck(**options)
         finally:
             looked.set()
 
     guard.policy = replace(guard.policy, review=Review(every=1, interval_s=0.01))
-    guard.tend = watched  # type: ignore[method-assign]
+    guard.recheck = watched  # type: ignore[method-assign]
     app = create_app(guard)
     async with app.router.lifespan_context(app):
         await asyncio.wait_for(looked.wait(), 10)
-    assert (await tend()).left == 0
+    assert (await recheck()).left == 0
 
 
 async def test_pictures_travel_as_base64(client: Any) -> None:

@@ -185,6 +185,7 @@ HARMLESS: dict[str, Request] = {
     "/v1/write-backs/done": lambda c, i: {
         "writes": [{"ref": ["notes", "crew", "pears"], "item": i, "write": "put"}]
     },
+    "/v1/recheck": lambda c, i: {},
     "/v1/tend": lambda c, i: {},
     "/v1/tasks": lambda c, i: {"agent": WRITER, "text": "Use it.", "source": "agent_message"},
     "/v1/authorize": lambda c, i: {"agent": WRITER, "tool": "release", "arguments": {"item": i}},

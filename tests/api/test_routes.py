@@ -23,7 +23,7 @@ from lazaretto import Guard, Policy
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.answers import DecisionAnswer, ObservationAnswer, StateAnswer, VerdictAnswer
 from lazaretto.api.app import ROUTERS, create_app
-from lazaretto.gates.decision import recorded_decision
+from lazaretto.gates.decision import decision_from_body
 from lazaretto.ledger import ItemState
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Decision, Observation, Ruling, Verdict, decision_data, plain
@@ -119,7 +119,7 @@ async def test_a_repair_is_tried_dry_first(client: Any) -> None:
     for path in ("blast-radius", "lineage"):
         await asked(client, "GET", f"/v1/items/{{item}}/{path}", item=item)
     await asked(client, "GET", "/v1/agents/{agent}/contacts", agent="scout")
-    await asked(client, "POST", "/v1/tend")
+    await asked(client, "POST", "/v1/recheck")
 
 
 async def test_memories_in_a_batch_are_kept_as_if_each_came_alone(client: Any, guard: Guard) -> None:
@@ -374,7 +374,7 @@ def test_a_decision_is_read_back_as_it_was() -> None:
         "it_1", Ruling.ALLOW, 0.5, (0.1, 0.9), "g:r", (verdict,), (GateRun("g", RunStatus.RAN, 1.0),), Cost(2.0),
         None, ("x:y",), Ruling.REVIEW,
     )  # fmt: skip
-    assert recorded_decision(plain(made)) == made
+    assert decision_from_body(plain(made)) == made
     assert decision_data(made)["reasons"] == ["why"]
 
 

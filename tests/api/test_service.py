@@ -29,8 +29,8 @@ from lazaretto import Guard
 from lazaretto.api import webhooks
 from lazaretto.api.app import ServerSettings, create_app
 from lazaretto.api.background import work_forever
-from lazaretto.api.border import Rate
 from lazaretto.api.metrics import Metrics
+from lazaretto.api.request_limits import Rate
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Review
@@ -175,15 +175,15 @@ async def test_of_two_servers_one_works_in_the_background(open_guard: Callable[.
     done = asyncio.Event()
     for number, guard in enumerate(guards):
         guard.policy = replace(guard.policy, review=Review(every=1, interval_s=0.01))
-        tend = guard.tend
+        recheck = guard.recheck
 
-        async def watched(number: int = number, tend: Any = tend, **options: Any) -> Any:
+        async def watched(number: int = number, recheck: Any = recheck, **options: Any) -> Any:
             looked.append(number)
             if len(looked) >= 5:
                 done.set()
-            return await tend(**options)
+            return await recheck(**options)
 
-        guard.tend = watched  # type: ignore[method-assign]
+        guard.recheck = watched  # type: ignore[method-assign]
     tasks = [asyncio.create_task(work_forever(guard, Metrics())) for guard in guards]
     await asyncio.wait_for(done.wait(), 60)
     assert len(set(looked)) == 1

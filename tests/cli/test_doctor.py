@@ -78,7 +78,7 @@ def test_a_mistyped_store_is_named_and_not_made(tmp_path: Path) -> None:
 
 def test_a_broken_chain_is_a_fault(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}") as ledger:
-        ledger.observe(Observation("ada", Channel.MEMORY, "a note"))
+        ledger.append_item(Observation("ada", Channel.MEMORY, "a note"))
     with sqlite3.connect(tmp_path / "crew.db") as store:
         store.execute("update lz_events set agent = 'eve'")
     code, found = findings(tmp_path / "crew.db")

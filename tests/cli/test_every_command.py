@@ -28,7 +28,7 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
     "trace": (lambda c: (c.note,), lambda c: f"patient zero {c.note}", 0),
     "conflicts": (lambda c: (), lambda c: "no memories are known to contradict each other", 0),
     "contacts": (lambda c: ("bob",), lambda c: "read what it wrote", 0),
-    "tend": (lambda c: (), lambda c: "left 0", 0),
+    "recheck": (lambda c: (), lambda c: "left 0", 0),
     "suspects": (lambda c: (), lambda c: "more often than chance lets it", 0),
     "repair plan": (lambda c: ("isolate", c.note), lambda c: "price: items 1", 0),
     "repair apply": (lambda c: (c.plan,), lambda c: "take it back with: lazaretto repair undo rc_", 0),
@@ -104,7 +104,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "trace": (("it_none",), 2, "item: no 'it_none'"),
     "contacts": (("bob", "--since", "noon"), 2, "since: 'noon' is not a time"),
     "conflicts": (("--keep", "it_1"), 2, "keep: a pair has two items"),
-    "tend": (("--limit", "0"), 2, "limit: is 0"),
+    "recheck": (("--limit", "0"), 2, "limit: is 0"),
     "suspects": (("--limit", "0"), 2, "limit: is 0"),
     "repair plan": (("isolat", "it_1"), 2, "repair: 'isolat' is unknown. Did you mean 'isolate'?"),
     "repair apply": (("absent.json",), 2, "plan: absent.json cannot be read"),
@@ -189,7 +189,7 @@ def names(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from names(command, (*path, name))
-        else:
+        elif not command.deprecated:
             yield " ".join((*path, name))
 
 
@@ -204,6 +204,11 @@ def product_commands() -> set[str]:
 def test_no_command_is_forgotten() -> None:
     assert set(SHOWN) | set(ELSEWHERE) == product_commands() == set(WRONG)
     assert product_commands() <= set(names(typer.main.get_command(build())))
+
+
+def test_an_old_name_works_and_says_so(run: Run, crew: Any) -> None:
+    output = told(run("tend", "--policy", crew.policy))
+    assert "The command 'tend' is deprecated" in output and "left 0" in output
 
 
 def told(output: str) -> str:

@@ -44,7 +44,7 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
     "trace": (lambda c: (c.note,), lambda c, got: got["patient_zero"]["agent"] == "ada", 0),
     "contacts": (lambda c: ("bob",), lambda c, got: [one["item"] for one in got["contacts"]] == [c.note], 0),
     "conflicts": (lambda c: (), lambda c, got: got == [], 0),
-    "tend": (lambda c: (), lambda c, got: got["left"] == 0, 0),
+    "recheck": (lambda c: (), lambda c, got: got["left"] == 0, 0),
     "suspects": (lambda c: (), lambda c, got: got == [], 0),
     "repair plan": (lambda c: ("isolate", c.note), lambda c, got: got["origin"] == c.note, 0),
     "repair apply": (lambda c: (c.plan,), lambda c, got: got["plan"]["origin"] == c.note, 0),

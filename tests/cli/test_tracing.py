@@ -20,9 +20,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-unt
     """A command line over a small crew: root -> child, root read by bob at 2."""
     url = f"sqlite:///{tmp_path / 'crew.db'}"
     with Ledger.open(url) as ledger:
-        ledger.observe(Observation("ann", Channel.MEMORY, "[red]note[/red]\x1b[2J", id="root", time=1.0))
+        ledger.append_item(Observation("ann", Channel.MEMORY, "[red]note[/red]\x1b[2J", id="root", time=1.0))
         ledger.append([Draft(EventKind.RETRIEVED, "root", "bob", time=2.0)])
-        ledger.observe(Observation("bob", Channel.MEMORY, "made from it", id="child", parents=("root",), time=3.0))
+        ledger.append_item(Observation("bob", Channel.MEMORY, "made from it", id="child", parents=("root",), time=3.0))
     monkeypatch.setenv("LAZARETTO_STORE", url)
     monkeypatch.setenv("COLUMNS", "160")
     app = typer.Typer()

@@ -73,7 +73,7 @@ async def test_another_writers_value_never_reaches_the_store(crew: Guard, shelf:
     assert "belongs to 'treasurer'" in " ".join(told.reasons) and HONEST["text"] not in str(told)
     await read_by(crew, shelf, BANK, "treasurer")
     await crew.stores.write_back()
-    await crew.tend()
+    await crew.recheck()
     assert shelf.get(BANK[1], BANK[2]) == HONEST and not await crew.stores.write_back()
     (found,) = await crew.recall(agent="bob", items=[BANK])
     assert found.id == first.item

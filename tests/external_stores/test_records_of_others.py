@@ -157,7 +157,7 @@ async def test_a_store_that_is_away_is_tried_again_until_it_has_followed(crew: G
     assert [one.outcome for one in await crew.stores.write_back()] == ["due"]
     assert crew.ledger.head().seq == events, "the same failure is not recorded again and again"
     shelf.fails = 0
-    await crew.tend()
+    await crew.recheck()
     assert shelf.records["notes", "bank"] == "Pay at 4711."
     assert [one.foreign[0].outcome for one in await crew.repairs.receipts()] == ["put"]
 
@@ -306,7 +306,7 @@ def test_refs_are_erased_exported_and_verified_with_their_item(store_url: str, t
     notes = [Observation("ann", Channel.MEMORY, f"note {n}", ref=Ref("s", "users/ann", str(n))) for n in range(3)]
     for note in notes:
         assert note.ref is not None
-        ledger.observe(note, [told_draft("stored", note.id, note.ref)])
+        ledger.append_item(note, [told_draft("stored", note.id, note.ref)])
     assert [(one.ref.key, one.wanted, one.there, one.due) for one in ledger.refs_of("s")] == [
         (str(n), notes[n].id, notes[n].id, False) for n in range(3)
     ]
@@ -325,7 +325,7 @@ def test_refs_are_erased_exported_and_verified_with_their_item(store_url: str, t
 def test_a_store_from_before_refs_is_upgraded_when_it_is_opened(store_url: str) -> None:
     old = Ledger.open(store_url)
     note = Observation("ann", Channel.MEMORY, "an old memory")
-    old.observe(note)
+    old.append_item(note)
 
     def as_the_version_before_left_it(connection: sa.Connection) -> None:
         connection.exec_driver_sql("DROP TABLE lz_refs")
@@ -341,7 +341,7 @@ def test_a_store_from_before_refs_is_upgraded_when_it_is_opened(store_url: str) 
     with Ledger.open(store_url) as ledger:
         assert ledger.verify().ok and ledger.item(note.id).ref is None and ledger.refs_of("s") == []
         new = Observation("ann", Channel.MEMORY, "a new one", ref=Ref("s", "", "k"))
-        ledger.observe(new)
+        ledger.append_item(new)
         assert [(one.wanted, one.due) for one in ledger.refs_of("s", due=True)] == [(new.id, True)]
         assert ledger.verify().ok
     store = Store.open(store_url)
@@ -353,7 +353,7 @@ def test_a_store_from_before_refs_is_upgraded_when_it_is_opened(store_url: str) 
 def test_an_event_that_says_nonsense_of_a_ref_is_refused(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
         note = Observation("ann", Channel.MEMORY, "note")
-        ledger.observe(note)
+        ledger.append_item(note)
         before = ledger.head()
         for body in ({"told": "eaten", "ref": ["s", "", "k"]}, {"told": "stored", "ref": ["s"]}):
             with pytest.raises(ValueError, match="ref"):

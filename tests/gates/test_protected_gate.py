@@ -73,6 +73,6 @@ async def test_a_key_must_be_a_name(open_guard: Callable[..., Guard]) -> None:
 
 def test_the_ledger_keeps_the_key(ledger: Ledger) -> None:
     kept = Observation("ada", Channel.MEMORY, "x", key="session.notes")
-    ledger.observe(kept)
+    ledger.append_item(kept)
     assert ledger.item(kept.id).key == "session.notes" and ledger.verify().ok
     assert plain_key(" A : b/c ") == "a.b.c"

@@ -200,7 +200,7 @@ async def test_copies_that_are_held_come_back_with_the_word(crew: Guard) -> None
     first = await crew.remember(NOTE, agent="ada")
     copy = await crew.remember(NOTE, agent="bob")
     await crew.label(first.item, "benign", by="dan")
-    assert copy.item in (await crew.tend()).released
+    assert copy.item in (await crew.recheck()).released
     await crew.label(first.item, "harmful", by="dan")
     await crew.recall(agent="eva", limit=20)
     assert not crew.ledger.state(copy.item).visible

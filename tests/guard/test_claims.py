@@ -260,7 +260,7 @@ def test_a_pair_of_claims_is_read_once_and_as_full_precision_has_it(monkeypatch:
 def test_catching_up_asks_for_what_is_new_and_misses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = ClaimReader()
     with Ledger.open(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
-        ledger.observe(Observation("ann", Channel.MEMORY, APPROVAL))
+        ledger.append_item(Observation("ann", Channel.MEMORY, APPROVAL))
         assert reader.catch_up(ledger)
         before, asked, plainly = ledger.head().seq, list[int](), ledger.without_claims
 
@@ -269,7 +269,7 @@ def test_catching_up_asks_for_what_is_new_and_misses_nothing(tmp_path: Path, mon
             return plainly(after=after, limit=limit)
 
         monkeypatch.setattr(ledger, "without_claims", counted)
-        ledger.observe(Observation("bob", Channel.MEMORY, HOST))
+        ledger.append_item(Observation("bob", Channel.MEMORY, HOST))
         assert reader.catch_up(ledger) and asked[0] == before
         assert ledger.nearest_claims(reader.vector(HOST), limit=1, least=0.9)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import lazaretto
-from lazaretto import errors
+from lazaretto import Decision, Ruling, errors, policy
 from lazaretto.ledger.ledger import OLD_NAMES, Ledger
 
 
@@ -50,6 +50,11 @@ def test_old_names_warn_and_are_the_new_ones(tmp_path: Path) -> None:
                 assert getattr(ledger, old) == getattr(ledger, new)
         with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
             _ = ledger.nonsense
+    with pytest.warns(DeprecationWarning, match="LedgerProofPolicy"):
+        assert policy.Record is policy.LedgerProofPolicy  # type: ignore[attr-defined]
+    decision = Decision("it_1", Ruling.ALLOW, 0.0, (0.0, 1.0), "structure:fine")
+    with pytest.warns(DeprecationWarning, match="active_verdicts"):
+        assert decision.standing == decision.active_verdicts == ()
 
 
 def test_unknown_names_are_attribute_errors() -> None:

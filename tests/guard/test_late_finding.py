@@ -1,5 +1,5 @@
 """A day of honest notes and one late finding: by default nothing is cut, nothing rewritten, and one word brings all
-back. The same story with 500 notes, `tend` and `serve` line by line: lab/benchmarks/late_finding.py."""
+back. The same story with 500 notes, `recheck` and `serve` line by line: lab/benchmarks/late_finding.py."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def told(crew: SyncGuard, story: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 def test_no_honest_note_is_changed(open_guard: Callable[..., Guard], store_url: str, story: dict[str, Any]) -> None:
     crew = SyncGuard(open_guard(store=store_url))
     origin, before = told(crew, story)
-    done = crew.tend(limit=1_000)
+    done = crew.recheck(limit=1_000)
     after = story["compared"](before, story["picture"](crew), origin)
     assert after["held_of_which_the_note"] and after["held"] == len(done.held)
     assert after["held"] == 2, "the note and what was made from it: what is held for its descent accuses nobody"
@@ -46,7 +46,7 @@ def test_applied_as_it_was_before_it_is_taken_back_by_one_word(
 ) -> None:
     crew = SyncGuard(open_guard({"preset": "minimal", "repair": {"automatic": "apply"}}, store=store_url))
     origin, before = told(crew, story)
-    crew.tend(limit=1_000)
+    crew.recheck(limit=1_000)
     after = story["compared"](before, story["picture"](crew), origin)
     assert after["cut_loose"] > 40, "what looking again did unasked before"
     crew.label(origin, "benign", by="dana")

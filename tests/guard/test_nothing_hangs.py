@@ -41,7 +41,7 @@ async def test_forty_tends_at_once_all_end(open_guard: Open) -> None:
     guard = open_guard(POLICY, gates={"slow": Slow()})
     for place in range(3):
         await guard.remember(f"Tank {place} is full.", agent="ada", parents=[])
-    done = await asyncio.wait_for(asyncio.gather(*(guard.tend() for _ in range(40))), 60)
+    done = await asyncio.wait_for(asyncio.gather(*(guard.recheck() for _ in range(40))), 60)
     assert sum(one.looked for one in done) == 3
     assert (await guard.remember("And on it goes.", agent="ada")).allowed
 
@@ -52,9 +52,9 @@ async def test_a_tend_that_is_cancelled_while_it_waits_leaves_nothing_locked(ope
     await guard.remember("Tank 1 is full.", agent="ada", parents=[])
     gate.go.clear()
     gate.asked.clear()
-    first = asyncio.create_task(guard.tend())
+    first = asyncio.create_task(guard.recheck())
     assert await asyncio.to_thread(gate.asked.wait, 30)
-    waiting = [asyncio.create_task(guard.tend()) for _ in range(3)]
+    waiting = [asyncio.create_task(guard.recheck()) for _ in range(3)]
     await asyncio.sleep(0.05)
     for one in waiting:
         one.cancel()
@@ -63,7 +63,7 @@ async def test_a_tend_that_is_cancelled_while_it_waits_leaves_nothing_locked(ope
     )
     gate.go.set()
     assert (await asyncio.wait_for(first, 30)).looked == 1
-    assert (await asyncio.wait_for(guard.tend(), 30)).looked == 0
+    assert (await asyncio.wait_for(guard.recheck(), 30)).looked == 0
 
 
 async def test_a_tend_that_is_cancelled_at_work_lets_the_next_one_in(open_guard: Open) -> None:
@@ -72,13 +72,13 @@ async def test_a_tend_that_is_cancelled_at_work_lets_the_next_one_in(open_guard:
     await guard.remember("Tank 1 is full.", agent="ada", parents=[])
     gate.go.clear()
     gate.asked.clear()
-    first = asyncio.create_task(guard.tend())
+    first = asyncio.create_task(guard.recheck())
     assert await asyncio.to_thread(gate.asked.wait, 30)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
     gate.go.set()
-    assert (await asyncio.wait_for(guard.tend(), 30)).looked == 1
+    assert (await asyncio.wait_for(guard.recheck(), 30)).looked == 1
 
 
 def test_tasks_of_several_loops_take_turns() -> None:
@@ -107,7 +107,7 @@ async def test_a_name_of_a_write_that_has_no_ruling_yet_is_an_error_not_a_crash(
     """An item that came without a ruling (from an import, say): its ruling was looked for with ``next``."""
     first = await guard.remember("Tank 1 is full.", agent="ada")
     bare = replace(guard.ledger.item(first.item), id="it_bare")
-    guard.ledger.observe(bare, [])
+    guard.ledger.append_item(bare, [])
     assert guard._core.recorder.recorded(bare) is None
 
 

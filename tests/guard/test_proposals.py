@@ -87,13 +87,13 @@ async def test_by_default_a_late_finding_holds_and_asks(
     one = await crew(open_guard, store_url)
     before = one.texts()
     caplog.set_level(logging.INFO, "lazaretto")
-    done = await one.guard.tend()
+    done = await one.guard.recheck()
     assert one.guard.policy.repair.automatic == "ask"
     assert set(done.held) == {one.made["origin"], one.made["made"]} and done.rewritten == ()
     assert one.texts() == {item: text for item, text in before.items() if item not in done.held}, (
         "nothing was rewritten"
     )
-    assert not await one.guard.repairs.receipts() and one.guard.graph.made_from(one.made["made"]), (
+    assert not await one.guard.repairs.receipts() and one.guard.graph.came_from(one.made["made"]), (
         "nothing was cut loose"
     )
     (proposal,) = await one.guard.repairs.proposals()
@@ -104,7 +104,7 @@ async def test_by_default_a_late_finding_holds_and_asks(
     assert any(line.startswith(f"{one.made['made']} is held") and one.made["origin"] in line for line in lines)
     assert any(proposal.id in line and "proposed" in line for line in lines)
     assert not any(WRONG in line for line in lines), "a log line quotes nothing"
-    assert (await one.guard.tend()).proposed == () and len(await one.guard.repairs.proposals()) == 1, (
+    assert (await one.guard.recheck()).proposed == () and len(await one.guard.repairs.proposals()) == 1, (
         "not proposed twice"
     )
     assert one.guard.ledger.verify().ok
@@ -112,7 +112,7 @@ async def test_by_default_a_late_finding_holds_and_asks(
 
 async def test_a_proposal_shows_its_difference_and_is_applied_as_it_was_seen(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url)
-    (name,) = (await one.guard.tend()).proposed
+    (name,) = (await one.guard.recheck()).proposed
     again = open_guard(one.guard.policy, store=store_url, gates={"late": one.gate})  # after a restart
     shown = await again.repairs.proposal(name)
     changes = {change.item: change for change in shown.changes}
@@ -135,7 +135,7 @@ async def test_a_proposal_shows_its_difference_and_is_applied_as_it_was_seen(ope
 
 async def test_nobody_frees_their_own_by_applying_a_proposal(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url)
-    (name,) = (await one.guard.tend()).proposed
+    (name,) = (await one.guard.recheck()).proposed
     with pytest.raises(NotYours):
         await one.guard.repairs.accept(name, by="dan", caller=Identity(Kind.KEY, "r", agents=("bo",)))
     assert len(await one.guard.repairs.proposals()) == 1 and not await one.guard.repairs.receipts()
@@ -143,7 +143,7 @@ async def test_nobody_frees_their_own_by_applying_a_proposal(open_guard: Open, s
 
 async def test_what_changed_since_it_was_shown_is_not_applied(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url)
-    (name,) = (await one.guard.tend()).proposed
+    (name,) = (await one.guard.recheck()).proposed
     shown = await one.guard.repairs.proposal(name)
     await one.guard.label(one.made["made"], "benign", by="dan")
     with pytest.raises(RepairRefused, match="look at it again"):
@@ -152,7 +152,7 @@ async def test_what_changed_since_it_was_shown_is_not_applied(open_guard: Open, 
 
 async def test_a_dismissed_proposal_does_not_come_back(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url)
-    (name,) = (await one.guard.tend()).proposed
+    (name,) = (await one.guard.recheck()).proposed
     with pytest.raises(NotYours):
         await one.guard.repairs.dismiss(name, by="ida")
     with pytest.raises(NotYours):
@@ -161,7 +161,7 @@ async def test_a_dismissed_proposal_does_not_come_back(open_guard: Open, store_u
     assert await one.guard.repairs.proposals() == ()
     await one.guard.remember("The tide is low at six.", agent="cy", parents=[])
     again = open_guard(one.guard.policy, store=store_url, gates={"late": one.gate})
-    assert (await again.tend()).proposed == () and await again.repairs.proposals() == ()
+    assert (await again.recheck()).proposed == () and await again.repairs.proposals() == ()
     assert not one.guard.ledger.state(one.made["origin"]).visible, "what is held stays held"
     with pytest.raises(UnknownItem):
         await one.guard.repairs.proposal("pr_nothing")
@@ -172,12 +172,12 @@ async def test_calling_the_origin_fine_ends_the_proposal_and_brings_back_what_wa
 ) -> None:
     one = await crew(open_guard, store_url)
     before = one.texts()
-    (name,) = (await one.guard.tend()).proposed
+    (name,) = (await one.guard.recheck()).proposed
     await one.guard.label(one.made["origin"], "benign", by="dan")
     assert one.texts() == before and await one.guard.repairs.proposals() == ()
     with pytest.raises(RepairRefused, match="is not held"):
         await one.guard.repairs.accept(name, by="dan")
-    assert (await one.guard.tend()).held == (), "a person's word stands"
+    assert (await one.guard.recheck()).held == (), "a person's word stands"
 
 
 @pytest.mark.parametrize("how", ["label", "release"])
@@ -185,15 +185,15 @@ async def test_calling_the_origin_fine_takes_back_what_was_cut_and_rewritten(
     open_guard: Open, store_url: str, how: str
 ) -> None:
     one = await crew(open_guard, store_url, "apply")
-    before, edges = one.texts(), one.guard.graph.made_from(one.made["plain"])
-    done = await one.guard.tend()
+    before, edges = one.texts(), one.guard.graph.came_from(one.made["plain"])
+    done = await one.guard.recheck()
     assert done.rewritten and done.proposed == () and one.texts() != before, "as it was asked for"
-    assert one.guard.graph.made_from(one.made["plain"]) != edges
+    assert one.guard.graph.came_from(one.made["plain"]) != edges
     if how == "label":
         await one.guard.label(one.made["origin"], "benign", by="dan")
     else:
         receipt = await one.guard.release(one.made["origin"], reason="honest")
-    assert one.texts() == before and one.guard.graph.made_from(one.made["plain"]) == edges
+    assert one.texts() == before and one.guard.graph.came_from(one.made["plain"]) == edges
     assert all(one.undone for one in await one.guard.repairs.receipts() if one.plan.repair == "contain")
     assert one.guard.ledger.verify().ok
     if how == "release":
@@ -203,7 +203,7 @@ async def test_calling_the_origin_fine_takes_back_what_was_cut_and_rewritten(
 
 async def test_what_somebody_changed_since_is_left_alone(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url, "apply")
-    await one.guard.tend()
+    await one.guard.recheck()
     await one.guard.label(one.made["plain"], "harmful", by="eva")
     await one.guard.label(one.made["origin"], "benign", by="dan")
     texts = one.texts()
@@ -214,7 +214,7 @@ async def test_what_somebody_changed_since_is_left_alone(open_guard: Open, store
 
 async def test_hold_proposes_nothing(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url, "hold")
-    done = await one.guard.tend()
+    done = await one.guard.recheck()
     assert set(done.held) == {one.made["origin"], one.made["made"]} and done.proposed == done.rewritten == ()
     assert await one.guard.repairs.proposals() == () and not await one.guard.repairs.receipts()
 
@@ -224,7 +224,7 @@ async def test_each_act_of_a_repair_has_a_line(
 ) -> None:
     one = await crew(open_guard, store_url, "apply")
     caplog.set_level(logging.INFO, "lazaretto")
-    await one.guard.tend()
+    await one.guard.recheck()
     (receipt,) = await one.guard.repairs.receipts()
     lines = [record.getMessage() for record in caplog.records if record.name == "lazaretto.acts"]
     for step in receipt.plan.steps:
@@ -237,7 +237,7 @@ async def test_each_act_of_a_repair_has_a_line(
 
 async def test_a_reviewer_does_not_bring_back_what_they_wrote(open_guard: Open, store_url: str) -> None:
     one = await crew(open_guard, store_url, "apply")
-    await one.guard.tend()
+    await one.guard.recheck()
     with pytest.raises(NotYours):
         await one.guard.label(one.made["origin"], "benign", by="dan", caller=Identity(Kind.KEY, "r", agents=("bo",)))
 
@@ -247,11 +247,11 @@ async def test_a_persons_harmful_word_holds_and_proposes_like_a_late_finding(ope
     one.gate.bad = set()
     await one.guard.label(one.made["origin"], "harmful", by="dan")
     assert not one.guard.ledger.state(one.made["made"]).visible and one.guard.ledger.state(one.made["plain"]).visible
-    done = await one.guard.tend()
+    done = await one.guard.recheck()
     (proposal,) = await one.guard.repairs.proposals()
     assert done.proposed == (proposal.id,) and proposal.origin == one.made["origin"]
     assert proposal.actions[one.made["plain"]] == "cut" and proposal.actions[one.made["made"]] == "replace"
-    assert not await one.guard.repairs.receipts() and (await one.guard.tend()).proposed == ()
+    assert not await one.guard.repairs.receipts() and (await one.guard.recheck()).proposed == ()
     await one.guard.label(one.made["origin"], "benign", by="dan")
     assert await one.guard.repairs.proposals() == () and one.guard.ledger.state(one.made["made"]).visible
 
@@ -264,5 +264,5 @@ async def test_a_word_that_was_taken_back_before_the_next_look_repairs_nothing(
     one.gate.bad, before = set(), one.texts()
     await one.guard.label(one.made["origin"], "harmful", by="dan")
     await one.guard.label(one.made["origin"], "benign", by="dan")
-    done = await one.guard.tend()
+    done = await one.guard.recheck()
     assert (done.held, done.proposed, await one.guard.repairs.receipts()) == ((), (), ()) and one.texts() == before

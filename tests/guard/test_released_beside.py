@@ -24,7 +24,7 @@ def test_what_a_released_note_contradicts_stays_in_use(store_url: str, how: str)
             guard.release(newer.item)
         else:
             guard.label(newer.item, "benign", by="ada")
-        assert guard.tend().held == ()
+        assert guard.recheck().held == ()
         assert {one.id for one in guard.recall("harbour office", agent="clerk")} == {known.item, newer.item}
         open_pairs = {(one.new, one.old) for one in open_conflicts(guard.ledger)}
         assert open_pairs == {(newer.item, known.item)}, "it is still said that both cannot hold"

@@ -46,7 +46,7 @@ def test_three_names_with_one_sentence_do_not_overrule_the_user(guard: SyncGuard
     told = [guard.remember(lie, agent=name) for name in ("p1", "p2", "p3", "p4")]
     assert rules(*told) == [CHANGES] * 4
     assert fact in [one.id for one in guard.recall(known, agent="bob")]
-    guard.tend()
+    guard.recheck()
     assert not any(guard.ledger.state(one.item).visible for one in told), "held copies do not clear each other later"
 
 

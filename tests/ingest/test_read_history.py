@@ -18,7 +18,7 @@ from lazaretto.types import Channel, Draft, EventKind, Observation
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     with Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}") as opened:
         for item in "abcd":
-            opened.observe(Observation("ada", Channel.MEMORY, item, id=item))
+            opened.append_item(Observation("ada", Channel.MEMORY, item, id=item))
         yield opened
 
 
@@ -27,7 +27,7 @@ def recalled(ledger: Ledger, agent: str, *items: str) -> None:
 
 
 def remembered(ledger: Ledger, agent: str, text: str = "a note") -> None:
-    ledger.observe(Observation(agent, Channel.MEMORY, text))
+    ledger.append_item(Observation(agent, Channel.MEMORY, text))
 
 
 def test_a_memory_ends_nothing_and_a_decision_one_of_the_lists(ledger: Ledger) -> None:
@@ -84,7 +84,7 @@ def test_a_new_guard_looks_back_over_a_window(ledger: Ledger, monkeypatch: pytes
 
 
 def influenced(ledger: Ledger, agent: str, item: str, sources: tuple[str, ...]) -> None:
-    ledger.observe(
+    ledger.append_item(
         Observation(agent, Channel.MEMORY, "x", id=item),
         [Draft(EventKind.INFLUENCED, item, agent, {"sources": list(sources)})],
     )
@@ -106,14 +106,14 @@ def test_what_the_last_item_is_linked_to_is_reached_through_it(ledger: Ledger) -
 def test_a_chain_that_goes_back_too_far_begins_anew(ledger: Ledger) -> None:
     log, now = ReadHistory(ledger, messages=True, window_s=60), time.time()
     ledger.append([Draft(EventKind.RETRIEVED, "a", "bob", time=now - 130)])
-    ledger.observe(
+    ledger.append_item(
         Observation("bob", Channel.MEMORY, "x", id="first", time=now - 50),
         [Draft(EventKind.INFLUENCED, "first", "bob", {"sources": ["a"]}, now - 50)],
     )
     ledger.append([Draft(EventKind.RETRIEVED, "b", "bob", time=now - 40)])
     assert log.lately("bob").links == ("b",)
     ledger.append([Draft(EventKind.RETRIEVED, "c", "cy", time=now - 55)])
-    ledger.observe(
+    ledger.append_item(
         Observation("cy", Channel.MEMORY, "x", id="mine", time=now - 50),
         [Draft(EventKind.INFLUENCED, "mine", "cy", {"sources": ["c", "a"]}, now - 50)],
     )

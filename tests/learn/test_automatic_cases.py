@@ -50,7 +50,7 @@ async def test_labels_and_repairs_become_cases_and_nothing_else_does(guard: Guar
     await guard.label(held.item, "benign", by="carol")
     await guard.label(fine.item, "benign", by="carol")
     await guard.repairs.apply(await guard.repairs.plan(worm.item, "isolate", descendants=True))
-    done = await guard.tend()
+    done = await guard.recheck()
     made = {case.text: case for case in learnt(guard)}
     assert {text: case.label for text, case in made.items()} == {
         "Sell the guests' door codes on the market.": Label.UNSAFE,
@@ -60,7 +60,7 @@ async def test_labels_and_repairs_become_cases_and_nothing_else_does(guard: Guar
     assert not guard.ledger.state(copy.item).visible and set(done.cases) == {case.id for case in made.values()}
     assert {case.source for case in made.values()} == {"review", "repair"}
     version = Casebook(guard.ledger).live
-    assert (await guard.tend()).cases == () and Casebook(guard.ledger).live == version, "done twice, nothing changes"
+    assert (await guard.recheck()).cases == () and Casebook(guard.ledger).live == version, "done twice, nothing changes"
 
 
 async def test_what_is_taken_back_takes_its_case_with_it(guard: Guard) -> None:
@@ -70,12 +70,12 @@ async def test_what_is_taken_back_takes_its_case_with_it(guard: Guard) -> None:
     receipt = await guard.repairs.apply(await guard.repairs.plan(worm.item, "isolate"))
     await guard.label(odd.item, "benign", by="carol")
     await guard.label(note.item, "harmful", by="carol")
-    await guard.tend()
+    await guard.recheck()
     assert len(learnt(guard)) == 3
     await guard.repairs.undo(receipt.id)
     await guard.label(odd.item, "harmful", by="dan")
     guard.ledger.erase(note.item, "asked for")
-    await guard.tend()
+    await guard.recheck()
     (case,) = learnt(guard)
     assert (case.text, case.label) == ("the sign was reversed by the wind", Label.UNSAFE)
     kept = guard.ledger.within(f"{guard.ledger.namespace}.cases").events()
@@ -87,7 +87,7 @@ async def test_a_step_is_bounded_and_the_next_one_goes_on(open_guard: Open) -> N
     texts = ["Poison the well at night.", "Break into the customs store.", "Forge the pilot's licence for money."]
     for text in texts:
         await guard.label((await guard.remember(text, agent="eve", parents=[])).item, "harmful", by="carol")
-    assert [len((await guard.tend()).cases) for _ in range(3)] == [2, 1, 0]
+    assert [len((await guard.recheck()).cases) for _ in range(3)] == [2, 1, 0]
     assert {case.text for case in learnt(guard)} == set(texts)
 
 
@@ -95,33 +95,33 @@ async def test_every_lesson_passes_the_memory_gate(open_guard: Open) -> None:
     guard = open_guard(POLICY, gates={"memory": gate(refuses=("Copy this line", "Poison"))})
     for text in (WORM, "Poison the well at night."):
         await guard.label((await guard.remember(text, agent="eve", parents=[])).item, "harmful", by="carol")
-    await guard.tend()
+    await guard.recheck()
     assert {(case.text, case.cues, case.summary) for case in learnt(guard)} == {
         (WORM, (), "Ruled safe, but unsafe."),
         ("Poison the well at night.", (), "Ruled safe, but unsafe."),
     }, "what may not be quoted is not quoted"
     strict = open_guard(POLICY, namespace="strict", gates={"memory": gate(refuses=("unsafe",))})
     await strict.label((await strict.remember(WORM, agent="eve", parents=[])).item, "harmful", by="carol")
-    assert (await strict.tend()).cases == () and learnt(strict) == []
+    assert (await strict.recheck()).cases == () and learnt(strict) == []
 
 
 async def test_without_a_memory_gate_lessons_wait(store_url: str, open_guard: Open) -> None:
     without = open_guard(store=store_url)
     note = await without.remember(WORM, agent="eve", parents=[])
     await without.label(note.item, "harmful", by="carol")
-    assert (await without.tend()).cases == ()
+    assert (await without.recheck()).cases == ()
     off = open_guard({**POLICY, "learn": {"cases": 0}}, store=store_url, gates={"memory": gate()})
-    assert (await off.tend()).cases == ()
+    assert (await off.recheck()).cases == ()
     again = open_guard(POLICY, store=store_url, gates={"memory": gate()})
-    assert len((await again.tend()).cases) == 1
+    assert len((await again.recheck()).cases) == 1
 
 
 async def test_a_rolled_back_case_stays_out(guard: Guard) -> None:
     for text in (WORM, "Sell the guests' door codes on the market."):
         await guard.label((await guard.remember(text, agent="eve", parents=[])).item, "harmful", by="carol")
-        await guard.tend()
+        await guard.recheck()
     Casebook(guard.ledger).roll_back(by="carol")
-    await guard.tend()
+    await guard.recheck()
     assert [case.text for case in learnt(guard)] == [WORM]
 
 
@@ -132,7 +132,7 @@ async def test_what_was_held_for_its_source_teaches_the_debate_nothing(open_guar
     guard = open_guard(POLICY, gates={"memory": ScriptedGate(claims, name="memory")})
     lie = await guard.remember("Fees go to account 9937.", agent="eve", parents=[])
     await guard.label(lie.item, "harmful", by="carol")
-    await guard.tend()
+    await guard.recheck()
     assert learnt(guard) == []
 
 
@@ -148,7 +148,7 @@ async def test_a_step_that_dies_leaves_nothing_half_learnt(
         else:
             broken.setattr(Casebook, "_screened", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            await guard.tend()
+            await guard.recheck()
     assert learnt(guard) == [] and Casebook(guard.ledger).live == STARTER
     other = open_guard(POLICY, store=store_url, gates={"memory": gate()})
-    assert len((await other.tend()).cases) == 1 and [case.text for case in learnt(other)] == [WORM]
+    assert len((await other.recheck()).cases) == 1 and [case.text for case in learnt(other)] == [WORM]

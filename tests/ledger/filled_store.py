@@ -22,7 +22,7 @@ def fill(ledger: Ledger) -> list[str]:
     notes = [Observation("ann", Channel.MEMORY, f"note {n} of the harbour") for n in range(70)]
     ids = [note.id for note in notes]
     for n in (0, 7):
-        ledger.observe(notes[n], claims=[ClaimRow(0, 4, vector(n)), ClaimRow(5, 9, vector(n + 500))])
+        ledger.append_item(notes[n], claims=[ClaimRow(0, 4, vector(n)), ClaimRow(5, 9, vector(n + 500))])
     ledger.append([seen_draft(note) for n, note in enumerate(notes) if n not in (0, 7)])
     ledger.keep_claims(ids[1], [ClaimRow(0, 6, vector(1))])
     ledger.erase(ids[0], "asked")

@@ -133,7 +133,7 @@ def test_a_row_taken_from_any_table_there_is_is_found(store_url: str, tmp_path: 
     key = SigningKey.create(tmp_path / "key")
     with Ledger.open(store_url, key=key) as ledger:
         picture = Observation("ann", Channel.MEMORY, "a picture", image=ledger.put_blob(b"x"), ref=Ref("s", "", "k"))
-        ledger.observe(picture)
+        ledger.append_item(picture)
         ledger.add_fingerprints([("blocklist", "text:1")], picture.id, "block")
         fill(ledger)
         proof: dict[str, Any] = {"checkpoints": [ledger.checkpoint()], "keys": [key.public]}

@@ -23,7 +23,7 @@ def unit(seed: int, near: np.ndarray | None = None) -> np.ndarray:
 
 def keep(ledger: Ledger, text: str, *vectors: np.ndarray) -> str:
     note = Observation("ann", Channel.MEMORY, text, namespace=ledger.namespace)
-    ledger.observe(note)
+    ledger.append_item(note)
     ledger.keep_claims(note.id, [ClaimRow(0, len(text), v) for v in vectors])
     return note.id
 
@@ -83,7 +83,7 @@ def test_what_another_process_added_is_found_and_what_has_no_claims_is_listed(le
     another = Ledger.open(ledger.url)
     second = keep(another, "second", unit(0))
     bare = Observation("bob", Channel.MEMORY, "no claims yet")
-    another.observe(bare)
+    another.append_item(bare)
     assert {one.item for one in ledger.nearest_claims(unit(0))} == {first, second}
     assert [item for _, item in ledger.without_claims()] == [bare.id]
 

@@ -48,7 +48,7 @@ def filled(ledger: Ledger, count: int, *, held: int = 0) -> list[str]:
     notes = [memory(place) for place in range(count)]
     for place, note in enumerate(notes):
         ruling = "quarantine" if place >= count - held else "allow"
-        ledger.observe(note, [Draft(EventKind.RULED, note.id, body={"ruling": ruling, "rule": "t:x", "risk": 0.9})])
+        ledger.append_item(note, [Draft(EventKind.RULED, note.id, body={"ruling": ruling, "rule": "t:x", "risk": 0.9})])
     return [note.id for note in notes]
 
 

@@ -27,7 +27,7 @@ def app() -> typer.Typer:
 def note(tmp_path: Path) -> Observation:
     one = Observation("ann", Channel.MEMORY, "a note", time=1000.0)
     with Ledger.open(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
-        ledger.observe(one)
+        ledger.append_item(one)
     return one
 
 
@@ -66,7 +66,7 @@ def test_erase_and_retain(app: typer.Typer, note: Observation, tmp_path: Path) -
     run(app, tmp_path, "retain", code=2)
     with Ledger.open(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
         second = Observation("ann", Channel.MEMORY, "another")
-        ledger.observe(second)
+        ledger.append_item(second)
     assert json.loads(run(app, tmp_path, "erase", second.id, "--reason", "asked", "--json"))["kind"] == "erased"
 
 

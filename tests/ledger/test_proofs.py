@@ -22,7 +22,7 @@ from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger, PublicKey, SigningKey, merkle, seen_draft
 from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, read_checkpoints, witness_at
 from lazaretto.ledger.ledger import keep_in
-from lazaretto.policy import Record
+from lazaretto.policy import LedgerProofPolicy
 from lazaretto.types import Channel, Draft, EventKind, Observation
 
 
@@ -186,7 +186,7 @@ def test_witnesses_are_told_by_themselves(tmp_path: Path) -> None:
         second = f"sqlite:///{tmp_path / 'second.db'}"
         for where in (f"file:{tmp_path / 'heads.jsonl'}", second, f"http://127.0.0.1:{server.server_port}/heads"):
             with Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}") as ledger:
-                ledger.configure_signing(Record(witness=where, witness_every=3))
+                ledger.configure_signing(LedgerProofPolicy(witness=where, witness_every=3))
                 for n in range(7):
                     ledger.append([note(f"note {n}")])
                 kept = _kept(where, ledger.namespace, second, tmp_path, heard)
@@ -210,7 +210,9 @@ def _kept(where: str, namespace: str, second: str, folder: Path, heard: list[dic
 
 def test_a_witness_that_is_away_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}") as ledger:
-        ledger.configure_signing(Record(witness=f"file:{tmp_path / 'absent' / 'heads.jsonl'}", witness_every=1))
+        ledger.configure_signing(
+            LedgerProofPolicy(witness=f"file:{tmp_path / 'absent' / 'heads.jsonl'}", witness_every=1)
+        )
         ledger.append([note("a note")])
         assert ledger.head().seq == 1
     assert "could not be told" in caplog.text

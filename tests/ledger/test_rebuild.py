@@ -105,7 +105,7 @@ def test_with_a_key_what_a_stranger_appended_is_not_rebuilt(store_url: str, tmp_
     with Ledger.open(store_url, key=key) as ledger:
         fill(ledger)
     with Ledger.open(store_url) as stranger:
-        stranger.observe(Observation("eve", Channel.MEMORY, "not signed"))
+        stranger.append_item(Observation("eve", Channel.MEMORY, "not signed"))
         alter(store_url, "DELETE FROM lz_edges")
         with pytest.raises(ChainBroken, match="signed"):
             stranger.rebuild(keys=[key.public])

@@ -51,8 +51,8 @@ def test_an_observation_comes_back_as_it_was(ledger: Ledger) -> None:
         time=1_700_000_000.123456,
         principal="key:harbour master",
     )
-    ledger.observe(first)
-    ledger.observe(full)
+    ledger.append_item(first)
+    ledger.append_item(full)
     assert ledger.item(full.id) == full
     assert ledger.items(ids=[full.id, first.id, "it_none"]) == [full, first]
     assert ledger.blob(picture) == b"\x89PNG not really"
@@ -61,7 +61,7 @@ def test_an_observation_comes_back_as_it_was(ledger: Ledger) -> None:
 
 def test_events_are_linked_ordered_and_filtered(ledger: Ledger) -> None:
     item = memory()
-    recorded = ledger.observe(item, [Draft(EventKind.RETRIEVED, item.id, "bob")])
+    recorded = ledger.append_item(item, [Draft(EventKind.RETRIEVED, item.id, "bob")])
     recorded += ledger.append([Draft(EventKind.SENT, item.id, "bob", {"to": "cleo"})])
     recorded += ledger.append([Draft(EventKind.NOTED, "policy", "", {"b": 1, "a": [1.5, True, None]})])
     assert list(ledger.events()) == recorded
@@ -84,8 +84,10 @@ def test_many_events_are_read_page_by_page(ledger: Ledger) -> None:
 
 def test_edges_follow_the_events(ledger: Ledger) -> None:
     a, b = memory(), memory("b", "bob")
-    ledger.observe(a)
-    ledger.observe(b, [Draft(EventKind.DERIVED, b.id, "", {"parent": a.id}), Draft(EventKind.RETRIEVED, a.id, "bob")])
+    ledger.append_item(a)
+    ledger.append_item(
+        b, [Draft(EventKind.DERIVED, b.id, "", {"parent": a.id}), Draft(EventKind.RETRIEVED, a.id, "bob")]
+    )
     ledger.append([Draft(EventKind.REPORTED, "de_1", "bob", {"what": "sold", "rests_on": [b.id]})])
     found = [(seq, edge.source, edge.kind, edge.target) for seq, edge in ledger.edges()]
     assert found == [
@@ -105,7 +107,7 @@ def receipt(*steps: RepairStep) -> dict[str, Any]:
 
 def test_state_follows_rulings_repairs_and_releases(ledger: Ledger) -> None:
     item, better = memory("red door"), memory("green door")
-    ledger.observe(item)
+    ledger.append_item(item)
     assert ledger.state(item.id) == ItemState()
     ledger.append([Draft(EventKind.RULED, item.id, "", {"ruling": "quarantine"})])
     assert ledger.state(item.id) == ItemState(ruling=Ruling.QUARANTINE)
@@ -117,7 +119,7 @@ def test_state_follows_rulings_repairs_and_releases(ledger: Ledger) -> None:
     assert ledger.state(item.id).hidden and ledger.items() == []
     ledger.append([Draft(EventKind.UNDONE, "rc_1", "", {"restored": {item.id: {"hidden": False}}})])
     assert not ledger.state(item.id).hidden
-    ledger.observe(better, [Draft(EventKind.SUPERSEDED, better.id, "", {"old": item.id})])
+    ledger.append_item(better, [Draft(EventKind.SUPERSEDED, better.id, "", {"old": item.id})])
     assert ledger.state(item.id).superseded_by == better.id
     assert [found.id for found, _ in ledger.search("door")] == [better.id]
     ledger.append([Draft(EventKind.UNDONE, "rc_2", "", {"restored": {item.id: {"superseded_by": None}}})])
@@ -131,7 +133,7 @@ def test_state_follows_rulings_repairs_and_releases(ledger: Ledger) -> None:
 
 def test_seen_and_ruled_in_one_batch(ledger: Ledger) -> None:
     item = memory()
-    ledger.observe(item, [Draft(EventKind.RULED, item.id, "", {"ruling": "block"})])
+    ledger.append_item(item, [Draft(EventKind.RULED, item.id, "", {"ruling": "block"})])
     assert ledger.state(item.id).ruling is Ruling.BLOCK
     assert ledger.verify().ok
 
@@ -167,7 +169,7 @@ def test_items_are_filtered_newest_first(ledger: Ledger) -> None:
     ],
 )
 def test_any_query_text_is_safe(ledger: Ledger, query: str) -> None:
-    ledger.observe(memory("some words of a note"))
+    ledger.append_item(memory("some words of a note"))
     assert isinstance(ledger.search(query), list)
 
 
@@ -257,7 +259,7 @@ BAD_DRAFTS: list[tuple[str, Draft]] = [
 
 
 def test_bad_drafts_are_refused_by_field_and_leave_nothing(ledger: Ledger) -> None:
-    ledger.observe(memory(id=ITEM))
+    ledger.append_item(memory(id=ITEM))
     for field, draft in BAD_DRAFTS:
         before = ledger.head()
         with pytest.raises(InputError) as caught:
@@ -270,14 +272,14 @@ def test_bad_drafts_are_refused_by_field_and_leave_nothing(ledger: Ledger) -> No
     with pytest.raises(UnknownItem):
         ledger.state("it_unknown")
     with pytest.raises(InputError):
-        ledger.observe(memory(namespace="other"))
+        ledger.append_item(memory(namespace="other"))
     with pytest.raises(TooLarge):
         ledger.within("n" * 513)
 
 
 def test_large_texts_pass(ledger: Ledger) -> None:
     big = memory("harbour " * 1_250_000)  # 10 MB
-    ledger.observe(big)
+    ledger.append_item(big)
     assert ledger.item(big.id).text == big.text
     assert [found.id for found, _ in ledger.search("harbour")] == [big.id]
     assert ledger.verify().ok
@@ -289,9 +291,9 @@ def test_blobs_are_stored_once_and_dropped_with_their_last_item(ledger: Ledger) 
     assert other.put_blob(b"picture") == digest == ledger.put_blob(b"picture")
     mine, twin = memory(image=digest), memory(image=digest)
     theirs = memory(image=digest, namespace="other")
-    ledger.observe(mine)
-    ledger.observe(twin)
-    other.observe(theirs)
+    ledger.append_item(mine)
+    ledger.append_item(twin)
+    other.append_item(theirs)
     assert ledger.stats()["blobs"] == 1
     ledger.erase(mine.id, "asked")
     assert ledger.blob(digest) == b"picture"
@@ -322,8 +324,8 @@ def test_known_fingerprints(ledger: Ledger) -> None:
 
 def test_erased_content_is_gone_and_the_chain_stays_valid(ledger: Ledger) -> None:
     parent, item = memory("a parent"), memory("my telephone number is 5550199")
-    ledger.observe(parent)
-    ledger.observe(Observation(**{**_fields(item), "parents": (parent.id,)}))
+    ledger.append_item(parent)
+    ledger.append_item(Observation(**{**_fields(item), "parents": (parent.id,)}))
     ledger.append([Draft(EventKind.RULED, item.id, "", {"ruling": "warn", "evidence": "quotes 5550199"})])
     ledger.add_fingerprints([("text", "abc")], item.id, "warn")
     kept = ledger.head()
@@ -406,13 +408,13 @@ def test_altered_exports_are_refused_whole(ledger: Ledger, tmp_path: Path) -> No
 
 def test_reopening_and_read_only(store_url: str) -> None:
     with Ledger.open(store_url) as first:
-        first.observe(memory())
+        first.append_item(memory())
     with Ledger.open(store_url, read_only=True) as reader:
         assert reader.head().seq == 1 and reader.verify().ok
         with pytest.raises(StoreError, match="read-only"):
-            reader.observe(memory())
+            reader.append_item(memory())
     with Ledger.open(store_url, create=False) as again:
-        again.observe(memory())
+        again.append_item(memory())
         assert again.verify().checked == 2
 
 
@@ -431,10 +433,10 @@ def test_a_namespace_that_was_never_committed_is_not_remembered(ledger: Ledger) 
     """Readers remember a tenant's number; one that a failed write had drawn goes to somebody else later."""
     new = ledger.within("new")
     with pytest.raises(UnknownItem):
-        new.observe(memory(namespace="new"), [Draft(EventKind.RETRIEVED, "it_nobody", "ann")])
+        new.append_item(memory(namespace="new"), [Draft(EventKind.RETRIEVED, "it_nobody", "ann")])
     assert new.items() == [] and new.head().seq == 0
     other = ledger.within("other")
-    kept, own = other.observe(memory(namespace="other")), new.observe(memory(namespace="new"))
+    kept, own = other.append_item(memory(namespace="other")), new.append_item(memory(namespace="new"))
     for one, seen in ((other, kept), (new, own)):
         for _ in range(2):
             assert [found.id for found in one.items()] == [seen[0].subject]
@@ -444,9 +446,9 @@ def test_a_namespace_that_was_never_committed_is_not_remembered(ledger: Ledger) 
 def test_claims_are_kept_with_their_item_or_not_at_all(ledger: Ledger) -> None:
     row, note = ClaimRow(0, 4, _VECTOR), memory()
     with pytest.raises(UnknownItem):
-        ledger.observe(note, [Draft(EventKind.RETRIEVED, "it_nobody", "ann")], claims=[row])
+        ledger.append_item(note, [Draft(EventKind.RETRIEVED, "it_nobody", "ann")], claims=[row])
     assert not ledger.nearest_claims(_VECTOR)
-    ledger.observe(note, claims=[row])
+    ledger.append_item(note, claims=[row])
     assert [one.item for one in ledger.nearest_claims(_VECTOR)] == [note.id] and not ledger.without_claims()
     ledger.keep_claims(note.id, [row])
     assert len(ledger.nearest_claims(_VECTOR)) == 1
@@ -458,7 +460,9 @@ _VECTOR = np.full(DIMENSION, DIMENSION**-0.5, np.float32)
 _REF = Ref("crm", "notes", "recipe")
 TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "append": lambda own, item, _, __: _refused(lambda: own.append([Draft(EventKind.RETRIEVED, item, "spy")])),
-    "observe": lambda own, item, _, __: _refused(lambda: own.observe(memory(parents=(item,), namespace=own.namespace))),
+    "observe": lambda own, item, _, __: _refused(
+        lambda: own.append_item(memory(parents=(item,), namespace=own.namespace))
+    ),
     "events": lambda own, item, _, __: list(own.events(kinds=[EventKind.SEEN])) + list(own.events(subject=item)),
     "events_about": lambda own, item, _, __: own.events_about([item], list(EventKind)),
     "last_about": lambda own, item, _, __: own.last_about([item], list(EventKind)),
@@ -519,7 +523,7 @@ def test_every_public_call_is_in_the_tenancy_test() -> None:
 def test_a_tenant_reads_nothing_of_another(ledger: Ledger, tmp_path: Path) -> None:
     digest = ledger.put_blob(b"secret picture")
     item = memory("the secret recipe", image=digest, ref=_REF)
-    ledger.observe(item)
+    ledger.append_item(item)
     ledger.add_fingerprints([("text", "secret")], item.id, "block")
     ledger.keep_claims(item.id, [ClaimRow(0, 10, _VECTOR)])
     assert ledger.ref_states([_REF])
@@ -553,14 +557,14 @@ def test_an_open_reader_delays_the_end_of_an_erasure_and_it_is_said(tmp_path: Pa
     path = tmp_path / "crew.db"
     with Ledger.open(f"sqlite:///{path}") as ledger:
         secret = memory("my telephone number is 5550199")
-        ledger.observe(secret)
+        ledger.append_item(secret)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM lz_events").fetchone()
             ledger.erase(secret.id, "asked")
             assert not ledger.scrubbed, "the reader still sees the old state"
             reader.execute("ROLLBACK")
-        ledger.observe(memory("something else"))
+        ledger.append_item(memory("something else"))
         assert ledger.scrubbed
         assert b"5550199" not in path.read_bytes() + Path(f"{path}-wal").read_bytes()
 
@@ -568,6 +572,6 @@ def test_an_open_reader_delays_the_end_of_an_erasure_and_it_is_said(tmp_path: Pa
 def test_the_files_of_a_store_are_its_owners_alone(tmp_path: Path) -> None:
     path = tmp_path / "crew.db"
     with Ledger.open(f"sqlite:///{path}") as ledger:
-        ledger.observe(memory("a note"))
+        ledger.append_item(memory("a note"))
         for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
             assert stat.S_IMODE(name.stat().st_mode) == 0o600

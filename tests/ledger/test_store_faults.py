@@ -101,7 +101,7 @@ def test_a_damaged_file_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
-        ledger.observe(note())
+        ledger.append_item(note())
 
         def limit(connection: Any, _record: Any) -> None:
             connection.execute("PRAGMA max_page_count = 60")
@@ -111,13 +111,13 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         recorded = 1
         with pytest.raises(StoreUnavailable, match="full"):
             for _ in range(500):
-                ledger.observe(note("word " * 400))
+                ledger.append_item(note("word " * 400))
                 recorded += 1
         sa.event.remove(ledger._store.engine, "connect", limit)
         ledger._store.engine.dispose()
         assert recorded > 1
         assert ledger.verify().ok and ledger.head().seq == recorded
-        ledger.observe(note("there is room again"))
+        ledger.append_item(note("there is room again"))
         assert ledger.verify().checked == recorded + 1
 
 
@@ -187,17 +187,17 @@ def test_a_locked_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.slow
 def test_a_server_that_goes_away_and_comes_back(postgres_server: Any, postgres_url: str) -> None:
     with Ledger.open(postgres_url) as ledger:
-        ledger.observe(note())
+        ledger.append_item(note())
         postgres_server.stop()
-        for call in (lambda: ledger.observe(note()), ledger.head, lambda: list(ledger.events()), ledger.verify):
+        for call in (lambda: ledger.append_item(note()), ledger.head, lambda: list(ledger.events()), ledger.verify):
             with pytest.raises(StoreUnavailable):
                 call()
         postgres_server.start()
-        ledger.observe(note())  # the pool's dead connections cost no failed call
+        ledger.append_item(note())  # the pool's dead connections cost no failed call
         postgres_server.stop()
         postgres_server.start()
         assert ledger.head().seq == 2
-        ledger.observe(note())
+        ledger.append_item(note())
         assert ledger.verify().checked == 3
 
 

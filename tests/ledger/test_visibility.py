@@ -30,10 +30,10 @@ def drafts_for(item: str, other: str, flags: Flags) -> list[Draft]:
 def test_python_and_sql_agree_on_every_combination_of_flags(ledger: Ledger) -> None:
     combinations = list(every_combination())
     other = Observation("ann", Channel.MEMORY, "the word that replaces")
-    ledger.observe(other)
+    ledger.append_item(other)
     items = [Observation("ann", Channel.MEMORY, f"harbour {n}") for n in range(len(combinations))]
     for item, flags in zip(items, combinations, strict=True):
-        ledger.observe(item)
+        ledger.append_item(item)
         if flags[2]:
             ledger.erase(item.id, "a request")
         ledger.append(drafts_for(item.id, other.id, flags))

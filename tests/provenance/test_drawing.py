@@ -48,7 +48,7 @@ def ledger(tmp_path: Path) -> Ledger:
     ledger = Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}")
 
     def note(name: str, agent: str, time: float, *parents: str) -> None:
-        ledger.observe(Observation(agent, Channel.MEMORY, f"text of {name}", id=name, parents=parents, time=time))
+        ledger.append_item(Observation(agent, Channel.MEMORY, f"text of {name}", id=name, parents=parents, time=time))
 
     note("web", "scout", 1.0)
     note("other", "scout", 2.0)

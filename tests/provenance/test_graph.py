@@ -333,7 +333,7 @@ QUESTIONS: dict[str, Callable[[ProvenanceGraph, str], Any]] = {
     "ground": lambda graph, item: (graph.ground([item], TRUST), graph.grounds([item, "it_5"], TRUST)),
     "trust": lambda graph, item: graph.trust(item, TRUST).value,
     "children": lambda graph, item: set(graph.children([item])),
-    "made_from": lambda graph, item: graph.made_from(item),
+    "made_from": lambda graph, item: graph.came_from(item),
     "births": lambda graph, item: graph.births([item, "it_7"]),
     "roots_among": lambda graph, item: graph.roots_among(list(dict.fromkeys([item, "it_1", "it_6"]))),
     "read_by": lambda graph, _: [set(graph.read_by(agent, 2.0)) for agent in AGENTS],

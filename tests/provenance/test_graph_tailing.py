@@ -21,7 +21,7 @@ from lazaretto.types import Channel, Observation
 url, name = sys.argv[1:]
 with Ledger.open(url) as ledger:
     for place in range(40):
-        ledger.observe(Observation(name, Channel.MEMORY, "x", parents=("root",), id=f"{name}-{place}"))
+        ledger.append_item(Observation(name, Channel.MEMORY, "x", parents=("root",), id=f"{name}-{place}"))
 """
 
 
@@ -32,7 +32,7 @@ def url(tmp_path: Path) -> str:
 
 def note(ledger: Ledger, name: str, *parents: str, agent: str = "ann", source: str = "agent_message") -> None:
     kind = SourceClass(source)
-    ledger.observe(
+    ledger.append_item(
         Observation(agent, Channel.MEMORY, name, id=name, parents=parents, source=kind, namespace=ledger.namespace)
     )
 

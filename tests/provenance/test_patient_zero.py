@@ -31,7 +31,7 @@ def keep(
     source: SourceClass = SourceClass.MODEL_INFERENCE,
 ) -> None:
     """A memory, the parents its writer states, and what the guard inferred from its reading."""
-    ledger.observe(Observation("ada", Channel.MEMORY, name, id=name, parents=parents, source=source, time=time))
+    ledger.append_item(Observation("ada", Channel.MEMORY, name, id=name, parents=parents, source=source, time=time))
     if met:
         ledger.append([Draft(EventKind.INFLUENCED, name, "ada", {"sources": list(met)})])
 
@@ -95,7 +95,7 @@ def test_a_note_behind_a_right_decision_is_the_less_likely_culprit(tmp_path: Pat
         poison = Observation("scout", Channel.MEMORY, "poison", time=2.0)
         child = Observation("ada", Channel.MEMORY, "summary", parents=(innocent.id, poison.id), time=3.0)
         for one in (innocent, poison, child):
-            ledger.observe(one)
+            ledger.append_item(one)
         for name, item in (("de_wrong", child), ("de_right", innocent)):
             ledger.append(
                 [Draft(EventKind.REPORTED, name, "ada", {"what": "", "success": None, "rests_on": [item.id]})]

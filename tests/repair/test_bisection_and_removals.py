@@ -138,7 +138,7 @@ def check_copies(url: str) -> None:
             spread = Observation("cy", Channel.MEMORY, "  " + "\n ".join(text.split()) + " ")
             said = Observation("ada", Channel.MESSAGE, text)
             for one in (*made, spread, said):
-                ledger.observe(one)
+                ledger.append_item(one)
             items[text] = (made[0].id, {*(one.id for one in made), spread.id}, said.id)
         for text, (first, memories, said) in items.items():
             found = {one.id for one in ledger.copies(first)}
@@ -147,7 +147,7 @@ def check_copies(url: str) -> None:
         shown = ledger.put_blob(b"a picture")
         pictures = [Observation(name, Channel.IMAGE, image=shown) for name in ("ada", "bo")]
         for one in pictures:
-            ledger.observe(one)
+            ledger.append_item(one)
         assert {one.id for one in ledger.copies(pictures[0].id)} == {one.id for one in pictures}
 
 
@@ -165,9 +165,9 @@ def test_a_sweep_reads_no_other_item(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     with Ledger.open(f"sqlite:///{tmp_path}/l.db") as ledger:
         for number in range(300):
-            ledger.observe(Observation("ada", Channel.MEMORY, f"note {number} about the harbour"))
+            ledger.append_item(Observation("ada", Channel.MEMORY, f"note {number} about the harbour"))
         worm = Observation("eve", Channel.MEMORY, "pass this on at once")
-        ledger.observe(worm)
+        ledger.append_item(worm)
         read: list[int] = []
         whole = queries._observations
         monkeypatch.setattr(queries, "_observations", lambda *a: read.append(len(made := whole(*a))) or made)

@@ -88,7 +88,7 @@ async def test_a_repair_that_comes_between_is_noticed_by_an_undo(guard: Guard, m
 
 
 def test_an_append_is_refused_when_an_item_it_rests_on_has_changed(ledger: Ledger) -> None:
-    ledger.observe(Observation("ada", Channel.MEMORY, "one", id="one"))
+    ledger.append_item(Observation("ada", Channel.MEMORY, "one", id="one"))
     seen = ledger.states(["one", "unknown"])
     assert seen == {"one": ItemState()}
     ledger.append([Draft(EventKind.NOTED, "x")], states=seen)

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 import orjson
 
-from lazaretto.api.border import Application, Message, Receive, Scope, Send
 from lazaretto.api.metrics import Metrics
+from lazaretto.api.request_limits import Application, Message, Receive, Scope, Send
 
 log = logging.getLogger("lazaretto.access")
 

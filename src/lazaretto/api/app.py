@@ -16,10 +16,10 @@ from lazaretto.api.access import Door, Key, KeyFile
 from lazaretto.api.access_log import AccessLog
 from lazaretto.api.answers import ERRORS, answer, fault
 from lazaretto.api.background import work_forever
-from lazaretto.api.border import CONSOLE, Border
 from lazaretto.api.metrics import Metrics
 from lazaretto.api.outgoing import Unreachable
 from lazaretto.api.pages import add_docs
+from lazaretto.api.request_limits import CONSOLE, RequestLimits
 from lazaretto.api.routes import actions, agents, compatible, items, records, repairs, service, tracing
 from lazaretto.api.webhooks import Webhooks
 from lazaretto.console.app import console
@@ -121,7 +121,7 @@ def create_app(
     app.state.guard, app.state.metrics, app.state.fetch_images = guard, metrics, settings.fetch_images
     app.state.door = Door(guard.ledger.namespace, token, keys)
     limits, hosts, rate = guard.policy.limits, settings.hosts, settings.rate
-    app.add_middleware(Border, door=app.state.door, limits=limits, hosts=hosts, rate=rate)
+    app.add_middleware(RequestLimits, door=app.state.door, limits=limits, hosts=hosts, rate=rate)
     app.add_middleware(AccessLog, metrics=metrics)
     _add_errors(app)
     for router in ROUTERS:

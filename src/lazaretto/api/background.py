@@ -36,7 +36,7 @@ async def work_forever(guard: Guard, metrics: Metrics, webhooks: Webhooks | None
 
 
 async def _step(guard: Guard, metrics: Metrics, webhooks: Webhooks | None) -> None:
-    done = await guard.tend(news=guard.policy.review.every)
+    done = await guard.recheck(news=guard.policy.review.every)
     counts = {"looked": done.looked, "held": len(done.held), "released": len(done.released)}
     counts |= {"rewritten": len(done.rewritten), "proposed": len(done.proposed)}
     for outcome, count in counts.items():

@@ -45,7 +45,7 @@ class Metrics:
         self._recalls = counter("lazaretto_recalls", "Recalls.")
         self._recalled = counter("lazaretto_recalled_items", "Memories handed out.")
         self._repairs = counter("lazaretto_repairs", "Repairs applied.", "repair")
-        self._tended = counter("lazaretto_tended_items", "Memories judged again in the background.", "outcome")
+        self._rechecked = counter("lazaretto_tended_items", "Memories judged again in the background.", "outcome")
         self._webhooks = counter("lazaretto_webhooks", "Webhook deliveries.", "outcome")
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -76,7 +76,7 @@ class Metrics:
 
     def looked_again(self, outcome: str, items: int) -> None:
         """Memories were judged again."""
-        self._tended.labels(outcome).inc(items)
+        self._rechecked.labels(outcome).inc(items)
 
     def delivered(self, outcome: str) -> None:
         """A webhook was sent, or not."""

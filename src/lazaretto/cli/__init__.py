@@ -15,7 +15,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "guard": ("init", "check", "remember", "recall"),
     "actions": ("authorize", "actions"),
     "trace": ("trace", "contacts"),
-    "tend": ("tend", "suspects"),
+    "recheck": ("recheck", "tend", "suspects"),
     "conflicts": ("conflicts",),
     "repair": ("repair", "release", "label", "appeal"),
     "incidents": ("incidents", "incident", "held"),

@@ -104,8 +104,8 @@ def show_decision(decision: Decision) -> None:
 
 def _deciding_reasons(decision: Decision) -> list[str]:
     """Why: what the gates say that object, strictest first, else what the deciding one says; ``--json`` has it all."""
-    objecting = [v for v in decision.standing if v.ruling > Ruling.ALLOW]
-    deciding = [v for v in decision.standing if f"{v.gate}:{v.rule}" == decision.rule]
+    objecting = [v for v in decision.active_verdicts if v.ruling > Ruling.ALLOW]
+    deciding = [v for v in decision.active_verdicts if f"{v.gate}:{v.rule}" == decision.rule]
     shown = sorted(objecting, key=lambda v: -v.ruling) or deciding
     return [e.summary for v in shown for e in v.evidence[:REASONS_SHOWN]]
 

@@ -36,8 +36,8 @@ def proxy(
     until they are judged. Speaks OpenAI's chat completions and responses, and Anthropic's messages.
     """
     from lazaretto.api.access import Door
-    from lazaretto.api.border import LOCAL_HOSTS
     from lazaretto.api.outgoing import check_url
+    from lazaretto.api.request_limits import LOCAL_HOSTS
 
     check_url(upstream, "upstream")
     refuse_blank_secrets("", keys)

@@ -139,7 +139,7 @@ def _show_receipt(receipt: Receipt) -> None:
     done = "undone" if receipt.undone else "done"
     console.print(f"{receipt.plan.repair} {done}: {len(receipt.plan.steps)} item(s), receipt [bold]{receipt.id}[/]")
     for system, count in Counter(one.ref.system for one in receipt.foreign if one.outcome == "due").items():
-        how = "the process that has the store does that with tend() or stores.write_back()"
+        how = "the process that has the store does that with recheck() or stores.write_back()"
         console.print(f"{count} record(s) in the store {system!r} follow later: {how}", markup=False, highlight=False)
     if not receipt.undone:
         console.print(f"take it back with: lazaretto repair undo {receipt.id}", markup=False, highlight=False)

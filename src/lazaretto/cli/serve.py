@@ -81,7 +81,7 @@ def serve(
 ) -> None:
     """Serve the guard over HTTP; the calls are described at /docs."""
     from lazaretto.api.access import Door
-    from lazaretto.api.border import LOCAL_HOSTS
+    from lazaretto.api.request_limits import LOCAL_HOSTS
 
     refuse_blank_secrets(token, keys)
     known = keys_of(keys) if keys else ()

@@ -35,7 +35,7 @@ def with_verdict(decision: Decision, verdict: Verdict | None) -> Decision:
     )
 
 
-def recorded(decision: Decision) -> dict[str, Any]:
+def ruling_body(decision: Decision) -> dict[str, Any]:
     """A decision as the ledger keeps it, without replacement texts that quote other memories.
 
     A memory that is erased later must not live on in the ruling on another.
@@ -111,7 +111,7 @@ def _excused(verdict: Verdict, word: Verdict, known: set[str]) -> bool:
 _DISPUTES = ("contradicts", "updates")
 
 
-def recorded_decision(body: Mapping[str, Any]) -> Decision:
+def decision_from_body(body: Mapping[str, Any]) -> Decision:
     """A decision as the ledger has it, read back: what ``plain`` made of it, the other way round."""
 
     def verdict(one: Mapping[str, Any]) -> Verdict:

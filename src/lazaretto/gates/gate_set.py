@@ -75,7 +75,7 @@ class GateSet:
 
     def held_today(self, observation: Observation) -> str:
         """The rule by which the gates would hold an item today; empty where they would not. Blocks."""
-        held = [v for v in asyncio.run(self.judge(observation)).standing if v.ruling > Ruling.WARN]
+        held = [v for v in asyncio.run(self.judge(observation)).active_verdicts if v.ruling > Ruling.WARN]
         return f"{held[0].gate}:{held[0].rule}" if held else ""
 
     def correction(

@@ -138,7 +138,7 @@ class RecheckQueue:
                 self._blame(body.get("rests_on", ()))
         elif event.kind is EventKind.NOTED:
             if event.subject == TENDED:
-                self._tended(body)
+                self._rechecked(body)
         elif event.kind is EventKind.LABELLED:
             self._spoken.add(event.subject)
             self._settle(event.subject)
@@ -185,7 +185,7 @@ class RecheckQueue:
         if number is not None:
             self._looks.settled[number] = True
 
-    def _tended(self, body: Mapping[str, Any]) -> None:
+    def _rechecked(self, body: Mapping[str, Any]) -> None:
         for item in body.get("looked", {}):
             number = self._numbers.get(item)
             if number is not None:

@@ -18,7 +18,7 @@ from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.update_rule import Witness, newcomer, witnesses
 from lazaretto.gates.memory.claims.values import values_in
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.refs import RefState, Standing, standing
+from lazaretto.ledger.refs import RefState, SeenRecord, seen_record
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import (
@@ -61,10 +61,10 @@ class RecordOwners:
         """
         return self._verdict(observation, self._state(observation), stands)
 
-    def ruled(self, observation: Observation, *, stands: bool = False) -> tuple[Verdict | None, Standing]:
-        """``verdict``, with how the record stood when it was made."""
+    def ruled(self, observation: Observation, *, stands: bool = False) -> tuple[Verdict | None, SeenRecord]:
+        """``verdict``, with the record as it was seen when it was made."""
         state = self._state(observation)
-        return self._verdict(observation, state, stands), standing(state)
+        return self._verdict(observation, state, stands), seen_record(state)
 
     def _state(self, observation: Observation) -> RefState | None:
         ref = observation.ref

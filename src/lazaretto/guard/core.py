@@ -22,7 +22,7 @@ from lazaretto.gates.protocol import Gate
 from lazaretto.gates.record_owners import RecordOwners
 from lazaretto.gates.runner import Worker
 from lazaretto.guard.recall import Recall, require_known
-from lazaretto.guard.rechecking import Tended, Tending
+from lazaretto.guard.rechecking import Rechecked, Rechecker
 from lazaretto.guard.recording import FollowUps, Recorder
 from lazaretto.guard.telemetry import Tracing, Watchers, now
 from lazaretto.incidents.incidents import Incidents
@@ -58,7 +58,7 @@ class Core:
         self.taints = TaintRulings(ledger, self.graph, policy, tell)
         self.labels = Labels(ledger, self.taints, self.lessons, tell, observes=policy.mode == "observe")
         self.view = RepairView(ledger, self.graph, judge=self.gates.held_today, correction=self.gates.correction)
-        self.rechecking = Tending(
+        self.rechecking = Rechecker(
             self.view, policy, (self.gates.slots, self.gates.contexts), tell, self.taints.hold_what_came_from
         )
         self.cases = AutomaticCases(ledger, policy, self.gates, dict(gates))
@@ -69,7 +69,7 @@ class Core:
         self.owners = RecordOwners(ledger, self.graph, policy)
         self.watchers = Watchers(Tracing())
         self._store_threads = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="lazaretto-store")
-        self._rechecks = OneAtATime("tend")
+        self._rechecks = OneAtATime("recheck")
         self._sync_worker: Worker | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class Core:
         if raw.image is not None:
             digest = await self.in_store_thread(self.ledger.put_blob, raw.image)
             observation = replace(observation, image=digest)
-        if raw.once is not None and (before := await self.in_store_thread(self.recorder.recorded, observation)):
+        if raw.once is not None and (before := await self.in_store_thread(self.recorder.earlier_decision, observation)):
             return before
         decided = await self.gates.judge(observation)
 
@@ -128,19 +128,19 @@ class Core:
         self.watchers.tell("decided", observation, decision, began)
         return decision
 
-    async def recheck(self, limit: int, news: int) -> Tended:
+    async def recheck(self, limit: int, news: int) -> Rechecked:
         """Judge memories again; one pass at a time."""
         for field, number in (("limit", limit), ("news", news)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise InputError(field, f"is {number!r}", "Give 1 or more")
         self.require_open()
         async with self._rechecks:
-            tended = await self.rechecking.run(limit, news, self.in_store_thread)
-            tainted = await self.in_store_thread(self.taints.hold_what_came_from_found, tended.held)
-            tended = replace(tended, held=tuple(dict.fromkeys((*tended.held, *tainted))))
-            await self.in_store_thread(self.taints.free_what_came_from, tended.released)
+            rechecked = await self.rechecking.run(limit, news, self.in_store_thread)
+            tainted = await self.in_store_thread(self.taints.hold_what_came_from_found, rechecked.held)
+            rechecked = replace(rechecked, held=tuple(dict.fromkeys((*rechecked.held, *tainted))))
+            await self.in_store_thread(self.taints.release_what_came_from, rechecked.released)
             await self.outbox.write_back()
-            return replace(tended, cases=await self.cases.step(self.in_store_thread))
+            return replace(rechecked, cases=await self.cases.step(self.in_store_thread))
 
     async def catch_up(self) -> None:
         """Once, before the first item: tell the gates what another process decided and left untold when it ended."""

@@ -26,7 +26,7 @@ from lazaretto.guard.incidents import IncidentBook
 from lazaretto.guard.lifecycle import Lifecycle
 from lazaretto.guard.old_names import OldNames
 from lazaretto.guard.recall import Memories
-from lazaretto.guard.rechecking import Tended
+from lazaretto.guard.rechecking import Rechecked
 from lazaretto.guard.repairs import Repairs
 from lazaretto.guard.reporting import record_decision
 from lazaretto.guard.stores import Stores
@@ -310,7 +310,7 @@ class Guard(ToolCalls, Lifecycle, OldNames):
     ) -> Event:
         """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released.
 
-        What was made from a harmful item is held with it; the next ``tend`` proposes repairs of the rest, as it does
+        What was made from a harmful item is held with it; the next ``recheck`` proposes repairs of the rest, as it does
         after a finding of its own.
 
         ``NotYours`` where ``by``, or the ``caller`` of a server, would clear what it wrote itself.
@@ -346,7 +346,7 @@ class Guard(ToolCalls, Lifecycle, OldNames):
 
     # looking again
 
-    async def tend(self, *, limit: int | None = None, news: int = 1) -> Tended:
+    async def recheck(self, *, limit: int | None = None, news: int = 1) -> Rechecked:
         """Judge memories again, up to ``limit`` of them (default: the policy's): release what proves clean, hold what
         slipped through with what was made from it, and propose repairs of the rest (``repair.automatic``,
         ``repairs.proposals``). Call again while ``left`` is above 0. What labels and repairs decided since becomes

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lazaretto.errors import RepairRefused, StaleState
-from lazaretto.gates.decision import recorded
+from lazaretto.gates.decision import ruling_body
 from lazaretto.gates.protocol import SecondLook
 from lazaretto.gates.recheck_queue import TENDED, RecheckQueue
 from lazaretto.ledger import ItemState, Ledger
@@ -41,7 +41,7 @@ REVIEW = "review"
 """The gate's name in the verdicts that a re-evaluation itself makes."""
 WHY = "made from a memory that was held late"
 _TRIES = 50
-BUSY = "tend: its memories change faster than they can be judged; nothing was changed, try again"
+BUSY = "recheck: its memories change faster than they can be judged; nothing was changed, try again"
 InStore = Callable[..., Awaitable[Any]]
 
 
@@ -172,7 +172,7 @@ class LateRepairs:
                 "proposed": work.proposed,
             }
             rulings = [
-                Draft(EventKind.RULED, item, body=recorded(_isolating(judged[item], reach))) for item in isolated
+                Draft(EventKind.RULED, item, body=ruling_body(_isolating(judged[item], reach))) for item in isolated
             ]
             states = {item: state for item in isolated if (state := self._log.state(item))}
             drafts = [Draft(EventKind.NOTED, TENDED, body=told), *rulings, *work.drafts]

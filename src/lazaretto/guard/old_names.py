@@ -19,6 +19,7 @@ OLD_NAMES = {
     "answer_action": "approvals.answer",
     "waiting_actions": "approvals.waiting",
     "endorse": "approvals.endorse",
+    "tend": "recheck",
 }
 """Old name: where it is now."""
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from lazaretto.errors import RepairRefused
 from lazaretto.gates.cascade import ANSWERED
-from lazaretto.gates.decision import decide, recorded, with_verdict
+from lazaretto.gates.decision import decide, ruling_body, with_verdict
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.gates.recheck_queue import TENDED, RecheckQueue
 from lazaretto.gates.record_owners import RecordOwners
@@ -38,7 +38,7 @@ _TRIES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Tended:
+class Rechecked:
     """What a re-evaluation did."""
 
     looked: int = 0
@@ -58,8 +58,8 @@ class Tended:
     cases: tuple[str, ...] = ()
     """New in the case library: what labels and repairs taught."""
 
-    def __add__(self, other: Tended) -> Tended:
-        return Tended(
+    def __add__(self, other: Rechecked) -> Rechecked:
+        return Rechecked(
             self.looked + other.looked, self.held + other.held, self.released + other.released,
             self.rewritten + other.rewritten, self.proposed + other.proposed, self.unjudged + other.unjudged,
             other.left,
@@ -84,7 +84,7 @@ class _Answered:
         return verdict
 
 
-class Tending:
+class Rechecker:
     """Looks again at the memories of one guard."""
 
     def __init__(
@@ -106,21 +106,21 @@ class Tending:
         self.log = RecheckQueue(view.ledger)
         self.repairs = LateRepairs(view, policy, self.log, self._look_again, hold_made_from)
 
-    async def run(self, limit: int, news: int, in_store: Callable[..., Awaitable[Any]]) -> Tended:
+    async def run(self, limit: int, news: int, in_store: Callable[..., Awaitable[Any]]) -> Rechecked:
         """Finish what an earlier step left, then look at up to ``limit`` memories, then at what that calls for.
 
         A new pass begins only after so many ``news``: memories, outcomes and labels.
         """
-        done = _tended(await self.repairs.run(in_store))
+        done = _rechecked(await self.repairs.run(in_store))
         items, until, left = await in_store(self._due, limit, news)
         if not items and not self.log.under_way:
             return done
         observations = await in_store(items_of, self._ledger, items)
         looked = await self._look_again(observations)
         body = {"until": until, "done": not left}
-        recorded: Tended = await in_store(self._record, looked, body)
+        recorded: Rechecked = await in_store(self._record, looked, body)
         done = done + replace(recorded, left=left)
-        return done + replace(_tended(await self.repairs.run(in_store)), left=left)
+        return done + replace(_rechecked(await self.repairs.run(in_store)), left=left)
 
     def recheck(self, observations: Sequence[Observation]) -> tuple[str, ...]:
         """Those of some memories that would be held today, by gates that can say so cheaply; they are held at once."""
@@ -133,7 +133,7 @@ class Tending:
             looks = {name: look for name, said in asked.items() if said and (look := said.get(one.id))}
             verdicts = tuple(look.verdict for look in looks.values())
             decision = decide(one.id, Examination(verdicts, ()), self._policy.channels[one.channel], 0.0)
-            if any(v.ruling > Ruling.WARN for v in decision.standing):
+            if any(v.ruling > Ruling.WARN for v in decision.active_verdicts):
                 looked.append(Looked(one, decision, looks))
         if looked:
             self.log.follow()
@@ -183,7 +183,7 @@ class Tending:
             for slot in ready.values():
                 slot.close()
 
-    def _record(self, looked: Sequence[Looked], body: Mapping[str, Any]) -> Tended:
+    def _record(self, looked: Sequence[Looked], body: Mapping[str, Any]) -> Rechecked:
         """Hold and release what the looks say, in one transaction with what was looked at."""
         for _ in range(_TRIES):
             seq = self.log.follow()
@@ -197,7 +197,7 @@ class Tending:
                 "origins": [one.item for one in held if one.decision.ruling >= Ruling.REWRITE],
             }
             drafts = [Draft(EventKind.NOTED, TENDED, body=told)]
-            drafts += [Draft(EventKind.RULED, one.item, body=recorded(one.decision)) for one in held]
+            drafts += [Draft(EventKind.RULED, one.item, body=ruling_body(one.decision)) for one in held]
             for one in released:
                 drafts.append(Draft(EventKind.RELEASED, one.item, body={"by": MACHINE, "rule": one.decision.rule}))
                 if one.observation.text or one.observation.image:
@@ -205,9 +205,9 @@ class Tending:
             if appended(self._ledger, drafts, changed, seq):
                 log_acts(drafts)
                 for one in held:
-                    self._tell(one.observation, one.decision.ruling, one.decision.standing)
+                    self._tell(one.observation, one.decision.ruling, one.decision.active_verdicts)
                 ids = [tuple(one.item for one in part) for part in (held, released, unjudged)]
-                return Tended(len(looked), ids[0], ids[1], unjudged=ids[2])
+                return Rechecked(len(looked), ids[0], ids[1], unjudged=ids[2])
         raise RepairRefused(BUSY)
 
     def _with_sources(self, one: Looked) -> Looked:
@@ -226,7 +226,7 @@ class Tending:
             state = self.log.state(one.item)
             if state is None:
                 continue
-            bad = any(v.ruling > Ruling.WARN for v in one.decision.standing)
+            bad = any(v.ruling > Ruling.WARN for v in one.decision.active_verdicts)
             silent = {run.gate for run in one.decision.runs if run.status not in ANSWERED}
             missed = {run.gate for run in one.decision.runs if run.status is RunStatus.NOT_INSTALLED}
             if not bad and silent - missed:
@@ -247,5 +247,5 @@ class Tending:
         return spoke | set(str(body.get("rule", "")).split(":")[1:2])
 
 
-def _tended(done: Repaired) -> Tended:
-    return Tended(done.looked, done.held, rewritten=done.rewritten, proposed=done.proposed, unjudged=done.refused)
+def _rechecked(done: Repaired) -> Rechecked:
+    return Rechecked(done.looked, done.held, rewritten=done.rewritten, proposed=done.proposed, unjudged=done.refused)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
-from lazaretto.gates.decision import recorded, recorded_decision, with_verdict
+from lazaretto.gates.decision import decision_from_body, ruling_body, with_verdict
 from lazaretto.gates.memory.claims import consequences
 from lazaretto.ingest.read_history import ReadHistory, RecentReads, reader_body
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.refs import Standing
+from lazaretto.ledger.refs import SeenRecord
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.policy import Policy
 from lazaretto.provenance import echoes, taint
@@ -24,8 +24,8 @@ _TRIES = 10
 """How often the sources of an item may change while it is recorded."""
 FollowUps = Callable[[Observation, Decision], list[Draft]]
 """Says which events belong to an item besides its ruling; they are recorded with it or not at all."""
-Owned = Callable[[Observation], tuple[Verdict | None, Standing]]
-"""What the owner of an item's record has to say, with how the record stands."""
+Owned = Callable[[Observation], tuple[Verdict | None, SeenRecord]]
+"""What the owner of an item's record has to say, with the record as it was seen."""
 
 
 class Recorder:
@@ -54,11 +54,11 @@ class Recorder:
             tainted, seen = taint.on_writing(observation, mind.read, self._ledger, ruling, echoed)
             rests_on = {*observation.parents, *mind.links, *echoed}
             states = {item: state for item, state in seen.items() if item in rests_on}
-            owners, standing = owned(observation)
+            owners, seen_record = owned(observation)
             decision = with_verdict(with_verdict(decided, owners), tainted)
             if self._policy.mode == "observe":
                 decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
-            drafts = [Draft(EventKind.RULED, observation.id, body=recorded(decision))]
+            drafts = [Draft(EventKind.RULED, observation.id, body=ruling_body(decision))]
             if mind.links:
                 body = {"sources": list(mind.links), **reader_body(observation.principal)}
                 drafts.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))
@@ -68,15 +68,15 @@ class Recorder:
             drafts += [*follow_ups(observation, decision), *consequences.follow_ups(decision)]
             try:
                 claims = self._claims_of(observation)
-                self._ledger.observe(observation, drafts, states=states, claims=claims, record=standing)
+                self._ledger.append_item(observation, drafts, states=states, claims=claims, record=seen_record)
             except StaleState:
                 continue  # a source was held or released in between, or somebody else wrote to the record
             except InputError as error:
-                before = self.recorded(observation) if error.field == "id" else None
+                before = self.earlier_decision(observation) if error.field == "id" else None
                 if before is None:
                     raise
                 return before  # the same call, sent twice, was a moment earlier
-            verdicts = decision.standing
+            verdicts = decision.active_verdicts
             if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
                 self._tell(observation, max(v.ruling for v in verdicts), verdicts)
             return decision
@@ -84,7 +84,7 @@ class Recorder:
             f"the sources of {observation.id} or its record keep changing; nothing was recorded, try again"
         )
 
-    def recorded(self, observation: Observation) -> Decision | None:
+    def earlier_decision(self, observation: Observation) -> Decision | None:
         """What was decided when an item of this id was recorded; None where there is none.
 
         ``InputError`` where it was another item: whoever names their writes must name each differently.
@@ -98,7 +98,7 @@ class Recorder:
             if getattr(found, one) != getattr(observation, one):
                 raise InputError("once", f"this name was used for another {one}", "Use a new name for every write")
         ruled = next(iter(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,), limit=1)), None)
-        return None if ruled is None or ruled.body is None else recorded_decision(ruled.body)
+        return None if ruled is None or ruled.body is None else decision_from_body(ruled.body)
 
     def in_mind(self, observation: Observation, stated: bool) -> RecentReads:
         """What the writer read lately and did not name; nothing where its word is enough that it names everything."""

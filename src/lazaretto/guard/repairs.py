@@ -54,22 +54,22 @@ class Repairs:
     async def undo(self, receipt_id: str, *, caller: Identity | None = None) -> Receipt:
         """Put everything back as it was before a repair. ``caller``: as in ``apply``."""
 
-        freed: list[Draft] = []
+        released: list[Draft] = []
 
-        def ask_and_free(items: Sequence[str]) -> list[Draft]:
-            """Asked inside the engine's loop: what is freed may change from one try to the next."""
-            freed[:] = self._core.taints.freeing(items)
+        def ask_and_release(items: Sequence[str]) -> list[Draft]:
+            """Asked inside the engine's loop: what is released may change from one try to the next."""
+            released[:] = self._core.taints.releases_with(items)
             held = [item for item, state in self._core.ledger.states(items).items() if not state.visible]
-            self._ask_before_clearing(caller, [*held, *(draft.subject for draft in freed)])
-            return freed
+            self._ask_before_clearing(caller, [*held, *(draft.subject for draft in released)])
+            return released
 
         def work() -> Receipt:
             name = check_name(receipt_id, "receipt", printable=True)
-            receipt = engine.undo(name, self._core.ledger, ask_and_free)
+            receipt = engine.undo(name, self._core.ledger, ask_and_release)
             self._core.lessons.catch_up()
             items = [step.item for step in receipt.plan.steps]
             acts.info("%d items are as they were before the repair %s, which is undone", len(items), name)
-            log_acts(freed)
+            log_acts(released)
             if any(step.action == "show" for step in receipt.plan.steps):
                 self._core.taints.hold_what_came_from(items)  # held again, and with it what came from it
             return receipt
@@ -146,10 +146,12 @@ class Repairs:
             touched = {step.item for step in plan.steps}
             back = taking_back(shown, self._core.ledger, touched) if shown else TakenBack()
             touched |= set(back.states)
-            freed = [one for one in self._core.taints.freeing([*shown, *back.shown]) if one.subject not in touched]
-            cleared = [*engine.cleared_by(plan), *back.shown, *(draft.subject for draft in freed)]
+            released = [
+                one for one in self._core.taints.releases_with([*shown, *back.shown]) if one.subject not in touched
+            ]
+            cleared = [*engine.cleared_by(plan), *back.shown, *(draft.subject for draft in released)]
             self._ask_before_clearing(caller, cleared)
-            followed = [*back.drafts, *freed, *also]
+            followed = [*back.drafts, *released, *also]
             receipt = engine.apply(plan, self._core.ledger, self._core.policy.repair, followed, back.states)
             log_acts([engine.receipt_draft(receipt), *followed])
             self._core.lessons.catch_up()

@@ -75,7 +75,7 @@ class Stores:
         return await self._core.outbox.reconcile(system, namespace, entries)
 
     async def write_back(self) -> tuple[WrittenBack, ...]:
-        """Write to joined stores what is due there; repairs, labels and ``tend`` call it by themselves."""
+        """Write to joined stores what is due there; repairs, labels and ``recheck`` call it by themselves."""
         self._core.require_open()
         return await self._core.outbox.write_back()
 

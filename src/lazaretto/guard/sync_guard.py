@@ -193,7 +193,7 @@ class SyncGuard(_Waiting[Guard], OldNames):
     appeal = _waited(Guard.appeal)
     audit = _waited(Guard.audit)
     erase = _waited(Guard.erase)
-    tend = _waited(Guard.tend)
+    recheck = _waited(Guard.recheck)
 
     def gates(self) -> tuple[GateState, ...]:
         """Every gate that the policy names: on which channels it is asked, and whether it is there."""

@@ -148,7 +148,7 @@ def check_image(data: bytes, limit: int) -> None:
 
 
 def check_own_fields(fields: MemoryFields | Mapping[str, Any] | None) -> None:
-    """``InputError`` if ``fields.meta`` has ``rebuilt``: repairs alone set it, and ``tend`` skips such items."""
+    """``InputError`` if ``fields.meta`` has ``rebuilt``: repairs alone set it, and ``recheck`` skips such items."""
     meta = fields.get("meta") if isinstance(fields, Mapping) else None if fields is None else fields.meta
     if isinstance(meta, Mapping) and REBUILT in meta:
         raise InputError(f"fields.meta.{REBUILT}", "is set by repairs alone", "Leave it out")

@@ -1,4 +1,4 @@
-"""Labels and repairs become cases of the debate by themselves, a few with every step of ``guard.tend``.
+"""Labels and repairs become cases of the debate by themselves, a few with every step of ``guard.recheck``.
 
 What a person called harmful, what a repair or a rehearsal took out, and what the gates had held and a person called
 benign are read from the ledger in order. Their lessons pass the memory gate like every other case and go live in one

@@ -27,10 +27,10 @@ from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.flp import QUANTILE, FlpSettings, FlpThresholds, take_readings
 from lazaretto.gates.foresight.gauge import (
     MARGIN,
+    BenignBaseline,
     MemoryEvidence,
     RetrievalProbe,
     Scale,
-    Scales,
     beside_the_point,
     collapse,
     misnamed,
@@ -69,7 +69,7 @@ class MonitorCalibration:
     """The probe and the scales of mode ``lazaretto``, and the benign readings they came from."""
 
     gauge: RetrievalProbe
-    scales: Scales
+    scales: BenignBaseline
     readings: tuple[MemoryEvidence, ...]
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -89,7 +89,7 @@ class MonitorCalibration:
         parts: dict[str, Any] = {k: Scale(**v) if isinstance(v, Mapping) else v for k, v in data["scales"].items()}
         albums = tuple(tuple(_unpacked(k) for k in album) for album in data["albums"])
         readings = tuple(map(MemoryEvidence.of_row, data["readings"]))
-        return cls(RetrievalProbe(tuple(data["plans"]), albums), Scales(**parts), readings, data["source"])
+        return cls(RetrievalProbe(tuple(data["plans"]), albums), BenignBaseline(**parts), readings, data["source"])
 
 
 def save(calibration: FlpCalibration | MonitorCalibration, path: Path) -> None:
@@ -201,7 +201,7 @@ async def calibrate_monitor(
     return MonitorCalibration(gauge, scales_from(readings), tuple(readings), dict(source or {}))
 
 
-def scales_from(readings: Sequence[MemoryEvidence]) -> Scales:
+def scales_from(readings: Sequence[MemoryEvidence]) -> BenignBaseline:
     """Yardsticks and limits from benign readings alone."""
     pulls = [r.pull for r in readings]
     alike = [r.collapse for r in readings if r.collapse is not None]
@@ -209,7 +209,7 @@ def scales_from(readings: Sequence[MemoryEvidence]) -> Scales:
     apart = [r.misnamed for r in readings if r.misnamed is not None]
     if not pulls or not alike:
         raise InputError("calibration", "no benign memory could be rehearsed", "Check the model, or give more agents")
-    scales = Scales(
+    scales = BenignBaseline(
         Scale.of(pulls), Scale.of(alike), Scale.of(beside) if beside else Scale(1.0, 1.0),
         float(np.quantile(pulls, SUSPICIOUS)), 0.0, 0.0, 0.0, Scale.of(apart) if apart else Scale(1.0, 1.0),
     )  # fmt: skip

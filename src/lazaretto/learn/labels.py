@@ -63,10 +63,12 @@ class Labels:
         """Release an item, and with it what followed from the suspicion: holds, and repairs that started from it."""
         for _ in range(_TRIES):
             state, back = self._ledger.state(item), taking_back([item], self._ledger)
-            freed = [one for one in self._taints.freeing([item, *back.shown]) if one.subject not in back.states]
-            cleared = [item, *back.shown, *(draft.subject for draft in freed)]
+            released = [
+                one for one in self._taints.releases_with([item, *back.shown]) if one.subject not in back.states
+            ]
+            cleared = [item, *back.shown, *(draft.subject for draft in released)]
             require_not_own(caller, by, self._items(cleared))
-            drafts = [*back.drafts, *freed]
+            drafts = [*back.drafts, *released]
             if not (state.visible or state.erased or state.superseded_by):
                 drafts.insert(0, Draft(EventKind.RELEASED, item, body={"by": by}))
             said = Draft(EventKind.LABELLED, item, body={"label": "benign", "by": by})

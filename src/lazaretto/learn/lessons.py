@@ -179,7 +179,7 @@ def contacts_of(item: str, ledger: Ledger, graph: ProvenanceGraph) -> dict[str, 
     """
     origins = [item]
     for one in origins:
-        sources = [source for source, derived in graph.made_from(one).items() if derived and source not in origins]
+        sources = [source for source, derived in graph.came_from(one).items() if derived and source not in origins]
         origins += sources[: MOST_ORIGINS - len(origins)]
     radius = graph.blast_radius(item, history=True)
     made = ledger.items(ids=[*origins, *(step.id for step in radius.items)], hidden=True, limit=None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lazaretto.errors import ModelError
 from lazaretto.gates.cascade import settles, why_not_needed
-from lazaretto.gates.decision import decide, recorded_decision, with_verdict
+from lazaretto.gates.decision import decide, decision_from_body, with_verdict
 from lazaretto.gates.protocol import Gate, Tunable
 from lazaretto.gates.runner import Examination
 from lazaretto.gates.thresholds import Thresholds
@@ -55,7 +55,7 @@ def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[Judged, ...]:
         elif event.kind is EventKind.RELEASED and body.get("by") != MACHINE:
             words[event.subject] = False
         elif event.kind is EventKind.RULED and body.get("runs") and event.time >= since and event.subject not in first:
-            first[event.subject] = recorded_decision(body)
+            first[event.subject] = decision_from_body(body)
     found = {one.id: one for one in ledger.items(ids=tuple(first), hidden=True, limit=None)} if first else {}
     return tuple(Judged(found[item], decision, words.get(item)) for item, decision in first.items() if item in found)
 

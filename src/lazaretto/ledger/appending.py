@@ -213,7 +213,7 @@ def recorded_claims(batch: Batch, claims: Mapping[str, vectors.KeptClaims]) -> d
             continue
         kept = claims.get(record.item)
         if record.item in told or kept is None or kept.record() != body[vectors.RECORD]:
-            raise InputError("body.claims", "speaks of claims that are not brought", "Call observe or keep_claims")
+            raise InputError("body.claims", "speaks of claims that are not brought", "Call append_item or keep_claims")
         told[record.item] = place
     return told
 

@@ -54,7 +54,7 @@ from lazaretto.ledger.store import CommitUnsure, Store
 from lazaretto.ledger.vectors import ClaimRow, KeptClaims, VectorIndex
 from lazaretto.ledger.verify import Verification
 from lazaretto.names import check_name
-from lazaretto.policy import Record
+from lazaretto.policy import LedgerProofPolicy
 from lazaretto.types import Draft, Event, EventKind, Head, Observation, Ref
 
 log = logging.getLogger("lazaretto")
@@ -65,6 +65,7 @@ _REPAIRS = (EventKind.REPAIRED.value, EventKind.UNDONE.value)
 
 OLD_NAMES = {
     "prove_as": "configure_signing",
+    "observe": "append_item",
     "retain": "erase_older_than",
     "mark_known": "add_fingerprints",
     "find_known": "find_fingerprints",
@@ -145,16 +146,18 @@ class Ledger(LedgerReader):
         no_label_after: int | None = None,
         first: str | None = None,
     ) -> Sequence[Event]:
-        """Record ``drafts`` together or not at all; when this returns, they are on disk.
+        """LedgerProofPolicy ``drafts`` together or not at all; when this returns, they are on disk.
 
         Refused (``StaleState``) unless the items of ``states`` still stand as the caller saw them, when anything was
         repaired or undone after the event ``no_repair_after``, and when a person labelled one of those items after the
         event ``no_label_after``. Refused as well when anything was ever recorded about the subject ``first``: what may
         happen once is noted under a name of its own.
         """
-        return self._append(drafts, states, no_repair_after=no_repair_after, no_label_after=no_label_after, first=first)
+        return self._append_if(
+            drafts, states, no_repair_after=no_repair_after, no_label_after=no_label_after, first=first
+        )
 
-    def _append(
+    def _append_if(
         self,
         drafts: Sequence[Draft],
         states: Mapping[str, ItemState] | None,
@@ -163,8 +166,9 @@ class Ledger(LedgerReader):
         no_label_after: int | None = None,
         first: str | None = None,
         claims: Mapping[str, KeptClaims] | None = None,
-        record: tuple[Ref, refs.Standing] | None = None,
+        record: tuple[Ref, refs.SeenRecord] | None = None,
     ) -> Sequence[Event]:
+        """Append ``drafts`` if everything still is as the caller saw it; ``StaleState`` if not."""
         wanted = tuple(drafts)
         if not wanted:
             return []
@@ -182,7 +186,7 @@ class Ledger(LedgerReader):
                 self._require_record(connection, *record)
             return append_batch(connection, self._linker, self.namespace, batch, claims or {})
 
-        return self._record(wanted, work)
+        return self._write_once(wanted, work)
 
     def _require_unchanged(
         self, connection: sa.Connection, states: Mapping[str, ItemState], no_repair_after: int | None
@@ -217,13 +221,13 @@ class Ledger(LedgerReader):
         if connection.execute(known).first() is not None:
             raise StaleState(subject)
 
-    def _require_record(self, connection: sa.Connection, ref: Ref, seen: refs.Standing) -> None:
+    def _require_record(self, connection: sa.Connection, ref: Ref, seen: refs.SeenRecord) -> None:
         head = lock_head(connection, self.namespace)  # nobody else becomes its owner until this is done
         assert head is not None
-        if refs.standing(refs.states(connection, head[0], [ref]).get(ref)) != seen:
+        if refs.seen_record(refs.states(connection, head[0], [ref]).get(ref)) != seen:
             raise StaleState(ref.key)
 
-    def _record(self, key: tuple[object, ...], work: Callable[[sa.Connection], Sequence[Event]]) -> Sequence[Event]:
+    def _write_once(self, key: tuple[object, ...], work: Callable[[sa.Connection], Sequence[Event]]) -> Sequence[Event]:
         """Run ``work`` so that its events are recorded exactly once, even when the store dies while it commits."""
         tried = next((events for one, events in self._unsure if one == key), None)
         for _ in range(2):
@@ -271,16 +275,16 @@ class Ledger(LedgerReader):
         row = {"tenant": tenant, "seq": last.seq, "prev": prev, "key": key.public.id, "signature": signature}
         connection.execute(signatures.insert().values(**row))
 
-    def observe(
+    def append_item(
         self,
         observation: Observation,
         extra: Sequence[Draft] = (),
         *,
         states: Mapping[str, ItemState] | None = None,
         claims: Sequence[ClaimRow] = (),
-        record: refs.Standing | None = None,
+        record: refs.SeenRecord | None = None,
     ) -> Sequence[Event]:
-        """Record an observation, and whatever else belongs to the same moment, in one transaction.
+        """Append an item, and whatever else belongs to the same moment, in one transaction.
 
         ``claims``: of its text, kept with it as ``keep_claims`` does it later. ``record``: how its ref stood when the
         observation was ruled on; ``StaleState`` where somebody owns it now who did not then, or it holds another item.
@@ -290,10 +294,10 @@ class Ledger(LedgerReader):
         seen = seen_draft(observation)
         ref = None if observation.ref is None or record is None else (observation.ref, record)
         if not claims:
-            return self._append([seen, *extra], states, record=ref)
+            return self._append_if([seen, *extra], states, record=ref)
         kept = KeptClaims.of(claims)
         seen = replace(seen, body={**seen.body, vectors.RECORD: kept.record()})
-        return self._append([seen, *extra], states, claims={observation.id: kept}, record=ref)
+        return self._append_if([seen, *extra], states, claims={observation.id: kept}, record=ref)
 
     # proving
 
@@ -322,7 +326,7 @@ class Ledger(LedgerReader):
             path = merkle.prove(merkle.stored_node(connection, tenant), old.seq, new.seq)
         return ConsistencyProof(old.seq, new.seq, tuple(one.hex() for one in path))
 
-    def configure_signing(self, rules: Record) -> Ledger:
+    def configure_signing(self, rules: LedgerProofPolicy) -> Ledger:
         """Sign and send checkpoints as the policy says; returns the ledger itself."""
         if rules.key and not self._store.read_only:
             self._key = SigningKey.load(Path(rules.key))
@@ -394,7 +398,7 @@ class Ledger(LedgerReader):
         """Remove the content of an item or a decision for good; its tombstone keeps the chain whole."""
         check_name(item, "item")
         check_name(reason, "reason")
-        recorded = self._record(
+        recorded = self._write_once(
             ("erase", item, reason),
             lambda c: erasure.erase_subjects(c, self._linker, self.namespace, [item], reason),
         )
@@ -406,7 +410,7 @@ class Ledger(LedgerReader):
         """Erase the content of every item and decision recorded before a moment; how many there were."""
         moment, count = check_time(before, "before"), 0
         while True:
-            recorded = self._record(
+            recorded = self._write_once(
                 ("retain", moment, count),
                 lambda c: erasure.erase_before(c, self._linker, self.namespace, moment),
             )
@@ -518,7 +522,7 @@ class Ledger(LedgerReader):
                 return []
             return append_batch(connection, self._linker, self.namespace, batch, {item: kept})
 
-        self._record(("claims", item, kept), work)
+        self._write_once(("claims", item, kept), work)
 
     def _sure_tenant(self, connection: sa.Connection) -> int:
         head = lock_head(connection, self.namespace)

@@ -56,13 +56,13 @@ class RefState:
         return self.wanted != self.there
 
 
-Standing = tuple[str, bool, str]
+SeenRecord = tuple[str, bool, str]
 """Who owns a record, whether that item is held, which item should stand there: what a ruling on another version of the
 record rests on."""
 
 
-def standing(state: RefState | None) -> Standing:
-    """How a record stands; that of one that nobody wrote is empty."""
+def seen_record(state: RefState | None) -> SeenRecord:
+    """A record as it is seen now; that of one that nobody wrote is empty."""
     return ("", False, "") if state is None else (state.owner, state.owner_held, state.wanted)
 
 

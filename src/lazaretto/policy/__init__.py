@@ -1,6 +1,9 @@
 """What the guard goes by: the policy (``policy``), how its tables are read (``settings``) and written out
 (``written_out``), whole policies by name (``presets``), and plug-ins by name (``plugins``)."""
 
+import warnings
+from typing import TYPE_CHECKING, Any
+
 from lazaretto.policy.policy import (
     DEFAULT_LIMITS,
     DEFAULT_TRUST,
@@ -9,10 +12,10 @@ from lazaretto.policy.policy import (
     Channels,
     Influence,
     LearnPolicy,
+    LedgerProofPolicy,
     Limits,
     Policy,
     ProxySources,
-    Record,
     RepairLimits,
     Review,
     Stage,
@@ -32,10 +35,10 @@ __all__ = [
     "Channels",
     "Influence",
     "LearnPolicy",
+    "LedgerProofPolicy",
     "Limits",
     "Policy",
     "ProxySources",
-    "Record",
     "RepairLimits",
     "Review",
     "RulingWord",
@@ -49,3 +52,13 @@ __all__ = [
     "read_settings",
     "rows",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name != "Record":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        text = "lazaretto.policy.Record is now LedgerProofPolicy; the old name goes in 0.3"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return LedgerProofPolicy

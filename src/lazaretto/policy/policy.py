@@ -184,7 +184,7 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class RepairLimits:
-    """How wide a repair may be, and what ``tend`` repairs by itself."""
+    """How wide a repair may be, and what ``recheck`` repairs by itself."""
 
     __pydantic_config__ = CLOSED
     automatic: Annotated[
@@ -199,7 +199,7 @@ class RepairLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LedgerProofPolicy:
     """How the record proves itself."""
 
     __pydantic_config__ = CLOSED
@@ -343,7 +343,7 @@ class Policy:
     limits: Limits = Limits()
     repair: RepairLimits = RepairLimits()
     influence: Influence = Influence()
-    record: Record = Record()
+    record: LedgerProofPolicy = LedgerProofPolicy()
     review: Review = Review()
     taint: TaintPolicy = TaintPolicy()
     refs: RefsPolicy = RefsPolicy()

@@ -106,7 +106,7 @@ def copies(item: Observation, ledger: Ledger, trust: Trust) -> tuple[str, ...]:
 
 
 def links(item: str, found: Sequence[str]) -> list[Draft]:
-    """The events that link items to what they repeat, so that they are freed with it."""
+    """The events that link items to what they repeat, so that they are released with it."""
     return [Draft(EventKind.INFLUENCED, source, body={"target": item}) for source in found]
 
 

@@ -12,6 +12,7 @@ process or another. Of a long ledger that others wrote before, only what surroun
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -74,7 +75,7 @@ class ProvenanceGraph:
             }
 
     def blast_radius(self, item: str, *, max_hops: int | None = None, history: bool = False) -> BlastRadius:
-        """What the item reaches: items made from it, agents that read any of them, decisions they shaped.
+        """What the item reaches: items that came from it, agents that read any of them, decisions they shaped.
 
         An item is reached by derivation or by an INFLUENCED event; that its writer retrieved something is no edge.
         What repairs have stopped is left out unless ``history`` is asked for.
@@ -115,7 +116,7 @@ class ProvenanceGraph:
         return _rows(index.agents.names, reached, fewest[reached], earliest[reached])
 
     def children(self, items: Sequence[str]) -> tuple[tuple[str, str, bool], ...]:
-        """What was made from each of ``items``, as far as no repair cut it off: item, child, and whether the child was
+        """What came from each of ``items``, as far as no repair cut it off: item, child, and whether the child was
         derived from it (else it was influenced). Decisions are left out.
         """
         with self._fresh() as index:
@@ -129,8 +130,8 @@ class ProvenanceGraph:
                     found[pair] = found.get(pair, False) or tag == DERIVED_TAG
             return tuple((item, child, derived) for (item, child), derived in found.items())
 
-    def made_from(self, item: str) -> Mapping[str, bool]:
-        """The items that an item was directly made from, as far as no repair cut them off, and whether it was derived
+    def came_from(self, item: str) -> Mapping[str, bool]:
+        """The items that an item directly came from, as far as no repair cut them off, and whether it was derived
         from each (else influenced).
         """
         with self._fresh() as index:
@@ -144,8 +145,13 @@ class ProvenanceGraph:
                     found[name] = found.get(name, False) or tag == DERIVED_TAG
             return found
 
+    def made_from(self, item: str) -> Mapping[str, bool]:
+        """Old name of ``came_from``; it goes in 0.3."""
+        warnings.warn("graph.made_from is now graph.came_from", DeprecationWarning, stacklevel=2)
+        return self.came_from(item)
+
     def lineage(self, item: str) -> Lineage:
-        """Everything the item was made from, however far back."""
+        """Everything the item came from, however far back."""
         with self._fresh() as index:
             start = index.item_number(item)
             nodes, hops = index.reachable([start], back=True)
@@ -170,14 +176,14 @@ class ProvenanceGraph:
             return dict(zip(items, found, strict=True))
 
     def ancestors(self, items: Sequence[str]) -> list[str]:
-        """The items with all they were made from, nearest first, each once: one walk back for all of them."""
+        """The items with all they came from, nearest first, each once: one walk back for all of them."""
         with self._fresh() as index:
             starts = list(dict.fromkeys(index.item_number(item) for item in items))
             nodes = [*starts, *index.reachable(starts, back=True)[0].tolist()]
             return [index.items.names[n] for n in nodes]
 
     def sources(self, item: str, *, limit: int | None = None) -> Sequence[TraceStep]:
-        """What the item was made from, nearest first; with ``limit`` only so many."""
+        """What the item came from, nearest first; with ``limit`` only so many."""
         with self._fresh() as index:
             start, far = index.item_number(item), None if limit is None else 2
             nodes, hops = index.reachable([start], back=True, max_hops=far)
@@ -187,7 +193,7 @@ class ProvenanceGraph:
             return _listed(index, nodes[:limit], hops[:limit])
 
     def sources_of(self, items: Sequence[str], *, limit: int) -> list[str]:
-        """What any of several items was made from, each once: of each item the nearest, at most ``limit``."""
+        """What any of several items came from, each once: of each item the nearest, at most ``limit``."""
         found: dict[int, None] = {}
         with self._fresh() as index:
             starts = index.know(items)
@@ -221,7 +227,7 @@ class ProvenanceGraph:
             index.read_for_walk(index.know(items), back, max_hops)
 
     def roots_among(self, items: Sequence[str]) -> tuple[str, ...]:
-        """Those of the items that were made from none of the others, however indirectly, in the order given."""
+        """Those of the items that came from none of the others, however indirectly, in the order given."""
         with self._fresh() as index:
             numbers = [index.item_number(item) for item in items]
             index.read_around(numbers)
@@ -237,7 +243,7 @@ class ProvenanceGraph:
             return {item: index.births[number] for item, number in zip(items, numbers, strict=True)}
 
     def rests_on(self, decision: str) -> Sequence[TraceStep]:
-        """Every item that a reported decision rested on, directly or through what those were made from."""
+        """Every item that a reported decision rested on, directly or through what those came from."""
         with self._fresh() as index:
             start = index.item_number(decision, "decision")
             if not index.decision[start]:
@@ -290,7 +296,7 @@ class ProvenanceGraph:
             return reproduction_windows(index, times, window)
 
     def trust(self, item: str, source_trust: Mapping[SourceClass, float]) -> Trust:
-        """The least trust among the item and all it was made from, which item sets it, and the way to that item.
+        """The least trust among the item and all it came from, which item sets it, and the way to that item.
 
         An item that the ledger never saw written is vouched for by nobody: its trust is 0.
         """
@@ -323,7 +329,8 @@ class ProvenanceGraph:
     ) -> Subgraph:
         """The item with all it came from and ever reached, for ``lazaretto.provenance.drawing.export`` to write down.
 
-        ``infected`` says what to colour (default: the item and everything made from it); ``limit`` keeps the nearest.
+        ``infected`` says what to colour (default: the item and everything that came from it); ``limit``
+        keeps the nearest.
         """
         if limit < 1:
             raise InputError("limit", f"found {limit}", "Use 1 or more")

@@ -1,4 +1,4 @@
-"""What items stand on: the least trust and the roots of all they were made from, for many items in one pass."""
+"""What items stand on: the least trust and the roots of all they came from, for many items in one pass."""
 
 from __future__ import annotations
 

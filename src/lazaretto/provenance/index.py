@@ -159,7 +159,7 @@ class GraphIndex:
         return [self.item_number(item) for item in items]
 
     def read_behind(self, numbers: Iterable[int]) -> None:
-        """Know of nodes who wrote them, when, and what they were directly made from."""
+        """Know of nodes who wrote them, when, and what they directly came from."""
         if self._near is None:
             return
         numbers = tuple(numbers)
@@ -168,7 +168,7 @@ class GraphIndex:
         self._add_edges(self._near.around(self.items.names[n] for n in numbers if self.writers[n] < 0))
 
     def read_around(self, numbers: Iterable[int]) -> None:
-        """The same, and what was directly made from them and who read them."""
+        """The same, and what directly came from them and who read them."""
         if self._near is not None:
             self._add_edges(self._near.around(self.items.names[n] for n in numbers))
 

@@ -21,7 +21,7 @@ class Overview:
     """Those of the items that are decisions."""
     agents: tuple[str, ...]
     flow: Ints
-    """Rows (item, item made from it)."""
+    """Rows (item, item that came from it)."""
     written: Ints
     """Rows (item, agent that wrote it)."""
     read: Ints

@@ -40,14 +40,14 @@ class Surroundings:
     def __init__(self, ledger: EdgeReader, until: int) -> None:
         self._ledger, self._until = ledger, until
         self._back: set[str] = set()
-        """Items that what they were made from, and who wrote them, is known of."""
+        """Items that what they came from, and who wrote them, is known of."""
         self._forward: set[str] = set()
         """Items that everything is known of."""
         self._agents: set[str] = set()
         """Agents that what they read is known of."""
 
     def behind(self, items: Iterable[str]) -> Iterator[EdgeColumns]:
-        """Who wrote items, and what they were made from; those that were read before are left out."""
+        """Who wrote items, and what they came from; those that were read before are left out."""
         fresh = [name for name in dict.fromkeys(items) if name not in self._back]
         if fresh:
             self._back.update(fresh)
@@ -55,7 +55,7 @@ class Surroundings:
             yield from self._at(fresh, "target", _INFLUENCED)
 
     def around(self, items: Iterable[str]) -> Iterator[EdgeColumns]:
-        """The same, and what was made from them and who read them."""
+        """The same, and what came from them and who read them."""
         fresh = [name for name in dict.fromkeys(items) if name not in self._forward]
         if fresh:
             self._back.update(fresh)

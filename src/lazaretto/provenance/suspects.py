@@ -36,7 +36,7 @@ class Suspect:
     """Who wrote it; empty when the ledger never saw it written."""
     time: float
     failed: int
-    """Failed decisions that rest on it, directly or through what was made from it."""
+    """Failed decisions that rest on it, directly or through what came from it."""
     succeeded: int
     chance: float | None
     """How likely so many failures are if it were innocent; None where no decision succeeded to compare with."""

@@ -116,7 +116,7 @@ def spread_of(
     ruling: Ruling = Ruling.REVIEW,
     carries: Carries = reused_content,
 ) -> Spread:
-    """Everything that was made from ``origins``, sorted into what is tainted and what only met them.
+    """Everything that came from ``origins``, sorted into what is tainted and what only met them.
 
     Whoever derived from something tainted is tainted. Whoever was influenced is when it repeats something, of its
     source or of an origin; what does not is followed further, because words may come back.
@@ -202,7 +202,7 @@ def _excused(item: str, ledger: Ledger) -> bool:
 
 def today(observation: Observation, ledger: Ledger, graph: ProvenanceGraph, ruling: Ruling) -> Verdict | None:
     """What an item's sources say about it now; nothing where somebody released it after a taint."""
-    sources = graph.made_from(observation.id)
+    sources = graph.came_from(observation.id)
     if _weighed(observation) or not sources or _excused(observation.id, ledger):
         return None
     made = replace(observation, parents=tuple(source for source, derived in sources.items() if derived))
@@ -216,7 +216,7 @@ def taint_decision(verdict: Verdict) -> Decision:
     return Decision(verdict.subject, verdict.ruling, verdict.risk, verdict.interval, rule, (verdict,))
 
 
-def freed_by(items: Iterable[str], ledger: Ledger, graph: ProvenanceGraph) -> tuple[str, ...]:
+def released_with(items: Iterable[str], ledger: Ledger, graph: ProvenanceGraph) -> tuple[str, ...]:
     """What is held for nothing but the taint of ``items``, which are held no longer; nearest first."""
     fine = dict.fromkeys(items)
     found: dict[str, None] = {}
@@ -250,7 +250,7 @@ def held_for_taint(item: str, ledger: Ledger) -> bool:
 
 def _tainted_still(item: str, fine: set[str], ledger: Ledger, graph: ProvenanceGraph) -> bool:
     """Whether something else that is held taints an item too."""
-    sources = {source: derived for source, derived in graph.made_from(item).items() if source not in fine}
+    sources = {source: derived for source, derived in graph.came_from(item).items() if source not in fine}
     held = [source for source, state in ledger.states(sources).items() if state.held]
     return any(sources[s] or reused_content(ledger.item(item), poison_of(s, ledger)) for s in held)
 

@@ -67,7 +67,7 @@ def _step_told(step: Mapping[str, Any], plan: Mapping[str, Any], receipt: str) -
 
 
 class TaintRulings:
-    """Holds and frees what came from other items, as a policy says. Every call blocks."""
+    """Holds and releases what came from other items, as a policy says. Every call blocks."""
 
     def __init__(
         self,
@@ -113,9 +113,9 @@ class TaintRulings:
         """
         return self.hold_what_came_from([item for item in items if not taint.held_for_taint(item, self._ledger)])
 
-    def free_what_came_from(self, items: Sequence[str]) -> None:
+    def release_what_came_from(self, items: Sequence[str]) -> None:
         """Release what is held only because these items were."""
-        drafts = self.freeing(items)
+        drafts = self.releases_with(items)
         self._ledger.append(drafts)
         log_acts(drafts)
 
@@ -128,10 +128,10 @@ class TaintRulings:
         decisions = [taint.taint_decision(verdict) for verdict in found[: self._policy.repair.max_items]]
         return [Draft(EventKind.RULED, one.item, body=plain(one)) for one in decisions]
 
-    def freeing(self, items: Sequence[str]) -> list[Draft]:
+    def releases_with(self, items: Sequence[str]) -> list[Draft]:
         """The release of what is held only because these items were."""
-        freed = taint.freed_by(items, self._ledger, self._graph)
-        return [Draft(EventKind.RELEASED, item, body={"by": MACHINE, taint.BECAUSE: list(items)}) for item in freed]
+        released = taint.released_with(items, self._ledger, self._graph)
+        return [Draft(EventKind.RELEASED, item, body={"by": MACHINE, taint.BECAUSE: list(items)}) for item in released]
 
     def tell(self, drafts: Sequence[Draft]) -> None:
         """Tell the gates that learn of rulings that were recorded."""

@@ -23,7 +23,7 @@ class BlastRadius:
 
     origin: str
     items: Sequence[TraceStep]
-    """Items made from it, directly or through others; the origin itself is not listed."""
+    """Items that came from it, directly or through others; the origin itself is not listed."""
     agents: Sequence[TraceStep]
     """Agents that read or were sent the origin or any of the items."""
     decisions: Sequence[TraceStep]
@@ -38,7 +38,7 @@ class Lineage:
     items: Sequence[TraceStep]
     """Every ancestor; the item itself is not listed."""
     roots: tuple[str, ...]
-    """Those of the ancestors (or the item itself) that were made from nothing the ledger knows."""
+    """Those of the ancestors (or the item itself) that came from nothing the ledger knows."""
     writers: tuple[str, ...]
     """Agents that wrote the item or an ancestor, in order of name."""
 
@@ -52,7 +52,7 @@ class PatientZero:
     """Who wrote it; empty when the ledger never saw it written."""
     time: float
     covers: tuple[str, ...]
-    """Those of the given items that are it or were made from it, in the order given."""
+    """Those of the given items that are it or came from it, in the order given."""
     share: float
     """How much of what was given that is, in (0, 1]."""
 
@@ -62,9 +62,9 @@ class Ground:
     """What several items stand on, taken together."""
 
     trust: float
-    """Of the least trusted of them and of all they were made from."""
+    """Of the least trusted of them and of all they came from."""
     roots: frozenset[str]
-    """Those that were made from nothing the ledger knows."""
+    """Those that came from nothing the ledger knows."""
 
 
 class Contact(NamedTuple):
@@ -92,7 +92,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How far an item can be trusted: no further than the least trusted thing it was made from."""
+    """How far an item can be trusted: no further than the least trusted thing it came from."""
 
     value: float
     weakest: str

@@ -126,7 +126,7 @@ class Contain:
             state = states[item]
             if state.erased or state.superseded_by:
                 continue
-            sources = {s: derived for s, derived in view.graph.made_from(item).items() if s in tainted}
+            sources = {s: derived for s, derived in view.graph.came_from(item).items() if s in tainted}
             support = independent_share(item, tainted, view) if hops else 0.0
             own = recorded_risk(item, view.ledger) or 0.0
             risk = max(own, origin_risk * (1 - support))

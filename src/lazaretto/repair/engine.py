@@ -132,11 +132,11 @@ def apply(
 
 
 def cleared_by(plan: RepairPlan) -> list[str]:
-    """Items that a plan brings back: shown, freed, or held now and replaced by a new text."""
+    """Items that a plan brings back: shown, released, or held now and replaced by a new text."""
     return [
         step.item
         for step in plan.steps
-        if step.action == "show" or _frees(step) or (step.action == "replace" and _state_before(step).held)
+        if step.action == "show" or _releases(step) or (step.action == "replace" and _state_before(step).held)
     ]
 
 
@@ -337,14 +337,14 @@ def _state_before(step: RepairStep) -> ItemState:
 def _state_after(before: ItemState, step: RepairStep) -> ItemState:
     if step.action in ("hide", "remove"):
         return replace(before, hidden=True)
-    if step.action == "show" or _frees(step):
+    if step.action == "show" or _releases(step):
         return replace(before, hidden=False, ruling=Ruling.ALLOW)
     if step.action == "replace":
         return replace(before, superseded_by=step.detail["replacement"]["id"])
     return before
 
 
-def _frees(step: RepairStep) -> bool:
+def _releases(step: RepairStep) -> bool:
     """Whether cutting an item loose brings it back: it was held for nothing but what it is cut from."""
     return step.action == "cut" and step.detail.get("frees") is True
 
@@ -383,7 +383,7 @@ def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
     for step in receipt.plan.steps:
         if step.action == "show":
             follow.append(Draft(EventKind.RELEASED, step.item, body={"receipt": receipt.id}))
-        elif _frees(step):
+        elif _releases(step):
             follow.append(Draft(EventKind.RELEASED, step.item, body={"by": MACHINE, "receipt": receipt.id}))
         elif step.action == "replace":
             new, old = step.detail["replacement"], ledger.item(step.item)

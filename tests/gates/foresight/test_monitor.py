@@ -16,7 +16,7 @@ from lazaretto.agents.persona import Persona, persona_pool
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.adapter import AdapterBackend
 from lazaretto.gates.foresight.backend import AgentModelBackend
-from lazaretto.gates.foresight.gauge import MemoryEvidence, Scale, Scales, misnamed, repeated
+from lazaretto.gates.foresight.gauge import BenignBaseline, MemoryEvidence, Scale, misnamed, repeated
 from lazaretto.gates.foresight.monitor import CALLS_PER_READING, MemoryMonitor, MonitorSettings
 from lazaretto.learn.calibration import MonitorCalibration, calibrate_monitor
 from lazaretto.models.protocol import Completion, Request, Vectors
@@ -182,7 +182,7 @@ def test_settings_and_personas_are_checked(calibration: MonitorCalibration) -> N
 
 
 def test_talk_that_differs_by_persona_does_not_hide_what_everybody_fetches() -> None:
-    scales = Scales(Scale(0.1, 0.05), Scale(0.8, 0.2), Scale(0.4, 0.2), 0.2, 12.0, 4.0, 8.0)
+    scales = BenignBaseline(Scale(0.1, 0.05), Scale(0.8, 0.2), Scale(0.4, 0.2), 0.2, 12.0, 4.0, 8.0)
     paraphrasing = MemoryEvidence(pull=0.95, collapse=0.5, beside=0.9)
     assert scales.collapse(paraphrasing.collapse) == 0, "its sentences are no more alike than benign ones"
     assert scales.score(paraphrasing) >= scales.infected
@@ -220,7 +220,7 @@ def test_a_memory_is_compared_with_its_title(community: Any) -> None:
 
 
 def test_what_is_not_what_its_title_says_is_evidence_and_modest_viruses_fall_to_it() -> None:
-    scales = Scales(
+    scales = BenignBaseline(
         Scale(0.1, 0.1), Scale(0.8, 0.2), Scale(0.4, 0.2), 0.2, infected=9.0, pull_alone=4.0, collapse_alone=8.0,
         misnamed=Scale(0.3, 0.05),
     )  # fmt: skip

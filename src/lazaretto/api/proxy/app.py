@@ -19,7 +19,6 @@ from typing import Any
 import orjson
 
 from lazaretto.api.access import Caller, Door, Key, KeyFile
-from lazaretto.api.border import Border
 from lazaretto.api.proxy.auditing import Auditor, Refused
 from lazaretto.api.proxy.chat import Chat
 from lazaretto.api.proxy.dialects import Dialect
@@ -28,6 +27,7 @@ from lazaretto.api.proxy.passages import Json
 from lazaretto.api.proxy.paths import guarded, known_paths, passed
 from lazaretto.api.proxy.responses import Responses
 from lazaretto.api.proxy.streams import events_of, read_object, said_in, strings_of, written
+from lazaretto.api.request_limits import RequestLimits
 from lazaretto.errors import Forbidden, InputError, LazarettoError, MissingExtra
 from lazaretto.guard import Guard
 from lazaretto.identity import Identity, Kind
@@ -335,5 +335,5 @@ def create_proxy(
 
     app = Starlette(routes=[Route("/{path:path}", proxy.__call__, methods=["GET", "POST"])], lifespan=lifespan)
     limits = next(iter(guards.values())).policy.limits
-    app.add_middleware(Border, door=proxy, limits=limits, hosts=tuple(hosts), key_header=KEY)
+    app.add_middleware(RequestLimits, door=proxy, limits=limits, hosts=tuple(hosts), key_header=KEY)
     return app

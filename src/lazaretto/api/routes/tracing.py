@@ -8,7 +8,7 @@ from typing import Literal
 from lazaretto.api.answers import BlastRadiusAnswer, ContactAnswer, LineageAnswer, answer
 from lazaretto.api.callers import Reviewer, TheGuard
 from lazaretto.errors import MissingExtra
-from lazaretto.guard.rechecking import Tended
+from lazaretto.guard.rechecking import Rechecked
 from lazaretto.incidents.records import Incident, State
 from lazaretto.incidents.report import to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
@@ -49,10 +49,11 @@ async def contacts_to_screen(guard: TheGuard, _: Reviewer) -> Response:
     return answer(await guard.incidents.contacts())
 
 
-@router.post("/tend", response_model=Tended)
-async def tend(guard: TheGuard, _: Reviewer, limit: int | None = None) -> Response:
+@router.post("/tend", response_model=Rechecked, deprecated=True)
+@router.post("/recheck", response_model=Rechecked)
+async def recheck(guard: TheGuard, _: Reviewer, limit: int | None = None) -> Response:
     """Judge memories again; the server also does it by itself."""
-    return answer(await guard.tend(limit=limit))
+    return answer(await guard.recheck(limit=limit))
 
 
 @router.get("/suspects", response_model=list[Suspect])

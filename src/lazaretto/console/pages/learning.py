@@ -72,9 +72,9 @@ async def learn_now(visit: Visit) -> Response:
     """Make cases of what was decided, as the server does by itself in a while; each passes the memory gate."""
     made = 0
     for _ in range(STEPS):
-        tended = await visit.guard.tend()
-        made += len(tended.cases)
-        if not tended.cases:
+        rechecked = await visit.guard.recheck()
+        made += len(rechecked.cases)
+        if not rechecked.cases:
             break
     return visit.to("/learning", texts()["learning"]["made"].format(made))
 

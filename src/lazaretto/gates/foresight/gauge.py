@@ -175,7 +175,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Scales:
+class BenignBaseline:
     """The yardsticks and where suspicion and diagnosis begin; made by calibration, never from attacks."""
 
     pull: Scale

@@ -27,9 +27,9 @@ from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
 from lazaretto.gates.foresight.backend import RehearsalBackend
 from lazaretto.gates.foresight.gauge import (
+    BenignBaseline,
     MemoryEvidence,
     RetrievalProbe,
-    Scales,
     beside_the_point,
     collapse,
     misnamed,
@@ -121,7 +121,7 @@ class MemoryMonitor:
     def __init__(
         self,
         gauge: RetrievalProbe,
-        scales: Scales,
+        scales: BenignBaseline,
         personas: Sequence[Persona],
         settings: MonitorSettings | None = None,
     ) -> None:

@@ -61,7 +61,7 @@ def subgraph_around(
 ) -> Subgraph:
     """Gather what lies around ``focus``: its whole history, past repairs too, nearest first up to ``limit`` nodes.
 
-    Without ``infected``, the focus and everything ever made from it count as infected.
+    Without ``infected``, the focus and everything that ever came from it count as infected.
     """
     down, down_hops = index.reachable([focus])
     up, up_hops = index.reachable([focus], back=True)

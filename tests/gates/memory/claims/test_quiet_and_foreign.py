@@ -85,7 +85,7 @@ def test_a_conflict_is_told_with_the_text_of_the_other_until_it_is_erased(tmp_pa
             "ada", Channel.MEMORY, "Brightwater is paid to DE-4410.", source=SourceClass.DIRECT_USER,
             time=datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp(),
         )  # fmt: skip
-        ledger.observe(old)
+        ledger.append_item(old)
         evidence = {"kind": "claim", "data": {"relation": "contradicts", "items": [old.id, "of-another-crew"]}}
         now = datetime(2026, 11, 18, 9, tzinfo=UTC)
         assert in_words(evidence, ledger, trust, now) == (

@@ -1,6 +1,6 @@
 """The harbour's duty desk: what a person does with the guard while the drill runs.
 
-After every round the desk lets the guard tend its memory, settles what was held, looks at decisions that went wrong,
+After every round the desk has memories judged again, settles what was held, looks at decisions that went wrong,
 hears complaints, and has every open incident repaired. It confirms or clears what the guard suspects, as somebody would
 who looks the matter up; it never searches for a threat itself.
 """
@@ -42,7 +42,7 @@ class Desk:
     async def after_round(self, number: int) -> None:
         """Everything that happens between two rounds."""
         guard = self.crew.guard
-        while (await guard.tend()).left:
+        while (await guard.recheck()).left:
             pass
         await self._read_held()
         await self._trace_failures()

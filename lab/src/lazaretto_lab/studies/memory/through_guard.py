@@ -1,5 +1,5 @@
 """The shared-memory world defended by the guard itself: every memory through ``remember``, every outcome through
-``report``, every few rounds ``tend``; one namespace per team in one SQLite store.
+``report``, every few rounds ``recheck``; one namespace per team in one SQLite store.
 
 The vectorised ``MemoryDefence`` judges a whole round at once, against what was known before it; agents that call a
 guard write one after the other, so ``OneByOne`` makes the vectorised one do the same. The two then decide alike, memory
@@ -34,7 +34,7 @@ POLICY = {
     },
 }
 MOST = 100_000
-"""Memories that one ``tend`` may look at: a whole pass in one step, as the vectorised defence takes it."""
+"""Memories that one ``recheck`` may look at: a whole pass in one step, as the vectorised defence takes it."""
 
 
 class GuardDefence:
@@ -94,11 +94,11 @@ class GuardDefence:
         """Let every guard look again."""
         if round_index % EVERY:
             return None
-        tended = [guard.tend(limit=MOST) for guard in self.guards.values()]
-        rewritten = [item for one in tended for item in one.rewritten]  # its item is another one: out of reach here
-        hide = self._numbers([item for one in tended for item in one.held] + rewritten)
-        show = self._numbers([item for one in tended for item in one.released])
-        self.done.update(isolated=len(hide), released=len(show), looked=sum(one.looked for one in tended))
+        rechecked = [guard.recheck(limit=MOST) for guard in self.guards.values()]
+        rewritten = [item for one in rechecked for item in one.rewritten]  # its item is another one: out of reach here
+        hide = self._numbers([item for one in rechecked for item in one.held] + rewritten)
+        show = self._numbers([item for one in rechecked for item in one.released])
+        self.done.update(isolated=len(hide), released=len(show), looked=sum(one.looked for one in rechecked))
         return MendResult(hide, show) if len(hide) or len(show) else None
 
     def _numbers(self, items: list[str]) -> NDArray[np.int64]:

@@ -69,7 +69,7 @@ class Rate:
         return waits
 
 
-class Border:
+class RequestLimits:
     """Hosts, keys, rates and bodies, in this order."""
 
     def __init__(

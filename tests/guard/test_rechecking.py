@@ -59,17 +59,17 @@ async def test_what_slipped_through_is_held_with_what_was_made_from_it(open_guar
     child = await guard.remember("deliver at pier nine", agent="ada", parents=[root.item])
     other = await guard.remember("tea is at four", agent="bob", parents=[])
     gate.bad.add("depot moved")
-    done = await guard.tend()
+    done = await guard.recheck()
     assert set(done.held) == {root.item, child.item} and done.released == () and done.left == 0
     assert visible(guard) == {guard.ledger.item(other.item).text}
     _, ruled = guard.ledger.events(subject=root.item, kinds=(EventKind.RULED,))
     assert ruled.body["rule"] == "moody:mood"  # the reason stands where every ruling's reason stands
-    assert (await guard.tend()).looked == 0  # nothing is new
+    assert (await guard.recheck()).looked == 0  # nothing is new
     (receipt,) = await guard.repairs.receipts()
     await guard.repairs.undo(receipt.id)
     assert "deliver at pier nine" in visible(guard)
     await guard.remember("news", agent="bob", parents=[])
-    await guard.tend()
+    await guard.recheck()
     assert "deliver at pier nine" in visible(guard)  # a person took the repair back: that stays
     assert guard.ledger.verify().ok
 
@@ -81,10 +81,10 @@ async def test_what_proves_clean_is_released_and_leaves_the_block_list(open_guar
     gate.bad.clear()
     copy = await guard.remember("meet at the pier tonight, all of you", agent="bob", parents=[])
     assert (held.allowed, copy.rule) == (False, "blocklist:text")  # it was listed with the first one
-    done = await guard.tend()
+    done = await guard.recheck()
     assert held.item in done.released
     await guard.remember("meet at the pier tonight, all of you", agent="cy", parents=[])
-    await guard.tend()
+    await guard.recheck()
     assert len(guard.ledger.items(limit=None)) == 3  # the copies, too
 
 
@@ -98,7 +98,7 @@ async def test_a_persons_word_is_never_overturned(open_guard: Open) -> None:
     condemned = await guard.remember("an anchor of lead", agent="ada", parents=[])
     await guard.label(condemned.item, "harmful", by="dan")
     gate.bad = {"rope", "linen"}
-    done = await guard.tend()
+    done = await guard.recheck()
     assert not done.held and not done.released
     assert visible(guard) == {"a rope of hemp", "a sail of linen"}
 
@@ -115,7 +115,7 @@ async def test_a_label_that_comes_while_the_gates_look_counts(open_guard: Open) 
         asyncio.run_coroutine_threadsafe(guard.label(note.item, "benign", by="dan"), loop).result(5)
 
     gate.meanwhile = speak
-    assert (await guard.tend()).held == ()
+    assert (await guard.recheck()).held == ()
     assert visible(guard) == {"the lamp is red"}
 
 
@@ -124,17 +124,17 @@ async def test_a_label_between_reading_and_writing_counts(open_guard: Open, monk
     guard = open_guard(POLICY, gates={"moody": gate})
     note = await guard.remember("the lamp is red", agent="ada", parents=[])
     gate.bad.add("lamp")
-    tending = guard._core.rechecking
-    sort = tending._sorted
+    rechecker = guard._core.rechecking
+    sort = rechecker._sorted
 
     def late(looked: Any) -> Any:
         found = sort(looked)
-        monkeypatch.setattr(tending, "_sorted", sort)
+        monkeypatch.setattr(rechecker, "_sorted", sort)
         guard._core.labels.label(note.item, "benign", "dan")
         return found
 
-    monkeypatch.setattr(tending, "_sorted", late)
-    assert (await guard.tend()).held == ()
+    monkeypatch.setattr(rechecker, "_sorted", late)
+    assert (await guard.recheck()).held == ()
     assert visible(guard) == {"the lamp is red"}
 
 
@@ -144,11 +144,11 @@ async def test_a_gate_that_fails_changes_nothing(open_guard: Open) -> None:
     await guard.remember("an old map", agent="ada", parents=[])
     await guard.remember("a new map", agent="ada", parents=[])
     gate.bad, gate.broken = {"new"}, True
-    done = await guard.tend()
+    done = await guard.recheck()
     assert len(done.unjudged) == 2 and not done.held and not done.released
     gate.broken = False
     await guard.remember("another", agent="ada", parents=[])
-    done = await guard.tend()
+    done = await guard.recheck()
     assert len(done.held) == len(done.released) == 1 and visible(guard) == {"an old map", "another"}
 
 
@@ -158,19 +158,19 @@ async def test_steps_are_bounded_and_a_pass_ends(open_guard: Open) -> None:
     for n in range(7):
         await guard.remember(f"note {n}", agent="ada", parents=[])
     gate.bad = {"note 2", "note 6"}
-    first = await guard.tend(limit=3)
+    first = await guard.recheck(limit=3)
     assert (first.looked, first.left, len(first.held)) == (3, 4, 1)
     await guard.remember("written meanwhile", agent="ada", parents=[])
-    lefts = [(await guard.tend(limit=3)).left for _ in range(2)]
+    lefts = [(await guard.recheck(limit=3)).left for _ in range(2)]
     assert lefts == [1, 0] and visible(guard) == {f"note {n}" for n in (0, 1, 3, 4, 5)} | {"written meanwhile"}
-    assert (await guard.tend(limit=100)).looked == 8  # the next pass: two looks for everybody
+    assert (await guard.recheck(limit=100)).looked == 8  # the next pass: two looks for everybody
     gate.asked = 0
     await guard.remember("one more", agent="ada", parents=[])
-    assert (await guard.tend(news=2)).looked == 0  # not enough is new yet
+    assert (await guard.recheck(news=2)).looked == 0  # not enough is new yet
     # every note had its two looks; the two that are held, and what came since, are looked at
-    assert (await guard.tend(limit=100)).looked == 4
+    assert (await guard.recheck(limit=100)).looked == 4
     with pytest.raises(InputError, match="limit"):
-        await guard.tend(limit=0)
+        await guard.recheck(limit=0)
 
 
 async def story(guard: Guard, gate: Moody) -> None:
@@ -188,7 +188,7 @@ async def story(guard: Guard, gate: Moody) -> None:
 
 
 async def finish(guard: Guard) -> None:
-    while (await guard.tend(limit=3)).left:
+    while (await guard.recheck(limit=3)).left:
         pass
 
 
@@ -291,12 +291,12 @@ async def test_blame_asks_for_another_look_however_old(open_guard: Open) -> None
     old = await guard.remember("turn left at the mill", agent="ada", parents=[])
     for n in range(4):
         await guard.remember(f"day {n}", agent="bob", parents=[])
-        await guard.tend()
+        await guard.recheck()
     gate.bad.add("mill")
     await guard.report("went left", agent="bob", success=False, rests_on=[old.item])
-    assert (await guard.tend()).held == ()
+    assert (await guard.recheck()).held == ()
     await guard.report("went left again", agent="bob", success=False, rests_on=[old.item])
-    assert (await guard.tend()).held == (old.item,)
+    assert (await guard.recheck()).held == (old.item,)
 
 
 async def test_observing_holds_nothing(open_guard: Open) -> None:
@@ -304,7 +304,7 @@ async def test_observing_holds_nothing(open_guard: Open) -> None:
     guard = open_guard({**POLICY, "mode": "observe"}, gates={"moody": gate})
     await guard.remember("a bad word", agent="ada", parents=[])
     gate.bad.add("bad")
-    assert (await guard.tend()).looked == 1 and visible(guard) == {"a bad word"}
+    assert (await guard.recheck()).looked == 1 and visible(guard) == {"a bad word"}
     assert len(await guard.recall(agent="bob")) == 1
 
 
@@ -313,9 +313,9 @@ async def test_two_guards_share_what_was_looked_at(open_guard: Open) -> None:
     one, two = (open_guard(POLICY, gates={"moody": gate}) for _ in range(2))
     for n in range(6):
         await (one if n % 2 else two).remember(f"note {n}", agent="ada", parents=[])
-    assert (await one.tend(limit=4)).left == 2
-    assert (await two.tend(limit=4)).looked == 2
-    assert (await one.tend()).looked == 0
+    assert (await one.recheck(limit=4)).left == 2
+    assert (await two.recheck(limit=4)).looked == 2
+    assert (await one.recheck()).looked == 0
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""``lazaretto tend | suspects``: memories are judged again, and who stands behind what failed."""
+"""``lazaretto recheck | suspects``: memories are judged again, and who stands behind what failed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rich.text import Text
 from lazaretto.cli.common import console, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.trace import clock
-from lazaretto.guard.rechecking import Tended
+from lazaretto.guard.rechecking import Rechecked
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.provenance.suspects import Suspect
 
 
 @with_context()
-def tend(
+def recheck(
     context: CommandContext,
     limit: Annotated[
         int | None, typer.Option("--limit", "-l", help="Most memories to judge again. Default: the policy's.")
@@ -25,11 +25,11 @@ def tend(
     """Judge memories again: release what proves clean, hold what slipped through, propose repairs of what was made
     from it."""
     with context.open_guard() as guard:
-        done = guard.tend(limit=limit)
-    context.emit(done, lambda: _show_tended(done))
+        done = guard.recheck(limit=limit)
+    context.emit(done, lambda: _show_rechecked(done))
 
 
-def _show_tended(done: Tended) -> None:
+def _show_rechecked(done: Rechecked) -> None:
     words = f"looked at {done.looked}, held {len(done.held)}, released {len(done.released)}"
     words += f", rewritten {len(done.rewritten)}, proposed {len(done.proposed)}, left {done.left}"
     console.print(f"{words}, new cases {len(done.cases)}" if done.cases else words, highlight=False)
@@ -73,5 +73,6 @@ def _show_suspects(found: tuple[Suspect, ...]) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the application."""
-    for command in (tend, suspects):
+    for command in (recheck, suspects):
         app.command()(command)
+    app.command("tend", hidden=True, deprecated=True)(recheck)  # its old name, which goes in 0.3
