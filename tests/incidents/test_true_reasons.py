@@ -9,7 +9,7 @@ import pytest
 
 from lazaretto import Guard
 from lazaretto.errors import RepairRefused
-from lazaretto.gates.decision import recorded
+from lazaretto.gates.decision import ruling_body
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Decision, Draft, EventKind, Evidence, Observation, Ruling, Verdict
 
@@ -74,7 +74,7 @@ async def test_the_newest_ruling_is_the_one_that_is_shown(crew: Guard) -> None:
         "orders", held.item, Ruling.REVIEW, 0.5, (0.0, 1.0), "later", (Evidence("measure", "Looked again."),)
     )
     ruled = Decision(held.item, Ruling.REVIEW, 0.5, (0.0, 1.0), "orders:later", (later,))
-    crew.ledger.append([Draft(EventKind.RULED, held.item, body=recorded(ruled))])
+    crew.ledger.append([Draft(EventKind.RULED, held.item, body=ruling_body(ruled))])
     (shown,) = await crew.held()
     assert (shown.rule, shown.reasons, shown.appealed) == ("orders:later", ("Looked again.",), True)
 

@@ -460,7 +460,7 @@ _VECTOR = np.full(DIMENSION, DIMENSION**-0.5, np.float32)
 _REF = Ref("crm", "notes", "recipe")
 TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "append": lambda own, item, _, __: _refused(lambda: own.append([Draft(EventKind.RETRIEVED, item, "spy")])),
-    "observe": lambda own, item, _, __: _refused(
+    "append_item": lambda own, item, _, __: _refused(
         lambda: own.append_item(memory(parents=(item,), namespace=own.namespace))
     ),
     "events": lambda own, item, _, __: list(own.events(kinds=[EventKind.SEEN])) + list(own.events(subject=item)),
