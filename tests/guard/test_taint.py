@@ -190,7 +190,7 @@ async def test_a_source_that_is_held_while_an_item_is_recorded_counts(
             done.append(guard.ledger.append([Draft(EventKind.RULED, root, body={"ruling": "block"})]))
         return observe(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(guard.ledger, "observe", overtaken)
+    monkeypatch.setattr(guard.ledger, "append_item", overtaken)
     late: Decision = await guard.remember("go in", agent="b", parents=[root])
     assert done and late.ruling is Ruling.REVIEW and guard.ledger.state(late.item).held
 
