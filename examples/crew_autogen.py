@@ -33,7 +33,11 @@ log = logging.getLogger("lazaretto")
 
 
 class GuardedMemory(Memory):
-    """A memory that keeps and shows nothing held, and nothing but texts: of other contents nobody judges the whole."""
+    """A memory that keeps and shows nothing held, and nothing but texts: of other contents nobody judges the whole.
+
+    Each agent has its own around the memory that they share: who writes and who reads is on record, and what an agent
+    is shown is in its mind when it calls a tool.
+    """
 
     component_config_schema = BaseModel
 
@@ -99,12 +103,13 @@ class GuardedMessages(DefaultInterventionHandler):
 async def crew(guard: SyncGuard | None) -> list[str]:
     """A scout adds its notes; the clerk's model is shown all of them."""
     memory: Memory = ListMemory()
+    scouts, clerks = memory, memory
     if guard is not None:
-        memory = GuardedMemory(guard, memory, agent="scout")
+        scouts, clerks = GuardedMemory(guard, memory, agent="scout"), GuardedMemory(guard, memory, agent="clerk")
     for note in NOTES:
-        await memory.add(MemoryContent(content=note, mime_type=MemoryMimeType.TEXT))
+        await scouts.add(MemoryContent(content=note, mime_type=MemoryMimeType.TEXT))
     context = UnboundedChatCompletionContext()
-    await memory.update_context(context)
+    await clerks.update_context(context)
     return [str(message.content) for message in await context.get_messages()]
 
 

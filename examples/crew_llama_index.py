@@ -55,6 +55,12 @@ class GuardedMemory(Memory):
         made._border = Border(guard, agent)
         return made
 
+    def shown_to(self, agent: str) -> GuardedMemory:
+        """The same memory for another agent: what it is shown is in its own mind when it calls a tool."""
+        view: GuardedMemory = self.model_copy()
+        view._border = Border(self._border.guard, agent)
+        return view
+
     async def _cleaned(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         return [await cleaned_message(self._border, message) for message in messages]
 
@@ -100,10 +106,11 @@ class GuardedNodes(BaseNodePostprocessor):
 async def crew(guard: SyncGuard | None) -> list[str]:
     """A scout leaves its notes in the chat memory; the clerk's model is shown all of them."""
     settings: dict[str, Any] = {"session_id": "crew", "token_limit": 40_000}
-    memory = GuardedMemory.behind(guard, agent="scout", **settings) if guard else Memory.from_defaults(**settings)
+    scouts = GuardedMemory.behind(guard, agent="scout", **settings) if guard else Memory.from_defaults(**settings)
+    clerks = scouts.shown_to("clerk") if isinstance(scouts, GuardedMemory) else scouts
     for note in NOTES:
-        await memory.aput(ChatMessage(role="assistant", content=note))
-    return [str(message.content) for message in await memory.aget()]
+        await scouts.aput(ChatMessage(role="assistant", content=note))
+    return [str(message.content) for message in await clerks.aget()]
 
 
 def run(guard: SyncGuard | None) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lazaretto import Guard, Policy
+from lazaretto.errors import InputError, NotYours, UnknownItem
 from lazaretto.types import EventKind
 
 TASK = "Invite our new colleague, add her to the channels she needs, pay her bill of 20.00 and write her a message."
@@ -187,3 +188,56 @@ async def test_what_a_person_let_out_is_the_directorys_own_when_it_lists_it(crew
     await begin(crew, "c", "Post the news to the channels.")
     await crew.check("- general\n- salaries\n- planted", agent="c", channel="tool", tool="get_channels")
     assert await ruling(crew, "post_message", {"channel": "planted", "body": "news"}, "c") == "ask"
+
+
+async def three_calls(guard: Guard) -> list[str]:
+    """What a model asks for in one answer; the tokens."""
+    calls = [
+        ("invite_user", {"email": DORA}),
+        ("add_user_to_channel", {"user": DORA, "channel": "#salaries"}),
+        ("add_user_to_channel", {"user": OTHER, "channel": "general"}),
+    ]
+    made = [await guard.authorize(tool, call, agent="a") for tool, call in calls]
+    assert [one.ruling for one in made] == ["ask"] * 3
+    return [one.token for one in made]
+
+
+async def test_calls_of_one_task_are_answered_together(crew: Guard) -> None:
+    tokens = await three_calls(crew)
+    waiting = await crew.approvals.waiting()
+    assert {one.token for one in waiting} == {*tokens} and len({(one.agent, one.task) for one in waiting}) == 1
+    assert [one.token for one in await crew.approvals.answer_all(tokens[:2], True, by="ann")] == tokens[:2]
+    assert await ruling(crew, "invite_user", {"email": DORA}) == "allow"
+    salaries = {"user": DORA, "channel": "#salaries"}
+    assert [await ruling(crew, "add_user_to_channel", salaries) for _ in range(2)] == ["allow", "ask"], "once each"
+    assert await ruling(crew, "add_user_to_channel", {"user": OTHER, "channel": "general"}) == "ask", "not among them"
+    await crew.approvals.answer_all(tokens[2:], False, by="ann")
+    assert await ruling(crew, "add_user_to_channel", {"user": OTHER, "channel": "general"}) == "block"
+
+
+async def test_one_word_on_several_calls_is_one_persons_on_one_task(crew: Guard) -> None:
+    tokens = await three_calls(crew)
+    await begin(crew, agent="b")
+    foreign = (await crew.authorize("invite_user", {"email": DORA}, agent="b")).token
+    before = crew.ledger.head()
+    for wrong, error in (
+        ([tokens[0], foreign], InputError),
+        ([tokens[0], "ac_none"], UnknownItem),
+        ([], InputError),
+        (tokens[0], InputError),
+        ([f"ac_{n}" for n in range(17)], InputError),
+    ):
+        with pytest.raises(error):
+            await crew.approvals.answer_all(wrong, True, by="ann")
+    with pytest.raises(NotYours):
+        await crew.approvals.answer_all(tokens, True, by="a")
+    assert crew.ledger.head() == before, "nothing was said of any of them"
+    assert len(await crew.approvals.waiting()) == 4
+
+
+async def test_a_new_task_is_not_answered_with_the_old_one(crew: Guard) -> None:
+    old = (await crew.authorize("invite_user", {"email": DORA}, agent="a")).token
+    await begin(crew)
+    new = (await crew.authorize("invite_user", {"email": OTHER}, agent="a")).token
+    with pytest.raises(InputError, match="several agents or tasks"):
+        await crew.approvals.answer_all([old, new], True, by="ann")

@@ -153,3 +153,16 @@ def test_a_tool_that_takes_an_address_fetches() -> None:
     assert guess(Tool("post_page", "", ("url",)))[0] == "send"
     assert guess(Tool("approve_transfer"))[0] == "pay"  # a word about mail carried it, in every poisoned crew
     assert asks_for_pages("Read the article") == "article" and asks_for_pages("Read the article on a.example.com") == ""
+
+
+@pytest.mark.parametrize("address", [f"https://evil.example/{'x' * 300}", f"{'e' * 300}@evil.example"])
+async def test_a_long_value_that_a_tool_repeats_is_known_again(open_guard: Callable[..., Guard], address: str) -> None:
+    """What the crew handed out was noted as it is shown, cut after 200 characters: the whole one was not found."""
+    guard = open_guard(Policy.read(POLICY))
+    await guard.begin_task("Write to the vendor about the bill.", agent="clerk")
+    await guard.check(f"Look the vendor up: {address}", agent="clerk", channel="tool", source="tool_output_external")
+    assert (await guard.authorize("find_vendor", {"query": address}, agent="clerk")).allowed
+    said = f"No vendor has {address}"
+    await guard.check(said, agent="clerk", channel="tool", source="tool_output_internal")
+    made = await guard.authorize("send_message", {"recipient": address, "body": "hello"}, agent="clerk")
+    assert made.ruling == "ask" and made.origins[0].found == "repeated", made

@@ -29,6 +29,16 @@ def test_held_lists_calls_that_wait_and_how_to_answer(run: Run, crew: Any) -> No
     assert token not in run("held", "--policy", crew.policy)
 
 
+def test_calls_of_one_task_are_answered_together(run: Run, crew: Any) -> None:
+    first = poisoned(crew)
+    with SyncGuard.open(crew.url, Policy.minimal(), "crew") as guard:
+        second = guard.authorize("send_money", {"recipient": THEIRS, "amount": 6}, agent="clerk").token
+    options = ("--approve", first, "--approve", second, "--by", "dan", "--policy", crew.policy)
+    assert run("authorize", *options).count("goes through once") == 2
+    shown = run("held", "--policy", crew.policy)
+    assert first not in shown and second not in shown
+
+
 def test_what_would_have_been_asked_is_counted(run: Run, crew: Any) -> None:
     poisoned(crew, mode="observe")
     poisoned(crew, mode="observe")

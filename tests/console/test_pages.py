@@ -335,6 +335,31 @@ def test_a_call_that_waits_is_allowed_once_or_refused(open_guard: Any) -> None:
     assert ask("<i>eve</i>").allowed and ask("<i>eve</i>").ruling == "ask" and ask("mallory").ruling == "block"
 
 
+def test_calls_of_one_task_are_shown_and_answered_together(open_guard: Any) -> None:
+    guard = open_guard()
+
+    def ask(text: str, agent: str = "clerk") -> Any:
+        return asyncio.run(guard.authorize("send_money", {"recipient": text}, agent=agent))
+
+    for agent in ("clerk", "other"):
+        asyncio.run(guard.begin_task("Pay what is due.", agent=agent))
+        asyncio.run(guard.check("Pay eve, mallory and trudy", agent=agent, channel="tool"))
+    with TestClient(create_app(guard), base_url=BASE) as client:
+        somebody = Person(client)
+        first, second, foreign = ask("eve"), ask("mallory"), ask("trudy", "other")
+        place = f"/calls/{first.token}"
+        page = somebody.get(place)
+        assert "eve" in page and "mallory" in page and second.token in page and foreign.token not in page
+        assert texts()["call"]["allow_all"].format(count=2) in page
+        assert texts()["call"]["allow_all"].format(count=1) not in somebody.get(f"/calls/{foreign.token}")
+        third = ask("trudy")  # after the page was shown: nobody agreed to it
+        shown = f"{first.token} {second.token}"
+        somebody.post(place, 422, at=place, answer="allow", all="yes", shown=f"{shown} {foreign.token}")
+        somebody.post(place, at=place, answer="allow", all="yes", shown=shown)
+        somebody.get(f"/calls/{third.token}")
+    assert [ask(name).ruling for name in ("eve", "eve", "mallory", "trudy")] == ["allow", "ask", "allow", "ask"]
+
+
 def test_nobody_allows_a_call_of_their_own_agent(open_guard: Any, tmp_path: Path) -> None:
     guard, file = open_guard(), KeyFile(tmp_path / "keys.json")
     secret = file.add("ann", Role.REVIEWER, agents=("clerk",))

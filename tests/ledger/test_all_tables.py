@@ -206,7 +206,7 @@ def as_the_version_before(connection: sa.Connection) -> None:
     connection.exec_driver_sql("DELETE FROM lz_steps WHERE step > 8")
     connection.exec_driver_sql(f"ALTER TABLE lz_steps ADD COLUMN applied {'REAL' if sqlite else 'DOUBLE PRECISION'}")
     connection.exec_driver_sql("UPDATE lz_steps SET applied = 1.0")
-    connection.exec_driver_sql("DELETE FROM lz_tree WHERE level > 2")
+    connection.exec_driver_sql("DELETE FROM lz_tree")
 
 
 def test_claims_of_an_older_store_are_adopted_and_called_not_provable(

@@ -289,3 +289,12 @@ async def test_an_incident_that_nothing_happened_to_is_not_made_again(
     assert len(built) == made, "honest writes change no incident"
     await guard.label(first[0].items[0].id, "benign", by="carol")
     assert (await guard.incidents.all()) != first and len(built) == made + 1
+
+
+def test_items_are_found_by_their_ids_and_by_nothing_that_many_share(ledger: Ledger) -> None:
+    """PostgreSQL, before it has counted anything, walked all SEEN events for each of 500 ids: ten seconds."""
+    query = queries._items_query(ledger._store.dialect, True, False, False, True)
+    asked = str(query).split("WHERE")[1]
+    assert "lz_events.kind" not in asked and "lz_events.subject" not in asked
+    ids = filled(ledger, 3)
+    assert [one.id for one in ledger.items(ids=[ids[2], "it_none", ids[0]], hidden=True)] == [ids[2], ids[0]]

@@ -142,7 +142,7 @@ class Authority:
         values = values_of(tool, given, action, self.settings)
         subject = call_subject(agent, tool.name, raw)
         marks = [fingerprint(self._ledger.namespace, value.value) for value in values]
-        read = Call(tool, action, values, all_else(given, values))
+        read = Call(tool, action, values, marks, all_else(given, values))
         with self._log.about(agent, task) as view:
             told = view.task.item if view.task is not None else ""
             words = [word_subject(agent, told, mark) for mark in marks] if told else []
@@ -202,10 +202,10 @@ class Authority:
             "tool": call.tool.name,
             "class": call.action.value,
             "ruling": ruling,
-            "values": {fingerprint(self._ledger.namespace, one.value): _own_trust(one) for one in made.origins},
+            "values": {mark: _own_trust(one) for mark, one in zip(made.marks, made.origins, strict=True)},
         }
         if first:
-            told["approved"] = sorted(fingerprint(self._ledger.namespace, one) for one in _seen_go_out(made.origins))
+            told["approved"] = sorted(_seen_go_out(made))
         told |= {} if would is None else {"would": would, "why": list(made.reasons)}
         told |= {"principal": call.principal} if call.principal else {}
         if call.action is ActionClass.READ or (call.action is ActionClass.FETCH and ruling == "allow"):
@@ -230,8 +230,7 @@ class Authority:
             raise UnknownItem(token, self._ledger.namespace, "token")
         one, subject, lacking = asked
         if agree:
-            call = Observation(agent=one.agent, channel=Channel.MESSAGE, principal=one.principal, id=one.token)
-            require_not_own(caller, by, [call])
+            require_not_own(caller, by, [_as_item(one)])
         body = {"approved" if agree else "refused": token, "by": by}
         drafts = [Draft(EventKind.NOTED, subject, by, body), Draft(EventKind.NOTED, ASKED, by, {"answered": token})]
         agreed = {mark for mark, value in lacking.destinations.items() if not self._is_own(value, by, caller)}
@@ -244,6 +243,22 @@ class Authority:
             raise UnknownItem(token, self._ledger.namespace, "token") from None
         return one
 
+    def answer_all(
+        self, tokens: Sequence[str], agree: bool, by: str, caller: Identity | None = None
+    ) -> tuple[Asked, ...]:
+        """One word on several calls of one agent's task, each as ``answer`` takes it; nothing is said where one of them
+        does not wait, or is the person's own."""
+        waiting = self._waiting()
+        for token in tokens:
+            if token not in waiting:
+                raise UnknownItem(token, self._ledger.namespace, "token")
+        asked = [waiting[token][0] for token in tokens]
+        if len({(one.agent, one.task) for one in asked}) > 1:
+            raise InputError("tokens", "are of several agents or tasks", "Answer those of each task by themselves")
+        for one in asked if agree else ():
+            require_not_own(caller, by, [_as_item(one)])
+        return tuple(self.answer(token, agree, by, caller) for token in tokens)
+
     def waiting(self) -> tuple[Asked, ...]:
         """Calls that wait for a person, the newest first."""
         return tuple(sorted((one for one, _, _ in self._waiting().values()), key=lambda one: -one.time))
@@ -255,12 +270,13 @@ class Authority:
             if "answered" in body:
                 found.pop(body["answered"], None)
             elif "asked" in body:
+                lacking = Lacking.of(body.get("lacking"))
                 one = Asked(
                     body["asked"], event.agent, body["tool"], body["class"],
                     orjson.dumps(body["arguments"]).decode(), tuple(body["reasons"]), event.time,
-                    str(body.get("principal", "")),
+                    str(body.get("principal", "")), lacking.task,
                 )  # fmt: skip
-                found[one.token] = (one, body["call"], Lacking.of(body.get("lacking")))
+                found[one.token] = (one, body["call"], lacking)
         return found
 
     # endorsement
@@ -336,6 +352,11 @@ class _Call:
     lacking: Lacking
 
 
+def _as_item(asked: Asked) -> Observation:
+    """A call as what its agent said: nobody agrees to their own."""
+    return Observation(agent=asked.agent, channel=Channel.MESSAGE, principal=asked.principal, id=asked.token)
+
+
 def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
     named = [item for one in made.origins for item in (one.item, one.against) if item]
     named += [made.control.item] if made.control.item else []
@@ -343,11 +364,12 @@ def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*named, *view.mind.weakest(MOST_RESTED_ON)]))[: 2 * MOST_RESTED_ON]
 
 
-def _seen_go_out(origins: Sequence[Origin]) -> set[str]:
-    """What a person who agrees sees go out: destinations and names, each the whole of an argument."""
-    parts = Counter(one.argument for one in origins)
+def _seen_go_out(made: Judgement) -> set[str]:
+    """What a person who agrees sees go out, by fingerprint: destinations and names, each the whole of an argument."""
+    parts = Counter(one.argument for one in made.origins)
     kinds = (Kind.DESTINATION, Kind.NAME)
-    return {one.value for one in origins if one.kind in kinds and parts[one.argument] == 1}
+    both = zip(made.marks, made.origins, strict=True)
+    return {mark for mark, one in both if one.kind in kinds and parts[one.argument] == 1}
 
 
 def _own_trust(origin: Origin) -> float:

@@ -27,7 +27,7 @@ from lazaretto.actions.values import (
     looks_like,
     value_form,
 )
-from lazaretto.actions.wording import asks_for
+from lazaretto.actions.wording import asks_for, hands_over
 from lazaretto.types import SourceClass
 
 _TOOLS = (SourceClass.TOOL_OUTPUT_INTERNAL, SourceClass.TOOL_OUTPUT_EXTERNAL)
@@ -40,6 +40,8 @@ class Call:
     tool: Tool
     action: ActionClass
     values: Sequence[ArgumentValue]
+    marks: Sequence[str]
+    """Fingerprints of the values."""
     rest: Sequence[Leaf]
     """Everything besides the destinations, as it stands."""
 
@@ -52,6 +54,8 @@ class Judgement:
     reasons: tuple[str, ...]
     control: Control
     origins: tuple[Origin, ...]
+    marks: Sequence[str] = ()
+    """Fingerprints of the values whose origins these are."""
     lacks: tuple[str, ...] = ()
     """What it lacks: fingerprints of values, and ``CONTROL`` and ``LIMITS``."""
     destinations: Mapping[str, str] = field(default_factory=dict)
@@ -69,18 +73,23 @@ class Judge:
         """May this be called now, with what is in mind?"""
         tool, action, values = call.tool, call.action, call.values
         needs = self._settings.needs(action)
-        looked = values[:MOST_VALUES]
-        found = [self._origin(value, needs.of(value.kind), view, said) for value in looked]
+        looked, marks = values[:MOST_VALUES], call.marks[:MOST_VALUES]
+        found = [
+            self._origin(value, mark, needs.of(value.kind), view, said)
+            for value, mark in zip(looked, marks, strict=True)
+        ]
         origins, agreed = self._agreed_to(call, found, needs, view, said)
         control = self._control(tool, action, needs, view)
         if action is ActionClass.FETCH:
             control = _asked_there(origins, needs) or _stands_somewhere(control, origins)
+        elif action is ActionClass.SEND and not control.enough:
+            control = self._handed_over(control, origins, view)
         if action is ActionClass.READ:
-            return Judgement("allow", (), control, origins)
+            return Judgement("allow", (), control, origins, marks)
         lacking = [] if control.enough else [control.why]
         lacking += [self._why(one, view) for one in origins if not one.enough]
         if not lacking and needs.control > 0 and action is not ActionClass.FETCH:
-            origins, lacking = self._held_to_claims(looked, origins, needs, view, said, known)
+            origins, lacking = self._held_to_claims(call, origins, needs, view, said, known)
         past = self._past_limits(action, needs, values, view)
         ruling: Answer = "allow"
         if lacking:
@@ -88,23 +97,20 @@ class Judge:
         if past:
             ruling = max(ruling, "ask", key=ANSWERS.index)
         if ruling == "allow":
-            return Judgement(ruling, agreed, control, origins)
+            return Judgement(ruling, agreed, control, origins, marks)
         lacks = [] if control.enough else [CONTROL]
-        lacks += [self._mark(value) for value, one in zip(looked, origins, strict=True) if not one.enough]
+        lacks += [mark for mark, one in zip(marks, origins, strict=True) if not one.enough]
         lacks += [LIMITS] if past else []
         parts = Counter(value.argument for value in looked)
         there = [
-            value
-            for value, one in zip(looked, origins, strict=True)
+            (mark, value.value)
+            for value, mark, one in zip(looked, marks, origins, strict=True)
             if _short(one, action, needs) and parts[value.argument] == 1 and len(value.value) <= SHOWN
         ]  # not what stands inside of a longer text: nobody who agreed to that agreed to go there
-        destinations = {self._mark(value): value.value for value in there[:MOST_AGREED]}
+        destinations = dict(there[:MOST_AGREED])
         if action is ActionClass.FETCH:
             lacks += destinations
-        return Judgement(ruling, (*lacking, *past), control, origins, tuple(dict.fromkeys(lacks)), destinations)
-
-    def _mark(self, value: ArgumentValue) -> str:
-        return fingerprint(self._namespace, value.value)
+        return Judgement(ruling, (*lacking, *past), control, origins, marks, tuple(dict.fromkeys(lacks)), destinations)
 
     def _agreed_to(
         self, call: Call, origins: Sequence[Origin], needs: Needs, view: AgentView, said: Said
@@ -113,10 +119,10 @@ class Judge:
         Amounts, and words that nobody trusted said, are never agreed to with a destination."""
         found, why = list(origins), []
         least = max(needs.control, needs.destination)
-        for place, (value, origin) in enumerate(zip(call.values, origins, strict=False)):
+        for place, (mark, origin) in enumerate(zip(call.marks, origins, strict=False)):
             if not _short(origin, call.action, needs) or origin.trust <= 0.0:  # what is held now was agreed to unseen
                 continue
-            yes = said.agreed(self._mark(value))
+            yes = said.agreed(mark)
             if yes is None or not all(self._stands_by_itself(one, view, least) for one in call.rest):
                 continue
             found[place] = replace(origin, found="agreed", trust=1.0)
@@ -128,7 +134,7 @@ class Judge:
         if not leaf.plain:
             return False
         value = ArgumentValue(leaf.place, Kind.NAME, leaf.text)
-        best = self._found(value, view, self._mark(value))
+        best = self._found(value, view, fingerprint(self._namespace, leaf.text))
         return best is not None and best[1] >= least
 
     # who wanted it
@@ -159,13 +165,27 @@ class Judge:
             why = f"no person asked for {action.value}, and {lowest.id} is in mind ({source}, trust {trust:.1f})"
         return Control(trust, needs.control, why, item, path)
 
+    @staticmethod
+    def _handed_over(control: Control, origins: Sequence[Origin], view: AgentView) -> Control:
+        """A task that says to do what a text asks for carries a message to those whom it names itself, and to nobody
+        else: whom the text chooses is for a person to decide."""
+        there = [one for one in origins if one.kind is Kind.DESTINATION]
+        if view.task is None or view.task.tools or not there:
+            return control
+        if not all(one.found == "task" and one.enough for one in there):
+            return control
+        for asked in view.mind.requests(control.needed):
+            if asked.id == view.task.item and (words := hands_over(asked.said)):
+                why = f"a person said to {words!r} and named {there[0].argument}"
+                return Control(view.mind.trust_of(asked), control.needed, why, asked.id, asked.path, True)
+        return control
+
     # where a value comes from
 
-    def _origin(self, value: ArgumentValue, needed: float, view: AgentView, said: Said) -> Origin:
+    def _origin(self, value: ArgumentValue, mark: str, needed: float, view: AgentView, said: Said) -> Origin:
         shown = value.value[:SHOWN]
         if value.kind in (Kind.DESTINATION, Kind.LINK) and self.listed(value.value):
             return Origin(value.argument, value.kind, shown, "listed", 1.0, needed)
-        mark = fingerprint(self._namespace, value.value)
         best = self._found(value, view, mark)
         lowest = min(view.mind.least_trusted()[0], self._own_trust)
         origin = Origin(value.argument, value.kind, shown, "nowhere", lowest, needed)
@@ -209,7 +229,7 @@ class Judge:
 
     def _held_to_claims(
         self,
-        values: Sequence[ArgumentValue],
+        call: Call,
         origins: Sequence[Origin],
         needs: Needs,
         view: AgentView,
@@ -217,12 +237,13 @@ class Judge:
         known: KnownClaims,
     ) -> tuple[tuple[Origin, ...], list[str]]:
         """The origins, those marked that a trusted statement contradicts, and what to say of these."""
+        values = call.values[:MOST_VALUES]
         found, why, looked_up = list(origins), [], dict[Name, dict[str, Text]]()
-        for place, (value, origin) in enumerate(zip(values, origins, strict=True)):
+        for place, (value, mark, origin) in enumerate(zip(values, call.marks, origins, strict=False)):
             if not origin.enough or origin.found in ("listed", "endorsed", "nowhere"):
                 continue
             other = known.against(value, origin, values, view, needs.control, looked_up)
-            if other is None or said.endorsed(self._mark(value)):
+            if other is None or said.endorsed(mark):
                 continue
             found[place] = replace(origin, against=other.item)
             why.append(

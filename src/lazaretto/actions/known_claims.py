@@ -69,12 +69,19 @@ class Text:
         self._records = [one.words for one in records]
         pieces = (piece for piece in (*self._records, *self._sentences) if len(piece) <= _LONGEST_STATEMENT)
         self._pieces = [(piece.strip(), frozenset(_WORD.findall(plain_form(piece)))) for piece in pieces]
+        self._read: dict[str, Claim] = {}
+
+    def _claim(self, piece: str) -> Claim:
+        """What a piece states, read once."""
+        if piece not in self._read:
+            self._read[piece] = read_claim(piece)
+        return self._read[piece]
 
     def statements(self, name: Name) -> Iterator[Claim]:
         """The sentences, objects and rows that have all words of a name."""
         for piece, words in self._pieces:
             if name <= words:
-                yield read_claim(piece)
+                yield self._claim(piece)
 
     def sentence_with(self, value: str) -> tuple[Claim | None, int]:
         """The sentence, object or row that names a value, and where the value stands in it."""
@@ -85,7 +92,7 @@ class Text:
             if place < 0 and account and account in re.sub(r"[\s\-./()]+", "", form):
                 place = len(piece)
             if place >= 0 and len(piece) <= _LONGEST_STATEMENT:
-                return read_claim(piece.strip()), place
+                return self._claim(piece.strip()), place
         return None, 0
 
 
@@ -97,7 +104,7 @@ class KnownClaims:
 
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy) -> None:
         self._ledger, self._graph, self._table = ledger, graph, policy.trust.table()
-        self._texts: KeptTexts[Text] = KeptTexts(_MOST_BYTES, lambda text: 8 * len(text.words) + 500)
+        self._texts: KeptTexts[Text] = KeptTexts(_MOST_BYTES, lambda text: 16 * len(text.words) + 500)
 
     def against(
         self,

@@ -134,3 +134,5 @@ class Asked:
     time: float
     principal: str = ""
     """Who proved to be behind the call."""
+    task: str = ""
+    """The item that the agent's task began with; calls of one task can be answered together."""

@@ -64,6 +64,12 @@ _SYNONYMS = {
     "update": ("modify", "switch", "upgrade", "downgrade", "adjust", "swap", "replace"),
 }
 """Other words for the verb that a tool is named by."""
+_DO = word_set("do perform complete follow execute")
+_WORK = word_set("actions tasks instructions steps todos requests")
+_WHOSE = word_set("the all of my our your his her their every each")
+"""What may stand before work that is told elsewhere; "these tasks" and "the following ones" are told here."""
+_FIRMLY = word_set("please and then also kindly")
+"""What may stand before an order that leaves no doubt that it is one: not "should I do", nor "what to do"."""
 _NEAR = 5
 """Words between what is made and the word that makes it."""
 
@@ -84,6 +90,20 @@ def asks_for(text: str, tool: str, action: ActionClass) -> str:
             made = near[: next((i for i, one in enumerate(near) if one in _STOPS), _NEAR)]
             if noun := next((one for one in made if one in _NOUNS.get(action, ())), ""):
                 return noun
+    return ""
+
+
+def hands_over(text: str) -> str:
+    """The words with which a text asks to do what another text says ("do the tasks of Ann's list", "follow the
+    instructions"); empty where none do."""
+    words: list[str] = _WORD.findall(text.casefold().replace("’", "'"))
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else ""
+        if word not in _DO or not (not before or before in _STOPS or before in _FIRMLY) or _negated(words, place):
+            continue
+        told = next((one for one in words[place + 1 : place + 1 + _NEAR] if one not in _WHOSE), "")
+        if told in _WORK:
+            return f"{word} the {told}"
     return ""
 
 

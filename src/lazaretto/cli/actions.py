@@ -32,22 +32,30 @@ def authorize(
     arguments: Annotated[str, typer.Option("--arguments", help="Its arguments, as a JSON object.")] = "{}",
     agent: Annotated[str, typer.Option("--agent", "-a", help="Agent that wants to call the tool.")] = "",
     approve: Annotated[
-        str, typer.Option("--approve", help="Let the call that waits under this token through, once.")
-    ] = "",
-    refuse: Annotated[str, typer.Option("--refuse", help="Block the call that waits under this token.")] = "",
+        list[str] | None,
+        typer.Option("--approve", help="Let the call that waits under this token through, once. May be repeated."),
+    ] = None,
+    refuse: Annotated[
+        list[str] | None, typer.Option("--refuse", help="Block the call that waits under this token. May be repeated.")
+    ] = None,
     by: Annotated[str, typer.Option("--by", help="Person who answers.")] = "",
 ) -> None:
     """May this agent call this tool now? Exit code 1 unless it may. Or answer a call that waits."""
-    token = approve or refuse
+    tokens = approve or refuse
     if bool(tool) + bool(approve) + bool(refuse) != 1:
         raise InputError("tool", "give a tool, --approve or --refuse", "One of them")
-    if token:
+    if tokens:
         if not by:
             raise InputError("by", "is missing", "Say who answers")
         with context.open_guard() as guard:
-            asked = guard.approvals.answer(token, bool(approve), by=by)
+            asked = guard.approvals.answer_all(tokens, bool(approve), by=by)
         done = "approved: the same call goes through once" if approve else "refused: the same call is blocked for a day"
-        context.emit(asked, lambda: console.print(f"{asked.tool} by {showable(asked.agent, 60)} {done}", markup=False))
+
+        def show() -> None:
+            for one in asked:
+                console.print(f"{one.tool} by {showable(one.agent, 60)} {done}", markup=False)
+
+        context.emit(asked if len(asked) > 1 else asked[0], show)
         return
     if not agent:
         raise InputError("agent", "is missing", "Say who wants to call the tool")

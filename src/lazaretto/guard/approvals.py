@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lazaretto.actions.records import Asked
 from lazaretto.errors import InputError
 from lazaretto.guard.core import Core
 from lazaretto.identity import Identity
 from lazaretto.names import check_name
+
+MOST_TOGETHER = 16
+"""Calls that one word answers: more than that nobody reads."""
 
 
 class Approvals:
@@ -25,6 +30,23 @@ class Approvals:
         if not isinstance(agree, bool):
             raise InputError("agree", f"is {agree!r}", "Give True or False")
         return await self._core.in_store_thread(self._core.actions.answer, name, agree, person, caller)
+
+    async def answer_all(
+        self, tokens: Sequence[str], agree: bool, *, by: str, caller: Identity | None = None
+    ) -> tuple[Asked, ...]:
+        """One word on several calls of one agent's task: a model often makes them in one answer, and a person who sees
+        all of them need not be interrupted for each.
+
+        Each is answered as ``answer`` does it. Nothing is said where one of them does not wait or is the person's own,
+        or where they are of several agents or tasks.
+        """
+        if isinstance(tokens, str) or not 0 < len(tokens) <= MOST_TOGETHER:
+            raise InputError("tokens", f"is no list of 1 to {MOST_TOGETHER} tokens", "Give those of one task")
+        names = tuple(dict.fromkeys(check_name(token, "tokens", printable=True) for token in tokens))
+        person = check_name(by, "by", printable=True)
+        if not isinstance(agree, bool):
+            raise InputError("agree", f"is {agree!r}", "Give True or False")
+        return await self._core.in_store_thread(self._core.actions.answer_all, names, agree, person, caller)
 
     async def waiting(self) -> tuple[Asked, ...]:
         """Calls that wait for a person, the newest first."""

@@ -131,6 +131,7 @@ class SyncApprovals(_Waiting[Approvals]):
     """``guard.approvals``, waited for."""
 
     answer = _waited(Approvals.answer)
+    answer_all = _waited(Approvals.answer_all)
     waiting = _waited(Approvals.waiting)
     endorse = _waited(Approvals.endorse)
 

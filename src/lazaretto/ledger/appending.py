@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import repeat
 from typing import Any
 
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger import fingerprints, search, vectors
+from lazaretto.ledger import driver, fingerprints, search, vectors
 from lazaretto.ledger import refs as foreign
 from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import Batch
@@ -19,21 +20,16 @@ from lazaretto.ledger.encoding import GENESIS, Linker, body_digest, fresh_salts
 from lazaretto.ledger.event_rows import EventRow, EventRows
 from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import CHANGING, FIELDS, changes_of
-from lazaretto.ledger.schema import blob_refs, edges, events, heads, items, refs
+from lazaretto.ledger.schema import blob_refs, edges, events, items, refs
 from lazaretto.types import Channel, EventKind
 
-# made once: building a statement costs as much as running it
-_LOCKED = (
-    sa.select(heads.c.tenant, heads.c.seq, heads.c.hash)
-    .where(heads.c.namespace == sa.bindparam("namespace"))
-    .with_for_update()
-)
 _FIRST_FIELD = 4  # where FIELDS begin in a row of lz_items
 
 _WORDS = {kind: kind.value for kind in EventKind}
 _SEEN, _NOTED, _MEMORY = EventKind.SEEN, EventKind.NOTED, Channel.MEMORY.value
 
 
+@cache
 def insert_sql(table: sa.Table, dialect: str) -> str:
     """The plain INSERT of a table for the driver itself: batches skip the statement compiler."""
     mark = "?" if dialect == "sqlite" else "%s"
@@ -43,29 +39,27 @@ def insert_sql(table: sa.Table, dialect: str) -> str:
 
 def lock_head(connection: sa.Connection, namespace: str, *, create: bool = True) -> tuple[int, int, bytes] | None:
     """Tenant number, last event and its hash, locked until the transaction ends; made when it is not there yet."""
-    row = connection.execute(_LOCKED, {"namespace": namespace}).first()
-    if row is None and create:
-        mark = "?" if connection.dialect.name == "sqlite" else "%s"
-        connection.exec_driver_sql(
-            f"INSERT INTO lz_heads (namespace, seq, hash) VALUES ({mark}, 0, {mark})"
-            " ON CONFLICT (namespace) DO NOTHING",
-            (namespace, GENESIS),
+    mark = driver.mark(connection)
+    lock = "" if connection.dialect.name == "sqlite" else " FOR UPDATE"  # SQLite has one writer anyway
+    find = f"SELECT tenant, seq, hash FROM lz_heads WHERE namespace = {mark}{lock}"
+    rows = driver.read(connection, find, (namespace,))
+    if not rows and create:
+        make = (
+            f"INSERT INTO lz_heads (namespace, seq, hash) VALUES ({mark}, 0, {mark}) ON CONFLICT (namespace) DO NOTHING"
         )
-        row = connection.execute(_LOCKED, {"namespace": namespace}).first()
-    return None if row is None else (int(row[0]), int(row[1]), bytes(row[2]))
+        driver.write(connection, make, [(namespace, GENESIS)])
+        rows = driver.read(connection, find, (namespace,))
+    return (int(rows[0][0]), int(rows[0][1]), bytes(rows[0][2])) if rows else None
 
 
 def existing(connection: sa.Connection, tenant: int, column: sa.Column[Any], values: Iterable[str]) -> set[str]:
     """Which of ``values`` a tenant has in ``column``."""
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    mark = driver.mark(connection)
     found: set[str] = set()
     for chunk in chunks(values):
         marks = ", ".join([mark] * len(chunk))
-        rows = connection.exec_driver_sql(
-            f"SELECT {column.name} FROM {column.table.name} WHERE tenant = {mark} AND {column.name} IN ({marks})",
-            (tenant, *chunk),
-        )
-        found.update(row[0] for row in rows)
+        find = f"SELECT {column.name} FROM {column.table.name} WHERE tenant = {mark} AND {column.name} IN ({marks})"
+        found.update(row[0] for row in driver.read(connection, find, (tenant, *chunk)))
     return found
 
 
@@ -149,32 +143,32 @@ class DerivedTables:
         """Write it all, inside the caller's transaction."""
         dialect = connection.dialect.name
         if self._new:
-            connection.exec_driver_sql(insert_sql(items, dialect), [tuple(row) for row in self._new.values()])
-        mark = "?" if dialect == "sqlite" else "%s"
+            driver.write(connection, insert_sql(items, dialect), list(self._new.values()))
+        mark = driver.mark(connection)
         for field, changed in self._changed.items():
             if changed:
-                connection.exec_driver_sql(
+                driver.write(
+                    connection,
                     f"UPDATE lz_items SET {field} = {mark} WHERE tenant = {mark} AND id = {mark}",
                     [(value, self._tenant, item) for item, value in changed.items()],
                 )
         if self._edges:
-            connection.exec_driver_sql(insert_sql(edges, dialect), self._edges)
+            driver.write(connection, insert_sql(edges, dialect), self._edges)
         if self._texts:
             search.add(connection, self._tenant, self._texts)
         if self._refs:
-            connection.exec_driver_sql(insert_sql(refs, dialect), self._refs)
+            driver.write(connection, insert_sql(refs, dialect), self._refs)
         for change in self._known:
             fingerprints.write(connection, self._tenant, change)
 
 
 def write_events(connection: sa.Connection, rows: Sequence[EventRow]) -> None:
     """Write linked rows and move the head to the last of them."""
-    connection.exec_driver_sql(insert_sql(events, connection.dialect.name), list(rows))
+    driver.write(connection, insert_sql(events, connection.dialect.name), rows)
     tenant, seq, last = rows[-1][0], rows[-1][1], rows[-1][8]
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    connection.exec_driver_sql(
-        f"UPDATE lz_heads SET seq = {mark}, hash = {mark} WHERE tenant = {mark}", (seq, last, tenant)
-    )
+    mark = driver.mark(connection)
+    moved = f"UPDATE lz_heads SET seq = {mark}, hash = {mark} WHERE tenant = {mark}"
+    driver.write(connection, moved, [(seq, last, tenant)])
 
 
 def append_batch(

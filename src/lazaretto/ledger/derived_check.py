@@ -85,8 +85,8 @@ def _difference(table: str, wanted: Row | None, row: Row | None, key: int, seq: 
 class DerivedCheck:
     """Checks the derived tables of one tenant."""
 
-    def __init__(self, connection: sa.Connection, tenant: int, tables: ExpectedTables, size: int) -> None:
-        self._connection, self._tenant, self._tables, self._size = connection, tenant, tables, size
+    def __init__(self, connection: sa.Connection, tenant: int, tables: ExpectedTables) -> None:
+        self._connection, self._tenant, self._tables = connection, tenant, tables
         self._dialect = connection.dialect.name
         self.table = "lz_items"
         """The one that is being read: should it turn out to be unreadable."""
@@ -140,7 +140,7 @@ class DerivedCheck:
             "SELECT level, place, hash FROM lz_tree WHERE tenant = {tenant} ORDER BY level, place",
             self._tenant,
         )
-        compare("lz_tree", self._tables.nodes(self._size), stored, key=2)
+        compare("lz_tree", self._tables.nodes(), stored, key=2)
 
     def _claims(self) -> None:
         """Rows by item, each item's held to the digest that the chain has of them."""

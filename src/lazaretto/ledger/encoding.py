@@ -79,6 +79,18 @@ def _first_fault(value: Any, path: str) -> InputError | None:
     return InputError(path, f"is {type(value).__name__}, not JSON data")
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether a value is made of nothing but JSON's own kinds, and finite; quicker than to look for a fault."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return True
+    if kind is float:
+        return math.isfinite(value)
+    if kind is dict:
+        return all(map(_is_plain, value.values()))
+    return (kind is list or kind is tuple) and all(map(_is_plain, value))
+
+
 def _mapping(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
@@ -93,7 +105,7 @@ def encode_body(body: Mapping[str, Any], field: str = "body") -> bytes:
         raw = orjson.dumps(body, default=_mapping)
     except (TypeError, RecursionError) as error:
         raise (_fault_in_body(body, field) or InputError(field, f"cannot be written as JSON: {error}")) from None
-    if b"null" in raw:  # the writer turns NaN into null without a word
+    if b"null" in raw and not _is_plain(body):  # the writer turns NaN into null without a word
         fault = _fault_in_body(body, field)
         if fault:
             raise fault

@@ -239,7 +239,7 @@ class Ledger(LedgerReader):
             self._unsure = [one for one in self._unsure if one[0] != key]
             if not self._store.scrubbed:
                 self._store.scrub()
-            if recorded:
+            if recorded and self._witness is not None:
                 self._tell_witness(recorded[-1].seq)
             return recorded
         # whoever tries the same again gets it recorded once, whichever way it went
@@ -259,7 +259,8 @@ class Ledger(LedgerReader):
                 return tried
         recorded = work(connection)
         if recorded:
-            before, last = recorded[0].seq - 1, recorded[-1]
+            last = recorded[-1]  # each is made from its row when it is asked for
+            before = last.seq - len(recorded)
             if merkle.kept_of(before) != merkle.kept_of(last.seq):
                 merkle.extend(connection, self._sure_tenant(connection), before, last.seq)
             if self._key is not None:

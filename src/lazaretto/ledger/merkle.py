@@ -1,8 +1,9 @@
 """A Merkle tree over a chain's events, as in RFC 6962: proofs of consistency in the logarithm of its length.
 
-Nodes are hashes of whole subtrees and never change, so they are kept (``lz_tree``) and a proof reads a few dozen of
-them. They are added whenever a block of events is full: so the length of a chain says which nodes there must be, and
-``verify`` finds one that was taken away.
+Nodes are hashes of whole subtrees and never change. Those over whole blocks of events are kept (``lz_tree``), each when
+its last block is full: so the length of a chain says which nodes there must be, and ``verify`` finds one that was taken
+away. What lies inside of a block is made from its events again: a proof asks for a few dozen nodes, in two blocks at
+most.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 import sqlalchemy as sa
 
 from lazaretto.errors import StoreDamaged
+from lazaretto.ledger import driver
 
-BLOCK = 64
-"""Events whose nodes are added together."""
+LOWEST = 6
+"""The level of the lowest nodes that are kept."""
+BLOCK = 1 << LOWEST
+"""Events under one of them."""
 
 Node = Callable[[int, int], bytes]
 """The hash of the whole subtree at a level (0: leaves) and place."""
@@ -123,45 +127,57 @@ def kept_of(size: int) -> int:
     return size - size % BLOCK
 
 
-def stored_node(connection: sa.Connection, tenant: int) -> Node:
-    """Nodes from the store; those of a block that is not full yet, from the events."""
+def _whole(digests: Sequence[bytes]) -> bytes:
+    """The node over so many events as fill a subtree, from their hashes."""
+    row = [leaf(one) for one in digests]
+    while len(row) > 1:
+        row = list(map(join, row[::2], row[1::2]))
+    return row[0]
 
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    of_event = f"SELECT hash FROM lz_events WHERE tenant = {mark} AND seq = {mark}"
+
+def _over_events(connection: sa.Connection, tenant: int, level: int, place: int) -> bytes:
+    """A node that is not kept, or not yet."""
+    mark, start, count = driver.mark(connection), place << level, 1 << level
+    find = f"SELECT hash FROM lz_events WHERE tenant = {mark} AND seq > {mark} AND seq <= {mark} ORDER BY seq"
+    digests = [bytes(row[0]) for row in driver.read(connection, find, (tenant, start, start + count))]
+    if len(digests) != count:
+        raise StoreDamaged(
+            f"one of the events {start + 1} to {start + count} is missing: run 'lazaretto ledger verify'"
+        )
+    return _whole(digests)
+
+
+def stored_node(connection: sa.Connection, tenant: int) -> Node:
+    """Nodes from the store; those inside of a block, from the events."""
+
+    mark = driver.mark(connection)
     of_node = f"SELECT hash FROM lz_tree WHERE tenant = {mark} AND level = {mark} AND place = {mark}"
 
     def node(level: int, place: int) -> bytes:
-        if level == 0:
-            found = connection.exec_driver_sql(of_event, (tenant, place + 1)).scalar()
-            if found is None:
-                raise StoreDamaged(f"event {place + 1} is missing: run 'lazaretto ledger verify'")
-            return leaf(bytes(found))
-        found = connection.exec_driver_sql(of_node, (tenant, level, place)).scalar()
-        return join(node(level - 1, 2 * place), node(level - 1, 2 * place + 1)) if found is None else bytes(found)
+        if level < LOWEST:
+            return _over_events(connection, tenant, level, place)
+        found = driver.read(connection, of_node, (tenant, level, place))
+        if found:
+            return bytes(found[0][0])
+        if level == LOWEST:
+            return _over_events(connection, tenant, level, place)
+        return join(node(level - 1, 2 * place), node(level - 1, 2 * place + 1))
 
     return node
 
 
 def extend(connection: sa.Connection, tenant: int, before: int, size: int) -> None:
     """Keep the nodes of every block that became full between two lengths of a chain, in the caller's transaction."""
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    mark = driver.mark(connection)
+    keep = (
+        f"INSERT INTO lz_tree (tenant, level, place, hash) VALUES ({', '.join([mark] * 4)})"
+        " ON CONFLICT (tenant, level, place) DO NOTHING"
+    )
     node = stored_node(connection, tenant)
-    for start in range(kept_of(before), kept_of(size), BLOCK):
-        found = connection.exec_driver_sql(
-            f"SELECT hash FROM lz_events WHERE tenant = {mark} AND seq > {mark} AND seq <= {mark} ORDER BY seq",
-            (tenant, start, start + BLOCK),
-        )
-        builder, rows = Builder(), list[tuple[int, int, int, bytes]]()
-        for (digest,) in found.all():
-            rows += [
-                (tenant, level, (start >> level) + place, made) for level, place, made in builder.add(bytes(digest))
-            ]
-        _, level, place, above = rows[-1]
+    for full in range(kept_of(before) >> LOWEST, kept_of(size) >> LOWEST):
+        level, place, above = LOWEST, full, _over_events(connection, tenant, LOWEST, full)
+        rows = [(tenant, level, place, above)]
         while place & 1:
             above, level, place = join(node(level, place - 1), above), level + 1, place >> 1
             rows.append((tenant, level, place, above))
-        connection.exec_driver_sql(
-            f"INSERT INTO lz_tree (tenant, level, place, hash) VALUES ({', '.join([mark] * 4)})"
-            " ON CONFLICT (tenant, level, place) DO NOTHING",
-            rows,
-        )
+        driver.write(connection, keep, rows)

@@ -186,6 +186,11 @@ _edges_by_end = _statements(
 """What surrounds an item is found without reading every edge. Nobody asks for all that an agent wrote by these."""
 
 
+def _upper_tree(connection: sa.Connection) -> None:
+    """Nodes inside of a block were kept once: one row for every event, which a proof reads from the events as well."""
+    connection.exec_driver_sql(f"DELETE FROM lz_tree WHERE level < {merkle.LOWEST}")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "the chain, items, edges and blobs", _chain),
     Migration(2, "fingerprints of known items", _known),
@@ -198,6 +203,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(9, "a tree and steps that can be proved", _provable),
     Migration(10, "claims rest on events", _recorded_claims),
     Migration(11, "edges by their ends", _edges_by_end),
+    Migration(12, "the tree over whole blocks alone", _upper_tree),
 )
 
 

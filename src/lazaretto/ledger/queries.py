@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from lazaretto.ledger import search
+from lazaretto.ledger import driver, search
 from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import observation_of
 from lazaretto.ledger.edges import EdgeColumns, EdgeEnd
@@ -129,7 +129,7 @@ def _about(
     """Events of some kinds about many subjects, or the number of the last one about each. For the driver itself: the
     statement compiler takes longer than the store."""
     statement = _about_statement(connection.dialect.name, len(subjects), len(kinds), last)
-    return connection.exec_driver_sql(statement, (tenant, *subjects, *(kind.value for kind in kinds)))
+    return driver.read(connection, statement, (tenant, *subjects, *(kind.value for kind in kinds)))
 
 
 def _about_statement(dialect: str, subjects: int, kinds: int, last: bool) -> str:
@@ -249,10 +249,11 @@ def _items_query(dialect: str, hidden: bool, of_agent: bool, of_channel: bool, b
     tenant: sa.BindParameter[int] = sa.bindparam("tenant")
     query = (
         sa.select(events)
-        .join(items, (items.c.tenant == events.c.tenant) & (items.c.id == events.c.subject))
+        .join(items, (items.c.tenant == events.c.tenant) & (items.c.seq == events.c.seq))
         .where(events.c.tenant == tenant, items.c.tenant == tenant)
-        .where(events.c.kind == EventKind.SEEN.value, events.c.seq == items.c.seq)
     )
+    if not by_id:  # these tempt PostgreSQL, as long as it has counted nothing, to walk all such events for each id
+        query = query.where(events.c.kind == EventKind.SEEN.value, items.c.id == events.c.subject)
     if not hidden:
         query = query.where(_VISIBLE)
     if of_agent:
@@ -286,7 +287,7 @@ def read_items(
         return _observations(namespace, connection.execute(query.order_by(newest).limit(limit), given))
     found: dict[str, Observation] = {}
     for chunk in chunks(dict.fromkeys(ids)):
-        rows = connection.execute(query, {**given, "ids": chunk})
+        rows = (row for row in connection.execute(query, {**given, "ids": chunk}) if row[2] == EventKind.SEEN.value)
         found.update((one.id, one) for one in _observations(namespace, rows))
     return [found[item] for item in dict.fromkeys(ids) if item in found][:limit]
 

@@ -67,15 +67,14 @@ class ExpectedTables:
             self._file.executemany("INSERT OR IGNORE INTO named VALUES (?)", gone)
 
     def add_nodes(self, nodes: Iterable[tuple[int, int, bytes]]) -> None:
-        """Subtrees of the tree over the events, as they become whole."""
-        self._file.executemany("INSERT INTO nodes VALUES (?, ?, ?)", nodes)
+        """Subtrees of the tree over the events, as they become whole: those that the store keeps."""
+        kept = [node for node in nodes if node[0] >= merkle.LOWEST]
+        if kept:
+            self._file.executemany("INSERT INTO nodes VALUES (?, ?, ?)", kept)
 
-    def nodes(self, size: int) -> Iterator[tuple[Any, ...]]:
-        """What the store keeps of the tree over so many events."""
-        yield from self._file.execute(
-            "SELECT level, place, hash FROM nodes WHERE (place + 1) << level <= ? ORDER BY level, place",
-            (merkle.kept_of(size),),
-        )
+    def nodes(self) -> Iterator[tuple[Any, ...]]:
+        """What the store keeps of the tree over the events."""
+        yield from self._file.execute("SELECT level, place, hash FROM nodes ORDER BY level, place")
 
     def _record_claims(self, seq: int, record: vectors.ClaimRecord) -> None:
         row = (record.item, seq, record.count, record.digest, int(record.adopted))

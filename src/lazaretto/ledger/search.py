@@ -12,7 +12,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
+from sqlalchemy import exc
 
+from lazaretto.ledger import driver
 from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.item_state import visible_sql
 from lazaretto.ledger.schema import events, heads, items
@@ -314,22 +316,25 @@ def with_all(connection: sa.Connection, tenant: int, words: Sequence[str], limit
         return []
     if connection.dialect.name == "sqlite":
         table = _table(tenant)
-        if not _exists(connection, table):
-            return []
         match = " AND ".join('"' + word.replace('"', '""') + '"' for word in cleaned[:MAX_QUERY_WORDS])
-        rows = connection.exec_driver_sql(
+        query = (
             f"SELECT i.id FROM {table} s CROSS JOIN lz_events e ON e.tenant = ? AND e.seq = s.rowid"
             " CROSS JOIN lz_items i ON i.tenant = e.tenant AND i.id = e.subject"
-            f" WHERE {table} MATCH ? AND {visible_sql('i')} ORDER BY s.rowid DESC LIMIT ?",
-            (tenant, match, limit),
+            f" WHERE {table} MATCH ? AND {visible_sql('i')} ORDER BY s.rowid DESC LIMIT ?"
         )
+        try:
+            rows = driver.read(connection, query, (tenant, match, limit))
+        except exc.OperationalError:
+            if _exists(connection, table):
+                raise
+            return []  # the first memory makes the index
     else:
-        rows = connection.exec_driver_sql(
+        query = (
             "SELECT i.id FROM lz_search s JOIN lz_events e ON e.tenant = s.tenant AND e.seq = s.seq"
             f" JOIN lz_items i ON i.tenant = e.tenant AND i.id = e.subject AND {visible_sql('i')}"
-            " WHERE s.tenant = %s AND s.words @@ plainto_tsquery('simple', %s) ORDER BY s.seq DESC LIMIT %s",
-            (tenant, " ".join(cleaned[:MAX_QUERY_WORDS]), limit),
+            " WHERE s.tenant = %s AND s.words @@ plainto_tsquery('simple', %s) ORDER BY s.seq DESC LIMIT %s"
         )
+        rows = driver.read(connection, query, (tenant, " ".join(cleaned[:MAX_QUERY_WORDS]), limit))
     return [str(row[0]) for row in rows]
 
 

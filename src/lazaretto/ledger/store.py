@@ -23,7 +23,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
 from lazaretto.errors import InputError, LazarettoError, MissingExtra, StoreMissing, StoreUnavailable
-from lazaretto.ledger import migrations
+from lazaretto.ledger import driver, migrations
 from lazaretto.ledger.change_detector import ChangeDetector
 from lazaretto.ledger.database_errors import is_transient, plain_store_errors
 from lazaretto.ledger.schema import heads
@@ -106,7 +106,7 @@ def _sqlite_engine(path: Path, *, create: bool, read_only: bool) -> sa.Engine:
     def begin(connection: sa.Connection) -> None:
         # the driver's own transaction handling is off, so that a writer takes the lock at once and never upgrades
         writes = connection.get_execution_options().get(_WRITE)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        driver.read(connection, "BEGIN IMMEDIATE" if writes else "BEGIN", ())
 
     return engine
 

@@ -157,7 +157,7 @@ class _Verifier:
             hollow = tables.fault_in_tombstones()
             if hollow is not None:
                 raise Fault(hollow[0], "lz_events", hollow[1])
-            self._derived = DerivedCheck(self._connection, tenant, tables, self.checked)
+            self._derived = DerivedCheck(self._connection, tenant, tables)
             self._derived.run()
             self._say_unproved(tables)
         finally:

@@ -12,6 +12,7 @@ from lazaretto.actions.records import Asked
 from lazaretto.console.item_view import item_view, rows
 from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError, UnknownItem
+from lazaretto.guard.approvals import MOST_TOGETHER
 from lazaretto.incidents.records import Held
 
 LISTED = 100
@@ -31,12 +32,18 @@ async def queue(visit: Visit) -> Response:
 
 async def call(visit: Visit) -> Response:
     """A call that an agent wants to make: its arguments, why a person is asked, one key to allow it and one not to."""
-    token = visit.path("token")
-    found = next((one for one in await visit.guard.approvals.waiting() if one.token == token), None)
+    token, waiting = visit.path("token"), await visit.guard.approvals.waiting()
+    found = next((one for one in waiting if one.token == token), None)
     if found is None:
         raise UnknownItem(token, visit.guard.ledger.namespace, "token")
-    given = {name: one if isinstance(one, str) else orjson.dumps(one).decode() for name, one in _arguments(found)}
-    return visit.page("call.html", here="queue", found=found, arguments=given)
+    task = [one for one in waiting if one.task and (one.agent, one.task) == (found.agent, found.task) and one != found]
+    shown = [(one, _given(one)) for one in (found, *reversed(task))][:MOST_TOGETHER]
+    return visit.page("call.html", here="queue", found=found, shown=shown)
+
+
+def _given(asked: Asked) -> dict[str, str]:
+    """The arguments of a call as they are shown."""
+    return {name: one if isinstance(one, str) else orjson.dumps(one).decode() for name, one in _arguments(asked)}
 
 
 def _arguments(asked: Asked) -> list[tuple[str, Any]]:
@@ -45,14 +52,16 @@ def _arguments(asked: Asked) -> list[tuple[str, Any]]:
 
 
 async def answer_call(visit: Visit) -> Response:
-    """A person's word on a call: once, for exactly this call."""
+    """A person's word on a call: once, for exactly this call; or on all calls of its task that the page showed."""
     agree, token = {"allow": True, "refuse": False}.get(visit.field("answer")), visit.path("token")
     if agree is None:
         raise InputError("answer", "is neither allow nor refuse", "Use the buttons")
+    shown = visit.field("shown").split() if visit.form.get("all") else [token]
     signed = {"by": visit.session.name, "caller": visit.session.identity}
-    asked = await visit.guard.approvals.answer(token, agree, **signed)  # type: ignore[arg-type]
+    asked = await visit.guard.approvals.answer_all(shown, agree, **signed)  # type: ignore[arg-type]
     said = texts()["call"]["allowed" if agree else "refused"]
-    return visit.to("/queue", said.format(tool=asked.tool, agent=asked.agent))
+    tools = ", ".join(dict.fromkeys(one.tool for one in asked))
+    return visit.to("/queue", said.format(tool=tools, agent=asked[0].agent))
 
 
 async def proposal(visit: Visit) -> Response:

@@ -1,0 +1,48 @@
+"""Short statements for the driver itself: for one of them SQLAlchemy's own bookkeeping takes longer than SQLite does.
+
+PostgreSQL goes through SQLAlchemy, which tells a connection that was lost from a statement that failed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+
+def mark(connection: sa.Connection) -> str:
+    """What stands for a value in a statement."""
+    return "?" if connection.dialect.name == "sqlite" else "%s"
+
+
+def read(connection: sa.Connection, statement: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+    """The rows of a statement, inside the caller's transaction."""
+    if connection.dialect.name != "sqlite":
+        return connection.exec_driver_sql(statement, tuple(values)).all()
+    try:
+        return _sqlite(connection).execute(statement, values).fetchall()
+    except sqlite3.Error as error:
+        raise _as_sqlalchemy_has_it(statement, error) from error
+
+
+def write(connection: sa.Connection, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Run a statement that gives nothing back once for each of some rows, inside the caller's transaction."""
+    if connection.dialect.name != "sqlite":
+        given = [tuple(row) for row in rows]
+        connection.exec_driver_sql(statement, given if len(given) > 1 else given[0])  # many is a trip more
+        return
+    try:
+        _sqlite(connection).executemany(statement, rows)
+    except sqlite3.Error as error:
+        raise _as_sqlalchemy_has_it(statement, error) from error
+
+
+def _sqlite(connection: sa.Connection) -> sqlite3.Connection:
+    return cast(sqlite3.Connection, connection.connection.dbapi_connection)
+
+
+def _as_sqlalchemy_has_it(statement: str, error: sqlite3.Error) -> Exception:
+    return exc.DBAPIError.instance(statement, None, error, sqlite3.Error)
