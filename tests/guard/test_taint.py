@@ -183,12 +183,12 @@ async def test_a_source_that_is_held_while_an_item_is_recorded_counts(
     guard: Guard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = (await guard.remember("the cellar door is open", agent="a")).item
-    observe, done = guard.ledger.observe, []
+    append_item, done = guard.ledger.append_item, []
 
     def overtaken(*given: object, **more: object) -> object:
         if not done:
             done.append(guard.ledger.append([Draft(EventKind.RULED, root, body={"ruling": "block"})]))
-        return observe(*given, **more)  # type: ignore[arg-type]
+        return append_item(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(guard.ledger, "append_item", overtaken)
     late: Decision = await guard.remember("go in", agent="b", parents=[root])
