@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ pytest.importorskip("py3langid", reason="needs the gates extra")
 from lazaretto import Policy, SyncGuard
 from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.cascade import cleared
+from lazaretto.gates.memory import gate as memory_gate
+from lazaretto.gates.memory.text_screener import Screening
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings, open_questions
 from lazaretto.models.deep import DeepReader, Reading, base, choice, is_set_up, reader_for, set_up, shared_reader
 from lazaretto.models.packed_changes import packed, unpacked_rows
@@ -191,3 +194,21 @@ def _sha256(content: bytes) -> str:
     import hashlib
 
     return hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize(("here", "rule"), [(True, "faint_order"), (False, "clean")])
+def test_a_faint_trace_of_an_order_is_asked_about_where_a_larger_reader_is(
+    here: bool, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_gate, "reader_for", lambda text, task: "mpnet" if here else "")
+    gate = memory_gate.MemoryGate(memory_gate.MemorySettings(false_positive_rate=0.005, review_rate=0.01))
+    faint = (gate._faint_at + gate._ask_at) / 2
+    item = Observation("ada", Channel.MEMORY, "Please mind the berth.", source=SourceClass.UNTRUSTED_DOCUMENT)
+    told = gate.judge(item, Screening(0.4, (0.0, 1.0), faint, "en", True, (), True))
+    assert (told.rule, told.ruling) == (rule, Ruling.WARN if here else Ruling.ALLOW)
+    mine = replace(item, source=SourceClass.DIRECT_USER)
+    assert gate.judge(mine, Screening(0.4, (0.0, 1.0), faint, "en", True, (), True)).rule == "clean"
+    if here:
+        found = read(Told({"berth": (5.0, -5.0)}), item.text, told)
+        assert found.ruling is Ruling.QUARANTINE
+        assert standing(read(Told({}), item.text, told), told) == [], "what the larger reader clears is clear"

@@ -27,7 +27,7 @@ def _stretches(text: str) -> set[str]:
 def _texts() -> list[str]:
     files = sorted(Path(written.__file__).parent.glob("*.jsonl"))
     rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-    return [row[name] for row in rows for name in ("text", "host", "first", "second") if row.get(name)]
+    return [row[name] for row in rows for name in ("text", "host", "order", "first", "second") if row.get(name)]
 
 
 def test_no_written_text_shares_a_stretch_with_a_list_that_judges() -> None:

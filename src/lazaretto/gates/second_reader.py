@@ -33,7 +33,7 @@ Task = Literal["orders", "harm"]
 SETTLED = "settled"
 _GATES: Mapping[Task, str] = {"orders": "memory", "harm": "content"}
 """Who asks which question."""
-ORDER_RULES = frozenset({"possible_order", "unknown_language"})
+ORDER_RULES = frozenset({"possible_order", "faint_order", "unknown_language"})
 """Rules of gate ``memory`` that leave open whether a text orders an agent about."""
 _OPEN = (Ruling.WARN, Ruling.REVIEW)
 _WORDS = {"orders": "an order to an agent", "harm": "harmful"}

@@ -39,6 +39,7 @@ from lazaretto.gates.protocol import CARRIED_BY, MEASURED, GateContext, SecondLo
 from lazaretto.gates.secrets import shown
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
+from lazaretto.models.deep import reader_for
 from lazaretto.models.openai_chat import OpenAIChat
 from lazaretto.models.protocol import ChatModel
 from lazaretto.pictures import open_picture
@@ -72,6 +73,13 @@ class MemorySettings:
     review_rate: Annotated[Share, Field(description="Share of honest texts that may be held or sent to a person.")] = (
         0.02
     )
+    faint_rate: Annotated[
+        Share,
+        Field(
+            description="Share of honest texts that a larger reader is asked about, where one is set up for their"
+            " language (`lazaretto deep setup`); until it answers they pass with a warning."
+        ),
+    ] = 0.05
     ruling: Annotated[RulingWord, Field(description="Ruling for a text above the first rate's threshold.")] = (
         Ruling.QUARANTINE
     )
@@ -143,6 +151,10 @@ class MemoryGate:
     @cached_property
     def _ask_at(self) -> float:
         return self._screener.calibration.threshold(self.settings.review_rate)
+
+    @cached_property
+    def _faint_at(self) -> float:
+        return self._screener.calibration.threshold(self.settings.faint_rate)
 
     @cached_property
     def _outright_at(self) -> float:
@@ -387,6 +399,8 @@ class MemoryGate:
         if order and not mine:
             doubt = self._of_doubt(observation, trust)
             found.insert(0, (self.settings.ruling, "foreign_order") if sure else (doubt, "possible_order"))
+        elif not (mine or within) and screening.logit > self._faint_at and reader_for(observation.text, "orders"):
+            found.insert(0, (Ruling.WARN, "faint_order"))
         return max(found, key=lambda one: one[0])  # the first of the strictest
 
     def _of_doubt(self, observation: Observation, trust: TrustPolicy) -> Ruling:
@@ -463,6 +477,9 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
         words = "Nothing in it reads like an order to an agent." if rule == "clean" else _NOT_READ
         if rule == "clean" and screening.risk >= GRAY:
             words = "It may be an order to an agent; the policy's review_rate lets it pass."
+        return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)
+    if rule == "faint_order":
+        words = "Something in it reads faintly like an order to an agent; a larger reader is asked."
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)
     spans = screening.spans[:3]
     carried = {CARRIED_BY: within} if within else {}

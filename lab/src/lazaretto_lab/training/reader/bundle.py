@@ -2,10 +2,10 @@
 
     python -m lazaretto_lab.training.reader.bundle DATA OUT
 
-``harm.jsonl.gz``: text, label, weight, source, fold, language. ``lines.jsonl.gz`` and ``contexts.jsonl.gz``: the
-screener's material, in every language. ``orders_test.jsonl.gz``: what each left-out source of orders is tested on.
-A *split* leaves out one fold of harm and the families of orders that belong to it; what is left out of one task is
-left out of the other too.
+``harm.jsonl.gz``: text, label, weight, source, fold, language. ``lines.jsonl.gz``, ``contexts.jsonl.gz`` and
+``cases.jsonl.gz`` (written texts with an order in them): the screener's material, in every language.
+``orders_test.jsonl.gz``: what each left-out source of orders is tested on. A *split* leaves out one fold of harm and
+the families of orders that belong to it; what is left out of one task is left out of the other too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lazaretto_lab.training import written
 from lazaretto_lab.training.jury.bundle import labelled, weight_class
 from lazaretto_lab.training.jury.foreign import FOLD_OF
 from lazaretto_lab.training.reader.work_notes import LANGUAGES, work_note
@@ -36,6 +37,10 @@ MULTILINGUAL = (
     "mod_lookalikes",
 )  # fmt: skip
 _OTHER_FOLDS = {"korean_hate_speech": 0, "cold_test": 1, "germeval2018": 2, "told_br": 4, "xcopa": 2, "phtest_ko": 0}
+_OTHER_HEADS = ("rules_", "tools_")
+"""How sources begin that are about other heads of the screener."""
+_WRITTEN_WEIGHT = 6.0
+"""Of a written request: there are few, and in some languages little else."""
 _MOST = 400
 """Rows of one source, label and language other than English."""
 _NOTES = 3000
@@ -55,9 +60,9 @@ def fold_of() -> Mapping[str, int]:
 
 
 def write(data: Path, out: Path) -> None:
-    """All four files, and ``splits.json``."""
+    """All five files, and ``splits.json``."""
     out.mkdir(parents=True, exist_ok=True)
-    _dump(out / "harm.jsonl.gz", [*_english(data), *_other_languages(data)])
+    _dump(out / "harm.jsonl.gz", [*_english(data), *_other_languages(data), *_written_harm()])
     every = {*material.KNOWN, *material.PURPLE_LANGUAGES.values(), *_languages(data)}
     material.KNOWN = every
     lines = [
@@ -65,6 +70,7 @@ def write(data: Path, out: Path) -> None:
     ] + list(_work_notes())
     contexts = [{"t": x.text, "s": x.source, "l": x.language, "places": x.places} for x in material.contexts(data, 0)]
     _dump(out / "lines.jsonl.gz", lines)
+    _dump(out / "cases.jsonl.gz", _cases())
     _dump(out / "contexts.jsonl.gz", contexts)
     _dump(out / "orders_test.jsonl.gz", _tests(data))
     splits = {str(split): sorted(left_out(split)) for split in FAMILIES}
@@ -108,6 +114,21 @@ def _other_languages(data: Path) -> Iterator[dict[str, Any]]:
     yield from kept
 
 
+def _written_harm() -> Iterator[dict[str, Any]]:
+    """Written requests in other languages, and written notes of work, which harm nobody."""
+    for one in written.harm():
+        row = _harm(one.text, int(one.bad), "written_harm", "own", one.fold, one.language)
+        yield {**row, "w": _WRITTEN_WEIGHT}
+    for one in written.notes():
+        yield _harm(one.text, 0, "written_notes", "own", one.fold, one.language)
+
+
+def _cases() -> Iterator[dict[str, Any]]:
+    for case in material.written_cases():
+        if case.source.startswith("written"):
+            yield {"t": case.text, "a": case.start, "b": case.end, "h": case.host, "s": case.source, "l": case.language}
+
+
 def _languages(data: Path) -> set[str]:
     return {row["lang"] for row in material.screening_rows(data)} | {
         t["plain"]["lang"] for t in material.triples(data).values() if "plain" in t
@@ -125,6 +146,8 @@ def _tests(data: Path) -> Iterator[dict[str, Any]]:
     for split, families in FAMILIES.items():
         for family in families:
             for source in leave_one_out.FOLDS[family]:
+                if source.startswith(_OTHER_HEADS):
+                    continue
                 for sample, language in leave_one_out.held_out(data, source):
                     row = {"t": sample.text[:4000], "y": int(sample.poisoned), "s": source, "l": language}
                     yield {**row, "split": split, "family": family}

@@ -3,7 +3,8 @@
     python -m lazaretto_lab.training.reader.evaluation PACK SCORES TRUNK [--write FOLDER]
 
 ``SCORES`` holds what ``training.py`` wrote for the splits. Bars are set as they ship: each is the score that a share of
-honest texts reaches, the mean over left-out honest sources, so that a large source does not decide.
+honest texts reaches, the mean over left-out honest sources in each of their languages, so that a large source does not
+decide.
 """
 
 from __future__ import annotations
@@ -102,10 +103,10 @@ def evaluate(pack: Path, folder: Path, trunk: str, languages: frozenset[str] | N
     result: dict[str, Any] = {"trunk": trunk}
     for task, rows in (("orders", orders), ("harm", [r for r in harm if r["k"] == "text"])):
         read = [r for r in rows if languages is None or r["l"] in languages]
-        honest: dict[str, list[float]] = {}
+        honest: dict[tuple[str, str], list[float]] = {}
         for row in read:
             if row["y"] == 0:
-                honest.setdefault(row["s"], []).append(row[task])
+                honest.setdefault((row["s"], row["l"]), []).append(row[task])
         bar = bars([np.array(x) for x in honest.values() if len(x) >= LEAST])
         label, score = np.array([r["y"] for r in read]), np.array([r[task] for r in read])
         result[task] = {

@@ -173,9 +173,9 @@ class Texts:
         found = np.array(ids, np.int64)
         return found if self._place is None else self._place[np.minimum(found, len(self._place) - 1)]
 
-    def encode(self, texts: Sequence[str]) -> list[tuple[NDArray[np.int64], list[tuple[int, int]]]]:
-        """Ids and offsets of each text."""
-        got = self._tokenizer.encode_batch([text or "." for text in texts], add_special_tokens=False)
+    def encode(self, texts: Sequence[str], empty: str = ".") -> list[tuple[NDArray[np.int64], list[tuple[int, int]]]]:
+        """Ids and offsets of each text; ``empty`` in the place of no text."""
+        got = self._tokenizer.encode_batch([text or empty for text in texts], add_special_tokens=False)
         return [(self._mapped(one.ids), one.offsets) for one in got]
 
 
@@ -205,6 +205,10 @@ def make_material(pack: Path, texts: Texts, trunk: Trunk) -> Any:
         "role": roles, "source": sources, "language": languages, "weights": settings["weights"],
         "inside_weights": {**settings["inside"]},
     }  # fmt: skip
+    cases = [x for x in rows_of(pack / "cases.jsonl.gz") if trunk.languages is None or x["l"] in trunk.languages]
+    names["case_sources"] = sorted({x["s"] for x in cases})
+    pieces = [p for x in cases for p in (x["t"][: x["a"]], x["t"][x["a"] : x["b"]], x["t"][x["b"] :], x["h"])]
+    parts = [ids[-600:] if n % 4 == 0 else ids[:600] for n, (ids, _) in enumerate(texts.encode(pieces, empty=""))]
     flat = [ids[:600].astype(np.uint32) for ids, _ in encoded]
     starts = np.cumsum([0, *(len(x) for x in flat)], dtype=np.uint32)
     place_starts = np.cumsum([0, *(len(x) for x in places)], dtype=np.uint32)
@@ -219,6 +223,9 @@ def make_material(pack: Path, texts: Texts, trunk: Trunk) -> Any:
             "source": np.array([sources.index(x["s"]) for x in items], np.uint8),
             "language": np.array([languages.index(x["l"]) for x in items], np.uint8),
             "names": np.frombuffer(json.dumps(names).encode(), np.uint8),
+            "case_ids": np.concatenate(parts).astype(np.uint32),
+            "case_starts": np.cumsum([0, *(len(x) for x in parts)], dtype=np.uint32),
+            "case_about": np.array([[names["case_sources"].index(x["s"]), 1] for x in cases], np.uint8),
         }
     )
 

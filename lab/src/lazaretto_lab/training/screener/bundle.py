@@ -82,9 +82,8 @@ def _material(
     names["numbers"] = number_tokens()
     names["case_sources"] = sorted({case.source for case in cases})
     pieces = [p for c in cases for p in (c.text[: c.start], c.text[c.start : c.end], c.text[c.end :], c.host)]
-    case_ids, case_starts = _flat(
-        [e.ids[:600] for e in minilm_tokenizer().encode_batch(pieces, add_special_tokens=False)]
-    )
+    encoded_pieces = minilm_tokenizer().encode_batch(pieces, add_special_tokens=False)
+    case_ids, case_starts = _flat([e.ids[-600:] if n % 4 == 0 else e.ids[:600] for n, e in enumerate(encoded_pieces)])
     about = [[names["case_sources"].index(case.source), int(case.bad)] for case in cases]
     ids, starts = _flat([e.ids[:600] for e in encoded])
     cut_places, place_starts = _flat([[p for p in several if p < 600] for several in places])

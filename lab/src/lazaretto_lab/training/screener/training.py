@@ -33,6 +33,8 @@ WORDS = "embeddings/word_embeddings/weight"
 WINDOW = 256
 DASH = 1011
 """The token of a dash, between the lines of a made-up list."""
+LEAST_ROOM = 40
+"""Tokens that a stretch of a long text has at least, besides what is planted in it."""
 ORDERS, QUIET, TOOLS = range(3)
 """What a row of the head marks."""
 TASK_OF = {"rules": QUIET, "tools": TOOLS}
@@ -76,11 +78,16 @@ class Case:
     after: NDArray[np.uint16]
     host: NDArray[np.uint16]
 
-    def rows(self) -> list[Row]:
-        """The text, and its host."""
-        mark = float(self.bad)
-        made = [_row([(self.before, 0.0), (self.inside, mark), (self.after, 0.0)])]
-        return [*made, _row([(self.host, 0.0)])] if len(self.host) else made
+    def rows(self, rng: np.random.Generator) -> list[Row]:
+        """The text, and its host; of a long text a stretch, with what is bad at any place in it."""
+        before, after, host, room = self.before, self.after, self.host, WINDOW - 2 - len(self.inside)
+        if len(before) + len(after) > room > LEAST_ROOM:
+            room = int(rng.integers(LEAST_ROOM, room + 1))
+            before = before[max(0, len(before) - int(rng.integers(room + 1))) :]
+            after = after[: room - len(before)]
+            host = np.concatenate([before, after]) if len(host) else host
+        made = [_row([(before, 0.0), (self.inside, float(self.bad)), (after, 0.0)])]
+        return [*made, _row([(host, 0.0)])] if len(host) else made
 
 
 class Material:
@@ -223,7 +230,7 @@ class Sampler(Dataset[Any]):
         rows: list[Row] = []
         poisoned, honest = self.cases[TOOLS, True], self.cases[TOOLS, False]
         while poisoned and len(rows) < size:
-            rows += _one(rng, poisoned if rng.random() < 0.4 else honest).rows()
+            rows += _one(rng, poisoned if rng.random() < 0.4 else honest).rows(rng)
         return rows[:size]
 
     def batch(self, rng: np.random.Generator, size: int) -> list[Row]:
@@ -265,7 +272,7 @@ class Sampler(Dataset[Any]):
         """
         written = self.cases[ORDERS, True]
         if written and rng.random() < self.recipe.written / 0.5:
-            return _one(rng, written).rows()
+            return _one(rng, written).rows(rng)
         if rng.random() < 0.25:
             return self._pair_of_notes(rng)
         material, n = self.material, self.contexts.draw(rng)

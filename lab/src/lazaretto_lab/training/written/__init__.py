@@ -18,7 +18,8 @@ from typing import Any
 FOLDS = 5
 _FACTS = (
     "facts", "facts_offices", "facts_trades", "facts_crews", "facts_events", "facts_forms", "facts_web", "facts_dfe",
-    "facts_operations", "facts_rules", "facts_again", "facts_prose", "facts_dfe2",
+    "facts_operations", "facts_rules", "facts_again", "facts_prose", "facts_dfe2", "facts_fifth", "facts_dfe3",
+    "facts_it", "facts_money", "facts_care", "facts_world", "facts_home",
 )  # fmt: skip
 _NOTES = (
     "notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web", "notes_hard", "notes_plain",
@@ -26,7 +27,7 @@ _NOTES = (
 )  # fmt: skip
 _ORDERS = (
     "orders_en", "orders_more", "orders_dfe", "orders_dfe2", "orders_results", "orders_results_a", "orders_results_b",
-    "orders_third", "orders_world",
+    "orders_third", "orders_world", "long_a", "long_b",
 )  # fmt: skip
 _FOLDER = Path(__file__).parent
 
@@ -114,7 +115,8 @@ def notes() -> Iterator[Written]:
 
 def short() -> Iterator[Written]:
     """Short orders and honest lines that sound like them; each is a kind of its own."""
-    for n, row in enumerate((*rows("short"), *rows("short_more"), *rows("short_third"))):
+    several = (row for name in ("short", "short_more", "short_third", "short_fourth") for row in rows(name))
+    for n, row in enumerate(several):
         yield Written(row["text"], f"short {n // 2}", row["lang"], row["label"] == "order")
 
 
@@ -141,9 +143,15 @@ def honest_tools() -> Iterator[Written]:
 
 def rules() -> Iterator[Written]:
     """Quiet lies and honest rules."""
-    for name in ("rules", "rules_more", "rules_dry", "rules_third", "rules_fourth"):
+    for name in ("rules", "rules_more", "rules_dry", "rules_third", "rules_fourth", "rules_fifth"):
         for row in rows(name):
             yield Written(row["text"], row["domain"], row["lang"], row["label"] == "lie")
+
+
+def harm() -> Iterator[Written]:
+    """Harmful requests and harmless ones about the same thing, in eight languages; each pair is a kind of its own."""
+    for n, row in enumerate(rows("harm_world")):
+        yield Written(row["text"], f"harm {n // 2}", row["lang"], row["label"] == "unsafe")
 
 
 def statements() -> Iterator[Stated]:
@@ -163,6 +171,9 @@ def days() -> Iterator[Day]:
 
 
 def _planted(row: dict[str, Any], language: str) -> Iterator[Planted]:
-    start = row["text"].find(row["order"])
-    if start >= 0 and row["order"].strip():
-        yield Planted(row["host"], row["text"], start, start + len(row["order"]), row["kind"], language)
+    """``before``, of long texts: what of the host the order is put before; others are written out with it."""
+    host, order = row["host"], row["order"].strip()
+    text = host.replace(row["before"], f"{order} {row['before']}", 1) if "before" in row else row["text"]
+    start = text.find(order)
+    if start >= 0 and order:
+        yield Planted(host, text, start, start + len(order), row["kind"], language)
