@@ -3,7 +3,7 @@
     python lab/benchmarks/audit_reports.py make before     # on the code as it was
     python lab/benchmarks/audit_reports.py make after      # on the code as it is
     python lab/benchmarks/audit_reports.py sheet sheet.md  # all of them in one form, shuffled, under numbers
-    python lab/benchmarks/audit_reports.py count           # judgements.json beside the reports -> table
+    python lab/benchmarks/audit_reports.py count           # every judgements_WHO.json beside the reports -> table
 
 The texts (audit_reports.toml) are harmful, gray and honest, a third each. A reader answers for every report, from the
 sheet, four questions with yes or no:
@@ -90,9 +90,9 @@ def shuffled() -> list[tuple[str, str, str]]:
     return found
 
 
-def count() -> dict[str, Any]:
-    """Answers of yes by question, before and after."""
-    judged = json.loads((RESULTS / "judgements.json").read_text())
+def count(file: Path) -> dict[str, Any]:
+    """One reader's answers of yes by question, before and after."""
+    judged = json.loads(file.read_text())
     table: dict[str, dict[str, int]] = {
         which: dict.fromkeys((*QUESTIONS, "all four"), 0) for which in ("before", "after")
     }
@@ -122,7 +122,8 @@ def main() -> None:
             "\n\n".join(f"## {number}\n{text}" for number, (_, _, text) in enumerate(shuffled(), 1)) + "\n"
         )
     else:
-        table = count()
+        files = sorted(RESULTS.glob("judgements_*.json"))
+        table = {file.stem.removeprefix("judgements_"): count(file) for file in files}
         (RESULTS / "table.json").write_text(json.dumps(table, indent=1) + "\n")
         print(json.dumps(table, indent=1))
 
