@@ -13,13 +13,23 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 Value = TypeVar("Value")
 Texts = ParamSpec("Texts")
-_kept: weakref.WeakSet[KeptTexts[object]] = weakref.WeakSet()
+_kept: weakref.WeakSet[Clears] = weakref.WeakSet()
 _also: list[Callable[[], object]] = []
 _lock = threading.Lock()
+
+
+class Clears(Protocol):
+    """What remembers something of texts."""
+
+    def clear(self) -> None:
+        """Forget everything."""
+        ...
+
+    def __len__(self) -> int: ...
 
 
 class KeptTexts(Generic[Value]):
@@ -31,8 +41,7 @@ class KeptTexts(Generic[Value]):
         self._values: OrderedDict[bytes, tuple[Value, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
-        with _lock:
-            _kept.add(self)  # type: ignore[arg-type]
+        clear_when_forgotten(self)
 
     def get(self, key: bytes) -> Value | None:
         """What was made of this content, if it is remembered."""
@@ -101,6 +110,12 @@ def remembered(
         return known
 
     return made
+
+
+def clear_when_forgotten(one: Clears) -> None:
+    """Clear this too when everything is forgotten, as long as somebody uses it."""
+    with _lock:
+        _kept.add(one)
 
 
 def also_forget(clear: Callable[[], object]) -> None:

@@ -18,6 +18,7 @@ from lazaretto.ledger.refs import SeenRecord
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.policy import Policy
 from lazaretto.provenance import echoes, taint
+from lazaretto.provenance.held_index import HeldIndex
 from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Verdict, principal_of
 
 _TRIES = 10
@@ -42,6 +43,7 @@ class Recorder:
         self._ledger, self._policy, self._tell, self._claims_of = ledger, policy, tell, claims_of
         rules = policy.influence
         self._read_history = ReadHistory(ledger, messages=rules.messages, window_s=rules.window_s)
+        self._held = HeldIndex(ledger)
 
     def record(
         self, observation: Observation, decided: Decision, mind: RecentReads, follow_ups: FollowUps, owned: Owned
@@ -51,9 +53,8 @@ class Recorder:
         ruling, trust = self._policy.taint.ruling, self._policy.trust.table()
         for _ in range(_TRIES):
             echoed = () if ruling is Ruling.ALLOW else echoes.echoed(observation, self._ledger, trust)
-            tainted, seen = taint.on_writing(observation, mind.read, self._ledger, ruling, echoed)
             rests_on = {*observation.parents, *mind.links, *echoed}
-            states = {item: state for item, state in seen.items() if item in rests_on}
+            tainted, states = taint.on_writing(observation, mind.read, self._held, ruling, echoed, rests_on)
             owners, seen_record = owned(observation)
             decision = with_verdict(with_verdict(decided, owners), tainted)
             if self._policy.mode == "observe":

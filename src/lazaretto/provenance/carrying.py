@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 from lazaretto.kept_texts import remembered
 from lazaretto.ledger import Ledger
@@ -57,16 +59,76 @@ def _shared(text: str, poison: str) -> str:
     runs = _runs(text) & _runs(poison)
     if runs:
         return f"the words {' '.join(min(runs))!r}"
-    content = {w for w in theirs if len(w) > 3 and w not in _COMMON}
+    content = _content(poison)
     common = content & set(mine)
-    if len(content) >= FEWEST and len(common) >= MOST * len(content):
+    if most_of(len(common), len(content)):
         return f"{len(common)} of its {len(content)} telling words"
     return ""
+
+
+class Marks(NamedTuple):
+    """Numbers that two items share where one repeats something of the other; they do not tell what they stand for."""
+
+    telling: set[int]
+    """One that is shared is enough: of a value, of words in a row, of a picture or a record."""
+    words: set[int]
+    """Of single words: it depends on how many are shared."""
+    phrase: int = 0
+    """Of how many words a text is that is short enough to count as a whole; 0 for others."""
+
+
+def marks_of_poison(poison: Observation) -> Marks:
+    """By which it is known again. Whatever repeats the poison (``reused_content``) shares some."""
+    words, content = _words(poison.text), _content(poison.text)
+    telling, short = _marks(poison), 1 < len(words) < RUN
+    if short:
+        telling.add(hash(words))
+    counted = {hash((word,)) for word in content} if len(content) >= FEWEST else set()
+    return Marks(telling, counted, len(words) if short else 0)
+
+
+def marks_of_text(item: Observation, phrases: Iterable[int]) -> Marks:
+    """What to look for of a new item among the marks of poisons, whose short texts have ``phrases`` words."""
+    words = _words(item.text)
+    telling = _marks(item)
+    for count in phrases:
+        telling.update(hash(words[i : i + count]) for i in range(len(words) - count + 1))
+    return Marks(telling, {hash((word,)) for word in words})
+
+
+def most_of(shared: int, content: int) -> bool:
+    """Whether so many telling words that are shared are most of a poison's."""
+    return content >= FEWEST and shared >= MOST * content
+
+
+def _marks(item: Observation) -> set[int]:
+    """Numbers of everything that is enough by itself, but for short texts."""
+    # no word is empty, so none of these is a phrase
+    made = {hash(("", "value", value)) for value in _values(item.text)} | {hash(run) for run in _runs(item.text)}
+    if item.image is not None:
+        made.add(hash(("", "picture", item.image)))
+    if item.fields is not None:
+        parts = (getattr(item.fields, one.name) for one in fields(item.fields))
+        made.add(hash(("", "record", *map(_number_of, parts))))
+    return made
+
+
+def _number_of(value: Any) -> int:
+    """The same for parts of records that are equal."""
+    if isinstance(value, Mapping):
+        return hash(frozenset((key, _number_of(one)) for key, one in value.items()))
+    if isinstance(value, list | tuple):
+        return hash(tuple(map(_number_of, value)))
+    return hash(value)
 
 
 @remembered(_KEPT_BYTES, lambda words: 64 * len(words))
 def _words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _content(text: str) -> set[str]:
+    return {w for w in _words(text) if len(w) > 3 and w not in _COMMON}
 
 
 @remembered(_KEPT_BYTES, lambda runs: 200 * len(runs))
@@ -110,3 +172,22 @@ def quoted_spans(ruled: object) -> Iterator[tuple[int, int]]:
             data = one.get("data", {})
             if one.get("kind") == "span" and data.get("view", "plain") == "plain" and "start" in data:
                 yield int(data["start"]), int(data["end"])
+
+
+def poison_of(item: str, ledger: Ledger) -> Observation:
+    """The part of a held item that is the poison: what gates quoted of it, else all of it."""
+    return _poison(ledger.item(item), recorded_spans(item, ledger))
+
+
+def poisons_of(items: Sequence[str], ledger: Ledger) -> dict[str, Observation]:
+    """The same for several: as many statements as for one."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for event in ledger.events_about(items, (EventKind.RULED,)):
+        spans.setdefault(event.subject, []).extend(quoted_spans(event.body))
+    found = ledger.items(ids=items, hidden=True, limit=None)
+    return {one.id: _poison(one, spans.get(one.id, [])) for one in found}
+
+
+def _poison(observation: Observation, spans: Sequence[tuple[int, int]]) -> Observation:
+    quoted = "\n".join(observation.text[start:end] for start, end in sorted(spans))
+    return replace(observation, text=quoted) if quoted.strip() else observation

@@ -7,13 +7,14 @@ read it) taints only what repeats something of it: an agent that met poison goes
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.ledger import ItemState, Ledger
-from lazaretto.provenance.carrying import quoted_spans, recorded_spans, reused_content
+from lazaretto.provenance.carrying import poison_of, poisons_of, reused_content
 from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.provenance.held_index import HeldIndex
 from lazaretto.types import MACHINE, Decision, EventKind, Evidence, Observation, Ruling, Verdict
 
 TAINT = "taint"
@@ -33,46 +34,32 @@ Carries = Callable[[Observation, Observation], str]
 """What an item carries of a poison, in words; empty for nothing."""
 
 
-def poison_of(item: str, ledger: Ledger) -> Observation:
-    """The part of a held item that is the poison: what gates quoted of it, else all of it."""
-    return _poison(ledger.item(item), recorded_spans(item, ledger))
-
-
-def poisons_of(items: Sequence[str], ledger: Ledger) -> dict[str, Observation]:
-    """The same for several: as many statements as for one."""
-    spans: dict[str, list[tuple[int, int]]] = {}
-    for event in ledger.events_about(items, (EventKind.RULED,)):
-        spans.setdefault(event.subject, []).extend(quoted_spans(event.body))
-    found = ledger.items(ids=items, hidden=True, limit=None)
-    return {one.id: _poison(one, spans.get(one.id, [])) for one in found}
-
-
-def _poison(observation: Observation, spans: Sequence[tuple[int, int]]) -> Observation:
-    quoted = "\n".join(observation.text[start:end] for start, end in sorted(spans))
-    return replace(observation, text=quoted) if quoted.strip() else observation
-
-
 def on_writing(
     observation: Observation,
     influences: Sequence[str],
-    ledger: Ledger,
+    index: HeldIndex,
     ruling: Ruling,
     echoed: Sequence[str] = (),
+    rests_on: Collection[str] | None = None,
 ) -> tuple[Verdict | None, Mapping[str, ItemState]]:
-    """What a new item's sources say about it, and their states, on which that rests.
+    """What a new item's sources say about it, and the states of those in ``rests_on`` (all of them by default), read
+    now; the others are known from the index.
 
     ``echoed``: tainted items that it repeats nearly word for word, whether its writer had read them or not.
     """
-    states = ledger.states([*observation.parents, *influences, *echoed])
-    held = [item for item in states if states[item].held]
-    if not held or ruling is Ruling.ALLOW:
+    sources = dict.fromkeys((*observation.parents, *influences, *echoed))
+    states = index.ledger.states(sources if rests_on is None else [item for item in sources if item in rests_on])
+    if ruling is Ruling.ALLOW:
+        return None, states
+    others = index.held([item for item in sources if item not in states])
+    held = [item for item in sources if item in others or (item in states and states[item].held)]
+    if not held:
         return None, states
     parents = [item for item in held if item in observation.parents and not _rewritten(states[item])]
     if parents:
         causes = {item: f"It was made from {item}, which is held." for item in parents}
         return _verdict(observation.id, ruling, MADE_FROM, causes), states
-    poisons = poisons_of(held, ledger)
-    carried = {item: why for item in held if (why := reused_content(observation, poisons[item]))}
+    carried = index.repeated_by(observation, held, _NAMED)
     if carried:
         causes = {item: f"It repeats {why} of {item}, which its writer had read." for item, why in carried.items()}
         return _verdict(observation.id, ruling, REPEATS, causes), states
@@ -207,7 +194,7 @@ def today(observation: Observation, ledger: Ledger, graph: ProvenanceGraph, ruli
         return None
     made = replace(observation, parents=tuple(source for source, derived in sources.items() if derived))
     met = [source for source, derived in sources.items() if not derived]
-    return on_writing(made, met, ledger, ruling)[0]
+    return on_writing(made, met, HeldIndex(ledger), ruling)[0]
 
 
 def taint_decision(verdict: Verdict) -> Decision:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from lazaretto.ledger import Ledger
-from lazaretto.provenance.carrying import recorded_spans
-from lazaretto.provenance.taint import held_for_taint, poison_of
+from lazaretto.provenance.carrying import poison_of, recorded_spans
+from lazaretto.provenance.taint import held_for_taint
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.repair.rewrite import corrected_step, rewrite_step
 from lazaretto.types import Correction, EventKind, RepairPlan, RepairStep
