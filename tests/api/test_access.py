@@ -17,7 +17,7 @@ httpx = pytest.importorskip("httpx", reason="needs the dev extra")
 from lazaretto import Guard
 from lazaretto.api.access import Caller, Door, KeyFile, Role
 from lazaretto.api.app import ServerSettings, create_app
-from lazaretto.api.request_limits import Border
+from lazaretto.api.request_limits import RequestLimits
 from lazaretto.cli import build as build_cli
 from lazaretto.errors import Forbidden, InputError
 from lazaretto.policy import Limits
@@ -151,7 +151,7 @@ class Line:
     async def send(self, message: Any) -> None:
         self.sent.append(message)
 
-    async def answer_of(self, border: Border, headers: list[tuple[bytes, bytes]] | None = None) -> int:
+    async def answer_of(self, border: RequestLimits, headers: list[tuple[bytes, bytes]] | None = None) -> int:
         scope = {"type": "http", "path": "/v1/check", "headers": [(b"host", b"localhost"), *(headers or [])]}
         await border(scope, self.receive, self.send)
         return int(self.sent[0]["status"])
@@ -163,7 +163,7 @@ async def test_only_a_slow_body_is_called_slow() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise TimeoutError("a model did not answer")
 
-    border = Border(app, Door("default"), Limits(), body_s=5.0)
+    border = RequestLimits(app, Door("default"), Limits(), body_s=5.0)
     line = Line([b"x"])
     with pytest.raises(TimeoutError, match="a model"):
         await line.answer_of(border)
@@ -180,7 +180,7 @@ async def test_bodies_are_cut_off_by_size_time_and_sum() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     small = Limits(max_text_bytes=1_000, max_image_bytes=1_000, max_fields_bytes=1_000)
-    border = Border(app, Door("default"), small, body_s=0.2)
+    border = RequestLimits(app, Door("default"), small, body_s=0.2)
     largest = 72_333
     assert await Line([]).answer_of(border, [(b"content-length", b"200000000")]) == 413
     assert await Line([b"x" * 50_000] * 9).answer_of(border) == 413, "whatever length was declared"

@@ -91,8 +91,8 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
 }
 """How each command is called, what shows that it worked in the crew's namespace, and its exit code."""
 ENDLESS = {"serve", "proxy", "mcp serve", "mcp gateway"}
-ALONE = {"audit", *ENDLESS}
-"""Commands with a test of their own: one needs a model, the others do not end."""
+ALONE = {"audit", "tend", *ENDLESS}
+"""Commands with a test of their own: one needs a model, one is the old name of ``recheck``, the others do not end."""
 
 
 def _found(report: Any, part: str) -> str:
