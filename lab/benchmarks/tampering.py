@@ -269,7 +269,8 @@ def _verified(url: str, kept: Checkpoint, key: PublicKey, table: str) -> dict[st
             found[name], found[f"{name}_reason"] = not answer.ok, answer.reason
             found[f"{name}_named"] = not answer.ok and (not table or table in answer.table.split(" and "))
         except LazarettoError as error:
-            found[name], found[f"{name}_reason"] = True, f"{type(error).__name__}: {error}"
+            told = f"{type(error).__name__}: {error}".replace(tempfile.gettempdir(), "...")  # no place of this machine
+            found[name], found[f"{name}_reason"] = True, told
             found[f"{name}_named"] = not table or table in str(error)
     return found
 
