@@ -10,14 +10,15 @@ from typing import Any
 import orjson
 import pytest
 
-from lazaretto.errors import InputError
+from lazaretto.errors import InputError, ModelUnavailable
+from lazaretto.models.deep import TRUNKS, is_set_up
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.studies.crews.models import Answer, Batcher, open_model
 from lazaretto_lab.studies.crews.protocol import NOTE_EXAMPLE, Prompt, read_call, read_note
 from lazaretto_lab.studies.crews.tasks import ATTACKS, CHANNELS, Call, cases, lines, matches, tasks
 
 pytest.importorskip("langgraph")
-from lazaretto_lab.studies.crews.runner import run
+from lazaretto_lab.studies.crews.runner import larger_readers, run
 
 
 def unit(tmp_path: Path, model: str, defence: str, limit: int = 4, seed: int = 0) -> dict[str, Any]:
@@ -110,6 +111,22 @@ def test_the_guard_stands_between(tmp_path: Path) -> None:
     assert found["utility"] == 1.0 and found["success_order"] == 0.0 and found["hops"] == 0.0
     asked = unit(tmp_path, "obedient", "guard+actions", limit=1)
     assert asked["success_fact"] == 0.0
+
+
+def test_the_larger_readers_are_there_for_one_row_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAZARETTO_DEEP", str(tmp_path / "none"))
+    with pytest.raises(ModelUnavailable, match="deep setup"):
+        unit(tmp_path, "steady", "guard+deep", limit=1)
+    for name, trunk in TRUNKS.items():
+        (tmp_path / "deep" / name).mkdir(parents=True)
+        for file in trunk.files:
+            (tmp_path / "deep" / name / file).touch()
+    monkeypatch.setenv("LAZARETTO_DEEP", str(tmp_path / "deep"))
+    with larger_readers(True, tmp_path):
+        assert is_set_up("mpnet")
+    with larger_readers(False, tmp_path):
+        assert not is_set_up("mpnet")
+    assert is_set_up("mpnet")
 
 
 def test_a_unit_with_a_broken_case_is_void_and_says_which(tmp_path: Path) -> None:

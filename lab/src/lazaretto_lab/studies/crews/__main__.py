@@ -22,7 +22,7 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="python -m lazaretto_lab.studies.crews", description=__doc__)
     options.add_argument("--model", required=True, help="hf:FOLDER, endpoint:URL#NAME or scripted:obedient")
     options.add_argument(
-        "--defence", default="none", help="none, spotlighting, agent-memory-guard, guard, guard+actions"
+        "--defence", default="none", help="none, spotlighting, agent-memory-guard, guard, guard+deep, guard+actions"
     )
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--tasks", type=int, help="the first so many; default: all")

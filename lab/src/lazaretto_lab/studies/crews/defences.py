@@ -176,12 +176,12 @@ class Lazaretto(Undefended):
         self._guard.close()
 
 
-DEFENCES = ("none", "spotlighting", "agent-memory-guard", "guard", "guard+actions")
+DEFENCES = ("none", "spotlighting", "agent-memory-guard", "guard", "guard+deep", "guard+actions")
 
 
 @contextmanager
 def open_defence(name: str, folder: Path) -> Iterator[Undefended]:
-    """A defence for one case, with a folder of its own."""
+    """A defence for one case, with a folder of its own; ``guard+deep`` is ``guard`` within ``larger_readers``."""
     if name not in DEFENCES:
         raise InputError("defence", f"{name!r} is unknown", f"Use one of {', '.join(DEFENCES)}")
     folder.mkdir(parents=True, exist_ok=True)

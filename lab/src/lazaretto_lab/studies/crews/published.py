@@ -17,13 +17,13 @@ from lazaretto_lab.metrics.intervals import t_interval
 MODELS = {
     "hf:qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B",
     "hf:qwen2.5-coder-0.5b": "Qwen2.5-Coder-0.5B",
-    "hf:smollm2-135m": "SmolLM2-135M",
 }
 DEFENCES = {
     "none": "undefended",
     "spotlighting": "spotlighting",
     "agent-memory-guard": "agent-memory-guard",
     "guard": "gates",
+    "guard+deep": "gates + deep",
     "guard+actions": "gates + actions",
 }
 """As the tables and the figure call them."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lazaretto.errors import MissingExtra
-from lazaretto.models.deep import is_set_up
+from lazaretto.errors import MissingExtra, ModelUnavailable
+from lazaretto.models.deep import TRUNKS, is_set_up
+from lazaretto.models.deep.base import FOLDER
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.studies.crews.models import Batcher, open_model
 from lazaretto_lab.studies.crews.tasks import ATTACKS, CHANNELS, Case, cases
@@ -40,7 +43,8 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
             rows[case.name] = row
             context.progress(len(rows) / len(work), f"{len(rows)} of {len(work)} cases")
 
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    deep = settings["defence"] == "guard+deep"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, larger_readers(deep, Path(folder)):
         jobs: dict[str, Callable[[], None]] = {
             case.name: partial(one, case, Path(folder) / str(place)) for place, case in enumerate(work)
         }
@@ -56,9 +60,26 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     told_of = {
         "model_seconds": batcher.seconds,
         "all_seconds": time.perf_counter() - began,
-        "second_reader": is_set_up("mpnet"),
+        "larger_readers": deep,
     }
     return {**measures(done), **told_of, "cases": done}
+
+
+@contextmanager
+def larger_readers(wanted: bool, folder: Path) -> Iterator[None]:
+    """The guard with its larger readers, which must be set up then, or without them wherever they are."""
+    if wanted:
+        missing = [name for name in TRUNKS if not is_set_up(name)]
+        if missing:
+            raise ModelUnavailable(f"{', '.join(missing)} are not here; run: lazaretto deep setup")
+        yield
+        return
+    before = os.environ.get(FOLDER)
+    os.environ[FOLDER] = str(folder / "no-larger-readers")
+    try:
+        yield
+    finally:
+        os.environ.pop(FOLDER) if before is None else os.environ.update({FOLDER: before})
 
 
 def _play(case: Case, defence: str, batcher: Batcher, folder: Path) -> dict[str, Any]:
