@@ -24,7 +24,7 @@ FOLDER = "LAZARETTO_CREWS_MODELS"
 """Names the folder that holds the folders of models."""
 MOST_TOKENS = 72
 """Of one answer."""
-BATCH = 96
+BATCH = 128
 """Prompts that a local model reads at once."""
 AT_WORK = 8
 """Cases that are at work at a time; the others wait for their turn or for an answer."""
