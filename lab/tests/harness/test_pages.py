@@ -12,7 +12,7 @@ from lazaretto.errors import InputError
 from lazaretto_lab.harness.cells import before_after, bracketed, fall, plus_minus, share, share_with_bounds
 from lazaretto_lab.harness.context import Outcome, UnitResult
 from lazaretto_lab.harness.experiment import Row, load_experiment, units
-from lazaretto_lab.harness.pages import MARKED, figure_tables, rewrite
+from lazaretto_lab.harness.pages import MARKED, figure_tables, made_line, rewrite
 from lazaretto_lab.harness.results import ResultFolder
 from lazaretto_lab.harness.tables import RowResults
 from lazaretto_lab.studies.published import TABLES
@@ -71,7 +71,7 @@ def test_every_defined_table_stands_in_a_page() -> None:
 
 def test_a_changed_figure_is_found(tmp_path: Path) -> None:
     text = (DOCS / "memory-study.md").read_text()
-    wrong = text.replace("13.1 [12.8, 13.3] %", "13.9 [12.8, 13.3] %")
+    wrong = text.replace("| 13.1 [", "| 13.9 [")
     assert wrong != text
     assert rewrite(wrong, TABLES, RESULTS) == text
     with pytest.raises(InputError, match="no results"):
@@ -89,12 +89,23 @@ def test_how_figures_are_written() -> None:
     assert plus_minus("same", 2)(row) == "2.00"
     assert plus_minus("some", 2)(row) == "1.00 (2/3)"
     assert plus_minus("never", 2)(row) == bracketed("some", 2)(row) == "–"
-    assert bracketed("a", 1)(row) == "2.0 [1.0, 3.0]"
-    assert before_after("x", 0, percent=True)(row) == "20 [10, 30] % → 1 %"
+    assert bracketed("a", 1)(row) == "2.0 [-0.5, 4.5]"
+    assert before_after("x", 0, percent=True)(row) == "20 [-5, 45] % → 1 %"
     assert fall("x_after", 1)(row) == "−1.0 %"
+    assert bracketed("a", 1)(row_of(a=[2.0])) == "2.0"
     assert share(0.87) == ".870" and share(1.0, 2) == "1.00"
     one = row_of(f1=[0.87], f1_low=[0.837], f1_high=[0.9])
     assert share_with_bounds("f1")(one) == ".870 [.837, .900]"
+
+
+def test_a_table_says_what_made_it(tmp_path: Path) -> None:
+    row = row_of(a=[1.0, 2.0])
+    assert made_line([row], tmp_path) == "Seeds: 2. Commit: unknown. Machine: unknown; unknown."
+    (tmp_path / "manifest.json").write_text('{"commit": "abc", "machine": "x86_64", "device": "cpu"}')
+    assert made_line([row], tmp_path) == "Seeds: 2. Commit: abc. Machine: x86_64; cpu."
+    said = UnitResult("", "", "", 0, {}, Outcome.HELD, made_with={"commit": "def", "machine": "arm", "device": "cpu"})
+    mixed = RowResults(row.row, (said, *row.results), 0)
+    assert made_line([mixed], tmp_path).startswith("Seeds: 3. Commit: abc (2 runs), def (1 runs).")
 
 
 def test_tables_of_figures_are_told_from_tables_of_words() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lazaretto_lab.harness.context import Outcome
 from lazaretto_lab.harness.tables import RowResults
-from lazaretto_lab.metrics.intervals import bootstrap_interval, t_interval
+from lazaretto_lab.metrics.intervals import t_interval
 
 CellText = Callable[[RowResults], str]
 """What stands in a cell of a row."""
@@ -53,17 +53,17 @@ def percent(measure: str, digits: int = 1) -> CellText:
 
 
 def bracketed(measure: str, digits: int, percent: bool = False) -> CellText:
-    """``13.1 [12.8, 13.3] %``: mean and bootstrap interval; the mean alone where the bounds are written alike; a dash
-    where a seed has none."""
+    """``13.1 [12.8, 13.3] %``: mean and t interval; the mean alone where the bounds are written alike or there is one
+    seed; a dash where a seed has none."""
 
     def text(row: RowResults) -> str:
         values = row.values(measure)
         if not values or len(values) < len(_finished(row)):
             return NOTHING
         scale = 100 if percent else 1
-        interval = bootstrap_interval(values)
+        interval = t_interval(values)
         bounds = [f"{scale * b:.{digits}f}" for b in (interval.value, interval.low, interval.high)]
-        words = bounds[0] if len(set(bounds)) == 1 else f"{bounds[0]} [{bounds[1]}, {bounds[2]}]"
+        words = bounds[0] if len(values) == 1 or len(set(bounds)) == 1 else f"{bounds[0]} [{bounds[1]}, {bounds[2]}]"
         return f"{words} %" if percent else words
 
     return text

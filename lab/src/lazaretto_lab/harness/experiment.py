@@ -137,7 +137,6 @@ class Experiment(_Strict):
     """Raised when the runner's meaning changes, so that old results are not taken for new ones."""
     seeds: int | tuple[int, ...] = 5
     """How many (0, 1, 2, ...), or which."""
-    interval: Literal["t", "bootstrap"] = "t"
     settings: Mapping[str, Any] = Field(default_factory=dict)
     grid: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
     """Setting -> values; every row is run with every combination."""

@@ -8,10 +8,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import orjson
 
 from lazaretto.errors import InputError
 from lazaretto_lab.harness.cells import CellText
@@ -60,7 +63,8 @@ class ExperimentTable:
             rows = {name: row for name, row in rows.items() if not row.pending}
         elif pending:
             raise InputError("results", f"{self.experiment} is not finished: {', '.join(pending)}")
-        return markdown_table(self.headings, self.body(rows), self.right)
+        made = made_line(list(rows.values()), results / experiment.name)
+        return f"{markdown_table(self.headings, self.body(rows), self.right)}\n{made}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,24 @@ class WeightsTable:
     def markdown(self, results: Path) -> str:
         """The table; results are not needed."""
         return self.make(self.name) + "\n"
+
+
+def made_line(rows: Sequence[RowResults], folder: Path) -> str:
+    """What stands under a table: seeds, and which commits on which machines made its results.
+
+    Results from before units said so have a ``manifest.json`` beside them.
+    """
+    beside = folder / "manifest.json"
+    known = orjson.loads(beside.read_bytes()) if beside.is_file() else {}
+    units = [result for row in rows for result in row.results]
+
+    def told(name: str) -> str:
+        said = Counter(unit.made_with.get(name) or str(known.get(name, "")) or "unknown" for unit in units)
+        return ", ".join(said if len(said) == 1 else (f"{what} ({count} runs)" for what, count in said.most_common()))
+
+    seeds = sorted({len(row.results) for row in rows})
+    many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    return f"Seeds: {many}. Commit: {told('commit')}. Machine: {told('machine')}; {told('device')}."
 
 
 def markdown_table(headings: Sequence[str], lines: Sequence[Sequence[str]], right: bool = False) -> str:

@@ -191,7 +191,7 @@ def _lines(experiment: Experiment, plot: Plot, results: Sequence[RowResults], me
     """A number over a setting, with its interval; one line per value of ``group``."""
     groups: dict[str, list[tuple[float, Interval]]] = {}
     for result in results:
-        interval = _interval(experiment, result, measure)
+        interval = _interval(result, measure)
         if plot.x not in result.row.settings:
             raise InputError(f"plot {plot.name}", f"row {result.row.name!r} has no setting {plot.x!r}")
         if interval is not None:
@@ -217,7 +217,7 @@ def _lines(experiment: Experiment, plot: Plot, results: Sequence[RowResults], me
 
 def _bars(experiment: Experiment, plot: Plot, results: Sequence[RowResults], measure: str, axes: Any) -> None:
     """A number per row, with its interval."""
-    intervals = [(r.row.name, _interval(experiment, r, measure)) for r in results]
+    intervals = [(r.row.name, _interval(r, measure)) for r in results]
     known = [(name, i) for name, i in intervals if i is not None]
     places = np.arange(len(known))[::-1]
     errors = np.abs([[i.value - i.low, i.high - i.value] for _, i in known]).T if known else np.zeros((2, 0))
@@ -235,10 +235,10 @@ def _bars(experiment: Experiment, plot: Plot, results: Sequence[RowResults], mea
     axes.grid(axis="y", visible=False)
 
 
-def _interval(experiment: Experiment, result: RowResults, measure: str) -> Interval | None:
+def _interval(result: RowResults, measure: str) -> Interval | None:
     raw = [r.measures.get(measure) for r in result.results if r.outcome is not Outcome.VOID]
     booleans = all(isinstance(v, bool) for v in raw if v is not None)
-    return estimate(result.values(measure), booleans, experiment.interval)
+    return estimate(result.values(measure), booleans)
 
 
 def _colours(experiment: Experiment, results: Sequence[RowResults]) -> list[Any]:

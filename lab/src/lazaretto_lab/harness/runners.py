@@ -23,6 +23,8 @@ RUNNERS: dict[str, str] = {
     "foresight-purification": "lazaretto_lab.studies.foresight.runner:purify",
     "foresight-tracing": "lazaretto_lab.studies.foresight.tracing:run",
     "memory": "lazaretto_lab.studies.memory.runner:run",
+    "memory-late": "lazaretto_lab.studies.memory.late:run",
+    "memory-rivals": "lazaretto_lab.studies.memory.rivals:run",
     "memory-texts": "lazaretto_lab.studies.memory.texts:run",
     "notes": "lazaretto_lab.studies.notes.runner:run",
     "outbreak": "lazaretto_lab.studies.outbreak.runner:run",

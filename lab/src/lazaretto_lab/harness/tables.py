@@ -16,7 +16,7 @@ from lazaretto.errors import InputError
 from lazaretto_lab.harness.context import Outcome, UnitResult
 from lazaretto_lab.harness.experiment import Column, Expectation, Experiment, Row, units
 from lazaretto_lab.harness.results import ResultFolder
-from lazaretto_lab.metrics.intervals import Interval, bootstrap_interval, t_interval, wilson_interval
+from lazaretto_lab.metrics.intervals import Interval, t_interval, wilson_interval
 
 STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": statistics.fmean,
@@ -113,13 +113,14 @@ def load_results(experiment: Experiment, out: Path, seeds: int | None = None) ->
     return tuple(out_rows)
 
 
-def estimate(values: Sequence[float], booleans: bool, method: str) -> Interval | None:
-    """Mean with an interval: Wilson's for yes/no measures, else the experiment's method."""
+def estimate(values: Sequence[float], booleans: bool) -> Interval | None:
+    """Mean with an interval: Wilson's for yes/no measures, else Student's t (a percentile bootstrap over five seeds is
+    too narrow)."""
     if not values:
         return None
     if booleans:
         return wilson_interval(int(sum(values)), len(values))
-    return bootstrap_interval(values) if method == "bootstrap" and len(values) > 1 else t_interval(values)
+    return t_interval(values)
 
 
 def make_table(experiment: Experiment, results: Sequence[RowResults]) -> ResultTable:
@@ -150,7 +151,7 @@ def _table_row(experiment: Experiment, result: RowResults, columns: Sequence[Col
         values = result.values(column.measure)
         booleans = bool(values) and all(isinstance(v, bool) for v in raw if v is not None)
         missing = len(finished) - len(values)
-        cells.append(Cell(estimate(values, booleans, experiment.interval), missing, column.digits))
+        cells.append(Cell(estimate(values, booleans), missing, column.digits))
     reasons = tuple(dict.fromkeys(r.reason for r in result.results if r.outcome is Outcome.VOID))
     return TableRow(result.row.name, Counter(r.outcome for r in result.results), result.pending, tuple(cells), reasons)
 

@@ -7,6 +7,7 @@ sources look poisoned; the sign is turned here. The probability is then calibrat
 from __future__ import annotations
 
 import json
+from copy import copy
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -74,6 +75,12 @@ class RecordModel:
 
     def __init__(self, arrays: dict[str, NDArray[np.float32]], fusion: Fusion) -> None:
         self.arrays, self.fusion = arrays, fusion
+
+    def with_fusion(self, fusion: Fusion) -> RecordModel:
+        """The same weights, weighed otherwise."""
+        other = copy(self)
+        other.fusion = fusion
+        return other
 
     def own_credibility(self, evidence: EvidenceTable) -> Floats:
         """C of the paper: similarity to the writer's history, the writer's stability, absence of conflict."""

@@ -140,15 +140,22 @@ def foretold(fetched: Sequence[Sequence[str]], viruses: Collection[str]) -> dict
 
 
 def purify(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
-    """Threat elimination and benign retention after one diagnosis and purification of every agent."""
+    """Threat elimination and benign retention after one diagnosis and purification of every agent, and the share of
+    infected and of healthy agents that were found infected."""
     trial = _prepare(settings, seed, context)
     total, start = Purification(0, 0, 0, 0), trial.agent_model.spent.calls
+    met: dict[bool, list[bool]] = {True: [], False: []}
     for first in range(0, len(trial.agents), BATCH):
         before = trial.agents[first : first + BATCH]
-        for was, now in zip(before, asyncio.run(_purified(trial, before)), strict=True):
+        changed = asyncio.run(_purified(trial, before))
+        for was in before:
+            now = changed.get(was.id, was)
             total += purification(*([_bad(trial, k) for k in agent.album] for agent in (was, now)))
+            met[_sick(trial, was) > 0].append(was.id in changed)
         context.progress((first + BATCH) / len(trial.agents), "purifying")
     figures = {k: None if v is None else 100 * v for k, v in total.figures().items()}
+    for name, found in (("recall", met[True]), ("fpr", met[False])):
+        figures[name] = 100 * sum(found) / len(found) if found else None
     return {**figures, "calls_per_agent": (trial.agent_model.spent.calls - start) / len(trial.agents)}
 
 
@@ -240,13 +247,12 @@ async def _diagnose(trial: _Trial, agents: Sequence[AgentState], first: int) -> 
     return [infected(r, trial.defence.thresholds, trial.defence.settings) for r in readings]
 
 
-async def _purified(trial: _Trial, agents: Sequence[AgentState]) -> list[AgentState]:
-    """What one round of the defence makes of them; everybody is about to speak."""
+async def _purified(trial: _Trial, agents: Sequence[AgentState]) -> dict[str, AgentState]:
+    """What one round of the defence makes of those it finds infected, by id; everybody is about to speak."""
     view = trial.view(agents)
     if isinstance(trial.defence, MonitorDefence):
         view = replace(view, pairs=tuple((i, i) for i in range(len(agents))))
-    changed = {change.state.id: change.state for change in await trial.defence.before_round(view)}
-    return [changed.get(agent.id, agent) for agent in agents]
+    return {change.state.id: change.state for change in await trial.defence.before_round(view)}
 
 
 def _bad(trial: _Trial, album_item: AlbumItem) -> bool:

@@ -8,7 +8,7 @@ the rebuilding of an action stands here, because the world keeps actions as rows
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,10 @@ from lazaretto.gates.memory.group_windows import Origin
 from lazaretto.gates.memory.record_model import RecordModel, Scores
 from lazaretto.gates.memory.record_review import Look, RecordReview, Records, joined
 from lazaretto.gates.recheck_schedule import RecheckSchedule
-from lazaretto.repair.contain import contained
+from lazaretto.repair.contain import MIN_LIKENESS, contained, strategy
 from lazaretto_lab.studies.memory.evidence import TRUST, Ints, disturbed, team_windows
 from lazaretto_lab.training.records.baselines import Scorer
+from lazaretto_lab.training.records.rivals import Rival
 from lazaretto_lab.training.records.training import without_graph
 from lazaretto_lab.worlds.shared_memory.log import VOCABULARY
 from lazaretto_lab.worlds.shared_memory.scenario import ACTION, Scenario
@@ -43,6 +44,14 @@ class Options:
     """Without: the detector sees nothing that comes from other memories."""
     noise: float = 0.0
     """Disturbs embeddings at work."""
+    begins: int = 0
+    """The round in which the gate comes: what was written before is all in use, and its first pass looks at it."""
+    rebuild: bool = True
+    """Without: what would be rewritten or reconciled is isolated."""
+    by_descent: bool = False
+    """Repair whatever was made from a caught memory by its distance, not only what looks bad itself: isolate within two
+    hops, rewrite up to five, reconcile from six on, the last two where an independent other is heard in a like
+    situation."""
 
 
 class MemoryDefence:
@@ -58,6 +67,9 @@ class MemoryDefence:
         self._action = np.zeros((scenario.honest_memories + scenario.poison_count, ACTION), np.float32)
         self.done: Counter[str] = Counter()
         """How many memories were held, isolated, rewritten, reconciled and released."""
+        self.screened: list[tuple[Ints, NDArray[np.float32], NDArray[np.str_]]] = []
+        """Per pass, of what was made from caught memories: hops, probability when judged anew, and what was done."""
+        self._round = -1
 
     def admit(self, writes: Writes) -> NDArray[np.bool_]:
         """Score each write against what its team holds; hold it above the threshold."""
@@ -66,6 +78,11 @@ class MemoryDefence:
         batch = Records(writes.ids, origin, window_rows(vectors), writes.success)
         self.windows.record_outcomes(writes.reported)
         look = self._review.look(batch)
+        self._round += 1
+        if self._round < self._options.begins:
+            look = replace(look, bad=np.zeros_like(look.bad))
+        if isinstance(self._model, Rival):
+            self._model.know(batch.ids, look.evidence)
         self._looks.wrote(batch.ids, ~look.bad)
         self._remember(batch, look)
         self._looks.failed(writes.parents[~writes.success])
@@ -78,7 +95,8 @@ class MemoryDefence:
 
     def mend(self, round_index: int) -> MendResult | None:
         """Look again: hold what slipped through, repair what was made from it, release what proves clean."""
-        if not self._options.repair or round_index % EVERY or not self._batches:
+        early = round_index < self._options.begins
+        if early or not self._options.repair or round_index % EVERY or not self._batches:
             return None
         while self._batches[0].ids.max() < self._looks.oldest:
             self._batches.popleft()
@@ -110,6 +128,12 @@ class MemoryDefence:
         risk = np.interp(look.terms.fused, fusion.knots, fusion.risk)
         like = look.evidence.pairs[..., 4].max(1)
         plan = contained(hops, risk, look.evidence.conflict, look.bad, like, self._options.rewrite_near)
+        if self._options.by_descent:
+            far = np.array([strategy(h) for h in hops.tolist()], dtype=plan.dtype)
+            plan = np.where((plan == "") & ((far == "isolate") | (like > MIN_LIKENESS)), far, plan)
+        if not self._options.rebuild:
+            plan[plan != ""] = "isolate"
+        self.screened.append((hops, look.terms.fused, plan))
         hidden, rebuilt = np.flatnonzero(plan == "isolate"), np.flatnonzero((plan == "rewrite") | (plan == "reconcile"))
         self._drop(part[hidden])
         self.done["isolated"] += len(hidden)

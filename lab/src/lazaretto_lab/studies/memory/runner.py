@@ -56,7 +56,7 @@ _OWN |= {"detector", "through", "judged", "compare_peace"}
 def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
     """One unit: simulate (or take the kept run), train, detect, and run the world again with the defence in it."""
     scenario = scenario_from({k: v for k, v in settings.items() if k not in _OWN}, seed)
-    log = stored_log(scenario, context.workdir, _part(context.progress, 0.0, 0.3))
+    log = stored_log(scenario, context.workdir, part_of(context.progress, 0.0, 0.3))
     split = split_teams(scenario)
     if "judged" in settings:
         split = first_of_each_domain(split, scenario, int(settings["judged"]))
@@ -67,8 +67,8 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     noise = float(settings.get("noise", 0.0))
     if method != "ours":
         found, screen = _judge_baseline(method, log, scenario, noise)
-        return measures | found | _defended((screen, None), scenario, split.test, before, context)
-    evidence = collect_evidence(log, scenario, progress=_part(context.progress, 0.3, 0.5))
+        return measures | found | defended((screen, None), scenario, split.test, before, context)
+    evidence = collect_evidence(log, scenario, progress=part_of(context.progress, 0.3, 0.5))
     options = TrainingSettings(
         seed=seed, steps=int(settings.get("steps", 500)), contrast=float(settings.get("contrast", 0.3)),
         use_graph=bool(settings.get("use_graph", True)),
@@ -90,7 +90,7 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     )
     if shipped:  # what a policy that says nothing gets
         hold = model.fusion.threshold_at(AT_WORK_RATE)
-        model = RecordModel(model.arrays, dataclasses.replace(model.fusion, hold=hold))
+        model = model.with_fusion(dataclasses.replace(model.fusion, hold=hold))
     else:
         model = choose_hold_threshold(model, log, scenario, split.validate, dataclasses.replace(how, noise=0.0))
     measures |= {"threshold": model.fusion.threshold, "hold": model.fusion.hold}
@@ -99,12 +99,12 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
         before = outcomes(stored_log(scenario, context.workdir, context.progress), scenario, split.test)
     if settings.get("through") == "guard":
         with GuardDefence(model, scenario, model.fusion.hold, context.workdir, split.test.tolist()) as guarded:
-            measures |= _defended((guarded, None), scenario, split.test, before, context)
+            measures |= defended((guarded, None), scenario, split.test, before, context)
         return measures | {f"{name}_by_defence": count for name, count in guarded.done.items()}
     defence = MemoryDefence(model, scenario, model.fusion.hold, how)
     tries = int(settings.get("adaptive", 0))
     attacker = Adaptive(model, scenario, tries, defence.windows) if tries else None
-    measures |= _defended((defence, attacker), scenario, split.test, before, context)
+    measures |= defended((defence, attacker), scenario, split.test, before, context)
     measures |= {f"{name}_by_defence": count for name, count in defence.done.items()}
     if settings.get("compare_peace"):
         calm = dataclasses.replace(scenario, poison=0)
@@ -217,7 +217,7 @@ def _judge_baseline(method: str, log: Log, scenario: Scenario, noise: float) -> 
     return detection(log, scores, threshold, scenario), ScorerDefence(scorer, threshold, scenario, contextual, noise)
 
 
-def _defended(
+def defended(
     sides: tuple[Screen, Adaptive | None],
     scenario: Scenario,
     test: NDArray[np.int64],
@@ -226,7 +226,7 @@ def _defended(
 ) -> dict[str, Any]:
     """The same world with a defence in it, and with an adaptive attacker where there is one."""
     screen, attacker = sides
-    log = simulate(scenario, screen, attacker, _part(context.progress, 0.65, 1.0))
+    log = simulate(scenario, screen, attacker, part_of(context.progress, 0.65, 1.0))
     after = outcomes(log, scenario, test)
     mine = np.isin(log.team, test) & (log.round >= scenario.quiet_rounds)
     found: dict[str, Any] = {f"{k}_after": v for k, v in dataclasses.asdict(after).items()}
@@ -250,7 +250,7 @@ def _defended(
     return found
 
 
-def _part(progress: Progress, low: float, high: float) -> Progress:
+def part_of(progress: Progress, low: float, high: float) -> Progress:
     def report(share: float, note: str = "") -> None:
         progress(low + (high - low) * share, note)
 

@@ -33,7 +33,7 @@ def choose_hold_threshold(
         shares = np.array([held[honest & (log.team == team)].mean() for team in teams.tolist()])
         most = shares.mean() + 2 * shares.std(ddof=1) / np.sqrt(len(shares))
         low, high = (middle, high) if most <= AT_WORK_RATE else (low, middle - 1)
-    return RecordModel(model.arrays, dataclasses.replace(model.fusion, hold=candidates[low]))
+    return model.with_fusion(dataclasses.replace(model.fusion, hold=candidates[low]))
 
 
 def replay_defence(screen: Screen, log: Log, scenario: Scenario, teams: NDArray[np.int64]) -> NDArray[np.bool_]:

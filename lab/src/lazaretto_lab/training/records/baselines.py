@@ -91,7 +91,7 @@ def _attention(train: Data, seed: int) -> Iterator[Scorer]:
         yield score
 
 
-def _neighbour_mean(train: Data, seed: int) -> Iterator[Scorer]:
+def neighbour_mean(train: Data, seed: int) -> Iterator[Scorer]:
     """Neighbour-mean classifier: a small network over a memory and the weighted mean of its neighbours, trained on the
     same labels as ours."""
     torch = _import("torch")
@@ -163,7 +163,7 @@ def _import(module: str) -> Any:
 CANDIDATES: dict[str, Callable[[Data, int], Iterator[Scorer]]] = {
     "statistical residual": _residual,
     "attention screening": _attention,
-    "neighbour-mean classifier": _neighbour_mean,
+    "neighbour-mean classifier": neighbour_mean,
     "isolation forest": _forest,
     "one-class svm": _one_class,
 }

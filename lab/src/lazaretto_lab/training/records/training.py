@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.memory.evidence import PAIR_FEATURES, SHORT, EvidenceTable, selected
 from lazaretto.gates.memory.record_model import AT_WORK_RATE, ATTENDED, Fusion, RecordModel
+from lazaretto.models.torch_loading import default_device
 from lazaretto_lab.metrics.detection import auc, threshold_at_fpr, threshold_for_f1
 from lazaretto_lab.metrics.intervals import wilson_interval
 
@@ -39,6 +40,8 @@ class TrainingSettings:
     rate: float = 2e-3
     contrast: float = 0.3
     """Weight of the contrastive loss; 0 leaves it out."""
+    temperature: float = TEMPERATURE
+    """tau of the contrastive loss."""
     alphas: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
     """Candidates of the fusion weight; the paper's is 0.6."""
     use_graph: bool = True
@@ -52,7 +55,8 @@ def train(
     torch = _torch()
     torch.manual_seed(settings.seed)
     torch.set_num_threads(min(2, torch.get_num_threads()))
-    net = _network(torch)
+    device = default_device()
+    net = _network(torch).to(device)
     optimiser = torch.optim.AdamW(net.parameters(), lr=settings.rate, weight_decay=1e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.rate, total_steps=settings.steps)
     rng = np.random.default_rng([settings.seed, 11])
@@ -61,13 +65,13 @@ def train(
     for _ in range(settings.steps):
         rows = np.concatenate([rng.choice(bad, share), rng.choice(good, settings.batch - share)])
         part = without_graph(selected(looked, rows), settings.use_graph)
-        truth = torch.from_numpy(poisoned[rows].astype(np.float32))
+        truth = torch.from_numpy(poisoned[rows].astype(np.float32)).to(device)
         loss = _loss(torch, net, part, truth, settings)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         schedule.step()
-    return {name: value.detach().numpy().astype(np.float32) for name, value in net.state_dict().items()}
+    return {name: value.detach().cpu().numpy().astype(np.float32) for name, value in net.state_dict().items()}
 
 
 def without_graph(looked: EvidenceTable, use_graph: bool) -> EvidenceTable:
@@ -127,31 +131,33 @@ def _loss(torch: Any, net: Any, part: EvidenceTable, truth: Any, settings: Train
     logits = torch.cat([net["recognise"](h)[:, 0] for h in encoded])
     loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, truth.repeat(len(views)))
     if settings.contrast:
-        loss = loss + settings.contrast * nt_xent(torch, torch.cat(encoded), truth.repeat(2))
+        near = nt_xent(torch, torch.cat(encoded), truth.repeat(2), settings.temperature)
+        loss = loss + settings.contrast * near
     return loss
 
 
-def nt_xent(torch: Any, h: Any, kind: Any) -> Any:
+def nt_xent(torch: Any, h: Any, kind: Any, temperature: float = TEMPERATURE) -> Any:
     """NT-Xent with every memory of the same kind as a positive (the other view among them).
 
     The sum over positives is taken from the sum of each kind's vectors, which spares a mask over all pairs.
     """
-    likeness = (h @ h.T / TEMPERATURE).fill_diagonal_(-1e9)
+    likeness = (h @ h.T / temperature).fill_diagonal_(-1e9)
     sums = torch.stack([h[kind == 0].sum(0), h[kind == 1].sum(0)])
     counts = torch.stack([(kind == 0).sum(), (kind == 1).sum()])
     place = kind.long()
     others = (counts[place] - 1).clamp(min=1)
-    near = (h * (sums[place] - h)).sum(1) / (TEMPERATURE * others)
+    near = (h * (sums[place] - h)).sum(1) / (temperature * others)
     return (torch.logsumexp(likeness, dim=1) * (counts[place] > 1) - near).mean()
 
 
 def _inputs(torch: Any, net: Any, part: EvidenceTable, augment: bool) -> Any:
-    pairs = torch.from_numpy(part.pairs)
+    device = next(net.parameters()).device
+    pairs = torch.from_numpy(part.pairs).to(device)
     known = pairs[..., 0] > 0
     logits = net["attend"](pairs)[..., 0].masked_fill(~known, -30.0)
     attention = torch.softmax(logits, dim=1) * known
     gathered = (attention[..., None] * net["value"](pairs)).sum(1)
-    dense = torch.from_numpy(np.concatenate([part.short, part.residual], axis=1))
+    dense = torch.from_numpy(np.concatenate([part.short, part.residual], axis=1)).to(device)
     if augment:
         dense = torch.nn.functional.dropout(dense, DROPPED) + 0.01 * torch.randn_like(dense)
     return torch.cat([dense, gathered], dim=1)

@@ -37,6 +37,8 @@ class Scenario:
     axes: tuple[str, ...] = AXES
     quiet_rounds: int = 40
     """Rounds before the first injection: an attacker needs something to imitate."""
+    attack_rounds: int = 0
+    """Rounds in which poison comes, from the first injection on; 0: to the end."""
     window: int = 200
     """Recent memories each agent keeps at hand."""
     shared: float = 0.5
@@ -60,6 +62,12 @@ class Scenario:
             raise InputError("ratio", f"is {self.ratio}", "Give a share below one half")
         if not self.kinds or set(self.kinds) - set(KINDS) or not self.axes or set(self.axes) - set(AXES):
             raise InputError("kinds", f"{self.kinds} / {self.axes}", f"Use {KINDS} and {AXES}")
+
+    @property
+    def attacked(self) -> tuple[int, int]:
+        """The first round in which poison comes, and the first after it."""
+        first = min(self.quiet_rounds, self.rounds - 1)
+        return first, min(first + self.attack_rounds, self.rounds) if self.attack_rounds else self.rounds
 
     @property
     def teams(self) -> int:

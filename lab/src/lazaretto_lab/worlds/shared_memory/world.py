@@ -107,10 +107,7 @@ def simulate(
         for i, domain in enumerate(DOMAINS)
     ]
     ways = (scenario.kinds, scenario.axes)
-    plan = schedule(
-        scenario.poison_count, (min(scenario.quiet_rounds, scenario.rounds - 1), scenario.rounds), scenario.teams, ways,
-        scenario.seed,
-    )  # fmt: skip
+    plan = schedule(scenario.poison_count, scenario.attacked, scenario.teams, ways, scenario.seed)
     log = empty_log(scenario.honest_memories + scenario.poison_count, scenario.rounds, scenario.teams, MAX_AGENTS)
     run = _Run(
         scenario,
