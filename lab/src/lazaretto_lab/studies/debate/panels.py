@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.errors import InputError
+from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order
 from lazaretto.gates.content.assembly import make_panel, text_embedder, vector_cache
+from lazaretto.gates.content.chat_roles import Retriever, RoleModel, chat_panel
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.near_duplicates import NearDuplicateIndex
 from lazaretto.gates.content.panel import Panel
@@ -18,8 +20,11 @@ from lazaretto.gates.content.settings import content_settings
 from lazaretto.learn.case_files import case_rows
 from lazaretto.learn.curate import LabelledContent
 from lazaretto.models.embedding_cache import EmbeddingCache
-from lazaretto.models.protocol import TextEmbedder
+from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto_lab.studies.debate.air_bench import data_folder
+from lazaretto_lab.studies.debate.one_question import one_question
+
+_CODE = "k7q2"
 
 
 class RememberingLibrary(CaseLibrary):
@@ -74,11 +79,16 @@ def words_of(content: Content) -> str:
 
 
 def panel_of(settings: Mapping[str, Any], library: CaseLibrary | None) -> Panel:
-    """Judges by name: ``embedded``, ``held-out`` (the jury's cross-validated scores), or ``chat`` with its models."""
+    """Judges by name: ``embedded``, ``held-out`` (the jury's cross-validated scores), ``chat`` with its models,
+    ``folder`` (one model of this machine in every seat) or ``question`` (the same model, asked for one word)."""
     jury = settings.get("jury", "embedded")
     without = tuple(settings.get("without", ()))
     if jury == "held-out":
         return held_out_panel(settings, library, without)
+    if jury in ("folder", "question"):
+        from lazaretto_lab.studies.debate.folder_chat import folder_chat
+
+        return model_panel(settings, library, folder_chat(str(settings["model"])))
     if jury == "embedded":
         # A row's time must be its own: models remember what they read, and libraries here what they were asked.
         from lazaretto.gates.content.jury.scorer import shipped_models
@@ -89,23 +99,52 @@ def panel_of(settings: Mapping[str, Any], library: CaseLibrary | None) -> Panel:
     return make_panel(content_settings({"jury": jury, **gate}, "experiment"), library)
 
 
+def model_panel(settings: Mapping[str, Any], library: Retriever | None, model: ChatModel) -> Panel:
+    """One language model in every seat, with the product's own prompts and rules; or asked for one word.
+
+    The code that marks data in the prompts is the same in every debate: so equal prompts stay equal.
+    """
+    if settings["jury"] == "question":
+        return one_question(model)
+    without = set(settings.get("without", ()))
+    most = int(settings.get("max_tokens", 700))
+    seats = [role for role in (Role.SUPPORTER, Role.STRICT, Role.LOOSE) if role.value not in without]
+    return chat_panel(
+        {role: RoleModel(role, model, max_tokens=most) for role in (*seats, Role.ARBITER)},
+        None if "retrieval" in without else library,
+        orders=DEFAULT_ORDERS if (orders := _orders(settings)) is None else orders,
+        code=lambda: _CODE,
+        precedents=int(settings.get("precedents", 3)),
+    )
+
+
+def _orders(settings: Mapping[str, Any]) -> dict[InputKind, Order] | None:
+    """The order of the rules where the row sets it."""
+    first = settings.get("risk_first")
+    return None if first is None else {k: Order.RISK_FIRST if k in first else Order.CONTEXT_FIRST for k in InputKind}
+
+
+@functools.lru_cache(maxsize=1)
+def _held_out_models(work: Path | None) -> Any:
+    """Fitted once in a process: every row of an experiment asks the same."""
+    from lazaretto_lab.studies.debate.held_out import HeldOutModels
+
+    return HeldOutModels(work)
+
+
 def held_out_panel(settings: Mapping[str, Any], library: CaseLibrary | None, without: Sequence[str]) -> Panel:
     """The jury as shipped, but each item is scored by models that never saw it, fitted without its fold."""
-    from lazaretto.gates.content.arbitration import Order
     from lazaretto.gates.content.chat_roles import ChatPreprocessor
     from lazaretto.gates.content.jury.debaters import JuryArbiter, JuryDebater
     from lazaretto.gates.content.jury.supporter import JurySupporter
-    from lazaretto_lab.studies.debate.held_out import HeldOutModels
 
     work = settings.get("work") or os.environ.get("LAZARETTO_JURY_WORK", "")
-    models: Any = HeldOutModels(Path(work))
-    first = settings.get("risk_first")
-    orders = None if first is None else {k: Order.RISK_FIRST if k in first else Order.CONTEXT_FIRST for k in InputKind}
+    models: Any = _held_out_models(Path(work) if work else None)
     precedents = int(settings.get("precedents", 3))
     return Panel(
         "held-out jury",
         ChatPreprocessor(),
-        JuryArbiter(models, orders),
+        JuryArbiter(models, _orders(settings)),
         None if "supporter" in without else JurySupporter(None if "retrieval" in without else library, precedents),
         None if "strict" in without else JuryDebater(Role.STRICT, models),
         None if "loose" in without else JuryDebater(Role.LOOSE, models),

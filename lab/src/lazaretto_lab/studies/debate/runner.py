@@ -23,10 +23,14 @@ from lazaretto_lab.studies.debate.panels import library_of, panel_of, rememberin
 
 _KNOWN = {
     "kind", "part", "limit", "jury", "work", "library", "rounds", "adaptive", "without", "risk_first", "precedents",
-    "models", "at_once", "batches", "learns", "quoted", "quick",
+    "models", "model", "max_tokens", "at_once", "batches", "learns", "quoted", "quick",
 }  # fmt: skip
 _COSTS = ("calls", "tokens", "prompt_chars", "dollars", "ms", "rounds")
 """What one debate takes; the figures are means over items."""
+_LANGUAGE_MODELS = ("chat", "folder", "question")
+"""Juries whose every answer is kept, with what it cost."""
+_KEPT = ("id", "truth", "label", "outcome", "risk", "rule", "undecided", "rounds")
+"""What is kept of an item that other juries judged."""
 
 
 def _checked(settings: Mapping[str, Any]) -> None:
@@ -40,8 +44,10 @@ def estimate(settings: Mapping[str, Any], seed: int) -> tuple[int, int]:
     if "quoted" in settings:
         return 0, 0
     items = len(items_of(settings["kind"], settings.get("part", "dev"), int(settings.get("limit", 0)), seed))
-    if settings.get("jury") != "chat":
+    if settings.get("jury") not in _LANGUAGE_MODELS:
         return items, 0
+    if settings["jury"] == "question":
+        return items, items
     without = set(settings.get("without", ()))
     debaters = len({"strict", "loose"} - without)
     return items, items * (1 + ("supporter" not in without) + debaters * int(settings.get("rounds", 2)))
@@ -61,9 +67,9 @@ def _judge(
 
     async def run_all() -> None:
         async for content, outcome in hold_debates(panel, left, debate, at_once=int(settings.get("at_once", 16))):
-            row = found[content.id] = _outcome(content.id, truth[content.id], outcome)
+            row = found[content.id] = outcome_row(content.id, truth[content.id], outcome)
             _append(kept, row)
-            if settings.get("jury") == "chat" and isinstance(outcome, Transcript):
+            if settings.get("jury") in _LANGUAGE_MODELS and isinstance(outcome, Transcript):
                 _append(context.workdir / "transcripts.jsonl", report_data(outcome))
             context.progress(len(found) / len(items), content.id)
 
@@ -86,7 +92,7 @@ def _append(path: Path, row: Mapping[str, Any]) -> None:
         file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 
 
-def _outcome(item: str, truth: Label, outcome: Transcript | InputError) -> dict[str, Any]:
+def outcome_row(item: str, truth: Label, outcome: Transcript | InputError) -> dict[str, Any]:
     """One item's line in the raw results. Content that cannot be judged at all is undecided, and said to be unsafe."""
     if isinstance(outcome, InputError):
         nothing = dict.fromkeys(_COSTS, 0)
@@ -114,7 +120,8 @@ def _outcome(item: str, truth: Label, outcome: Transcript | InputError) -> dict[
     }
 
 
-def _measures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def measures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures over every item of a row, and what one costs on average."""
     truth = [row["truth"] == Label.UNSAFE for row in rows]
     said = [row["label"] == Label.UNSAFE for row in rows]
     undecided = [bool(row["undecided"]) for row in rows]
@@ -135,8 +142,14 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
     items = items_of(settings["kind"], settings.get("part", "dev"), int(settings.get("limit", 0)), seed)
     library = library_of(settings.get("library", "starter"), items)
     rows = _judge(panel_of(settings, library), items, settings, context)
-    kept = {"outcomes": rows} if settings.get("jury") == "chat" else {}
-    return {**_measures(rows), "measured": True, **kept}
+    return {**measures(rows), "measured": True, "outcomes": kept(rows, settings)}
+
+
+def kept(rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The raw result of every item: what it was, what was ruled, and what language models took for it."""
+    if settings.get("jury") in _LANGUAGE_MODELS:
+        return [dict(row) for row in rows]
+    return [{**{name: row[name] for name in _KEPT}, "risk": round(row["risk"], 5)} for row in rows]
 
 
 def learning(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[str, Any]:
@@ -146,12 +159,14 @@ def learning(settings: Mapping[str, Any], seed: int, context: RunContext) -> Map
     count = int(settings.get("batches", 4))
     batches = stratified(items, count, seed)
     learnt: list[Case] = []
-    out: dict[str, Any] = {"curve": []}
+    out: dict[str, Any] = {"curve": [], "outcomes": []}
     for number, batch in enumerate(batches, 1):
         library = CaseLibrary(learnt, remembering_embedder()) if learnt and settings.get("learns") else None
-        measured = _measures(_judge(panel_of(settings, library), batch, settings, context))
+        rows = _judge(panel_of(settings, library), batch, settings, context)
+        measured = measures(rows)
         out[f"f1_batch_{number}"] = measured["f1"]
         out["curve"].append(measured["f1"])
+        out["outcomes"].append(kept(rows, settings))
         learnt += [Case(i.truth, i.content.text, i.content.description, source="batch") for i in batch]
     return {**out, "items": len(items), "f1_mean": sum(out["curve"]) / count}
 

@@ -8,7 +8,7 @@ what is shipped is fitted in the same way on all of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,11 @@ def load_items(work: Path, seats: Sequence[str] = SEATS, job: str = "jury") -> I
             "Run lazaretto train jury, and name its folder in LAZARETTO_JURY_WORK",
         )
     examples = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+    return scored_items(scores, examples, seats)
+
+
+def scored_items(scores: Path, examples: Sequence[Mapping[str, Any]], seats: Sequence[str] = SEATS) -> Items:
+    """Scores with the examples they belong to; of these id, source, kind, label, fold and lettering are read."""
     with np.load(scores) as stored:
         names, rows, found = [str(n) for n in stored["recipes"]], stored["rows"], stored["logits"].astype(np.float64)
     fold = np.array([examples[i]["fold"] for i in rows])
