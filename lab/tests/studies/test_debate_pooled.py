@@ -80,9 +80,9 @@ def given(items: Path, **more: Any) -> argparse.Namespace:
     return argparse.Namespace(**{**plain, "first": 4, "at_once": 7, **more})
 
 
-def joined(items: Path, files: Sequence[Path], shares: int) -> dict[str, dict[str, Any]]:
+def joined(items: Path, files: Sequence[Path]) -> dict[str, dict[str, Any]]:
     out = items.parent / "results"
-    pooled.join(argparse.Namespace(experiment=NAME, items=items, files=files, shares=shares, commit="abc", out=out))
+    pooled.join(argparse.Namespace(experiment=NAME, items=items, files=files, commit="abc", out=out))
     folder = ResultFolder(out, NAME)
     found = {unit.row: folder.read(unit) for unit in units(load_experiment(NAME))}
     assert all(one is None or one.made_with["commit"] == "abc" for one in found.values())
@@ -92,7 +92,7 @@ def joined(items: Path, files: Sequence[Path], shares: int) -> dict[str, dict[st
 def test_every_row_judges_every_item_and_is_stored(items: Path) -> None:
     model = Scripted()
     pooled.run(given(items), model)
-    found = joined(items, [items.parent / "0.jsonl"], 1)
+    found = joined(items, [items.parent / "0.jsonl"])
     assert set(found) == {row.name for row in load_experiment(NAME).expanded_rows()}
     assert {one["items"] for one in found.values()} == {12}
     assert {(one["f1"], one["undecided"]) for one in found.values()} == {(1.0, 0)}

@@ -245,7 +245,7 @@ def _device() -> str:
 def join(given: argparse.Namespace) -> None:
     """What came back as units of the experiment."""
     items, found = read_items(given.items), read_rows(given.files)
-    made = dict(_made_with(given.files))
+    made, shares = _told(given.files)
     if given.commit:
         made["commit"] = given.commit
     folder = ResultFolder(given.out, given.experiment)
@@ -254,7 +254,7 @@ def join(given: argparse.Namespace) -> None:
         if "quoted" in unit.settings:
             result = finished(unit, Outcome.HELD, "", {**unit.settings["quoted"], "items": 0, "measured": False})
         else:
-            rows = whole(found, unit.row, len(items[str(unit.settings["kind"])]), given.shares)
+            rows = whole(found, unit.row, len(items[str(unit.settings["kind"])]), shares)
             if not rows:
                 print(f"{unit.row}: nothing")
                 continue
@@ -277,12 +277,14 @@ def whole(found: Mapping[tuple[str, int], Any], row: str, count: int, shares: in
     return sorted(kept_rows, key=lambda one: int(one["place"]))
 
 
-def _made_with(paths: Iterable[Path]) -> dict[str, str]:
+def _told(paths: Iterable[Path]) -> tuple[dict[str, str], int]:
+    """What made the rows, and in how many shares."""
     for path in paths:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         for line in data.splitlines():
             if line.startswith(b'{"made_with"'):
-                return dict(orjson.loads(line)["made_with"])
+                told = orjson.loads(line)
+                return told["made_with"], told["share"][1]
     raise InputError("files", "none says what made it", "Name the files that run wrote")
 
 
@@ -302,12 +304,11 @@ def main() -> None:
     two.add_argument("--items", type=Path, required=True)
     two.add_argument("--rows", type=Path, required=True, help="file that finished debates are added to")
     two.add_argument("--share", type=_share, default=(0, 1), help="0/4: the first of four")
-    two.add_argument("--seconds", type=float, default=480.0)
+    two.add_argument("--seconds", type=float, default=480.0, help="until the end, loading the model included")
     two.add_argument("--first", type=int, default=4, help="rows of each kind that every item gets before the others")
     two.add_argument("--at-once", type=int, default=AT_ONCE)
     three.add_argument("files", nargs="+", type=Path)
     three.add_argument("--items", type=Path, required=True)
-    three.add_argument("--shares", type=int, default=4)
     three.add_argument("--commit", default="", help="of the code that ran, where it could not tell")
     three.add_argument("--out", type=Path, default=Path("lab/results"))
     given = parser.parse_args()
@@ -318,7 +319,10 @@ def main() -> None:
     else:
         from lazaretto_lab.studies.debate.folder_chat import folder_chat
 
-        run(given, folder_chat(str(_rows(given.experiment)[0].settings["model"])))
+        began = time.monotonic()
+        model = folder_chat(str(_rows(given.experiment)[0].settings["model"]))
+        given.seconds -= time.monotonic() - began
+        run(given, model)
         os._exit(0)  # the model's thread never ends
 
 
