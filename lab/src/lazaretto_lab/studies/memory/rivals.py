@@ -2,7 +2,8 @@
 
 Settings: fields of the world's scenario, ``method`` (``ours``, or a name of ``RIVALS``), ``without`` (types of poison
 that neither training nor validation sees; the figures are then of these types), ``live`` (run the world again with the
-method in it), ``temperature`` and ``contrast`` (of our contrastive loss) and ``noted`` (keep curves for figures).
+method in it), ``temperature`` and ``contrast`` (of our contrastive loss), ``blind`` (share of training memories whose
+embedding is hidden from ours) and ``noted`` (keep curves for figures).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from lazaretto_lab.worlds.shared_memory.scenario import KINDS
 HONEST_RATE = 0.01
 """The share of held-out honest memories that the second rule for a threshold lets be held."""
 SWEEP = tuple(round(0.05 * step, 2) for step in range(1, 20))
-_OWN = {"method", "without", "live", "temperature", "contrast", "noted"}
+_OWN = {"method", "without", "live", "temperature", "contrast", "blind", "noted"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
         seed=seed,
         contrast=float(settings.get("contrast", TrainingSettings().contrast)),
         temperature=float(settings.get("temperature", TrainingSettings().temperature)),
+        blind=float(settings.get("blind", 0.0)),
     )
     model: RecordModel
     if method == "ours":

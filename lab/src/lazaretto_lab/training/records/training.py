@@ -40,6 +40,9 @@ class TrainingSettings:
     rate: float = 2e-3
     contrast: float = 0.3
     """Weight of the contrastive loss; 0 leaves it out."""
+    blind: float = 0.0
+    """Share of training memories whose embedding is hidden: they must be told from what others say alone, which does
+    not change with the type of attack."""
     temperature: float = TEMPERATURE
     """tau of the contrastive loss."""
     alphas: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
@@ -126,7 +129,7 @@ def calibration(
 
 
 def _loss(torch: Any, net: Any, part: EvidenceTable, truth: Any, settings: TrainingSettings) -> Any:
-    views = [_inputs(torch, net, part, augment=True) for _ in range(2 if settings.contrast else 1)]
+    views = [_inputs(torch, net, part, settings.blind) for _ in range(2 if settings.contrast else 1)]
     encoded = [_encode(torch, net, view) for view in views]
     logits = torch.cat([net["recognise"](h)[:, 0] for h in encoded])
     loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, truth.repeat(len(views)))
@@ -150,7 +153,7 @@ def nt_xent(torch: Any, h: Any, kind: Any, temperature: float = TEMPERATURE) -> 
     return (torch.logsumexp(likeness, dim=1) * (counts[place] > 1) - near).mean()
 
 
-def _inputs(torch: Any, net: Any, part: EvidenceTable, augment: bool) -> Any:
+def _inputs(torch: Any, net: Any, part: EvidenceTable, blind: float) -> Any:
     device = next(net.parameters()).device
     pairs = torch.from_numpy(part.pairs).to(device)
     known = pairs[..., 0] > 0
@@ -158,8 +161,9 @@ def _inputs(torch: Any, net: Any, part: EvidenceTable, augment: bool) -> Any:
     attention = torch.softmax(logits, dim=1) * known
     gathered = (attention[..., None] * net["value"](pairs)).sum(1)
     dense = torch.from_numpy(np.concatenate([part.short, part.residual], axis=1)).to(device)
-    if augment:
-        dense = torch.nn.functional.dropout(dense, DROPPED) + 0.01 * torch.randn_like(dense)
+    dense = torch.nn.functional.dropout(dense, DROPPED) + 0.01 * torch.randn_like(dense)
+    if blind:
+        dense = dense * (torch.rand((len(dense), 1), device=device) >= blind)
     return torch.cat([dense, gathered], dim=1)
 
 
