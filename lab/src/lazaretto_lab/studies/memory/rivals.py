@@ -22,12 +22,12 @@ from lazaretto.gates.memory.evidence import EvidenceTable, concatenated, selecte
 from lazaretto.gates.memory.record_model import Fusion, RecordModel
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.results import file_lock
-from lazaretto_lab.metrics.detection import auc, confusion, recall_at_fpr
+from lazaretto_lab.metrics.detection import auc, confusion, recall_at_fpr, threshold_at_fpr, threshold_for_f1
 from lazaretto_lab.studies.memory.defence import MemoryDefence
 from lazaretto_lab.studies.memory.evidence import LogEvidence, collect_evidence, split_teams
 from lazaretto_lab.studies.memory.runner import defended, part_of, scenario_from, stored_log
 from lazaretto_lab.studies.memory.threshold import choose_hold_threshold
-from lazaretto_lab.training.records.rivals import Labelled, rival
+from lazaretto_lab.training.records.rivals import Agreement, Labelled, rival
 from lazaretto_lab.training.records.training import TrainingSettings, fit_fusion, train
 from lazaretto_lab.worlds.shared_memory import Log, Scenario, outcomes
 from lazaretto_lab.worlds.shared_memory.log import log_path
@@ -35,6 +35,8 @@ from lazaretto_lab.worlds.shared_memory.scenario import KINDS
 
 HONEST_RATE = 0.01
 """The share of held-out honest memories that the second rule for a threshold lets be held."""
+AGREEMENT = 8.0
+"""Weight of disagreement where it is added to a method's log-odds; chosen on a world of its own (seed 950)."""
 SWEEP = tuple(round(0.05 * step, 2) for step in range(1, 20))
 _OWN = {"method", "without", "live", "temperature", "contrast", "blind", "noted"}
 
@@ -71,7 +73,7 @@ def run(settings: Mapping[str, Any], seed: int, context: RunContext) -> Mapping[
         options = dataclasses.replace(options, alphas=(0.0,))
     model = model.with_fusion(fit_fusion(model, *parts.checked, options))
     context.progress(0.6, "trained")
-    measures = _judged(model, parts.base, log, scenario, left_out)
+    measures = _judged(model, parts, log, scenario, left_out)
     if not settings.get("noted"):
         del measures["sweep_recall"], measures["sweep_fpr"]
     if settings.get("live"):
@@ -99,16 +101,14 @@ def _parts(log: Log, scenario: Scenario, left_out: list[int], workdir: Path) -> 
     return _Parts(base, (concatenated(looks), np.concatenate(truths)), (selected(base, rows), log.poisoned[rows]))
 
 
-def _judged(
-    model: RecordModel, base: EvidenceTable, log: Log, scenario: Scenario, left_out: list[int]
-) -> dict[str, Any]:
+def _judged(model: RecordModel, parts: _Parts, log: Log, scenario: Scenario, left_out: list[int]) -> dict[str, Any]:
     """Measures on test teams; with types left out, on these and honest memories alone."""
     test = np.isin(log.team, split_teams(scenario).test) & (log.poisoned | log.honest)
     test &= log.round >= scenario.quiet_rounds
     if left_out:
         test &= np.isin(log.kind, [0, *left_out])
     rows = np.flatnonzero(test)
-    looked, truth, kind = selected(base, rows), log.poisoned[rows], log.kind[rows]
+    looked, truth, kind = selected(parts.base, rows), log.poisoned[rows], log.kind[rows]
     scores = model.score(looked)
     values, rates = scores.fused.astype(float), dict(model.fusion.by_rate)
     found: dict[str, Any] = {
@@ -124,10 +124,22 @@ def _judged(
         counts = confusion(truth, values >= bar)
         found |= {f"threshold_{rule}": bar, f"recall_{rule}": counts.recall, f"fpr_{rule}": counts.fpr}
         found |= {f"recall_{rule}_{name}": _share(values[kind == n + 1] >= bar) for n, name in enumerate(KINDS)}
+    joined = _joined(model, looked)
+    found["auc_joined"] = auc(truth, joined)
+    checked = (parts.checked[1], _joined(model, parts.checked[0]))
+    for rule, bar in (("f1", threshold_for_f1(*checked)), ("honest", threshold_at_fpr(*checked, HONEST_RATE))):
+        counts = confusion(truth, joined >= bar)
+        found |= {f"recall_{rule}_joined": counts.recall, f"fpr_{rule}_joined": counts.fpr}
     for n, name in enumerate(KINDS):
         part = (kind == 0) | (kind == n + 1)
         found[f"auc_{name}"] = auc(truth[part], values[part]) if (kind == n + 1).any() else None
     return found
+
+
+def _joined(model: RecordModel, looked: EvidenceTable) -> NDArray[np.float64]:
+    """The method's log-odds and, with a fixed weight, how little the neighbours agree."""
+    fused = np.clip(model.score(looked).fused.astype(float), 1e-4, 1 - 1e-4)
+    return np.asarray(np.log(fused / (1 - fused)) + AGREEMENT * Agreement(0, False).probability(looked))
 
 
 def _share(flags: NDArray[np.bool_]) -> float | None:

@@ -110,6 +110,8 @@ def _diversity(diversity: Diversity) -> dict[str, Any]:
         "sdi": spread,
         "sdi_benign": benign,
         "narrowed": _narrowed(diversity.dispersion),
+        "sdi_squared": mean(diversity.squared),
+        "narrowed_squared": _narrowed(diversity.squared),
         "narrowed_benign": _narrowed(diversity.benign_dispersion),
         "sdi_ratio": spread / benign if spread is not None and benign else None,
         "drift": list(diversity.drift),

@@ -53,6 +53,8 @@ class Diversity:
     dispersion: Curve
     """SDI_t: mean distance of the round's records from their centroid."""
     benign_dispersion: Curve
+    squared: Curve = ()
+    """Mean squared distance from the centroid, as the authors' program has it."""
     clouds: tuple[Cloud, ...] = ()
     """The records of ``CLOUDS`` rounds from the first to the last, on the two main axes of the benign talk."""
 
@@ -85,6 +87,7 @@ def measure_diversity(outcome: Outcome, benign: Outcome, embedder: TextEmbedder)
     drifts: list[float | None] = []
     spreads: list[float | None] = []
     benign_spreads: list[float | None] = []
+    squares: list[float | None] = []
     said: list[Vectors] = []
     benign_said: list[Vectors] = []
     for trace, twin in zip(outcome.rounds, benign.rounds, strict=True):
@@ -95,9 +98,11 @@ def measure_diversity(outcome: Outcome, benign: Outcome, embedder: TextEmbedder)
         benign_said.append(theirs.astype(np.float32))
         drifts.append(semantic_drift(mine, theirs) if here and there else None)
         spreads.append(dispersion(mine) if here else None)
+        squares.append(dispersion(mine, squared=True) if here else None)
         benign_spreads.append(dispersion(theirs) if there else None)
     retention = entropy_retention(entropies(outcome), entropies(benign))
-    return Diversity(retention, tuple(drifts), tuple(spreads), tuple(benign_spreads), _clouds(said, benign_said))
+    clouds = _clouds(said, benign_said)
+    return Diversity(retention, tuple(drifts), tuple(spreads), tuple(benign_spreads), tuple(squares), clouds)
 
 
 def _clouds(said: Sequence[Vectors], benign: Sequence[Vectors]) -> tuple[Cloud, ...]:
