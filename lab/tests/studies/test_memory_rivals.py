@@ -42,6 +42,7 @@ def test_agreement_ranks_without_training(parts: Any) -> None:
     assert auc(truth, Agreement(0, False).probability(evidence)) > 0.8
 
 
+@pytest.mark.slow
 def test_boosting_and_attention_learn_and_can_screen_at_work(parts: Any) -> None:
     evidence, truth = parts.checked
     trees = Boosting(wide=False).fit(*parts.learned, seed=1)
@@ -49,7 +50,7 @@ def test_boosting_and_attention_learn_and_can_screen_at_work(parts: Any) -> None
     size = SMALL.honest_memories + SMALL.poison_count
     net = GraphAttention(size, seed=1)
     blind = auc(truth, net.probability(evidence))
-    net.fit(parts.base, parts.learned, seed=1, steps=40)
+    net.fit(parts.base, parts.learned, seed=1, steps=25)
     assert auc(truth, net.probability(evidence)) > max(0.75, blind)
     before = net.first[:50].clone()
     short = Scenario(seed=32, rounds=12, per_domain=1, poison=0)

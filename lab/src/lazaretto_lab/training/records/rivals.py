@@ -177,27 +177,33 @@ class GraphAttention(Rival):
     def _layer1(self, data: list[Any], drop: bool = False) -> Any:
         torch = _import("torch")
         own, edges, near = data
-        other = self.embedding[near]
         if drop:
-            own, other = (torch.nn.functional.dropout(x, 0.3) for x in (own, other))
-        return self._attended("1", own, other, edges)
+            own = torch.nn.functional.dropout(own, 0.3)
+        if near.numel() > len(self.embedding):  # cheaper to project every memory once
+            table = torch.nn.functional.dropout(self.embedding, 0.3) if drop else self.embedding
+            them = self.net["other1"](table)[near]
+        else:
+            other = self.embedding[near]
+            them = self.net["other1"](torch.nn.functional.dropout(other, 0.3) if drop else other)
+        return self._attended("1", own, them, edges)
 
     def _layer2(self, own: Any, other: Any, data: list[Any]) -> Any:
         torch = _import("torch")
-        joined = torch.cat([own, self._attended("2", own, other, data[1])], dim=1)
+        joined = torch.cat([own, self._attended("2", own, self.net["other2"](other), data[1])], dim=1)
         return self.net["last"](joined)[:, 0]
 
-    def _attended(self, layer: str, own: Any, other: Any, edges: Any) -> Any:
+    def _attended(self, layer: str, own: Any, them: Any, edges: Any) -> Any:
         """GATv2: attention of each head from LeakyReLU of own, other and edge; a node also attends to itself."""
         torch = _import("torch")
-        me, them = self.net[f"own{layer}"](own), self.net[f"other{layer}"](other)
-        both = torch.nn.functional.leaky_relu(me[:, None] + them + self.net[f"edge{layer}"](edges), 0.2)
+        me = self.net[f"own{layer}"](own)
+        them = them + self.net[f"edge{layer}"](edges)
+        both = torch.nn.functional.leaky_relu(me[:, None] + them, 0.2)
         self_edge = torch.nn.functional.leaky_relu(2 * me[:, None], 0.2)
         shape = (len(me), -1, HEADS, WIDTH)
         scores = self.net[f"score{layer}"](torch.cat([both, self_edge], 1).reshape(shape))[..., 0]
         known = torch.cat([edges[..., 0] > 0, torch.ones_like(edges[:, :1, 0], dtype=torch.bool)], dim=1)
         attention = torch.softmax(scores.masked_fill(~known[..., None], -1e9), dim=1)
-        values = torch.cat([them + self.net[f"edge{layer}"](edges), me[:, None]], 1).reshape(shape)
+        values = torch.cat([them, me[:, None]], 1).reshape(shape)
         return torch.relu((attention[..., None] * values).sum(1)).reshape(len(me), -1)
 
 
