@@ -86,7 +86,7 @@ browser: $(VENV)/.test  ## the console's tests in Chromium, which is fetched whe
 	@command -v chromium >/dev/null || test -n "$$LAZARETTO_CHROMIUM" || $(BIN)/playwright install chromium
 	@LAZARETTO_CHROMIUM=$${LAZARETTO_CHROMIUM:-$$(command -v chromium || $(BIN)/python -c \
 		"from playwright.sync_api import sync_playwright as p; print(p().start().chromium.executable_path)")} \
-		$(BIN)/python -m pytest tests/console/test_browser.py
+		$(BIN)/python -m pytest tests/console/test_browser.py tests/console/test_looks.py
 
 coverage: $(VENV)/.test  ## all tests with coverage measured, printed room by room
 	@$(BIN)/python $(PYTEST) --cov=lazaretto --cov-report=json:build/coverage.json --cov-report=

@@ -139,14 +139,27 @@ class StoryClock:
     """Lets a ledger record as if the story took its ``hours``, ending now: a day would be long to wait for."""
 
     def __init__(self, ledger: Ledger, hours: float, events: int) -> None:
-        self._append, self._end = ledger.append, time.time()
+        self._ledger, self._append, self._append_item = ledger, ledger.append, ledger.append_item
+        self._end = time.time()
         self._now, self._step = self._end - hours * 3600, hours * 3600 / events
-        ledger.append = self.append  # type: ignore[method-assign]
+        ledger.append, ledger.append_item = self.append, self.append_item  # type: ignore[method-assign]
 
     def append(self, drafts: Sequence[Draft], **more: Any) -> Sequence[Event]:
         """Record at the story's time."""
+        return self._append(self._timed(drafts), **more)
+
+    def append_item(self, observation: Observation, extra: Sequence[Draft] = (), **more: Any) -> Sequence[Event]:
+        """Record an item at the story's time."""
+        drafts = self._timed(extra)
+        return self._append_item(replace(observation, time=self._now), drafts, **more)
+
+    def stop(self) -> None:
+        """From now on the ledger goes by its own clock."""
+        self._ledger.append, self._ledger.append_item = self._append, self._append_item  # type: ignore[method-assign]
+
+    def _timed(self, drafts: Sequence[Draft]) -> list[Draft]:
         self._now = min(self._end, self._now + self._step)
-        return self._append([replace(draft, time=self._now) for draft in drafts], **more)
+        return [replace(draft, time=self._now) for draft in drafts]
 
 
 class Harbour:

@@ -1,11 +1,12 @@
-"""The console's map in a real browser: 10,000 nodes and 50,000 edges, first paint and one step of the slider.
+"""The console's map in a real browser: 10,000 nodes and 50,000 edges, first paint, panning, one step of the slider.
 
     python lab/benchmarks/console_map.py [--items 9400] [--edges 50000] [--steps 60] [--json FILE]
 
 Fills a store with a crew's life and an outbreak in it, serves it, opens the map in Chromium (``chromium`` on the path,
 or ``LAZARETTO_CHROMIUM``) and measures there: from asking for the page until the graph is drawn, the server's layout
-apart from it (first time and from its cache), and every step of the slider from its input event until the frame after
-it is shown. Software rendering is used, so that a machine without a graphics card says the same.
+apart from it (first time and from its cache), every step of the slider from its input event until the frame after
+it is shown, and the frames that are shown while the map is dragged. Software rendering is used, so that a machine
+without a graphics card says the same. ``--every-edge`` draws all edges, as a browser with a graphics card does.
 """
 
 from __future__ import annotations
@@ -54,6 +55,21 @@ STEP = """async () => {
 }"""
 
 
+FRAMES = """() => {
+  window.lzFrames = [];
+  let before = performance.now();
+  const next = () => {
+    const now = performance.now();
+    window.lzFrames.push(now - before);
+    before = now;
+    if (window.lzFrames) requestAnimationFrame(next);
+  };
+  requestAnimationFrame(next);
+}"""
+DRAGS = 40
+"""Moves of the mouse over the map while it is dragged."""
+
+
 def fill(guard: Guard, items: int, edges: int) -> None:
     """Items made from earlier ones, written and read by agents; one tree of them is found."""
     rng = np.random.default_rng(SEED)
@@ -91,7 +107,22 @@ def timed(work: Any) -> tuple[float, Any]:
     return time.perf_counter() - began, answer
 
 
-def measure(base: str, guard: Guard, steps: int) -> dict[str, Any]:
+def drag(page: Any) -> list[float]:
+    """How long each frame took while the map was dragged, in milliseconds, slowest included."""
+    box = page.locator(".map canvas").last.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.evaluate(FRAMES)
+    for k in range(DRAGS):
+        page.mouse.move(x + 3 * k, y + k)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    page.mouse.up()
+    frames: list[float] = page.evaluate("() => { const kept = window.lzFrames; window.lzFrames = null; return kept; }")
+    return frames[1:]
+
+
+def measure(base: str, guard: Guard, steps: int, every: bool) -> dict[str, Any]:
     """Everything, in one browser."""
     found, incidents = timed(lambda: guard.run(guard.incidents.all()))
     again, _ = timed(lambda: guard.run(guard.incidents.all()))
@@ -99,13 +130,17 @@ def measure(base: str, guard: Guard, steps: int) -> dict[str, Any]:
         browser = player.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         page = browser.new_page(viewport={"width": 1280, "height": 860})
         page.set_default_timeout(300_000)
+        if every:
+            page.add_init_script("window.lzEveryEdge = true;")
         first, _ = timed(lambda: (page.goto(f"{base}/map"), page.locator(".map[data-drawn]").wait_for()))
         cached, _ = timed(lambda: (page.goto(f"{base}/map"), page.locator(".map[data-drawn]").wait_for()))
         drawn = float(page.locator(".map").get_attribute("data-drawn") or 0)
         order, size = page.evaluate(SIZE)
         took, work = page.evaluate(STEP.replace("STEPS", str(steps)))
+        frames = drag(page)
         browser.close()
     return {
+        "every_edge": every,
         "nodes": order,
         "edges": size,
         "incidents": len(incidents),
@@ -116,6 +151,7 @@ def measure(base: str, guard: Guard, steps: int) -> dict[str, Any]:
         "drawing_ms": drawn,
         "step_script_ms": {"median": round(statistics.median(work), 2), "most": round(max(work), 2)},
         "step_shown_ms": {"median": round(statistics.median(took), 1), "most": round(max(took), 1)},
+        "drag_frame_ms": {"median": round(statistics.median(frames), 1), "most": round(max(frames), 1)},
     }
 
 
@@ -125,6 +161,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=9_400)
     parser.add_argument("--edges", type=int, default=50_000)
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--every-edge", action="store_true")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Guard.open(f"sqlite:///{folder}/crew.db", Policy.minimal()) as guard:
@@ -135,7 +172,9 @@ def main() -> None:
             thread.start()
             while not server.started:
                 time.sleep(0.05)
-            found = measure(f"http://127.0.0.1:{listener.getsockname()[1]}/console", guard, given.steps)
+            found = measure(
+                f"http://127.0.0.1:{listener.getsockname()[1]}/console", guard, given.steps, given.every_edge
+            )
             server.should_exit = True
             thread.join(30)
     text = json.dumps(found, indent=2)

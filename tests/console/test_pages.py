@@ -176,6 +176,20 @@ def test_an_item_shows_its_debate_its_conflicts_and_its_lineage(person: Person, 
     assert "sandbox" in text.headers["content-security-policy"]
 
 
+def test_an_item_tells_said_parents_from_inferred_influence(person: Person, crew: Any) -> None:
+    guard = crew.guard
+    said = guard.run(guard.remember("The ferry Ilse berths at 21:10.", agent="ilse", source="direct_user"))
+    read = guard.run(guard.remember("The north gate is painted green.", agent="ilse", source="direct_user"))
+    guard.run(guard.recall(agent="ferryman", items=[said.item, read.item]))
+    made = guard.run(guard.remember("Ilse: lights on at 21:00.", agent="ferryman", parents=[said.item]))
+    page = person.get(f"/items/{made.item}")
+    stated, _, inferred = page.partition(texts()["item"]["sources_inferred"])
+    assert said.item in stated and read.item not in stated
+    assert read.item in inferred and said.item not in inferred
+    below = person.get(f"/items/{read.item}").partition(texts()["item"]["made_inferred"])
+    assert made.item not in below[0] and made.item in below[2]
+
+
 def test_a_picture_is_drawn_anew_and_a_bomb_is_not_opened(person: Person, crew: Any) -> None:
     digest = next(one.image for one in crew.guard.ledger.items(agent="gatehouse", hidden=True) if one.image)
     drawn = person.client.get(f"/console/pictures/{digest}")

@@ -329,6 +329,7 @@ QUESTIONS: dict[str, Callable[[ProvenanceGraph, str], Any]] = {
         _rows(graph.lineage(item).items), graph.lineage(item).roots, graph.lineage(item).writers,
     ),
     "sources": lambda graph, item: {row.hops for row in graph.sources(item, limit=3)},
+    "stated": lambda graph, item: [_rows(graph.stated(item, back=way, limit=99)) for way in (True, False)],
     "sources_of": lambda graph, item: set(graph.sources_of([item, "it_2"], limit=99)),
     "ground": lambda graph, item: (graph.ground([item], TRUST), graph.grounds([item, "it_5"], TRUST)),
     "trust": lambda graph, item: graph.trust(item, TRUST).value,

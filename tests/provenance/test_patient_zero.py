@@ -41,6 +41,23 @@ def decide(ledger: Ledger, name: str, *grounds: str) -> None:
     ledger.append([Draft(EventKind.REPORTED, name, "ada", body)])
 
 
+def test_what_was_said_is_told_from_what_is_inferred(ledger: Ledger) -> None:
+    keep(ledger, "page", 1.0)
+    keep(ledger, "read", 1.5)
+    keep(ledger, "note", 2.0, parents=("page",), met=("read",))
+    keep(ledger, "plan", 3.0, parents=("note",), met=("page", "read"))
+    decide(ledger, "de_wrong", "plan")
+    graph = ProvenanceGraph(ledger)
+    said = graph.stated("plan", back=True, limit=9)
+    assert [(step.id, step.hops) for step in said] == [("note", 1), ("page", 2)], (
+        "by the stated way, though it is longer"
+    )
+    assert {step.id for step in graph.sources("plan")} == {"note", "page", "read"}
+    assert [step.id for step in graph.stated("page", back=False, limit=9)] == ["note", "plan"]
+    assert graph.stated("read", back=False, limit=9) == graph.stated("page", back=True, limit=9)
+    assert [step.id for step in graph.stated("plan", back=True, limit=1)] == ["note"]
+
+
 def test_stated_derivation_counts_for_more_than_inferred_influence(ledger: Ledger) -> None:
     keep(ledger, "order", 1.0)
     keep(ledger, "poison", 2.0)

@@ -11,7 +11,7 @@ from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.gates.memory.claims.readable import in_words
 from lazaretto.guard import Guard
 from lazaretto.ledger import ItemState
-from lazaretto.provenance.traces import Trust
+from lazaretto.provenance.traces import TraceStep, Trust
 from lazaretto.types import Event, EventKind, Observation, Ruling, RunStatus
 
 _TOLD = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED, EventKind.RELEASED, EventKind.ERASED)
@@ -85,6 +85,16 @@ class Speech:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What an item came from, or what came from it."""
+
+    said: tuple[Row, ...]
+    """Those whose writer said so."""
+    inferred: tuple[Row, ...]
+    """Those that the guard links because the writer had read them, or because the texts are alike."""
+
+
+@dataclass(frozen=True, slots=True)
 class ItemView:
     """One item, with all that is known about it."""
 
@@ -100,8 +110,8 @@ class ItemView:
     """Gates that did not look at it, and why."""
     spans: tuple[tuple[int, int], ...]
     """What evidence quotes of its text."""
-    sources: tuple[Row, ...]
-    made: tuple[Row, ...]
+    sources: Origin
+    made: Origin
     readers: tuple[str, ...]
     conflicts: tuple[Row, ...]
     versions: tuple[Row, ...]
@@ -148,9 +158,7 @@ def item_view(guard: Guard, item: str) -> ItemView:
     deciding = evidence_of(_in_order(ruled, verdicts))
     evidence = list(evidence_of(verdicts))
     trust = graph.trust(item, guard.policy.trust.table())
-    above = graph.sources(item, limit=NEAR)
     reach = graph.blast_radius(item, history=True)
-    below = list(reach.items[:NEAR])
     return ItemView(
         row=Row(seen, state, 0, trust.value),
         trust=trust,
@@ -169,12 +177,20 @@ def item_view(guard: Guard, item: str) -> ItemView:
             if run.get("status") not in (RunStatus.RAN, RunStatus.SKIPPED)
         ),
         spans=tuple(quoted_spans(seen, verdicts)),
-        sources=tuple(rows(guard, [s.id for s in above], hops={s.id: s.hops for s in above})),
-        made=tuple(rows(guard, [s.id for s in below], hops={s.id: s.hops for s in below})),
+        sources=_origin(guard, graph.stated(item, back=True, limit=NEAR), graph.sources(item, limit=2 * NEAR)),
+        made=_origin(guard, graph.stated(item, back=False, limit=NEAR), reach.items[: 2 * NEAR]),
         readers=tuple(step.id for step in reach.agents if step.hops == 1),
         conflicts=tuple(rows(guard, conflicts_of(ledger, [item])[item], trust=True)),
         versions=_versions(guard, item, state),
     )
+
+
+def _origin(guard: Guard, said: Sequence[TraceStep], every: Sequence[TraceStep]) -> Origin:
+    """``every`` step, those that somebody said apart."""
+    known = {step.id for step in said}
+    others = [step for step in every if step.id not in known][:NEAR]
+    parts = (tuple(rows(guard, [s.id for s in part], hops={s.id: s.hops for s in part})) for part in (said, others))
+    return Origin(*parts)
 
 
 def _last_by_gates(told: Sequence[Event]) -> Mapping[str, Any]:

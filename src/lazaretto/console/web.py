@@ -74,6 +74,7 @@ def _templates() -> jinja2.Environment:
         "moment": _moment,
         "ago": _ago,
         "line": content.line,
+        "word": _word,
         "shown": content.prepared,
         "url": _url_part,
         "json": lambda data: orjson.dumps(plain(data)).decode(),
@@ -86,6 +87,12 @@ def _templates() -> jinja2.Environment:
 def _moment(seconds: float) -> str:
     """A moment as people read it, UTC."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _word(number: int, name: str) -> str:
+    """The word for one or for several of something."""
+    one, several = texts()["words"][name]
+    return str(one if number == 1 else several)
 
 
 def _ago(seconds: float) -> str:

@@ -303,7 +303,7 @@ class Incidents:
             plan = (event.body or {}).get("plan") or {}
             touched = _changed(plan, inside)
             if touched:
-                says = f"{plan.get('repair')} of {touched} item(s)" + (
+                says = f"{plan.get('repair')} of {touched} item{'s' * (touched != 1)}" + (
                     f": {plan['reason']}" if plan.get("reason") else ""
                 )
                 taken_back = " (undone since)" if receipt in self._log.undone else ""
@@ -387,7 +387,8 @@ def _title(zero: IncidentItem, items: int, agents: int) -> str:
     what = "picture" if zero.image and not zero.text else zero.channel
     said = " ".join(zero.text.split())
     quote = f" “{said[:60]}{'…' if len(said) > 60 else ''}”" if said else ""
-    return f"{what}{quote} by {zero.agent or 'unknown'}: {items} item(s), {agents} agent(s)"
+    counts = f"{items} item{'s' * (items != 1)}, {agents} agent{'s' * (agents != 1)}"
+    return f"{what}{quote} by {zero.agent or 'unknown'}: {counts}"
 
 
 def _told(event: Event) -> TimelineEntry:

@@ -14,18 +14,24 @@ from lazaretto.reports import html
 
 _STYLE = """
 .numbers{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}
-.numbers div{border:1px solid #d5dde3;border-radius:.6rem;padding:.5rem 1rem;min-width:7rem}
+.numbers div{border:1px solid var(--line);border-radius:.6rem;padding:.5rem 1rem;min-width:7rem}
 .numbers b{display:block;font-size:1.5rem}
 td:first-child{font-family:ui-monospace,monospace;font-size:.8rem;min-width:9rem}
-tr.zero td{background:#fdeeee}ol.time{list-style:none;margin:0;padding:0 0 0 1rem;border-left:3px solid #d5dde3}
+tr.zero td{background:light-dark(#fdeeee,#3a2020)}
+ol.time{list-style:none;margin:0;padding:0 0 0 1rem;border-left:3px solid var(--line)}
 ol.time li{position:relative;padding:.25rem 0 .25rem .8rem;overflow-wrap:anywhere}
 ol.time li:before{content:"";position:absolute;left:-1.42rem;top:.7rem;width:.7rem;height:.7rem;
 border-radius:50%;background:#9fb2c0}
 ol.time li.ruled:before{background:#d9822b}ol.time li.labelled:before{background:#4a6fd4}
 ol.time li.repaired:before{background:#1b6e3c}ol.time li.found:before{background:#b3261e}
-ol.time time{color:#4d5b66;font-size:.85rem;margin-right:.5rem}
+ol.time time{color:var(--muted);font-size:.85rem;margin-right:.5rem}
 """
 _COLOURS = {"open": "red", "contained": "amber", "cleared": "green"}
+_MEANS = {
+    "open": "Something that carries it is still in recall.",
+    "contained": "Nothing of it is in recall; not all of it is settled.",
+    "cleared": "All of it is settled.",
+}
 
 
 def to_html(incident: Incident, subgraph: Subgraph | None = None) -> str:
@@ -33,15 +39,17 @@ def to_html(incident: Incident, subgraph: Subgraph | None = None) -> str:
     e = _escaped
     alarm = " · a false alarm" if incident.false_alarm else ""
     parts = [
-        f"<h1>Incident {e(incident.id)} {html.badge(_COLOURS[incident.state], incident.state)}</h1>",
+        f"<h1>Incident {e(incident.id)} "
+        f"{html.badge(_COLOURS[incident.state], incident.state, _MEANS[incident.state])}</h1>",
         f"<p>{e(incident.title)}</p>",
         f"<p class='meta'>Began {moment(incident.opened)} · found {moment(incident.found)} · last change "
         f"{moment(incident.updated)} (UTC){alarm}</p>",
         _numbers(incident),
-        f"<h2>Where it came from and whom it reached</h2><figure>{_picture(incident, subgraph)}</figure>",
+        "<h2>Where it came from and whom it reached</h2>",
+        html.figure(_picture(incident, subgraph), "where it came from and whom it reached"),
     ]
     if incident.reproduction:
-        parts.append(f"<h2>Reproduction number</h2><figure>{reproduction_svg(incident)}</figure>")
+        parts.append("<h2>Reproduction number</h2>" + html.figure(reproduction_svg(incident), "reproduction number"))
     parts.append("<h2>What happened</h2>" + _timeline(incident))
     rows = [
         (one.id, one.role, one.agent, moment(one.time), one.standing, one.rule, one.text or _image(one.image))

@@ -146,7 +146,7 @@ class Ledger(LedgerReader):
         no_label_after: int | None = None,
         first: str | None = None,
     ) -> Sequence[Event]:
-        """LedgerProofPolicy ``drafts`` together or not at all; when this returns, they are on disk.
+        """Append ``drafts`` together or not at all; when this returns, they are on disk.
 
         Refused (``StaleState``) unless the items of ``states`` still stand as the caller saw them, when anything was
         repaired or undone after the event ``no_repair_after``, and when a person labelled one of those items after the

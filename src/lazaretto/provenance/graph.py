@@ -192,6 +192,22 @@ class ProvenanceGraph:
                 nodes, hops = index.reachable([start], back=True, max_hops=far)
             return _listed(index, nodes[:limit], hops[:limit])
 
+    def stated(self, item: str, *, back: bool, limit: int) -> Sequence[TraceStep]:
+        """What the item came from (``back``) or what came from it, as far as those who wrote said so: without what is
+        inferred from what they had read, and from likeness. Nearest first, repairs or not, at most ``limit``."""
+        with self._fresh() as index:
+            start = index.item_number(item)
+            found: dict[int, int] = {start: 0}
+            layer, hops = [start], 0
+            while layer and len(found) <= limit:
+                (index.read_behind if back else index.read_around)(layer)
+                edges = (index.parents if back else index.children).gather(layer)
+                near = dict.fromkeys(edges.targets[edges.tags == DERIVED_TAG].tolist())
+                layer, hops = [n for n in near if n not in found and not index.decision[n]], hops + 1
+                found |= dict.fromkeys(layer, hops)
+            nodes, steps = np.array(list(found)[1:], np.int64), np.array(list(found.values())[1:], np.int64)
+            return _listed(index, nodes[:limit], steps[:limit])
+
     def sources_of(self, items: Sequence[str], *, limit: int) -> list[str]:
         """What any of several items came from, each once: of each item the nearest, at most ``limit``."""
         found: dict[int, None] = {}

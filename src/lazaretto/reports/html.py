@@ -7,18 +7,27 @@ from html import escape
 
 from lazaretto.reports.encoding import encodable
 
-__all__ = ["badge", "bullets", "escape", "page", "table"]
+__all__ = ["badge", "bullets", "escape", "figure", "page", "table"]
 
 _STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1d2730;background:#fff}
-h1{font-size:1.5rem;margin-bottom:.3rem}
-h2{font-size:1.1rem;margin-top:2.2rem;border-bottom:1px solid #d5dde3;padding-bottom:.2rem}
+:root{color-scheme:light dark;--ink:light-dark(#1d2730,#e7eef2);--paper:light-dark(#fff,#10181d);
+--muted:light-dark(#4d5b66,#a9b8c2);--line:light-dark(#d5dde3,#33434d);--soft:light-dark(#f4f7f9,#1b272e)}
+body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:var(--ink);
+background:var(--paper)}h1{font-size:1.5rem;margin-bottom:.3rem;overflow-wrap:anywhere}
+h2{font-size:1.1rem;margin-top:2.2rem;border-bottom:1px solid var(--line);padding-bottom:.2rem}
+p,li{overflow-wrap:break-word}:focus-visible{outline:3px solid light-dark(#0b5f68,#66cfd3);outline-offset:2px}
 .badge{display:inline-block;padding:.1rem .7rem;border-radius:1rem;color:#fff;font-weight:600;font-size:1rem;
 vertical-align:middle}.red{background:#b3261e}.amber{background:#8a6100}.green{background:#1b6e3c}.gray{background:#4d5b66}
-.meta{color:#4d5b66}.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}
-td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid #e3e9ee;vertical-align:top;overflow-wrap:break-word}
-td:last-child{overflow-wrap:anywhere}th{color:#4d5b66;font-weight:600}
-figure{margin:0}svg,img{max-width:100%;height:auto}
+.meta{color:var(--muted)}.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}
+td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid var(--line);vertical-align:top}
+td{overflow-wrap:break-word}td:last-child{overflow-wrap:anywhere}th{color:var(--muted);font-weight:600}
+figure{margin:0;overflow-x:auto;color-scheme:light;background:#fff;color:#1d2730;border-radius:.5rem}
+svg,img{max-width:100%;height:auto}
+@media(max-width:760px){body{margin:1rem auto}
+figure svg{min-width:560px}table,tbody,tr,td{display:block}thead{position:absolute;left:-999px}
+tr{border-bottom:1px solid var(--line);padding:.6rem 0}td,td:first-child{border:0;padding:.1rem 0}
+td:before{content:attr(data-is) ": ";color:var(--muted)}td{overflow-wrap:anywhere}}
+@media print{:root{color-scheme:light}}
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -35,9 +44,14 @@ def page(title: str, body: Iterable[str], style: str = "") -> str:
     return whole
 
 
-def badge(colour: str, words: str) -> str:
-    """A word on ``red``, ``amber``, ``green`` or ``gray``."""
-    return f"<span class='badge {colour}'>{escape(words)}</span>"
+def badge(colour: str, words: str, meaning: str) -> str:
+    """A word on ``red``, ``amber``, ``green`` or ``gray``, and what it means."""
+    return f"<span class='badge {colour}' title='{escape(meaning)}'>{escape(words)}</span>"
+
+
+def figure(picture: str, name: str) -> str:
+    """A drawing in a frame of its own, which scrolls where the page is narrow. ``picture`` is markup."""
+    return f"<figure tabindex='0' role='group' aria-label='{escape(name)}'>{picture}</figure>"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], marked: Mapping[int, str] | None = None) -> str:
@@ -45,9 +59,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], marked: Mapping
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = []
     for place, row in enumerate(rows):
-        cells = "".join(f"<td>{escape(cell) or '-'}</td>" for cell in row)
+        named = zip(columns, row, strict=True)
+        cells = "".join(f"<td data-is='{escape(column)}'>{escape(cell) or '-'}</td>" for column, cell in named)
         body.append(f"<tr class='{marked.get(place, '')}'>{cells}</tr>" if marked else f"<tr>{cells}</tr>")
-    return f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    inside = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    return f"<div class='wide' tabindex='0'>{inside}</div>"
 
 
 def bullets(title: str, lines: Sequence[str]) -> str:

@@ -166,12 +166,14 @@ def as_html(report: ScanReport, most: int = 5_000) -> str:
     told = summary(report)
     found = report.of(Level.ERROR, Level.WARNING)
     badge = ("red", "findings") if found else ("green", "nothing found")
+    means = "Something of what was read needs a person." if found else "Everything was read and judged."
     if not found and not report.clean:
         open_ = "not all read" if report.records else "nothing read"
         badge = ("amber", "not all judged" if report.complete else open_)
+        means = "Nothing was found in what was judged; the rest is not known."
     counts = " · ".join(f"{count:,} {kind}" for kind, count in told["found"].items())
     parts = [
-        f"<h1>Scan of {html.escape(report.target)} {html.badge(*badge)}</h1>",
+        f"<h1>Scan of {html.escape(report.target)} {html.badge(*badge, means)}</h1>",
         f"<p class='meta'>{report.records:,} records · {html.escape(counts)} · {told['notes']:,} notes · "
         f"{told['not_judged']:,} not judged · {len(report.unreadable):,} unreadable</p>",
     ]

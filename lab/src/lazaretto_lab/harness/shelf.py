@@ -66,7 +66,7 @@ class Shelf:
         parts = ["<h1>Experiments</h1>"]
         for one in self.experiments():
             colour = "green" if one["done"] == one["units"] else "amber" if one["done"] else "gray"
-            state = html.badge(colour, f"{one['done']} of {one['units']} runs")
+            state = html.badge(colour, f"{one['done']} of {one['units']} runs", "Runs with a result, of those planned.")
             parts.append(f"<h2>{html.escape(one['name'])} {state}</h2><p>{html.escape(one['title'])}</p>")
             if one["lines"]:
                 parts.append(html.table(one["headings"], one["lines"]))

@@ -39,7 +39,7 @@ async def incident(visit: Visit) -> Response:
     receipts = {receipt.id: receipt for receipt in await visit.guard.repairs.receipts()}
     done = [(repair, receipts.get(repair.receipt)) for repair in one.repairs]
     curve = _curve(one.agents)
-    starts = [(item.id, f"{item.role}: {item.id}, {item.agent}") for item in one.items[:CHOICES]]
+    starts = [(item.id, f"{item.role}, {item.agent}: …{item.id[-6:]}") for item in one.items[:CHOICES]]
     facts: dict[str, Any] = {"one": one, "done": done, "spread": reproduction(one), "curve": curve, "starts": starts}
     return visit.page("incident.html", here="incidents", **facts)
 

@@ -45,8 +45,14 @@
     else picture.addEventListener("error", () => broken(picture));
   }
 
-  // keys
-  const places = { n: "/", m: "/map", i: "/incidents", r: "/queue", s: "/memories", l: "/learning", p: "/health" };
+  // keys and words
+  const help = document.getElementById("help");
+  if (help) {
+    document.getElementById("help-button").addEventListener("click", () => help.showModal());
+    help.querySelector(".close").addEventListener("click", () => help.close());
+    help.addEventListener("click", (event) => { if (event.target === help) help.close(); });
+  }
+  const places = { n: "/", m: "/map", i: "/incidents", r: "/queue", d: "/many", s: "/memories", l: "/learning", p: "/health" };
   let going = 0;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
@@ -56,7 +62,8 @@
     if (Date.now() - going < 1500 && places[key]) { location.assign(root + places[key]); return; }
     going = 0;
     if (key === "g") { going = Date.now(); return; }
-    if (key === "?") { const help = document.getElementById("help"); help.hidden = !help.hidden; return; }
+    if (key === "?") { if (help) help.showModal(); return; }
+    if (help && help.open) return;
     if (key === "/") {
       event.preventDefault();
       const search = document.getElementById("search");

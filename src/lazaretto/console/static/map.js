@@ -1,11 +1,20 @@
 // The map: drawn once by sigma from the server's layout; the slider changes colours and nothing else.
 "use strict";
 (() => {
-  const ITEM = 0, AGENT = 1, DECISION = 2;
+  const AGENT = 1, DECISION = 2, FLOW = 0;
+  // without a graphics card software paints every pixel of every edge: so many, of what matters most, keep a map usable
+  const EDGES_WITHOUT_CARD = 3000;
   const root = document.body.dataset.root;
   const NAMES = ["ill", "held-node", "exposed", "agent", "item", "decision", "unborn", "edge", "edge-lit", "ink", "panel"];
   const two = (number) => String(number).padStart(2, "0");
   const moment = (seconds) => { const at = new Date(seconds * 1000); return `${at.getUTCFullYear()}-${two(at.getUTCMonth() + 1)}-${two(at.getUTCDate())} ${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())} UTC`; };
+
+  const withoutCard = () => {
+    const context = document.createElement("canvas").getContext("webgl");
+    const told = context && context.getExtension("WEBGL_debug_renderer_info");
+    const name = told ? String(context.getParameter(told.UNMASKED_RENDERER_WEBGL)) : "";
+    return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name);
+  };
 
   class InfectionMap {
     constructor(box) {
@@ -16,6 +25,11 @@
       this.note = box.querySelector(".map-note");
       this.card = box.querySelector(".card");
       this.lit = null;
+      this.detail = box.querySelector(".detail");
+      this.every = box.querySelector(".detail input");
+      this.slow = withoutCard();
+      this.every.checked = Boolean(window.lzEveryEdge);
+      this.every.addEventListener("change", () => { this.choose(); this.sigma.refresh({ skipIndexation: true }); });
       this.range.addEventListener("input", () => this.step());
       box.querySelector(".play").addEventListener("click", () => this.play());
       box.querySelector(".close").addEventListener("click", () => this.clear());
@@ -57,15 +71,17 @@
         const size = agent ? (many ? 5 : 9) : zero.has(n) ? (many ? 5 : 8) : many ? 2 : 4.5;
         graph.addNode(n, { x: data.x[n], y: data.y[n], size, label: agent || zero.has(n) ? (agent ? data.ids[n] : this.words.zero) : null, color: this.c.item, zIndex: agent ? 1 : 0 });
       }
-      for (const [from, to, kind] of data.edges) graph.addEdge(from, to, { size: kind === 0 ? 1 : 0.6, color: this.c.edge });
+      data.edges.forEach(([from, to, kind], n) => graph.addEdgeWithKey(n, from, to, { size: kind === FLOW ? 1 : 0.6, color: this.c.edge }));
       this.graph = graph;
+      this.choose();
       this.paint = data.ids.map((_, n) => this.state(n, this.time()));
       const camera = this.sigma ? this.sigma.getCamera().getState() : null;
       if (this.sigma) this.sigma.kill();
       this.sigma = new Sigma(graph, this.box.querySelector(".canvas"), {
         nodeReducer: (n, shown) => this.node(Number(n), shown), edgeReducer: (edge, shown) => this.edge(edge, shown),
         labelColor: { color: this.c.ink }, labelFont: "system-ui, sans-serif", labelSize: 12, labelDensity: 0.6, labelRenderedSizeThreshold: many ? 8 : 7,
-        hideEdgesOnMove: many, zIndex: true, minCameraRatio: 0.02, maxCameraRatio: 3, allowInvalidContainer: true, defaultDrawNodeHover: (context, shown, settings) => this.hover(context, shown, settings),
+        hideEdgesOnMove: many, zIndex: true, minCameraRatio: 0.02, maxCameraRatio: 3, allowInvalidContainer: true, defaultDrawNodeHover: (context, shown, settings) => this.write(context, shown, settings, true),
+        defaultDrawNodeLabel: (context, shown, settings) => this.write(context, shown, settings, false),
       });
       if (camera) this.sigma.getCamera().setState(camera);
       this.sigma.on("clickNode", ({ node }) => this.trace(Number(node)));
@@ -75,14 +91,29 @@
       if (this.box.dataset.node) { const wanted = data.ids.indexOf(this.box.dataset.node); delete this.box.dataset.node; if (wanted >= 0) this.trace(wanted); }
     }
 
-    hover(context, shown, settings) {
+    // beside its node, to the left where it would be cut off on the right; with the ground behind it when pointed at
+    write(context, shown, settings, ground) {
       if (!shown.label) return;
       context.font = `${settings.labelSize}px ${settings.labelFont}`;
-      const width = context.measureText(shown.label).width;
+      const width = context.measureText(shown.label).width, room = this.box.querySelector(".canvas").clientWidth;
+      const right = shown.x + shown.size + 5;
+      const x = right + width > room ? shown.x - shown.size - 5 - width : right;
       context.fillStyle = this.c.panel;
-      context.fillRect(shown.x + shown.size, shown.y - 10, width + 10, 20);
+      if (ground) context.fillRect(x - 5, shown.y - 10, width + 10, 20);
       context.fillStyle = this.c.ink;
-      context.fillText(shown.label, shown.x + shown.size + 5, shown.y + 4);
+      context.fillText(shown.label, x, shown.y + 4);
+    }
+
+    // which edges are drawn: all, or, without a graphics card, first those of what is infected, then what was made from what
+    choose() {
+      const edges = this.data.edges, ill = this.data.ill, spare = this.slow && edges.length > EDGES_WITHOUT_CARD;
+      this.detail.hidden = !spare;
+      this.drawn = null;
+      if (!spare || this.every.checked) return;
+      const rank = ([from, to, kind]) => (ill[from] !== null && ill[to] !== null ? 0 : 2) + (kind === FLOW ? 0 : 1);
+      const order = edges.map((_, n) => n).sort((a, b) => rank(edges[a]) - rank(edges[b]) || b - a);
+      this.drawn = new Set(order.slice(0, EDGES_WITHOUT_CARD));
+      this.detail.querySelector("span").textContent = this.words.some_edges.replace("{some}", this.drawn.size.toLocaleString("en")).replace("{all}", edges.length.toLocaleString("en"));
     }
 
     palette() { this.c = Object.fromEntries(NAMES.map((name) => [name.replace("-node", ""), lzColour(name)])); }
@@ -106,7 +137,7 @@
     }
 
     edge(edge, shown) {
-      if (!this.lit) return shown;
+      if (!this.lit) return this.drawn && !this.drawn.has(Number(edge)) ? { ...shown, hidden: true } : shown;
       const inside = this.lit.has(Number(this.graph.source(edge))) && this.lit.has(Number(this.graph.target(edge)));
       return inside ? { ...shown, color: this.c["edge-lit"], size: 1.5 } : { ...shown, hidden: true };
     }

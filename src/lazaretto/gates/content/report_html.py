@@ -10,13 +10,19 @@ from lazaretto.gates.content.report import references
 from lazaretto.reports import html
 
 _STYLE = """
-blockquote,pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f7f9}pre{padding:.7rem}
+blockquote,pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--soft)}pre{padding:.7rem}
 blockquote{margin:.4rem 0;padding:.5rem .9rem;border-left:4px solid #9fb2c0}
 .speech.strict blockquote{border-color:#b3261e}.speech.loose blockquote{border-color:#1b6e3c}
-mark{border-radius:.2rem;padding:0 .1rem;color:inherit}mark.risk{background:#f9c9c4}mark.benign{background:#c9ecd4}
-.key mark{margin-right:.6rem}svg text{font:12px system-ui,sans-serif;fill:#33414c}
+mark{border-radius:.2rem;padding:0 .1rem;color:inherit}mark.risk{background:light-dark(#f9c9c4,#6b2a25)}
+mark.benign{background:light-dark(#c9ecd4,#1f5233)}
+.key mark{margin-right:.6rem;color:var(--ink)}svg text{font:12px system-ui,sans-serif;fill:#33414c}
 """
 _COLOURS = {"unsafe": "red", "review": "amber", "safe": "green"}
+_MEANS = {
+    "unsafe": "The debate found it harmful.",
+    "review": "The debate did not settle it: a person has to.",
+    "safe": "The debate found nothing harmful.",
+}
 
 
 def page(report: Mapping[str, Any]) -> str:
@@ -24,7 +30,8 @@ def page(report: Mapping[str, Any]) -> str:
     e = html.escape
     low, high = report["interval"]
     parts = [
-        f"<h1>Audit of {e(report['id'])} {html.badge(_COLOURS[report['label']], report['label'])}</h1>",
+        f"<h1>Audit of {e(report['id'])} "
+        f"{html.badge(_COLOURS[report['label']], report['label'], _MEANS[report['label']])}</h1>",
         f"<p class='meta'>Risk <b>{report['risk']:.2f}</b> ({low:.2f} to {high:.2f}) · rule "
         f"<b>{e(report['rule'])}</b> · "
         f"{report['rounds']} rounds · {e(report['kind'])} · judged by {e(report['table'])}</p>",
@@ -32,7 +39,7 @@ def page(report: Mapping[str, Any]) -> str:
         f"<blockquote>{e(report['reasoning'] or '-')}</blockquote>",
         f"<p class='meta'>Policy references: {e(references(report['taxonomy']))}</p>",
         "<h2>Score trajectories</h2>",
-        trajectory_svg(report["trajectories"], report["risk"]),
+        html.figure(trajectory_svg(report["trajectories"], report["risk"]), "risk scores by round"),
         "<h2>Exhibit</h2>",
     ]
     parts += _exhibit_html(report)
