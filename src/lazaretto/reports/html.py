@@ -23,7 +23,7 @@ td,th{text-align:left;padding:.35rem .5rem;border-bottom:1px solid var(--line);v
 td{overflow-wrap:break-word}td:last-child{overflow-wrap:anywhere}th{color:var(--muted);font-weight:600}
 figure{margin:0;overflow-x:auto;color-scheme:light;background:#fff;color:#1d2730;border-radius:.5rem}
 svg,img{max-width:100%;height:auto}
-@media(max-width:760px){body{margin:1rem auto}
+@media(max-width:900px){body{margin:1rem auto}
 figure svg{min-width:560px}table,tbody,tr,td{display:block}thead{position:absolute;left:-999px}
 tr{border-bottom:1px solid var(--line);padding:.6rem 0}td,td:first-child{border:0;padding:.1rem 0}
 td:before{content:attr(data-is) ": ";color:var(--muted)}td{overflow-wrap:anywhere}}
