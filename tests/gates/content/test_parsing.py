@@ -167,3 +167,15 @@ def test_schemas_are_closed_as_structured_outputs_ask() -> None:
     assert form["additionalProperties"] is False
     assert form["required"] == ["summary", "cues", "differences", "patterns", "precedents"]
     assert form["$defs"]["PrecedentNote"]["required"] == ["id", "why", "differs"]
+
+
+def test_precedents_named_by_number_are_read_and_nothing_else_turns_into_words() -> None:
+    ruling = {"rule": "confirmed-risk", "label": "unsafe", "score": 0.9, "quotes": ["a knife"], "precedents": [1, "2"]}
+    answer, problem = parsing.read(parsing.ArbiterAnswer, json.dumps(ruling))
+    assert answer is not None and not problem and answer.precedents == ["1", "2"]
+    brief = {"summary": "a text", "precedents": [{"id": 2, "why": "the same deed"}]}
+    briefing, _ = parsing.read(parsing.SupporterAnswer, json.dumps(brief))
+    assert briefing is not None and briefing.precedents[0].id == "2"
+    for wrong in (1.5, True, None, ["1"], {"why": "x"}):
+        assert parsing.read(parsing.ArbiterAnswer, json.dumps({**ruling, "precedents": [wrong]}))[0] is None, wrong
+    assert parsing.read(parsing.ArbiterAnswer, json.dumps({**ruling, "score": [1]}))[0] is None

@@ -172,14 +172,23 @@ def _from_lines(words: str, text: str, content: str) -> dict[str, Any]:
 
 
 def _tidy(body: dict[str, Any]) -> dict[str, Any]:
-    """Scores given with their scale ('8/10', '80 %'), labels in capitals and yes or no made plain; all else stays for
-    the schema to judge.
+    """Scores given with their scale ('8/10', '80 %'), labels in capitals, yes or no, and numbers of precedents in lists
+    made plain; all else stays for the schema to judge.
     """
-    tidy = dict(body)
+    tidy: dict[str, Any] = {
+        name: [_id(one) for one in value] if isinstance(value, list) else value for name, value in body.items()
+    }
     for name, plain in (("risk_score", _share), ("score", _share), ("label", _word), ("concede", _yes_or_no)):
         if isinstance(tidy.get(name), str):
             tidy[name] = plain(tidy[name])
     return tidy
+
+
+def _id(one: Any) -> Any:
+    """A whole number that stands where an id does, as its digits: endpoints without structured outputs write both."""
+    if isinstance(one, dict):
+        return {**one, "id": _id(one["id"])} if "id" in one else one
+    return str(one) if isinstance(one, int) and not isinstance(one, bool) else one
 
 
 def _share(text: str) -> float | str:

@@ -55,7 +55,8 @@ def items_of(kind: str, part: str, limit: int, seed: int) -> list[LabelledConten
 def figures(truth: Sequence[bool], said: Sequence[bool], undecided: Sequence[bool]) -> dict[str, Any]:
     """Precision, recall and F1 over every item, bootstrap intervals, and the bounds that undecided items leave.
 
-    ``right`` is the share that was decided and decided rightly.
+    ``right`` is the share that was decided and decided rightly; figures ``_decided`` leave undecided items out, as the
+    paper does with answers that could not be read.
     """
     rows = np.column_stack([np.array(truth, dtype=float), np.array(said, dtype=float)])
     count = confusion(truth, said)
@@ -69,8 +70,11 @@ def figures(truth: Sequence[bool], said: Sequence[bool], undecided: Sequence[boo
     best = [t if u else s for t, s, u in zip(truth, said, undecided, strict=True)]
     bounded = bootstrap_interval(np.column_stack([truth, worst]).astype(float), statistic=f1)
     right = wilson_interval(sum(t == w for t, w in zip(truth, worst, strict=True)), len(rows))
+    settled = [n for n, gone in enumerate(undecided) if not gone]
+    decided = confusion([truth[n] for n in settled], [said[n] for n in settled]).figures()
     return {
         **{name: value for name, value in count.figures().items() if name in ("precision", "recall", "f1", "fpr")},
+        **{f"{name}_decided": decided[name] for name in ("precision", "recall", "f1")},
         "f1_low": interval.low,
         "f1_high": interval.high,
         "f1_worst": bounded.value,
