@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lazaretto_lab.harness.pages import PageTable
+from lazaretto_lab.studies.crews import published as crews
 from lazaretto_lab.studies.debate import published as debate
 from lazaretto_lab.studies.foresight import published as foresight
 from lazaretto_lab.studies.memory import published as memory
@@ -11,4 +12,5 @@ from lazaretto_lab.studies.outbreak import published as outbreak
 
 TABLES: dict[str, PageTable] = {
     **outbreak.TABLES, **foresight.TABLES, **memory.TABLES, **notes.TABLES, **debate.TABLES,
+    **crews.TABLES,
 }  # fmt: skip

@@ -47,6 +47,8 @@ def draw(results: Path, path: Path) -> Path:
 
 
 def _interval(row: RowResults, measure: str) -> tuple[float, float]:
+    if not row.results:
+        return math.nan, 0.0  # not measured
     found = t_interval(row.values(measure))
     half = found.half_width
     return 100 * found.value, 100 * half if math.isfinite(half) else 0.0  # one seed has no interval

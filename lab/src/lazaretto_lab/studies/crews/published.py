@@ -46,6 +46,7 @@ OUTCOMES: dict[str, CellText] = {
     "false experience": percent("success_experience"),
 }
 COSTS: dict[str, CellText] = {
+    "seeds": seeds,
     "agents a worm reaches": percent("spread"),
     "hops": plus_minus("hops", 2),
     "farthest": plus_minus("farthest", 1),
@@ -55,6 +56,7 @@ COSTS: dict[str, CellText] = {
     "tokens a case": plus_minus("tokens", 0),
 }
 BY_CHANNEL: dict[str, CellText] = {
+    "seeds": seeds,
     "note": percent("success_by_note"),
     "page": percent("success_by_page"),
     "mail": percent("success_by_mail"),
@@ -97,8 +99,8 @@ def _a_case(rows: list[RowResults], what: str) -> str:
 
 
 TABLES: dict[str, PageTable] = {
-    "crews/main": by_row("crews/main", "model, defence", OUTCOMES, label),
-    "crews/costs": by_row("crews/main", "model, defence", COSTS, label),
-    "crews/channels": by_row("crews/main", "model, defence", BY_CHANNEL, label),
+    "crews/main": by_row("crews/main", "model, defence", OUTCOMES, label, partial=True),
+    "crews/costs": by_row("crews/main", "model, defence", COSTS, label, partial=True),
+    "crews/channels": by_row("crews/main", "model, defence", BY_CHANNEL, label, partial=True),
     "crews/made_with": MadeWith("crews/main"),
 }
