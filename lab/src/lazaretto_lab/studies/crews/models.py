@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lazaretto.errors import InputError, MissingExtra
-from lazaretto_lab.studies.crews.protocol import Prompt
+from lazaretto_lab.studies.crews.protocol import Chat
 
 FOLDER = "LAZARETTO_CREWS_MODELS"
 """Names the folder that holds the folders of models."""
@@ -26,6 +26,8 @@ MOST_TOKENS = 72
 """Of one answer."""
 BATCH = 128
 """Prompts that a local model reads at once."""
+BATCH_LETTERS = 250_000
+"""Letters of these prompts, each as long as the longest."""
 AT_WORK = 8
 """Cases that are at work at a time; the others wait for their turn or for an answer."""
 WAIT_S = 1800.0
@@ -44,7 +46,7 @@ class Answer:
 class Model(Protocol):
     """Answers many prompts at once."""
 
-    def answer(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def answer(self, prompts: Sequence[Chat]) -> list[Answer]:
         """One answer per prompt, in order."""
         ...
 
@@ -56,7 +58,7 @@ class Batcher:
         self._model = model
         self._at_work = threading.Semaphore(AT_WORK)
         self._state = threading.Condition()
-        self._asked: dict[str, Prompt] = {}
+        self._asked: dict[str, Chat] = {}
         self._answers: dict[str, Answer | Exception] = {}
         self._running = 0
         self.seconds = 0.0
@@ -98,7 +100,7 @@ class Batcher:
                 self._running -= 1
                 self._state.notify_all()
 
-    def ask(self, case: str, prompt: Prompt) -> Answer:
+    def ask(self, case: str, prompt: Chat) -> Answer:
         """The model's answer to a case; waits until all cases have asked. Meanwhile another case may work."""
         self._at_work.release()
         try:
@@ -116,9 +118,10 @@ class Batcher:
 
 
 class FolderModel:
-    """A model of transformers from a folder, on the GPU where there is one; greedy, up to the end of the line."""
+    """A model of transformers from a folder, on the GPU where there is one; greedy, up to the end of the line. With
+    ``one_line``, only an answer that begins with this word ends with its line, and others where the model ends them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, most_tokens: int = MOST_TOKENS, one_line: str = "") -> None:
         try:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -132,19 +135,30 @@ class FolderModel:
             self._tokens.pad_token = self._tokens.eos_token
         self._model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=kind).to(self.device).eval()
         self._ends = self._line_ends()
+        self._most_tokens, self._one_line = most_tokens, one_line
 
-    def answer(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def answer(self, prompts: Sequence[Chat]) -> list[Answer]:
         """Greedy answers; prompts of similar length share a batch."""
         texts = [one.chatml() for one in prompts]
         order = sorted(range(len(texts)), key=lambda place: (len(texts[place]), place))
         found: list[Answer | None] = [None] * len(texts)
-        for start in range(0, len(order), BATCH):
-            places = order[start : start + BATCH]
-            for place, one in zip(places, self._batch([texts[place] for place in places]), strict=True):
+        for places in _batches(order, [len(text) for text in texts]):
+            for place, one in zip(places, self._fitting([texts[place] for place in places]), strict=True):
                 found[place] = one
         if self.device != "cpu":
             self._torch.cuda.empty_cache()  # other processes share the GPU
         return [one for one in found if one is not None]
+
+    def _fitting(self, texts: Sequence[str]) -> list[Answer]:
+        """A batch, in halves where the memory of the GPU does not suffice: others may use it too."""
+        try:
+            return self._batch(texts)
+        except self._torch.OutOfMemoryError:
+            if len(texts) == 1:
+                raise
+        self._torch.cuda.empty_cache()
+        half = len(texts) // 2
+        return [*self._fitting(texts[:half]), *self._fitting(texts[half:])]
 
     def _batch(self, texts: Sequence[str]) -> list[Answer]:
         torch = self._torch
@@ -152,7 +166,7 @@ class FolderModel:
         end = self._tokens.convert_tokens_to_ids("<|im_end|>")
         with torch.inference_mode():
             made = self._model.generate(
-                input_ids=given["input_ids"], attention_mask=given["attention_mask"], max_new_tokens=MOST_TOKENS,
+                input_ids=given["input_ids"], attention_mask=given["attention_mask"], max_new_tokens=self._most_tokens,
                 do_sample=False, temperature=None, top_p=None, top_k=None, pad_token_id=self._tokens.pad_token_id,
                 eos_token_id=[end, self._tokens.eos_token_id], stopping_criteria=[self._at_line_end(given)],
             )  # fmt: skip
@@ -177,33 +191,51 @@ class FolderModel:
     def _at_line_end(self, given: Any) -> Callable[..., Any]:
         begun = given["input_ids"].shape[1] + 3  # an answer may begin with an empty line
         ends, torch = self._ends, self._torch
+        single: Any = None
 
         def ended(ids: Any, scores: Any, **_: Any) -> Any:
+            nonlocal single
             if ids.shape[1] <= begun:
                 return torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
-            return ends[ids[:, -1]]
+            if single is None:
+                said = self._tokens.batch_decode(ids[:, begun - 3 : begun])
+                lines = [text.strip().startswith(self._one_line) for text in said]
+                single = torch.tensor(lines, dtype=torch.bool, device=ids.device)
+            return ends[ids[:, -1]] & single
 
         return ended
+
+
+def _batches(order: Sequence[int], letters: Sequence[int]) -> list[list[int]]:
+    """Places, the shortest text first, in batches that fit into the memory of a GPU."""
+    found: list[list[int]] = []
+    for place in order:
+        if found and len(found[-1]) < BATCH and letters[place] * (len(found[-1]) + 1) <= BATCH_LETTERS:
+            found[-1].append(place)
+        else:
+            found.append([place])
+    return found
 
 
 class EndpointModel:
     """A model behind an OpenAI-compatible endpoint; the key is in ``OPENAI_API_KEY`` where one is needed."""
 
-    def __init__(self, url: str, name: str, at_once: int = 8) -> None:
+    def __init__(self, url: str, name: str, at_once: int = 8, most_tokens: int = MOST_TOKENS) -> None:
         self._url, self._name, self._at_once = url.rstrip("/"), name, at_once
+        self._most_tokens = most_tokens
 
-    def answer(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def answer(self, prompts: Sequence[Chat]) -> list[Answer]:
         """A request per prompt, some at once."""
         with ThreadPoolExecutor(self._at_once) as pool:
             return list(pool.map(self._one, prompts))
 
-    def _one(self, prompt: Prompt) -> Answer:
+    def _one(self, prompt: Chat) -> Answer:
         import httpx
 
         key = os.environ.get("OPENAI_API_KEY", "")
         body = {
-            "model": self._name, "messages": prompt.messages(), "temperature": 0, "max_tokens": MOST_TOKENS,
-            "stop": ["\n\n"],
+            "model": self._name, "messages": prompt.messages(), "temperature": 0,
+            "max_tokens": self._most_tokens, "stop": ["\n\n"],
         }  # fmt: skip
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         reply = httpx.post(f"{self._url}/chat/completions", json=body, headers=headers, timeout=300)
@@ -215,18 +247,18 @@ class EndpointModel:
 
 
 @lru_cache(maxsize=1)  # the next one takes its place in the memory of the GPU
-def open_model(name: str) -> Model:
+def open_model(name: str, most_tokens: int = MOST_TOKENS, one_line: str = "") -> Model:
     """``hf:FOLDER`` (a path, or a name below ``LAZARETTO_CREWS_MODELS``), ``endpoint:URL#NAME``, or
-    ``scripted:KIND``."""
+    ``scripted:KIND``; ``most_tokens`` of an answer, and which answers of a local model are one line."""
     kind, _, rest = name.partition(":")
     if kind == "hf" and rest:
         folder = Path(rest) if Path(rest).is_dir() else Path(os.environ.get(FOLDER, ".")) / rest
         if not (folder / "config.json").is_file():
             raise InputError("model", f"no model in {folder}", f"Name a folder, or set {FOLDER}")
-        return FolderModel(folder)
+        return FolderModel(folder, most_tokens, one_line)
     if kind == "endpoint" and "#" in rest:
         url, _, model = rest.rpartition("#")
-        return EndpointModel(url, model)
+        return EndpointModel(url, model, most_tokens=most_tokens)
     if kind == "scripted":
         from lazaretto_lab.studies.crews.scripted import SCRIPTED
 

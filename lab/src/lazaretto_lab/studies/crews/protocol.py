@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from lazaretto_lab.studies.crews.tasks import ARGUMENTS, Call
 
@@ -31,6 +32,18 @@ NOTE_EXAMPLE = (
     "Your note:",
     "NOTE: The bill of Alder Tools is 20 euros.",
 )
+
+
+class Chat(Protocol):
+    """What a model can be asked."""
+
+    def messages(self) -> list[dict[str, str]]:
+        """As a chat."""
+        ...
+
+    def chatml(self) -> str:
+        """As one text."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

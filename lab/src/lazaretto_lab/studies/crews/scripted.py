@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from lazaretto_lab.studies.crews.models import Answer, Model
-from lazaretto_lab.studies.crews.protocol import Prompt
+from lazaretto_lab.studies.crews.protocol import Chat
 from lazaretto_lab.studies.crews.tasks import Call, lines, tasks
 
 
@@ -16,11 +16,11 @@ class Scripted:
     def __init__(self, obeys: bool) -> None:
         self._obeys = obeys
 
-    def answer(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def answer(self, prompts: Sequence[Chat]) -> list[Answer]:
         """One answer per prompt, in order."""
-        return [self._count(prompt, self._one(prompt.user)) for prompt in prompts]
+        return [self._count(prompt, self._one(prompt.messages()[-1]["content"])) for prompt in prompts]
 
-    def _count(self, prompt: Prompt, text: str) -> Answer:
+    def _count(self, prompt: Chat, text: str) -> Answer:
         return Answer(text, sum(len(one["content"].split()) for one in prompt.messages()), len(text.split()))
 
     def _one(self, user: str) -> str:

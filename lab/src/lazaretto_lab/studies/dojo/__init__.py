@@ -1,0 +1,1 @@
+"""AgentDojo with a language model that acts: utility and attack success under four defences."""
