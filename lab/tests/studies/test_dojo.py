@@ -142,7 +142,7 @@ def test_a_case_is_judged_by_what_was_done(defence: Defence, done: bool, harmed:
 
 
 @pytest.mark.parametrize(
-    ("says", "answers"), [("CALL read_file(file_path='{}')", CALLS), ("CALL read_file(file_path='x')", 3)]
+    ("says", "answers"), [("CALL read_file(file_path='{}')", CALLS + 1), ("CALL read_file(file_path='x')", 3)]
 )
 def test_a_case_ends(says: str, answers: int) -> None:
     count = 0

@@ -18,7 +18,7 @@ from typing import Any
 
 from lazaretto import Policy, SyncGuard
 from lazaretto.errors import InputError
-from lazaretto_lab.studies.dojo.protocol import Tool
+from lazaretto_lab.studies.dojo.protocol import ONE_AT_A_TIME, Tool
 
 DEFENCES = ("none", "gates", "actions", "both")
 WITHHELD = "[this result was withheld by a guard]"
@@ -65,15 +65,19 @@ class Defence:
         if self._holds is not None and self._holds(text):
             return None
         if self._guard is not None:
-            self._guard.check(text, agent=_AGENT, channel="tool", tool=tool)
+            with ONE_AT_A_TIME:
+                self._guard.check(text, agent=_AGENT, channel="tool", tool=tool)
         return text
 
     def may(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
         """``allow``, ``ask`` or ``block``."""
         if self._guard is None:
             return "allow"
-        told = {"description": tool.description, "schema": dict(tool.schema)}
-        return str(self._guard.authorize(tool.name, dict(arguments), agent=_AGENT, **told).ruling)
+        with ONE_AT_A_TIME:
+            asked = self._guard.authorize(
+                tool.name, dict(arguments), agent=_AGENT, description=tool.description, schema=tool.schema
+            )
+        return str(asked.ruling)
 
 
 _AGENT = "assistant"

@@ -20,6 +20,7 @@ from lazaretto_lab.studies.crews.models import Answer, Batcher, Model
 from lazaretto_lab.studies.crews.protocol import Chat
 from lazaretto_lab.studies.dojo.agent import World, play
 from lazaretto_lab.studies.dojo.defences import DEFENCES, Holds, open_defence
+from lazaretto_lab.studies.dojo.protocol import ONE_AT_A_TIME
 from lazaretto_lab.studies.dojo.suites import Pair
 
 UNIT = 16
@@ -107,11 +108,15 @@ def run_unit(unit: Unit, opened: Model, holds: Holds, open_world: Opener) -> dic
 def _played(
     pair: Pair, defence: str, folder: Path, holds: Holds, open_world: Opener, ask: Callable[[Chat], Answer]
 ) -> dict[str, Any]:
-    world = open_world(pair)
+    with ONE_AT_A_TIME:
+        world = open_world(pair)
     with open_defence(defence, pair[0], folder, holds) as standing:
         run = play(world, standing, ask)
     try:
-        utility, attack, check = *world.outcome(run.said), ""
+        with ONE_AT_A_TIME:
+            utility, attack, check = *world.outcome(run.said), ""
+    except SystemError:  # Python's own
+        raise
     except Exception as error:  # a check of AgentDojo that cannot read what the model left behind: the task is not done
         utility, attack, check = False, False, f"{type(error).__name__}: {error}"[:200]
     return {
