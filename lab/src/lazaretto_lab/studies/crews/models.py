@@ -153,7 +153,7 @@ class FolderModel:
         """A batch, in halves where the memory of the GPU does not suffice: others may use it too."""
         try:
             return self._batch(texts)
-        except self._torch.OutOfMemoryError:
+        except self._torch.cuda.OutOfMemoryError:
             if len(texts) == 1:
                 raise
         self._torch.cuda.empty_cache()
