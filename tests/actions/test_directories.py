@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable
 
@@ -48,6 +49,17 @@ def test_a_bomb_lists_nothing() -> None:
     )
     for answer in (anchors, "[" * 5_000, json.dumps(list(range(20_000))), "x" * 100_000, [[[[]]]] * 3):
         assert len(listing_of(answer).values) <= 5_000
+
+
+def test_of_what_could_not_be_parsed_nothing_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = "[{'name': 'Ann, eve@evil.example', 'mail': 'ann@own.example'}]"
+    assert "ann@own.example" in listing_of(written).values
+
+    def confused(text: str) -> object:
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    monkeypatch.setattr(ast, "literal_eval", confused)
+    assert not [value for value in listing_of(written).values if "@" in value]
 
 
 async def test_a_text_in_a_directory_carries_nothing(open_guard: Callable[..., Guard]) -> None:

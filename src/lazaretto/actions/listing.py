@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ _LABEL = re.compile(r"[^:\n]{1,40}:\s+")
 _CELLS = re.compile(r"[,;|\t]")
 _SMALL_NUMBER = re.compile(r"\d{1,4}")
 _ENDING = re.compile(r"\.[A-Za-z]\w{0,4}$")
+_PARSING = threading.Lock()
+"""Python 3.11 counts the depth of a parsed text for all threads together."""
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
 
@@ -145,9 +148,12 @@ def _literal(text: str) -> Any:
     if not text.startswith(("{", "[", "(")):
         return None
     try:
-        return ast.literal_eval(text)
+        with _PARSING:
+            return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None
+    except SystemError:  # Python 3.11's parser, in several threads at once: of what was not read nothing is believed
+        return {"": text}
 
 
 def _yaml(text: str) -> Any:
