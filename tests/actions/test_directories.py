@@ -59,7 +59,7 @@ def test_of_what_could_not_be_parsed_nothing_is_believed(monkeypatch: pytest.Mon
         raise SystemError("AST constructor recursion depth mismatch")
 
     monkeypatch.setattr(ast, "literal_eval", confused)
-    assert not [value for value in listing_of(written).values if "@" in value]
+    assert listing_of(written).values == (written,) and listing_of(written).speaks
 
 
 async def test_a_text_in_a_directory_carries_nothing(open_guard: Callable[..., Guard]) -> None:
