@@ -90,6 +90,7 @@ class EventKind(StrEnum):
     RULED = "ruled"  # the guard decided about an item
     REPORTED = "reported"  # an outcome: a decision an agent took, and how it went
     LABELLED = "labelled"  # a person said what an item truly is
+    WITHDRAWN = "withdrawn"  # what a person decided about an item was taken back; names the events that count no longer
     APPEALED = "appealed"  # a person disputes a ruling
     REPAIRED = "repaired"  # a repair plan was applied; the body is its receipt, without texts
     UNDONE = "undone"  # a receipt was undone

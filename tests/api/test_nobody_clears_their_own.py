@@ -86,6 +86,26 @@ def label_what_it_was_made_from(crew: Crew, who: str) -> tuple[str, Any]:
     return item, crew.call(who, f"/v1/items/{root}/label", {"label": "benign"})
 
 
+def unlabel(crew: Crew, who: str) -> tuple[str, Any]:
+    item = crew.write()
+    decision = crew.guard.run(crew.guard.label(item, "harmful", by="carol")).seq
+    return item, crew.call(who, f"/v1/labels/{decision}/undo", {})
+
+
+def unlabel_what_it_was_made_from(crew: Crew, who: str) -> tuple[str, Any]:
+    root = crew.guard.run(crew.guard.remember("The garage door is open.", agent="bob")).item
+    item = crew.write(parents=[root])
+    decision = crew.guard.run(crew.guard.label(root, "harmful", by="carol")).seq
+    assert crew.guard.ledger.state(item).held
+    return item, crew.call(who, f"/v1/labels/{decision}/undo", {})
+
+
+def console_unlabel(crew: Crew, who: str) -> tuple[str, Any]:
+    item = crew.write()
+    decision = crew.guard.run(crew.guard.label(item, "harmful", by="carol")).seq
+    return item, crew.form(who, "/decisions", sure="yes", **{f"decision:{decision}": "1"})
+
+
 def release(crew: Crew, who: str) -> tuple[str, Any]:
     item = crew.poison()
     return item, crew.call(who, f"/v1/items/{item}/release", {})
@@ -147,6 +167,8 @@ async def _isolated(guard: Guard, item: str) -> str:
 
 CLEARING: dict[str, tuple[Attempt, ...]] = {
     "/v1/items/{item}/label": (label, label_what_it_was_made_from),
+    "/v1/labels/{decision}/undo": (unlabel, unlabel_what_it_was_made_from),
+    "/console/decisions": (console_unlabel,),
     "/v1/items/{item}/release": (release, release_with_what_came_from_it),
     "/v1/repairs/apply": (plan_and_apply,),
     "/v1/repairs/{receipt}/undo": (undo,),

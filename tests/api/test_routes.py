@@ -92,7 +92,12 @@ async def test_a_held_item_is_seen_disputed_and_released(client: Any, guard: Gua
     assert [one["item"]["id"] for one in await asked(client, "GET", "/v1/items", query="?query=harbour")] == [
         again["item"]
     ]
-    await asked(client, "POST", "/v1/items/{item}/label", json={"label": "harmful", "by": "vera"}, item=again["item"])
+    call = "/v1/items/{item}/label"
+    said = await asked(client, "POST", call, json={"label": "benign", "by": "vera"}, item=again["item"])
+    assert [one["decision"] for one in await asked(client, "GET", "/v1/labels")] == [said["seq"]]
+    back = await asked(client, "POST", "/v1/labels/{decision}/undo", json={"by": "vera"}, decision=said["seq"])
+    assert back["restored"] == [again["item"]] and (await asked(client, "GET", "/v1/labels"))[0]["taken_back"]
+    await asked(client, "POST", call, json={"label": "harmful", "by": "vera"}, item=again["item"])
     found = await asked(client, "GET", "/v1/incidents")
     one = await asked(client, "GET", "/v1/incidents/{incident}", incident=found[0]["id"])
     assert one["id"] == found[0]["id"]

@@ -445,6 +445,34 @@ def test_many_are_filtered_looked_at_and_decided(make_crew: Any) -> None:
         assert "What would have been held" in person.get("/many?from=would")
 
 
+def test_what_was_decided_is_taken_back(make_crew: Any) -> None:
+    crew = make_crew()
+    with TestClient(create_app(crew.guard), base_url=BASE) as client:
+        person = Person(client)
+        assert "Nobody has decided anything" in person.get("/decisions") or "taken back" in person.get("/decisions")
+        waiting = crew.guard.run(crew.guard.held())
+        items = [one.id for one in waiting[:2]]
+        before = crew.guard.ledger.states(items)
+        done = person.post("/many", at="/many", label="harmful", sure="yes", **{f"item:{one}": "1" for one in items})
+        assert "Take back these 2" in done.text
+        made = crew.guard.run(crew.guard.labels(limit=2))
+        numbers = [str(one.decision) for one in made]
+        page = person.get(f"/decisions?chosen={'-'.join(numbers)}")
+        assert all(f'name="decision:{one}" value="1" checked' in page for one in numbers)
+        chosen = {f"decision:{one}": "1" for one in numbers}
+        head = crew.guard.ledger.head().seq
+        assert "2 decisions are taken back" in person.post("/decisions", at="/decisions", **chosen).text
+        assert crew.guard.ledger.head().seq == head, "nothing is done yet"
+        assert "2 decisions taken back" in person.post("/decisions", at="/decisions", sure="yes", **chosen).text
+        assert crew.guard.ledger.states(items) == before
+        assert {one.id for one in crew.guard.run(crew.guard.held())} >= set(items), "they wait again"
+        assert "(taken back)" in person.get("/decisions") and "taken back" in person.get(f"/items/{items[0]}")
+        assert "taken back already" in person.post("/decisions", 409, at="/decisions", sure="yes", **chosen).text
+        person.post("/decisions", 422, at="/decisions")
+        person.post("/decisions", 422, at="/decisions", **{"decision:x": "1"})
+        person.post("/decisions", 404, at="/decisions", sure="yes", **{"decision:999999": "1"})
+
+
 def test_nobody_clears_their_own_among_many(crew: Any, tmp_path: Path) -> None:
     file = KeyFile(tmp_path / "keys.json")
     secret = file.add("rosa", Role.REVIEWER, agents=["gatehouse"])

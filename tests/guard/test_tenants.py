@@ -150,6 +150,8 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
             *(lambda i=i: guard.report("x", agent="ada", rests_on=[i]) for i in ids),
         ],
         "label": [*(lambda i=i: guard.label(i, "benign", by="ada") for i in ids)],
+        "labels": [guard.labels],
+        "unlabel": [*(lambda n=n: guard.unlabel(n, by="ada") for n in range(1, 60))],
         "settle": [*(lambda i=i: guard.settle(i, over=theirs["note"], by="ada") for i in ids)],
         "appeal": [*(lambda i=i: guard.appeal(i, "x", by="ada") for i in ids)],
         "repairs.plan": [
@@ -212,6 +214,8 @@ CALLS = (
     "exchange",
     "report",
     "label",
+    "labels",
+    "unlabel",
     "settle",
     "appeal",
     "repairs.plan",

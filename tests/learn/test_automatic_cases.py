@@ -152,3 +152,13 @@ async def test_a_step_that_dies_leaves_nothing_half_learnt(
     assert learnt(guard) == [] and Casebook(guard.ledger).live == STARTER
     other = open_guard(POLICY, store=store_url, gates={"memory": gate()})
     assert len((await other.recheck()).cases) == 1 and [case.text for case in learnt(other)] == [WORM]
+
+
+async def test_a_label_that_is_taken_back_takes_its_case_with_it(guard: Guard) -> None:
+    note = await guard.remember(WORM, agent="eve", parents=[])
+    said = await guard.label(note.item, "harmful", by="carol")
+    await guard.recheck()
+    assert [case.text for case in learnt(guard)] == [WORM]
+    await guard.unlabel(said.seq, by="carol")
+    await guard.recheck()
+    assert not learnt(guard)

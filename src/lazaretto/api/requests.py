@@ -241,6 +241,12 @@ class LabelBody(Body):
     by: Annotated[str, Field(description="Who says so; a reviewer's key signs with its own name.")] = ""
 
 
+class UnlabelBody(Body):
+    """``POST /v1/labels/{decision}/undo``."""
+
+    by: Annotated[str, Field(description="Who takes it back; a reviewer's key signs with its own name.")] = ""
+
+
 class AppealBody(Body):
     """``POST /v1/items/{item}/appeal``."""
 

@@ -18,6 +18,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "recheck": ("recheck", "tend", "suspects"),
     "conflicts": ("conflicts",),
     "repair": ("repair", "release", "label", "appeal"),
+    "labels": ("labels", "unlabel"),
     "incidents": ("incidents", "incident", "held"),
     "ledger": ("ledger",),
     "doctor": ("doctor",),

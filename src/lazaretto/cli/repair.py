@@ -295,7 +295,7 @@ def label(
     """Say what an item truly is: harmful items are held and listed, benign ones released."""
     with context.open_guard() as guard:
         event = guard.label(item, label, by=by)  # type: ignore[arg-type]  # any other word is an InputError
-    _said(context, event)
+    _said(context, event, f" (to take it back: lazaretto unlabel {event.seq} --by NAME)")
 
 
 @with_context()
@@ -311,8 +311,8 @@ def appeal(
     _said(context, event)
 
 
-def _said(context: CommandContext, event: Event) -> None:
-    context.emit(event, lambda: console.print(f"recorded: {event.kind.value} {event.subject}", highlight=False))
+def _said(context: CommandContext, event: Event, more: str = "") -> None:
+    context.emit(event, lambda: console.print(f"recorded: {event.kind.value} {event.subject}{more}", highlight=False))
 
 
 def register(app: typer.Typer) -> None:

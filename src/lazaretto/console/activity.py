@@ -19,6 +19,7 @@ _FOLLOWED = (
     EventKind.RETRIEVED,
     EventKind.SENT,
     EventKind.LABELLED,
+    EventKind.WITHDRAWN,
     EventKind.REPAIRED,
     EventKind.APPEALED,
     EventKind.RELEASED,
@@ -191,7 +192,7 @@ class Activity:
 
 
 def _words(event: Event, body: Mapping[str, Any]) -> str:
-    if event.kind is EventKind.LABELLED:
+    if event.kind in (EventKind.LABELLED, EventKind.WITHDRAWN):
         return f"{body.get('label', '')}, {body.get('by', '')}"
     if event.kind is EventKind.REPAIRED:
         plan = body.get("plan") or {}

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from importlib import resources
 
-from lazaretto.console.pages import health, incidents, learning, many, map, memories, now, queue
+from lazaretto.console.pages import decisions, health, incidents, learning, many, map, memories, now, queue
 from lazaretto.console.sessions import COOKIE, Entrance, Session
 from lazaretto.console.web import HEADERS, NOBODY, OPERATOR, ROOT, Desk, Handler, Visit, html, read_form, texts
 from lazaretto.errors import (
@@ -54,6 +54,7 @@ READ: tuple[tuple[str, Handler], ...] = (
     ("/receipts/{receipt:path}", incidents.receipt),
     ("/queue", queue.queue),
     ("/many", many.many),
+    ("/decisions", decisions.decisions),
     ("/proposals/{proposal:path}", queue.proposal),
     ("/calls/{token:path}", queue.call),
     ("/memories", memories.memories),
@@ -70,6 +71,7 @@ WRITE: tuple[tuple[str, str, Handler], ...] = (
     ("/undo/{receipt:path}", "reviewer", incidents.undo),
     ("/decide/{item:path}", "reviewer", queue.decide),
     ("/many", "reviewer", many.decide),
+    ("/decisions", "reviewer", decisions.take_back),
     ("/appeal/{item:path}", "reviewer", queue.appeal),
     ("/calls/{token:path}", "reviewer", queue.answer_call),
     ("/accept/{proposal:path}", "reviewer", queue.accept),

@@ -11,10 +11,13 @@ from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.gates.memory.claims.readable import in_words
 from lazaretto.guard import Guard
 from lazaretto.ledger import ItemState
+from lazaretto.ledger.standing import taken_back
 from lazaretto.provenance.traces import TraceStep, Trust
 from lazaretto.types import Event, EventKind, Observation, Ruling, RunStatus
 
-_TOLD = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED, EventKind.RELEASED, EventKind.ERASED)
+_TOLD = (
+    EventKind.RULED, EventKind.LABELLED, EventKind.WITHDRAWN, EventKind.APPEALED, EventKind.RELEASED, EventKind.ERASED,
+)  # fmt: skip
 NEAR = 40
 """Items of a lineage that a page lists."""
 _VERSIONS = 50
@@ -116,17 +119,8 @@ class ItemView:
     conflicts: tuple[Row, ...]
     versions: tuple[Row, ...]
     """What replaced what, oldest first; only where there is more than the item itself."""
-
-    @property
-    def disputes(self) -> list[Story]:
-        """What was said against the ruling and nobody has answered."""
-        found: list[Story] = []
-        for story in self.stories:
-            if story.kind == EventKind.APPEALED:
-                found.append(story)
-            elif story.kind in (EventKind.LABELLED, EventKind.RELEASED):
-                found.clear()
-        return found
+    disputes: tuple[Story, ...]
+    """What was said against the ruling and nobody has answered."""
 
 
 def rows(guard: Guard, ids: Sequence[str], *, hops: Mapping[str, int] | None = None, trust: bool = False) -> list[Row]:
@@ -153,7 +147,9 @@ def item_view(guard: Guard, item: str) -> ItemView:
     ledger, graph = guard.ledger, guard.graph
     seen, state = ledger.item(item), ledger.state(item)
     told = list(ledger.events(subject=item, kinds=_TOLD))
-    ruled = _last_by_gates(told)
+    gone = taken_back(event for event in told if event.kind is EventKind.WITHDRAWN)
+    counting = [event for event in told if event.seq not in gone]
+    ruled = _last_by_gates(counting)
     verdicts = [one for one in ruled.get("verdicts") or () if isinstance(one, Mapping)]
     deciding = evidence_of(_in_order(ruled, verdicts))
     evidence = list(evidence_of(verdicts))
@@ -182,6 +178,7 @@ def item_view(guard: Guard, item: str) -> ItemView:
         readers=tuple(step.id for step in reach.agents if step.hops == 1),
         conflicts=tuple(rows(guard, conflicts_of(ledger, [item])[item], trust=True)),
         versions=_versions(guard, item, state),
+        disputes=tuple(map(Story.of, _disputes(counting))),
     )
 
 
@@ -191,6 +188,16 @@ def _origin(guard: Guard, said: Sequence[TraceStep], every: Sequence[TraceStep])
     others = [step for step in every if step.id not in known][:NEAR]
     parts = (tuple(rows(guard, [s.id for s in part], hops={s.id: s.hops for s in part})) for part in (said, others))
     return Origin(*parts)
+
+
+def _disputes(told: Sequence[Event]) -> list[Event]:
+    found: list[Event] = []
+    for event in told:
+        if event.kind is EventKind.APPEALED:
+            found.append(event)
+        elif event.kind in (EventKind.LABELLED, EventKind.RELEASED):
+            found.clear()
+    return found
 
 
 def _last_by_gates(told: Sequence[Event]) -> Mapping[str, Any]:

@@ -52,6 +52,7 @@ from lazaretto.gates.protocol import (
     OVER,
     REPAIR,
     UNDONE,
+    WITHDRAWN,
     GateContext,
     SecondLook,
 )
@@ -199,6 +200,8 @@ class BlocklistGate:
 
     def _learn_repair(self, observation: Observation, repair: Verdict, context: GateContext) -> None:
         """List what a repair took out, for the ruling it carries; forget it when the repair was undone."""
+        if repair.rule == WITHDRAWN:
+            return
         if repair.rule == UNDONE:
             context.ledger.drop_fingerprints(observation.id)
             return

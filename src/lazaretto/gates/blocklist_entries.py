@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lazaretto.ledger import Fingerprint, Ledger
+from lazaretto.ledger.standing import standing_events
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.reading.normalization import fold, same_but_for_typing
 from lazaretto.types import EventKind, Ruling, SourceClass
@@ -84,7 +85,7 @@ def _whom_before(item: str, ruling: Ruling, ledger: Ledger) -> SourceClass | Non
     state = ledger.states([item]).get(item)
     if state is None or state.erased:
         return SourceClass.TOOL_OUTPUT_INTERNAL if ruling > Ruling.WARN else SourceClass.SYSTEM
-    labels = [event.body or {} for event in ledger.events(subject=item, kinds=(EventKind.LABELLED,))]
+    labels = [event.body or {} for event in standing_events(ledger, (EventKind.LABELLED,), subject=item)]
     if ruling > Ruling.WARN and labels and labels[-1].get("label") == "harmful":
         return None
     return ledger.item(item).source

@@ -110,6 +110,8 @@ REPAIR = "repair"
 """The gate's name in the one verdict a learner gets when a repair, not a gate, found an item; its rule names which."""
 UNDONE = "undone"
 """The rule of that verdict when the repair was taken back: forget what it taught."""
+WITHDRAWN = "withdrawn"
+"""The rule of that verdict when a person's label was taken back. What the block list had before it is there again."""
 
 
 MEASURED = "measured"

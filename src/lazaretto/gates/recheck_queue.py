@@ -16,6 +16,7 @@ import numpy as np
 
 from lazaretto.gates.recheck_schedule import BLAMED, RecheckSchedule
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
+from lazaretto.ledger.standing import standing_events
 from lazaretto.ledger.tail import Tail
 from lazaretto.types import BY_PERSON, MACHINE, REBUILT, Channel, Event, EventKind
 
@@ -38,6 +39,11 @@ class RecheckQueue:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._tail = Tail(ledger, _KINDS, back=HORIZON, anew=self._forget)
+        self._lock = threading.RLock()
+        self._forget()
+
+    def _forget(self) -> None:
         self._looks = RecheckSchedule()
         self._names: list[str] = []
         self._seqs: list[int] = []
@@ -45,7 +51,6 @@ class RecheckQueue:
         self._states: list[ItemState] = []
         self._shared = {ItemState(): ItemState()}
         """Few states are ever different: memories share them."""
-        self._tail = Tail(ledger, _KINDS, back=HORIZON)
         self._until: int | None = None
         """Last event of the pass under way; None between passes."""
         self._looked: set[int] = set()
@@ -53,7 +58,6 @@ class RecheckQueue:
         self._news: list[int] = []
         self._failures: list[int] = []
         self._spoken: set[str] = set()
-        self._lock = threading.RLock()
 
     def follow(self) -> int:
         """Take in what was recorded since the last time, by anybody; the number of the last event that was read."""
@@ -123,7 +127,7 @@ class RecheckQueue:
         state = self._ledger.states([item]).get(item)
         if state is None or state.hidden or state.erased or state.superseded_by or item in self._spoken:
             return None
-        words = self._ledger.events(subject=item, kinds=WORDS)
+        words = standing_events(self._ledger, WORDS, subject=item)
         return None if any(by_person(event) for event in words) else state
 
     def _take(self, event: Event) -> None:

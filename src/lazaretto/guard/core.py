@@ -31,6 +31,7 @@ from lazaretto.ingest.read_history import RecentReads
 from lazaretto.learn.automatic_cases import AutomaticCases
 from lazaretto.learn.labels import Labels
 from lazaretto.learn.lessons import Lessons
+from lazaretto.learn.withdrawals import Withdrawals
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -57,6 +58,7 @@ class Core:
         self.lessons = Lessons(ledger, tell)
         self.taints = TaintRulings(ledger, self.graph, policy, tell)
         self.labels = Labels(ledger, self.taints, self.lessons, tell, observes=policy.mode == "observe")
+        self.withdrawals = Withdrawals(ledger, self.taints, self.lessons)
         self.view = RepairView(ledger, self.graph, judge=self.gates.held_today, correction=self.gates.correction)
         self.rechecking = Rechecker(
             self.view, policy, (self.gates.slots, self.gates.contexts), tell, self.taints.hold_what_came_from

@@ -36,6 +36,7 @@ from lazaretto.identity import Identity
 from lazaretto.incidents.records import Held
 from lazaretto.ingest.raw_input import RawInput, channel_for, check_own_fields, read_text
 from lazaretto.ingest.read_history import is_reading, reader_body
+from lazaretto.learn.withdrawals import LISTED, LabelDecision, Withdrawal
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_name, check_principal
 from lazaretto.policy import Policy
@@ -319,6 +320,22 @@ class Guard(ToolCalls, Lifecycle, OldNames):
         event = await self._core.in_store_thread(self._core.labels.label, item, label, person, caller)
         await self._core.outbox.write_back()
         return event
+
+    async def labels(self, *, limit: int = LISTED) -> tuple[LabelDecision, ...]:
+        """What people called harmful or benign, the newest first, each with the number by which it is taken back."""
+        return await self._core.in_store_thread(self._core.withdrawals.decisions, limit)
+
+    async def unlabel(self, decision: int, *, by: str, caller: Identity | None = None) -> Withdrawal:
+        """Take back a label: items and block list are as before it, and it counts for nothing any more. What cannot be
+        put back is named in ``left`` and ``notes``.
+
+        ``RepairRefused`` where it was taken back already, something else was decided about the item since, or the item
+        was erased. ``NotYours`` where ``by`` or ``caller`` would take back that something of its own is harmful.
+        """
+        person = check_name(by, "by", printable=True)
+        done = await self._core.in_store_thread(self._core.withdrawals.withdraw, decision, person, caller)
+        await self._core.outbox.write_back()
+        return done
 
     async def settle(self, keep: str, *, over: str, by: str, caller: Identity | None = None) -> None:
         """Decide between two items that contradict each other: ``keep`` holds, ``over`` is replaced by it.

@@ -23,6 +23,7 @@ from lazaretto.gates.record_owners import RecordOwners
 from lazaretto.gates.runner import Examination, GateSlot, run_stages
 from lazaretto.guard.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
 from lazaretto.ledger.fingerprints import forgotten
+from lazaretto.ledger.standing import standing_events
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint
 from lazaretto.provenance.suspects import suspects
@@ -241,7 +242,7 @@ class Rechecker:
 
     def _holders(self, item: str) -> set[str]:
         """The gates whose verdict, or whose silence, holds an item."""
-        rulings = list(self._ledger.events(subject=item, kinds=(EventKind.RULED,)))
+        rulings = list(standing_events(self._ledger, (EventKind.RULED,), subject=item))
         body = (rulings[-1].body or {}) if rulings else {}
         spoke = {v["gate"] for v in body.get("verdicts", ()) if Ruling.from_label(v["ruling"]) > Ruling.WARN}
         return spoke | set(str(body.get("rule", "")).split(":")[1:2])

@@ -190,6 +190,8 @@ class SyncGuard(_Waiting[Guard], OldNames):
     held = _waited(Guard.held)
     release = _waited(Guard.release)
     label = _waited(Guard.label)
+    labels = _waited(Guard.labels)
+    unlabel = _waited(Guard.unlabel)
     settle = _waited(Guard.settle)
     appeal = _waited(Guard.appeal)
     audit = _waited(Guard.audit)

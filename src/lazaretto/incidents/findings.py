@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from lazaretto.ledger import Ledger, changes_of
 from lazaretto.ledger.history import changes_so_far
+from lazaretto.ledger.standing import withdrawn
 from lazaretto.ledger.tail import Tail
 from lazaretto.types import BY_PERSON, Event, EventKind, Ruling, reasons_in_order
 
@@ -89,16 +90,19 @@ class FindingLog:
     """Follows one ledger. Safe to share between threads; callers hold ``lock`` while they read."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._tail, self._opened = ledger, Tail(ledger, KINDS), False
+        self._ledger, self._tail, self._opened = ledger, Tail(ledger, KINDS, anew=self._read_anew), False
         self.lock = threading.RLock()
         self.version = 0
         """Grows whenever a finding is new or stands differently."""
-        self.watched: Container[str] = ()
+        self.watched: Collection[str] = ()
         """Items about which the reader wants to be told."""
         self.touched: set[str] = set()
         """Those of them that events were about since the reader last emptied this."""
         self.erased: set[str] = set()
         """The same for those that were erased."""
+        self._forget()
+
+    def _forget(self) -> None:
         self.findings: dict[str, Finding] = {}
         """By item, in the order they were found."""
         self.waiting: dict[str, Waiting] = {}
@@ -129,13 +133,21 @@ class FindingLog:
     def follow(self) -> None:
         """Take in what was recorded since the last time."""
         if not self._opened:
-            head = self._ledger.head().seq
-            for event in changes_so_far(self._ledger, KINDS, head):
-                self._follow(event)
-            self._tail.skip_to(head)
+            self._read_anew()
             self._opened = True
         for event in self._tail.new():
             self._follow(event)
+
+    def _read_anew(self) -> None:
+        """Read everything from the beginning, without what was taken back."""
+        self._forget()
+        head, gone = self._ledger.head().seq, withdrawn(self._ledger)
+        for event in changes_so_far(self._ledger, KINDS, head):
+            if event.seq not in gone:
+                self._follow(event)
+        self.touched.update(self.watched)
+        self.version += 1
+        self._tail.skip_to(head)
 
     def _follow(self, event: Event) -> None:
         self._take(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from lazaretto.incidents.records import (
 )
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.standing import standing_events
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import TraceStep, Window
 from lazaretto.types import Channel, EdgeKind, Event, EventKind, Observation, Ruling
@@ -39,7 +40,7 @@ _MOST_REACHED = 1_000
 _COMPARED = 8
 _JUDGED = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
 _MADE_FROM = (EdgeKind.DERIVED_FROM.value, EdgeKind.INFLUENCED.value)
-_TOLD = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED, EventKind.RELEASED)
+_TOLD = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED, EventKind.RELEASED, EventKind.WITHDRAWN)
 
 
 class Incidents:
@@ -172,7 +173,7 @@ class Incidents:
             for name in (*group.findings, *group.carriers, *reach.items)
         ]
         seen = {one.id: one for one in self._ledger.items(ids=named, hidden=True, limit=None)}
-        facts = _Facts(seen, self._ledger.states(list(seen)), self._ledger.last_about(seen, _JUDGED))
+        facts = _Facts(seen, self._ledger.states(list(seen)), self._judged(seen))
         whole: list[Group] = []
         for group, reach in zip(groups, reaches, strict=True):
             # findings have an incident already
@@ -185,6 +186,13 @@ class Incidents:
         for event in self._ledger.events_about(decisions, (EventKind.REPORTED,)) if decisions else ():
             facts.told.setdefault(event.subject, []).append(event)
         return [self._incident(group, reach, facts) for group, reach in zip(whole, reaches, strict=True)]
+
+    def _judged(self, items: Collection[str]) -> dict[str, int]:
+        """The last event that judged each item, of those that count."""
+        judged = dict(self._ledger.last_about(items, _JUDGED))
+        for item in {event.subject for event in self._ledger.events_about(items, (EventKind.WITHDRAWN,))}:
+            judged[item] = max((e.seq for e in standing_events(self._ledger, _JUDGED, subject=item)), default=0)
+        return judged
 
     def _incident(self, group: Group, reach: _Reach, facts: _Facts) -> Incident:
         log, infected = self._log, [*group.findings, *group.carriers]
@@ -401,6 +409,8 @@ def _told(event: Event) -> TimelineEntry:
         says += f": {why_ruled(body)[0][:200]}" if told else ""
     elif event.kind is EventKind.LABELLED:
         says = f"{body.get('label')}, says {body.get('by')}"
+    elif event.kind is EventKind.WITHDRAWN:
+        says = f"{body.get('label')} is taken back, says {body.get('by')}"
     elif event.kind is EventKind.APPEALED:
         says = f"disputed by {body.get('by')}: {str(body.get('reason', ''))[:200]}"
     else:

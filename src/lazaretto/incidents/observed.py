@@ -67,7 +67,10 @@ class ObservedLog:
     """Follows one ledger. Safe to share between threads."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._tail, self._lock = ledger, Tail(ledger, KINDS), threading.Lock()
+        self._ledger, self._tail, self._lock = ledger, Tail(ledger, KINDS, anew=self._forget), threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
         self._flagged: dict[str, _Flagged] = {}
         self._judged: Counter[str] = Counter()
         self._seen: set[str] = set()

@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lazaretto.gates.protocol import REPAIR, UNDONE
+from lazaretto.gates.protocol import REPAIR, UNDONE, WITHDRAWN
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.standing import standing_events
 from lazaretto.ledger.tail import Tail
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import MACHINE, Channel, Event, EventKind, Evidence, Observation, Ruling, Verdict
@@ -30,6 +31,7 @@ SCREENED = "screened"
 Tell = Callable[[Observation, Ruling, tuple[Verdict, ...]], None]
 """Tells every gate that learns what became of an item; verdicts say who found it."""
 _KINDS = (EventKind.LABELLED, EventKind.REPAIRED, EventKind.UNDONE)
+_WORDS = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
 _READ, _BOOK = ("lessons", "read"), "lessons"
 _RENEW_AFTER = 1_000
 """Events past the last lesson after which the place is noted anew, so that opening a long ledger stays quick."""
@@ -51,7 +53,7 @@ class Lessons:
             start = int(kept[0].label) if kept else 0
             end = self._ledger.head().seq
             told = start
-            for event in self._ledger.events(after=start, kinds=_KINDS):
+            for event in self._ledger.events(after=start, kinds=(*_KINDS, EventKind.WITHDRAWN)):
                 self._teach(event)
                 told = event.seq
             if told > start or end > start + _RENEW_AFTER:
@@ -64,11 +66,15 @@ class Lessons:
             return
         if event.kind is EventKind.LABELLED:
             ruling = LABELS.get(str(body.get("label")))
-            if ruling is not None:
+            stands = standing_events(self._ledger, (EventKind.LABELLED,), subject=event.subject)
+            if ruling is not None and any(one.seq == event.seq for one in stands):
                 self._tell(self._ledger.item(event.subject), ruling, ())
         elif event.kind is EventKind.REPAIRED:
             for item, ruling, why in repair_lessons(body):
                 self._tell(self._ledger.item(item), ruling, why)
+        elif event.kind is EventKind.WITHDRAWN:  # what the block list had is recorded with it: learn/withdrawals.py
+            told = (repair_verdict(event.subject, Ruling.ALLOW, WITHDRAWN),)
+            self._tell(self._ledger.item(event.subject), Ruling.ALLOW, told)
         else:
             self._take_back(event.subject)
 
@@ -82,8 +88,7 @@ class Lessons:
 
     def _restore(self, observation: Observation, receipt: str) -> None:
         """Teach anew what was said of an item before a repair that was undone."""
-        words = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
-        told = self._ledger.events(subject=observation.id, kinds=words)
+        told = standing_events(self._ledger, _WORDS, subject=observation.id)
         said = [one for one in told if not _condemns(one) and (one.body or {}).get("receipt") != receipt]
         if said and said[-1].kind is not EventKind.RULED:  # it was cleared after it had been ruled on
             if (said[-1].body or {}).get("by") != MACHINE:
@@ -139,8 +144,8 @@ class ContactQueue:
 
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph) -> None:
         self._ledger, self._graph = ledger, graph
-        self._tail = Tail(ledger, (*_KINDS, EventKind.NOTED), back=CONTACT_WINDOW)
         self._due: dict[str, tuple[bool, int]] = {}
+        self._tail = Tail(ledger, (*_KINDS, EventKind.NOTED), back=CONTACT_WINDOW, anew=self._due.clear)
         self._lock = threading.Lock()
 
     def due(self) -> tuple[str, ...]:

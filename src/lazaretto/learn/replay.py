@@ -12,6 +12,7 @@ from lazaretto.gates.protocol import Gate, Tunable
 from lazaretto.gates.runner import Examination
 from lazaretto.gates.thresholds import Thresholds
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.standing import standing_events
 from lazaretto.policy import Policy, Stage
 from lazaretto.types import MACHINE, Decision, EventKind, GateRun, Observation, Ruling, RunStatus, Verdict
 
@@ -48,7 +49,7 @@ def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[Judged, ...]:
     """Every item that gates judged since then, by its first ruling, with the last word of people on it."""
     first: dict[str, Decision] = {}
     words: dict[str, bool] = {}
-    for event in ledger.events(kinds=(EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)):
+    for event in standing_events(ledger, (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)):
         body = event.body or {}
         if event.kind is EventKind.LABELLED and body.get("label") in _TRUTH:
             words[event.subject] = _TRUTH[body["label"]]

@@ -9,6 +9,7 @@ from lazaretto.gates.content.records import Content, Label
 from lazaretto.gates.content.report import DEBATE
 from lazaretto.learn.curate import FailedCase
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.standing import standing_events
 from lazaretto.types import BY_PERSON, EventKind, Observation, Ruling
 
 _TRUTH = {"harmful": Label.UNSAFE, "benign": Label.SAFE}
@@ -19,7 +20,7 @@ def reviewed(ledger: Ledger) -> list[FailedCase]:
 
     An appeal without a label is open and teaches nothing.
     """
-    labelled = dict.fromkeys(event.subject for event in ledger.events(kinds=[EventKind.LABELLED]))
+    labelled = dict.fromkeys(event.subject for event in standing_events(ledger, [EventKind.LABELLED]))
     return [case for item in labelled if (case := review_of(item, ledger)) is not None]
 
 
@@ -30,7 +31,8 @@ def review_of(item: str, ledger: Ledger, condemned: bool = False) -> FailedCase 
     """
     decision: Mapping[str, Any] | None = None
     word, source = "", "repair"
-    for event in ledger.events(subject=item, kinds=[EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED]):
+    kinds = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED)
+    for event in standing_events(ledger, kinds, subject=item):
         if event.body is None:
             continue
         if event.kind is EventKind.LABELLED:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from lazaretto.gates.thresholds import Cut
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.standing import standing_events
 from lazaretto.policy import LearnPolicy
 from lazaretto.types import EventKind, Ruling
 
@@ -19,7 +20,7 @@ def judged(ledger: Ledger, gates: tuple[str, ...]) -> Judged:
     """What people said about items that these gates let in or sent to a person; the last word on each counts."""
     rulings: dict[str, Mapping[str, tuple[float, Ruling]]] = {}
     truths: dict[str, bool] = {}
-    for event in ledger.events(kinds=(EventKind.RULED, EventKind.LABELLED)):
+    for event in standing_events(ledger, (EventKind.RULED, EventKind.LABELLED)):
         body = event.body or {}
         if event.kind is EventKind.LABELLED and body.get("label") in _TRUTH:
             truths[event.subject] = _TRUTH[body["label"]]

@@ -36,6 +36,7 @@ _SEEN = EventKind.SEEN
 _SENT = EventKind.SENT
 _SUPERSEDED = EventKind.SUPERSEDED
 _UNDONE = EventKind.UNDONE
+_WITHDRAWN = EventKind.WITHDRAWN
 _ABOUT_AN_ITEM = frozenset(
     {
         EventKind.RETRIEVED,
@@ -44,6 +45,7 @@ _ABOUT_AN_ITEM = frozenset(
         EventKind.INFLUENCED,
         EventKind.RULED,
         EventKind.LABELLED,
+        EventKind.WITHDRAWN,
         EventKind.APPEALED,
         EventKind.RELEASED,
         EventKind.SUPERSEDED,
@@ -314,6 +316,8 @@ def references(kind: EventKind, subject: str, body: Mapping[str, Any]) -> Iterat
     elif kind is _UNDONE:
         for item in _restored_items(body):
             yield "body.restored", item, False
+    elif kind is _WITHDRAWN:
+        _check_withdrawal(body)
 
 
 def _other(subject: str, node: str, field: str) -> str:
@@ -331,6 +335,16 @@ def _repaired_items(body: Mapping[str, Any]) -> Iterator[str]:
         if not isinstance(step, Mapping) or not isinstance(step.get("action"), str):
             raise InputError("body.plan.steps", "holds something that is not a repair step")
         yield check_name(step.get("item"), "body.plan.steps")
+
+
+def _check_withdrawal(body: Mapping[str, Any]) -> None:
+    gone, was = body.get("events"), body.get("was")
+    if not isinstance(gone, list) or not all(type(seq) is int and seq > 0 for seq in gone):
+        raise InputError("body.events", "is not a list of event numbers")
+    if not isinstance(was, Mapping) or type(was.get("hidden")) is not bool:
+        raise InputError("body.was", "must say how the item stood", "For example {'hidden': false, 'ruling': null}")
+    if was.get("ruling") is not None and was["ruling"] not in _RULINGS:
+        raise InputError("body.was", f"{was['ruling']!r} is not a ruling")
 
 
 def _restored_items(body: Mapping[str, Any]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lazaretto.ledger.item_state import changes_of
+from lazaretto.ledger.item_state import CHANGING, ItemState, changes_of, with_change
 from lazaretto.ledger.ledger import Ledger
 from lazaretto.types import Event, EventKind
 
@@ -21,6 +21,21 @@ def changes_so_far(ledger: Ledger, kinds: Collection[EventKind], until: int) -> 
     named = {item for event in others for item in _items_of(event)}
     ruled = ledger.events_about({*ledger.held_items(), *named}, (EventKind.RULED,))
     return sorted((event for event in (*others, *ruled) if event.seq <= until), key=lambda event: event.seq)
+
+
+def states_before(ledger: Ledger, items: Collection[str], seq: int) -> dict[str, ItemState]:
+    """How items stood before an event; those that were not there yet are left out."""
+    about = ledger.events_about(items, (EventKind.SEEN, *CHANGING))
+    elsewhere = ledger.events(kinds=(EventKind.REPAIRED, EventKind.UNDONE, EventKind.SUPERSEDED))
+    told = {event.seq: event for event in (*about, *elsewhere) if event.seq < seq}
+    found: dict[str, ItemState] = {}
+    for event in (told[place] for place in sorted(told)):
+        if event.kind is EventKind.SEEN:
+            found[event.subject] = ItemState()
+        for item, field, value in changes_of(event.kind, event.subject, event.body):
+            if item in found:
+                found[item] = with_change(found[item], field, value)
+    return found
 
 
 def _items_of(event: Event) -> set[str]:

@@ -19,6 +19,7 @@ CHANGING = frozenset(
         EventKind.SUPERSEDED,
         EventKind.REPAIRED,
         EventKind.UNDONE,
+        EventKind.WITHDRAWN,
     }
 )
 """The kinds of events that may change an item."""
@@ -113,6 +114,8 @@ def changes_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) ->
         yield from _repair_changes(body)
     elif kind is EventKind.UNDONE:
         yield from _undo_changes(body)
+    elif kind is EventKind.WITHDRAWN:
+        yield from _undo_changes({"restored": {subject: body["was"]}})
 
 
 def _repair_changes(receipt: Mapping[str, Any]) -> Iterator[Change]:

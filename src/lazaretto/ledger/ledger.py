@@ -208,7 +208,7 @@ class Ledger(LedgerReader):
         labelled = sa.select(events.c.subject).where(
             events.c.tenant == self._tenant(connection),
             events.c.seq > after,
-            events.c.kind == EventKind.LABELLED.value,
+            events.c.kind.in_((EventKind.LABELLED.value, EventKind.WITHDRAWN.value)),
         )
         for (item,) in connection.execute(labelled):
             if item in items:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
+from lazaretto.ledger.standing import Readable, taken_back, withdrawn
 from lazaretto.types import Event, EventKind, Head
 
 
-class Followed(Protocol):
+class Followed(Readable, Protocol):
     """What is needed of a ledger to follow it."""
 
     def head(self) -> Head:
         """The last event."""
-        ...
-
-    def events(
-        self, *, after: int = 0, kinds: Iterable[EventKind] | None = None, subject: str | None = None
-    ) -> Iterator[Event]:
-        """Events in order."""
         ...
 
 
@@ -26,10 +21,24 @@ class Tail:
     """How far somebody has read. The callers' own lock keeps two threads from reading at once."""
 
     def __init__(
-        self, ledger: Followed, kinds: Iterable[EventKind], *, back: int | None = None, subject: str | None = None
+        self,
+        ledger: Followed,
+        kinds: Iterable[EventKind],
+        *,
+        back: int | None = None,
+        subject: str | None = None,
+        anew: Callable[[], None] | None = None,
     ) -> None:
-        """``back``: how many events a new reader looks back; all by default. ``subject``: only events about it."""
+        """``back``: how many events a new reader looks back; all by default. ``subject``: only events about it.
+
+        ``anew`` is for readers of what people decided: they get no event that was taken back (``ledger/standing.py``).
+        Where one that they read already is taken back, it is called, so that they forget everything; then they are
+        given what counts from the beginning, unless they read it in another way and ``skip_to`` its end.
+        """
         self._ledger, self._kinds, self._back, self._subject = ledger, tuple(kinds), back, subject
+        self._anew = anew
+        self._read = self._kinds if anew is None else (*self._kinds, EventKind.WITHDRAWN)
+        self._gone: frozenset[int] | None = None
         self._seq: int | None = None
 
     @property
@@ -48,7 +57,16 @@ class Tail:
             self._seq = 0 if self._back is None else max(0, head - self._back)
         if head <= self._seq:
             return
-        for event in self._ledger.events(after=self._seq, kinds=self._kinds, subject=self._subject):
-            yield event
+        if self._gone is None:
+            self._gone = frozenset() if self._anew is None else withdrawn(self._ledger)
+        for event in self._ledger.events(after=self._seq, kinds=self._read, subject=self._subject):
+            if self._anew is not None and event.kind is EventKind.WITHDRAWN:
+                if not taken_back([event]) <= self._gone:
+                    self._seq, self._gone = None, withdrawn(self._ledger)
+                    self._anew()
+                    yield from self.new()
+                    return
+            elif event.seq not in self._gone:
+                yield event
             self._seq = event.seq
         self._seq = max(self._seq, head)  # past events of other kinds, too: nobody reads over them again

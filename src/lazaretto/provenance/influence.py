@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterator
 from lazaretto.ledger.item_state import changes_of
 from lazaretto.types import Event, EventKind
 
-STATE_KINDS = (EventKind.SUPERSEDED, EventKind.REPAIRED, EventKind.UNDONE, EventKind.RELEASED)
+STATE_KINDS = (
+    EventKind.SUPERSEDED, EventKind.REPAIRED, EventKind.UNDONE, EventKind.RELEASED, EventKind.WITHDRAWN,
+)  # fmt: skip
 """Events that change who carries influence; all others only add edges."""
 
 NEVER, ALWAYS = -math.inf, math.inf

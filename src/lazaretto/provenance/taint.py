@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.ledger import ItemState, Ledger
+from lazaretto.ledger.standing import standing_events
 from lazaretto.provenance.carrying import poison_of, poisons_of, reused_content
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.held_index import HeldIndex
@@ -19,9 +20,10 @@ from lazaretto.types import MACHINE, Decision, EventKind, Evidence, Observation,
 
 TAINT = "taint"
 """Stands where a gate's name would, in verdicts and rules."""
-_FOR_DESCENT = ("taint:", "review:made_from_held")
+FOR_DESCENT = ("taint:", "review:made_from_held")
 """How rules begin that hold an item for nothing but what it was made from."""
 MADE_FROM, REPEATS, MET = "made_from_held", "repeats_held", "met_held"
+_WORDS = (EventKind.RULED, EventKind.RELEASED, EventKind.LABELLED)
 _NAMED = 4
 """Held items to which a verdict gives a sentence each."""
 _LISTED = 20
@@ -176,7 +178,7 @@ def _weighed(item: Observation) -> bool:
 def _excused(item: str, ledger: Ledger) -> bool:
     """Whether a person spoke for the item: labelled it benign, or released it after it had been held for a taint."""
     was_tainted = released = benign = False
-    for event in ledger.events(subject=item, kinds=(EventKind.RULED, EventKind.RELEASED, EventKind.LABELLED)):
+    for event in standing_events(ledger, _WORDS, subject=item):
         body = event.body or {}
         if event.kind is EventKind.LABELLED:
             benign = body.get("label") == "benign"
@@ -227,12 +229,17 @@ def held_for_taint(item: str, ledger: Ledger) -> bool:
     if not ledger.state(item).held or ledger.state(item).hidden:
         return False
     body: Mapping[str, Any] = {}
-    for event in ledger.events(subject=item, kinds=(EventKind.RULED,)):
+    for event in standing_events(ledger, (EventKind.RULED,), subject=item):
         body = event.body or {}
-    others = [v for v in body.get("verdicts", ()) if not f"{v['gate']}:{v['rule']}".startswith(_FOR_DESCENT)]
-    return str(body.get("rule", "")).startswith(_FOR_DESCENT) and not any(
+    others = [v for v in body.get("verdicts", ()) if not f"{v['gate']}:{v['rule']}".startswith(FOR_DESCENT)]
+    return str(body.get("rule", "")).startswith(FOR_DESCENT) and not any(
         Ruling.from_label(v["ruling"]) > Ruling.WARN for v in others
     )
+
+
+def held_for_nothing(item: str, ledger: Ledger, graph: ProvenanceGraph) -> bool:
+    """Whether an item is held for what it was made from alone, and nothing of that is held any more."""
+    return held_for_taint(item, ledger) and not _tainted_still(item, set(), ledger, graph)
 
 
 def _tainted_still(item: str, fine: set[str], ledger: Ledger, graph: ProvenanceGraph) -> bool:

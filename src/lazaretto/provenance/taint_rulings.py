@@ -39,6 +39,8 @@ def _told(draft: Draft) -> list[str]:
         return [
             f"{draft.subject} is released by {body.get('by', 'a repair')}{f', because of {because}' * bool(because)}"
         ]
+    if draft.kind is EventKind.WITHDRAWN:
+        return [f"{draft.subject} is as it was before the decision {body['decision']}, which {body['by']} takes back"]
     if draft.kind is EventKind.UNDONE:
         restored = body.get("restored", {})
         return [f"{item} is as it was before the repair {draft.subject}, which is taken back" for item in restored]
@@ -118,6 +120,15 @@ class TaintRulings:
         drafts = self.releases_with(items)
         self._ledger.append(drafts)
         log_acts(drafts)
+
+    def without_cause(self, items: Sequence[str]) -> tuple[str, ...]:
+        """Release those of some items that are held for nothing but what they were made from, none of which is held."""
+        free = [item for item in items if taint.held_for_nothing(item, self._ledger, self._graph)]
+        drafts = [Draft(EventKind.RELEASED, item, body={"by": MACHINE, taint.BECAUSE: [item]}) for item in free]
+        drafts += [draft for draft in self.releases_with(free) if draft.subject not in free] if free else []
+        self._ledger.append(drafts)
+        log_acts(drafts)
+        return tuple(draft.subject for draft in drafts)
 
     def holding(self, items: Sequence[str]) -> list[Draft]:
         """The rulings on what came from held items, as many as one repair may touch."""

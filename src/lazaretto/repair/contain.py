@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.standing import standing_events
 from lazaretto.provenance.carrying import poison_of, recorded_spans
 from lazaretto.provenance.taint import held_for_taint
 from lazaretto.repair.protocol import RepairRequest, RepairView
@@ -77,7 +78,7 @@ def contained(
 def recorded_risk(item: str, ledger: Ledger) -> float | None:
     """The risk of the newest ruling on an item."""
     risk = None
-    for event in ledger.events(subject=item, kinds=(EventKind.RULED,)):
+    for event in standing_events(ledger, (EventKind.RULED,), subject=item):
         if event.body is not None:
             risk = float(event.body.get("risk", 0.0))
     return risk
@@ -85,7 +86,7 @@ def recorded_risk(item: str, ledger: Ledger) -> float | None:
 
 def called_benign(item: str, ledger: Ledger) -> bool:
     """Whether the last label on an item says that it is fine; no repair of something else overturns that."""
-    labels = [event.body or {} for event in ledger.events(subject=item, kinds=(EventKind.LABELLED,))]
+    labels = [event.body or {} for event in standing_events(ledger, (EventKind.LABELLED,), subject=item)]
     return bool(labels) and labels[-1].get("label") == "benign"
 
 

@@ -8,13 +8,15 @@ from typing import Any, Literal
 
 from lazaretto.api.answers import ItemAnswer, ItemDetail, ReceiptAnswer, Settled, answer
 from lazaretto.api.callers import Anyone, Reviewer, TheGuard, signature
-from lazaretto.api.requests import AppealBody, LabelBody, ReleaseBody, SettleBody
+from lazaretto.api.requests import AppealBody, LabelBody, ReleaseBody, SettleBody, UnlabelBody
 from lazaretto.errors import InputError, MissingExtra, UnknownItem
 from lazaretto.gates.memory.claims.conflicts import Conflict, open_conflicts
 from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.guard import Guard
 from lazaretto.incidents.records import Held
+from lazaretto.learn.withdrawals import LabelDecision, Withdrawal
 from lazaretto.ledger import ItemState
+from lazaretto.ledger.standing import taken_back
 from lazaretto.types import Channel, Event, EventKind, Observation
 
 try:
@@ -65,7 +67,8 @@ async def item_detail(item: str, guard: TheGuard, _: Reviewer) -> Response:
     def read() -> dict[str, Any]:
         found = guard.ledger.item(item)
         events = list(guard.ledger.events(subject=item))
-        rulings = [event.body for event in events if event.kind is EventKind.RULED]
+        gone = taken_back(event for event in events if event.kind is EventKind.WITHDRAWN)
+        rulings = [event.body for event in events if event.kind is EventKind.RULED and event.seq not in gone]
         return {
             **_row(found, guard.ledger.state(item)),
             "trust": guard.graph.trust(item, guard.policy.trust.table()),
@@ -100,6 +103,18 @@ async def label(item: str, body: LabelBody, guard: TheGuard, caller: Reviewer) -
     """A person's word on an item: harmful or benign. Whoever has a key of their own signs with its name."""
     word: Literal["harmful", "benign"] = body.label  # type: ignore[assignment]  # any other word is an InputError
     return answer(await guard.label(item, word, by=signature(caller, body.by), caller=caller.identity))
+
+
+@router.get("/labels", response_model=list[LabelDecision])
+async def labels(guard: TheGuard, _: Reviewer, limit: int = Limit) -> Response:
+    """What people called harmful or benign, the newest first."""
+    return answer(await guard.labels(limit=limit))
+
+
+@router.post("/labels/{decision}/undo", response_model=Withdrawal)
+async def unlabel(decision: int, body: UnlabelBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """Take back a label: items and block list are as before it. What cannot be put back is named."""
+    return answer(await guard.unlabel(decision, by=signature(caller, body.by), caller=caller.identity))
 
 
 @router.post("/items/{item}/appeal", response_model=Event)

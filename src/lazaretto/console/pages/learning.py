@@ -16,6 +16,7 @@ from lazaretto.guard import Guard
 from lazaretto.learn.curate import FailedCase
 from lazaretto.learn.reviews import reviewed
 from lazaretto.learn.thresholds import calibrate
+from lazaretto.ledger.standing import standing_events
 from lazaretto.types import EventKind
 
 STEPS = 20
@@ -52,7 +53,7 @@ def _facts(guard: Guard) -> dict[str, Any]:
 
 def to_learn(guard: Guard, book: Casebook) -> list[FailedCase]:
     """What people decided since cases were last made: overturned, or confirmed as harmful."""
-    news = {event.subject for event in guard.ledger.events(after=book.read, kinds=(EventKind.LABELLED,))}
+    news = {event.subject for event in standing_events(guard.ledger, (EventKind.LABELLED,), after=book.read)}
     told = [one for one in reviewed(guard.ledger) if one.content.id in news] if news else []
     return [one for one in told if one.ruled != one.truth or one.truth is Label.UNSAFE]
 

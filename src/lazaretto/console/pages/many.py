@@ -68,7 +68,8 @@ async def many(visit: Visit) -> Response:
         log = visit.desk.observed
         days, quiet = await asyncio.to_thread(lambda: (log.days()[:14], log.quiet()))
     facts: dict[str, Any] = {"lines": shown, "of": len(lines), "chosen": chosen, "offered": offered}
-    facts |= {"days": days, "quiet": quiet}
+    decided = [one for one in visit.query("decided").split("-") if one.isascii() and one.isdigit()]
+    facts |= {"days": days, "quiet": quiet, "decided": decided}
     return visit.page("many.html", here="many", source=source, **facts)
 
 
@@ -85,21 +86,22 @@ async def decide(visit: Visit) -> Response:
         lines = [known[item] for item in items if item in known]
         lesson = await asyncio.to_thread(_lesson, visit.guard, lines, label)
         return visit.page("many_look.html", here="many", source=source, label=label, lines=lines, lesson=lesson)
-    done, refused = 0, list[tuple[str, LazarettoError]]()
+    done, refused = list[int](), list[tuple[str, LazarettoError]]()
     for item in items:
         try:
-            await visit.guard.label(item, label, by=visit.session.name, caller=visit.session.identity)  # type: ignore[arg-type]
-            done += 1
+            signed = {"by": visit.session.name, "caller": visit.session.identity}
+            done.append((await visit.guard.label(item, label, **signed)).seq)  # type: ignore[arg-type]
         except LazarettoError as error:
             refused.append((item, error))
     if not done:
         raise refused[0][1]
-    said = texts()["many"]["done"].format(number=done, label=texts()["labels"][label])
+    said = texts()["many"]["done"].format(number=len(done), label=texts()["labels"][label])
     if refused:
         said += " " + texts()["many"]["refused"].format(
             number=len(refused), first=f"{refused[0][0]}: {refused[0][1]}"[:200]
         )
-    return visit.to(f"/many?from={WOULD if source == WOULD else WAITING}", said)
+    decided = "-".join(map(str, done))
+    return visit.to(f"/many?from={WOULD if source == WOULD else WAITING}&decided={decided}", said)
 
 
 async def _lines(visit: Visit, source: str) -> list[Line]:

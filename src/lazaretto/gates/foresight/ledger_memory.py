@@ -44,7 +44,8 @@ class LedgerMemory:
         self.rounds = 0
         """How often somebody was looked at."""
         self._tail = Tail(ledger, _TALK, back=WINDOW)
-        self._decided = Tail(ledger, _DECIDED)
+        self._decided = Tail(ledger, _DECIDED, anew=self._decide_anew)
+        self._deciding_anew = False
         self._opening = True
         self._kept: dict[str, list[Any]] = {}
         self._state: dict[str, Any] = {}
@@ -60,8 +61,11 @@ class LedgerMemory:
     def follow(self) -> None:
         """Take in everything recorded since the last time, by this process or another."""
         for event in self._decided.new():
-            self._take_note(event, self._opening) if event.kind is EventKind.NOTED else self._follow_people(event)
-        self._opening = False
+            if event.kind is not EventKind.NOTED:
+                self._follow_people(event)
+            elif not self._deciding_anew or (event.body or {}).get("removed"):  # readings stay as they are
+                self._take_note(event, self._opening)
+        self._opening = self._deciding_anew = False
         said: dict[str, Said] = {}
         meetings: list[tuple[str, str]] = []
         for event in self._tail.new():
@@ -200,6 +204,13 @@ class LedgerMemory:
             return
         for one in (sender, to):
             self._histories[one].append((heard[1], words))
+
+    def _decide_anew(self) -> None:
+        """A decision was taken back: what is pardoned and what is removed is read again."""
+        self._deciding_anew = True
+        if isinstance(self._mode, MonitorMode):
+            self._mode.monitor.pardoned.clear()
+            self._mode.removed.clear()
 
     def _follow_people(self, event: Event) -> None:
         """What a person calls benign is not removed again, nor what was put back; what is called harmful may be."""

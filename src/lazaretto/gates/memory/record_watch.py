@@ -28,7 +28,7 @@ from lazaretto.types import REBUILT, Channel, Event, EventKind, Evidence, Observ
 GATE = "memory"
 _KINDS = (
     EventKind.SEEN, EventKind.RULED, EventKind.RELEASED, EventKind.ERASED, EventKind.SUPERSEDED, EventKind.REPAIRED,
-    EventKind.UNDONE, EventKind.REPORTED, EventKind.NOTED,
+    EventKind.UNDONE, EventKind.WITHDRAWN, EventKind.REPORTED, EventKind.NOTED,
 )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from lazaretto.gates.memory.claims.relation import (
 from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.standing import standing_events
 from lazaretto.ledger.vectors import ClaimRow, Neighbour
 from lazaretto.processor_time import left, spare
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -456,7 +457,7 @@ def _waiting(items: Collection[str], ledger: Ledger) -> set[str]:
     """Those of some items that are held for what they claim: nobody called them harmful, nothing replaced them."""
     states = ledger.states(items) if items else {}
     held = [item for item, state in states.items() if state.held and not (state.hidden or state.superseded_by)]
-    rules = {item: list(ledger.events(subject=item, kinds=(EventKind.RULED,)))[-1:] for item in held}
+    rules = {item: list(standing_events(ledger, (EventKind.RULED,), subject=item))[-1:] for item in held}
     return {item for item, last in rules.items() if last and (last[0].body or {}).get("rule") == f"memory:{_REFUSED}"}
 
 

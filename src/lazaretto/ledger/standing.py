@@ -1,0 +1,46 @@
+"""What counts of what was recorded: events less those that a withdrawal takes back.
+
+A decision that is taken back stays in the chain, with a ``WITHDRAWN`` event for each item that names, by number, what
+counts no longer. Whoever works out what people said or what was ruled reads through here (``Tail`` does, with
+``anew``), and so finds everything as if the decision had not been made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Protocol
+
+from lazaretto.types import Event, EventKind
+
+
+class Readable(Protocol):
+    """What is needed of a ledger to read it."""
+
+    def events(
+        self, *, after: int = 0, kinds: Iterable[EventKind] | None = None, subject: str | None = None
+    ) -> Iterator[Event]:
+        """Events in order."""
+        ...
+
+
+def taken_back(withdrawals: Iterable[Event]) -> frozenset[int]:
+    """The numbers of the events that these ``WITHDRAWN`` events take back; never one that came after them."""
+    return frozenset(seq for event in withdrawals for seq in (event.body or {}).get("events", ()) if seq < event.seq)
+
+
+def withdrawn(ledger: Readable, after: int = 0) -> frozenset[int]:
+    """The numbers of all events that were taken back after an event."""
+    return taken_back(ledger.events(after=after, kinds=(EventKind.WITHDRAWN,)))
+
+
+def standing_events(
+    ledger: Readable, kinds: Collection[EventKind], *, subject: str | None = None, after: int = 0
+) -> Iterator[Event]:
+    """Events of some kinds in order, without those that were taken back."""
+    if subject is None:
+        gone = withdrawn(ledger, after)
+        yield from (event for event in ledger.events(after=after, kinds=kinds) if event.seq not in gone)
+        return
+    found = list(ledger.events(after=after, kinds=(*kinds, EventKind.WITHDRAWN), subject=subject))
+    gone = taken_back(event for event in found if event.kind is EventKind.WITHDRAWN)
+    yield from (event for event in found if event.kind is not EventKind.WITHDRAWN and event.seq not in gone)
