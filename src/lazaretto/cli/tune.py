@@ -14,14 +14,11 @@ from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.gates.thresholds import Thresholds
 from lazaretto.learn.replay import judged_items
-from lazaretto.learn.tuning import Counts, Tuner, Tuning
+from lazaretto.learn.tuning import FEWEST, Counts, Tuner, Tuning
 from lazaretto.learn.tuning_plot import draw
 from lazaretto.policy import Policy
 from lazaretto.policy.edited import edited
 from lazaretto.types import plain
-
-FEWEST = 100
-"""Items; of fewer a share of one percent says nothing."""
 
 
 @with_context()

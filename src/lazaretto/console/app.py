@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from importlib import resources
 
-from lazaretto.console.pages import decisions, health, incidents, learning, many, map, memories, now, queue
+from lazaretto.console.pages import decisions, health, incidents, learning, many, map, memories, now, queue, tune
 from lazaretto.console.sessions import COOKIE, Entrance, Session
 from lazaretto.console.web import HEADERS, NOBODY, OPERATOR, ROOT, Desk, Handler, Visit, html, read_form, texts
 from lazaretto.errors import (
@@ -63,6 +63,7 @@ READ: tuple[tuple[str, Handler], ...] = (
     ("/pictures/{digest}", memories.picture),
     ("/learning", learning.learning),
     ("/health", health.health),
+    ("/tune", tune.tune),
 )
 """Pages for reviewers."""
 WRITE: tuple[tuple[str, str, Handler], ...] = (

@@ -18,6 +18,7 @@ from lazaretto.console import content
 from lazaretto.console.activity import Activity
 from lazaretto.console.map_data import Maps
 from lazaretto.console.sessions import Entrance, Session, Sessions
+from lazaretto.console.tune_history import Histories
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.guard import Guard
 from lazaretto.identity import Identity, Kind
@@ -119,12 +120,14 @@ class Desk:
     activity: Activity = field(init=False)
     maps: Maps = field(init=False)
     observed: ObservedLog = field(init=False)
+    histories: Histories = field(init=False)
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.entrance, self.guard.ledger, NOBODY)
         self.activity = Activity(self.guard.ledger)
         self.maps = Maps(self.guard)
         self.observed = ObservedLog(self.guard.ledger)
+        self.histories = Histories(self.guard)
 
 
 @dataclass(slots=True)

@@ -23,6 +23,20 @@ _ORDER = (("memory", "false_positive_rate", "review_rate"),)
 """Settings of a gate of which the first is never above the second."""
 
 
+FEWEST = 100
+"""Items; of fewer a share of one percent says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A setting of a gate, and the values worth trying, the mildest first."""
+
+    gate: str
+    setting: str
+    values: tuple[float, ...]
+    now: float
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """What one setting would have held."""
@@ -101,14 +115,18 @@ class Tuner:
         self._groups = self._folded(items)
         self._items = tuple(items)
 
+    def offered(self) -> tuple[Offered, ...]:
+        """Every rate of every gate that has some."""
+        return tuple(Offered(gate, name, values, self._value(gate, name)) for gate, name, values in self._settings())
+
     def tune(self, target: float) -> Tuning:
         """Count every single setting, then find the nearest joint one within ``target`` that loses no finding."""
-        now = self._counted({})
+        now = self.counted({})
         rows = tuple(
-            Row(gate, setting, value, self._value(gate, setting) == value, self._counted({(gate, setting): value}))
+            Row(gate, setting, value, self._value(gate, setting) == value, self.counted({(gate, setting): value}))
             for gate, setting, values in self._settings()
             for value in values
-            if self._sound({(gate, setting): value})
+            if self.sound({(gate, setting): value})
         )
         honest = sum(not one.harmful for one in self._items)
         replay = self._replay({})
@@ -129,7 +147,8 @@ class Tuner:
 
     # counting
 
-    def _counted(self, changes: Changes) -> Counts:
+    def counted(self, changes: Changes) -> Counts:
+        """What would have been held with these settings changed."""
         replay, gates = self._replay(changes), {gate for gate, _ in changes}
         honest = findings = unsure = 0
         for one, number in self._groups:
@@ -184,7 +203,7 @@ class Tuner:
         each = [self._distinct(gate) for gate in dict.fromkeys(gate for gate, _, _ in self._settings())]
         for chosen in itertools.product(*each):
             changes = {key: value for one in chosen for key, value in one.items()}
-            yield changes, self._counted(changes)
+            yield changes, self.counted(changes)
 
     def _distinct(self, gate: str) -> list[Changes]:
         """The joint settings of one gate, of those by which it says the same the nearest to what is set now."""
@@ -196,7 +215,7 @@ class Tuner:
                 for (setting, _), value in zip(offered, values, strict=True)
                 if value != self._value(gate, setting)
             }
-            if not self._sound(changes):
+            if not self.sound(changes):
                 continue
             replay = self._replay(changes)
             said = tuple(replay.said(gate, one) for one, _ in self._groups)
@@ -224,7 +243,8 @@ class Tuner:
         made = self._gates[gate]
         return float(getattr(made.settings, setting)) if isinstance(made, Tunable) else 0.0
 
-    def _sound(self, changes: Changes) -> bool:
+    def sound(self, changes: Changes) -> bool:
+        """Whether settings of one gate agree with each other."""
         for gate, low, high in _ORDER:
             if gate in self._gates and {(gate, low), (gate, high)} & changes.keys():
                 below, above = (changes.get((gate, one), self._value(gate, one)) for one in (low, high))

@@ -1,0 +1,73 @@
+"""Sliders for rates: what other settings would have held of what was judged. Dry: no page here changes anything."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from lazaretto.console.tune_history import DAYS, History
+from lazaretto.console.web import Response, Visit
+from lazaretto.errors import InputError
+from lazaretto.learn.tuning import Changes, Counts, Offered
+from lazaretto.policy.edited import edited
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    """One setting of one gate, with what each value would have held, everything else as it is."""
+
+    offered: Offered
+    place: int
+    """Which of the values is asked for."""
+    counts: tuple[Counts, ...]
+
+    @property
+    def name(self) -> str:
+        """How the form calls it."""
+        return f"{self.offered.gate}.{self.offered.setting}"
+
+    @property
+    def now(self) -> int:
+        """Which of the values is set."""
+        return self.offered.values.index(self.offered.now)
+
+
+async def tune(visit: Visit) -> Response:
+    """The sliders where the address puts them, what that would have held, and, asked for, the lines of the policy."""
+
+    def read() -> dict[str, object]:
+        history = visit.desk.histories.get(anew=bool(visit.query("anew")))
+        sliders, changes = _sliders(visit, history)
+        sound = history.tuner.sound(changes)
+        then = history.tuner.counted(changes) if sound else None
+        asked = bool(visit.query("lines")) and then is not None
+        lines = edited("", {(f"gates.{gate}", name): value for (gate, name), value in changes.items()}) if asked else ""
+        return {
+            "sliders": sliders, "then": then, "history": history, "changes": changes, "days": DAYS, "lines": lines,
+            "lost": history.now.findings - then.findings if then else 0,
+        }  # fmt: skip
+
+    try:
+        facts = await asyncio.to_thread(read)
+    except InputError as error:
+        if error.field != "history":
+            raise
+        return visit.page("tune.html", here="health", few=str(error))
+    return visit.page("tune.html", here="health", few="", **facts)
+
+
+def _sliders(visit: Visit, history: History) -> tuple[list[Slider], Changes]:
+    sliders: list[Slider] = []
+    changes: dict[tuple[str, str], float] = {}
+    for offered in history.tuner.offered():
+        key = (offered.gate, offered.setting)
+        told = visit.query(f"{offered.gate}.{offered.setting}")
+        place = offered.values.index(offered.now)
+        if told:
+            if not (told.isascii() and told.isdigit() and int(told[:6]) < len(offered.values)):
+                raise InputError(f"{offered.gate}.{offered.setting}", "is no place of this slider", "Move it again")
+            place = int(told)
+        if offered.values[place] != offered.now:
+            changes[key] = offered.values[place]
+        sliders.append(Slider(offered, place, history.counts[key]))
+    return sliders, changes

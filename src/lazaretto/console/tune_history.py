@@ -1,0 +1,62 @@
+"""What was judged lately, ready to be counted under other rates: read once, for all who move sliders."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from lazaretto.errors import InputError
+from lazaretto.gates.thresholds import Thresholds
+from lazaretto.guard import Guard
+from lazaretto.learn.replay import judged_items
+from lazaretto.learn.tuning import FEWEST, Counts, Make, Tuner, installed_gate
+
+DAYS = 30
+"""What came in the last days is counted."""
+FRESH_S = 300.0
+"""So long a count of the history serves; a newer one is a click away."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What was judged, ready to be counted."""
+
+    tuner: Tuner
+    counts: dict[tuple[str, str], tuple[Counts, ...]]
+    now: Counts
+    honest: int
+    findings: int
+    made: float
+
+
+class Histories:
+    """Keeps the last count: reading a month takes a while, moving a slider must not."""
+
+    def __init__(self, guard: Guard, make: Make = installed_gate) -> None:
+        """``make``: gates with other settings than the guard's own."""
+        self._guard, self._make, self._lock = guard, make, threading.Lock()
+        self._kept: History | None = None
+
+    def get(self, anew: bool = False) -> History:
+        """The history of the last days; ``InputError`` where there is too little of it."""
+        with self._lock:
+            if anew or self._kept is None or time.time() - self._kept.made > FRESH_S:
+                self._kept = self._read()
+            return self._kept
+
+    def _read(self) -> History:
+        ledger, policy = self._guard.ledger, self._guard.policy
+        items = judged_items(ledger, time.time() - DAYS * 86_400)
+        if len(items) < FEWEST:
+            words = f"only {len(items)} items were judged in {DAYS} days; {FEWEST} are needed"
+            raise InputError("history", words, 'Let the crew work for a while, mode = "observe" if you like')
+        tuner = Tuner(items, policy, Thresholds(ledger, policy.learn), self._make)
+        counts = {
+            (one.gate, one.setting): tuple(
+                tuner.counted({(one.gate, one.setting): value} if value != one.now else {}) for value in one.values
+            )
+            for one in tuner.offered()
+        }
+        honest = sum(not one.harmful for one in items)
+        return History(tuner, counts, tuner.counted({}), honest, len(items) - honest, time.time())
