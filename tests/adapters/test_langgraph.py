@@ -57,6 +57,24 @@ def calls(page: str) -> AIMessage:
 # memory
 
 
+def test_one_put_says_where_it_comes_from_and_what_it_was_made_from(crew: Guard) -> None:
+    store = guard_store(crew, InMemoryStore(), agent="ada")
+    page = crew.run(crew.check("Tea is at four.", agent="ada", channel="document")).item
+    with store.writing(source="tool_output_external", parents=[page]):
+        store.put(NOTES, "tea", {"text": "tea is at four"})
+    store.put(NOTES, "own", {"text": "I think it is at five"})
+    kept = {one.key or one.ref.key: one for one in crew.ledger.items(limit=None) if one.ref is not None}
+    assert (kept["tea"].source.value, kept["tea"].parents) == ("tool_output_external", (page,))
+    assert (kept["own"].source.value, kept["own"].parents) == ("model_inference", ())
+
+
+async def test_one_aput_says_so_too(crew: Guard) -> None:
+    store = guard_store(crew, InMemoryStore(), agent="ada")
+    with store.writing(source="tool_output_external"):
+        await store.aput(NOTES, "tea", {"text": "tea is at four"})
+    assert [one.source.value for one in crew.ledger.items(limit=None) if one.ref] == ["tool_output_external"]
+
+
 def test_what_is_held_is_not_written(crew: Guard) -> None:
     inner = InMemoryStore()
     store = guard_store(crew, inner, agent="ada")

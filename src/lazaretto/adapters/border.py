@@ -7,11 +7,12 @@ held, whoever shows it again gets the notice.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from lazaretto.errors import Forbidden
 from lazaretto.external_stores.outbox import agrees
 from lazaretto.external_stores.records import ExternalRecord
 from lazaretto.external_stores.values import text_of
+from lazaretto.gates.decision import held_without_it
 from lazaretto.guard import Guard
 from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.ingest.cleaning import Cleaned, cleaned
@@ -35,6 +37,9 @@ _KEPT = 10_000
 """Texts whose item is remembered, so that the same history is not judged before every model call."""
 NOTICE = "[withheld by lazaretto"
 _AT_WORK: ContextVar[str | None] = ContextVar("lazaretto_at_work", default=None)
+_SAID: ContextVar[tuple[SourceClass | str | None, tuple[str, ...] | None] | None] = ContextVar(
+    "lazaretto_said", default=None
+)
 _FEWEST_WORDS = 4
 """Names of fewer words in all say nothing that anybody could follow."""
 
@@ -85,13 +90,25 @@ class Border:
     def wait(self, work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
         """One of the calls below from synchronous code, inside a running event loop too."""
 
-        who = self.agent  # the framework knows it in this thread alone
+        who, said = self.agent, _SAID.get()  # known in this thread alone
 
         async def waited() -> T:
             _AT_WORK.set(who)
+            _SAID.set(said)
             return await work(*arguments, **named)
 
         return self.guard.run(waited())
+
+    @contextlib.contextmanager
+    def writing(
+        self, *, source: SourceClass | str | None = None, parents: Sequence[str] | None = None
+    ) -> Iterator[None]:
+        """Memories written inside come from this source and were made from these items (``guard.remember``)."""
+        token = _SAID.set((source, None if parents is None else tuple(parents)))
+        try:
+            yield
+        finally:
+            _SAID.reset(token)
 
     # texts on their way
 
@@ -263,16 +280,20 @@ class Border:
             return WITHHELD
         if not text_of(value).strip():
             return value if await self.forget(where, agent=who) else WITHHELD
-        decision = await self.guard.remember(agent=who, ref=where, value=value, source=self._source)
+        source, parents = _SAID.get() or (None, None)
+        source = source or self._source
+        decision = await self.guard.remember(agent=who, ref=where, value=value, source=source, parents=parents)
         if rewrite and decision.ruling is Ruling.REWRITE:
-            made, parents = await self._without(value, who), [decision.item]
+            made = await self._without(value, who)
             if made != value:
                 again = await self.guard.remember(
-                    agent=who, ref=where, value=made, source=self._source, parents=parents
+                    agent=who, ref=where, value=made, source=source, parents=[*(parents or ()), decision.item]
                 )
                 if again.allowed:
                     log.warning("a memory was stored without what it may not hold: %s %s", where.system, decision.rule)
                     return made
+                log.warning("a memory was not stored: %s %s", tuple(where), held_without_it(decision, again))
+                return WITHHELD
         if not decision.allowed:
             log.warning("a memory was not stored: %s %s", tuple(where), notice(decision))
         return value if decision.allowed else WITHHELD

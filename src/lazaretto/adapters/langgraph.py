@@ -14,6 +14,7 @@ import copy
 import functools
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import WITHHELD, Border
@@ -88,6 +89,15 @@ class GuardedStore(BaseStore):
         self._store, self._border, self._system = store, border, system
         self.supports_ttl = store.supports_ttl
         self.ttl_config = store.ttl_config
+
+    def writing(
+        self, *, source: SourceClass | str | None = None, parents: Sequence[str] | None = None
+    ) -> AbstractContextManager[None]:
+        """For what is put inside a ``with``: where it comes from and which items it was made from.
+
+        ``with store.writing(source="tool_output_external", parents=[page.item]): store.put(...)``
+        """
+        return self._border.writing(source=source, parents=parents)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Every operation, reads before writes as LangGraph's own stores do it."""

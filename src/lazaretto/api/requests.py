@@ -259,6 +259,7 @@ class ReleaseBody(Body):
 
     reason: str = ""
     descendants: Annotated[bool, Field(description="Also what is held because of it.")] = False
+    by: Annotated[str, Field(description="Who releases it; a reviewer's key signs with its own name.")] = ""
 
 
 class SettleBody(Body):

@@ -11,7 +11,7 @@ import typer
 from lazaretto.cli.actions import show_asked
 from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
-from lazaretto.cli.repair import show_proposal, show_proposed
+from lazaretto.cli.repair import show_proposal, show_proposed, texts_of
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.gates.memory.claims.consequences import conflicts_of
@@ -116,6 +116,7 @@ def held(
         waiting = () if context.as_json else guard.repairs.proposals()
         calls = () if context.as_json else guard.approvals.waiting()
         proposed = [guard.repairs.proposal(one.id) for one in waiting[:SHOWN_WHOLE]]
+        texts = {one.proposal.id: texts_of(one, guard.ledger) for one in proposed}
         against = {} if context.as_json else _against(guard, [one.id for one in found])
 
     def show() -> None:
@@ -135,7 +136,7 @@ def held(
         for call in calls:
             show_asked(call)
         for repair in proposed:
-            show_proposed(repair, most=10)
+            show_proposed(repair, texts[repair.proposal.id], most=10)
         for other in waiting[SHOWN_WHOLE:]:
             show_proposal(other)
 

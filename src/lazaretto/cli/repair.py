@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +15,12 @@ from lazaretto.cli.common import console, new_table, print_table, read_file
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.claims.conflicts import open_conflicts
+from lazaretto.ledger import Ledger
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.repair.engine import Preview, plan_from_json
 from lazaretto.repair.options import make_repair
 from lazaretto.repair.proposals import Proposal, ProposedRepair
-from lazaretto.types import Event, Receipt, RepairPlan, RepairStep, plain
+from lazaretto.types import Event, Receipt, RepairPlan, RepairStep, Ruling, plain
 
 MAX_PLAN_BYTES = 64_000_000
 ItemArgument = Annotated[str, typer.Argument(help="Id of the item.")]
@@ -211,24 +212,41 @@ def show_one_proposal(
     """What a proposed repair would do now: every item before and after. Nothing is changed."""
     with context.open_guard() as guard:
         found = guard.repairs.proposal(proposal)
+        texts = texts_of(found, guard.ledger)
     context.emit(
         {"proposal": found.proposal, "changes": found.changes, "left": found.plan.left, "seen": found.seen},
-        lambda: show_proposed(found),
+        lambda: show_proposed(found, texts),
     )
 
 
-def show_proposed(found: ProposedRepair, most: int = 50) -> None:
-    """A proposal with its difference, and how to decide."""
+def texts_of(found: ProposedRepair, ledger: Ledger) -> dict[str, str]:
+    """What the items of a proposal say; of one with a secret in it, that it has one."""
+    ids = [found.proposal.origin, *(one.item for one in found.changes), *found.plan.left]
+    states = ledger.states(ids)
+    return {
+        one.id: "(a text with a secret in it)" if states[one.id].ruling is Ruling.REWRITE else one.text
+        for one in ledger.items(ids=ids, hidden=True, limit=None)
+    }
+
+
+def show_proposed(found: ProposedRepair, texts: Mapping[str, str], most: int = 50) -> None:
+    """A proposal with its difference, and how to decide. ``texts``: what its items say."""
+
+    def says(item: str) -> str:
+        return f'{item} "{showable(texts.get(item, ""), 100)}"'
+
     show_proposal(found.proposal)
+    console.print(f"  held: {says(found.proposal.origin)}", markup=False, highlight=False)
     for change in found.changes[:most]:
-        console.print(f"  {_ACTS[change.action]} {change.item}", markup=False, highlight=False)
+        shown = change.item if change.action == "replace" else says(change.item)
+        console.print(f"  {_ACTS[change.action]} {shown}", markup=False, highlight=False)
         if change.action == "replace":
             console.print(f"    - {showable(change.before, 400)}", markup=False, highlight=False)
             console.print(f"    + {showable(change.after, 400)}", markup=False, highlight=False)
     if len(found.changes) > most:
         console.print(f"  ... and {len(found.changes) - most} more", highlight=False)
     for item, why in list(found.plan.left.items())[:most]:
-        console.print(f"  leave {item}: {showable(why, 160)}", markup=False, highlight=False)
+        console.print(f"  leave {says(item)}: {showable(why, 200)}", markup=False, highlight=False)
     name = found.proposal.id
     decide = f"lazaretto repair accept {name} --by YOU --seen {found.seen}"
     console.print(f"  do it:       {decide}", markup=False, highlight=False)
@@ -269,17 +287,29 @@ def release(
     item: ItemArgument,
     descendants: Annotated[bool, typer.Option("--descendants", help="Release what was made from it too.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the receipt.")] = "",
+    by: Annotated[str, typer.Option("--by", help="Person who decides; kept with the reason.")] = "",
 ) -> None:
     """Bring a held item back into recall, and off the block list."""
     with context.open_guard() as guard:
-        receipt = guard.release(item, reason=reason, descendants=descendants)
+        receipt = guard.release(item, reason=reason, descendants=descendants, by=by)
         beside = [one.old for one in open_conflicts(guard.ledger) if one.new == item]
-    context.emit(receipt, lambda: _show_release(receipt, item, beside))
+        store = _elsewhere(guard.ledger, item)
+    context.emit(receipt, lambda: _show_release(receipt, item, beside, store))
 
 
-def _show_release(receipt: Receipt, item: str, beside: Sequence[str]) -> None:
+def _elsewhere(ledger: Ledger, item: str) -> str:
+    """What to know about an item that a store of the crew's own keeps; empty without one."""
+    ref = ledger.item(item).ref
+    if ref is None:
+        return ""
+    return f"its record in {ref.system} follows when the crew's process next calls guard.stores.write_back()"
+
+
+def _show_release(receipt: Receipt, item: str, beside: Sequence[str], store: str) -> None:
     """The receipt, and how to say that what the item contradicts no longer holds."""
     _show_receipt(receipt)
+    if store:
+        console.print(store, markup=False, highlight=False)
     for old in beside:
         line = f"it contradicts {old}, which stays in use; if that no longer holds:"
         console.print(f"{line} lazaretto conflicts --keep {item} --over {old}", markup=False, highlight=False)
@@ -295,7 +325,8 @@ def label(
     """Say what an item truly is: harmful items are held and listed, benign ones released."""
     with context.open_guard() as guard:
         event = guard.label(item, label, by=by)  # type: ignore[arg-type]  # any other word is an InputError
-    _said(context, event, f" (to take it back: lazaretto unlabel {event.seq} --by NAME)")
+        store = _elsewhere(guard.ledger, item)
+    _said(context, event, f" (to take it back: lazaretto unlabel {event.seq} --by NAME){store and f'; {store}'}")
 
 
 @with_context()

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from lazaretto.cli.common import console, print_table
 from lazaretto.cli.context import CommandContext, with_context
-from lazaretto.errors import InputError
+from lazaretto.errors import InputError, UnknownItem
+from lazaretto.incidents.incidents import Incidents
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.drawing import export
@@ -73,6 +74,15 @@ def _report(graph: ProvenanceGraph, item: str, policy: Policy, history: bool) ->
     }
 
 
+def _incident(ledger: Ledger, graph: ProvenanceGraph, item: str) -> dict[str, str] | None:
+    """The incident that an item belongs to, and its patient zero; None without one."""
+    try:
+        found = Incidents(ledger, graph).one(item)
+    except UnknownItem:
+        return None
+    return {"id": found.id, "patient_zero": found.patient_zero}
+
+
 def _rows(title: str, rows: Any, texts: dict[str, str]) -> Table:
     table = Table(title=f"{title} ({len(rows)})", title_justify="left", box=None, pad_edge=False)
     table.add_column("hops", justify="right", no_wrap=True)
@@ -97,6 +107,11 @@ def _show(report: dict[str, Any], texts: dict[str, str]) -> None:
     )
     for name, value, more in lines:
         console.print(Text.assemble((f"{name:<13}", "bold"), showable(value), "  ", (showable(more, 100), "dim")))
+    incident = report["incident"]
+    if incident is not None and incident["patient_zero"] != zero.item:
+        words = f"{incident['id']} begins at {incident['patient_zero']}"
+        why = "the first that carried what was found; patient zero above is the first of all that it came from"
+        console.print(Text.assemble((f"{'incident':<13}", "bold"), showable(words), "  ", (why, "dim")))
     for title, rows in (
         ("made from", report["lineage"].items),
         ("reached items", radius.items),
@@ -144,6 +159,7 @@ def trace(
             context.emit({"written": str(out)}, lambda: console.print(f"wrote {out}", markup=False))
             return
         report = _report(graph, item, context.policy, history)
+        report["incident"] = _incident(ledger, graph, item)
         context.emit(report, lambda: _show(report, texts))
 
 

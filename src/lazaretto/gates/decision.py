@@ -48,6 +48,14 @@ def ruling_body(decision: Decision) -> dict[str, Any]:
     return body
 
 
+def held_without_it(made: Decision, instead: Decision) -> str:
+    """What is told of a text that is held even without what it may not hold; never what it says."""
+    return (
+        f"{made.item} holds something that may not be kept ({made.rule}), and without it is held too ({instead.rule}): "
+        f"the text without it waits as {instead.item}; 'lazaretto release {instead.item}' keeps that, and that alone"
+    )
+
+
 def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -> Decision:
     """The decision about one item. The time is what passed on the clock, because gates run side by side."""
     runs = examined.runs

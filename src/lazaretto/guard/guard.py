@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from lazaretto.external_stores.outbox import stored_when_allowed
+from lazaretto.gates.decision import held_without_it
 from lazaretto.gates.gate_set import GateState
 from lazaretto.gates.protocol import FOR_ITS_SOURCE, Gate
 from lazaretto.guard.approvals import Approvals
@@ -53,6 +55,8 @@ from lazaretto.types import (
     Ruling,
     SourceClass,
 )  # fmt: skip
+
+log = logging.getLogger("lazaretto")
 
 
 class Guard(ToolCalls, Lifecycle, OldNames):
@@ -198,6 +202,8 @@ class Guard(ToolCalls, Lifecycle, OldNames):
         parents = tuple(dict.fromkeys((*raw.parents, made.item)))
         instead = replace(raw, text=made.replacement, fields=None, parents=parents, once=once)
         kept = await self._core.judge_and_record(instead, stored_when_allowed, writes=True)
+        if not kept.allowed:
+            log.warning("%s", held_without_it(made, kept))
         return replace(made, kept=kept.item if kept.allowed else "")
 
     async def recall(
@@ -300,11 +306,14 @@ class Guard(ToolCalls, Lifecycle, OldNames):
         return await self._core.in_store_thread(functools.partial(self._core.incidents.held, limit=limit))
 
     async def release(
-        self, item: str, *, reason: str = "", descendants: bool = False, caller: Identity | None = None
+        self, item: str, *, reason: str = "", descendants: bool = False, by: str = "", caller: Identity | None = None
     ) -> Receipt:
-        """Bring a held item back: plan and apply in one call. ``caller``: as in ``repairs.apply``."""
-        plan = await self.repairs.plan(item, "release", reason=reason, descendants=descendants)
-        return await self.repairs.apply(plan, caller=caller)
+        """Bring a held item back: plan and apply in one call. ``by``: the person, kept with the reason; ``caller``: as
+        in ``repairs.apply``. ``NotYours`` where either would release something of its own."""
+        person = check_name(by, "by", printable=True) if by else ""
+        why = f"{reason} (released by {person})".strip() if person else reason
+        plan = await self.repairs.plan(item, "release", reason=why, descendants=descendants)
+        return await self.repairs.apply(plan, by=person, caller=caller)
 
     async def label(
         self, item: str, label: Literal["harmful", "benign"], *, by: str, caller: Identity | None = None

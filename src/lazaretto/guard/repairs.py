@@ -44,12 +44,12 @@ class Repairs:
         """Every item the plan touches, as it is and as it would be; nothing is changed."""
         return await self._core.in_store_thread(engine.preview, plan, self._core.ledger)
 
-    async def apply(self, plan: RepairPlan, *, caller: Identity | None = None) -> Receipt:
+    async def apply(self, plan: RepairPlan, *, by: str = "", caller: Identity | None = None) -> Receipt:
         """Do what a plan says, as a whole, if nothing it rests on has changed. New texts pass the gates.
 
-        ``NotYours`` where the ``caller`` of a server would clear what it wrote itself.
+        ``NotYours`` where ``by``, or the ``caller`` of a server, would clear what it wrote itself.
         """
-        return await self._apply(plan, caller)
+        return await self._apply(plan, caller, by=by)
 
     async def undo(self, receipt_id: str, *, caller: Identity | None = None) -> Receipt:
         """Put everything back as it was before a repair. ``caller``: as in ``apply``."""
@@ -136,7 +136,9 @@ class Repairs:
                 raise
             return None
 
-    async def _apply(self, plan: RepairPlan, caller: Identity | None, also: Sequence[Draft] = ()) -> Receipt:
+    async def _apply(
+        self, plan: RepairPlan, caller: Identity | None, also: Sequence[Draft] = (), by: str = ""
+    ) -> Receipt:
         """``also`` is recorded with the repair or not at all."""
         began = now()
         await self._judge_replacements(plan)
@@ -150,7 +152,7 @@ class Repairs:
                 one for one in self._core.taints.releases_with([*shown, *back.shown]) if one.subject not in touched
             ]
             cleared = [*engine.cleared_by(plan), *back.shown, *(draft.subject for draft in released)]
-            self._ask_before_clearing(caller, cleared)
+            self._ask_before_clearing(caller, cleared, by)
             followed = [*back.drafts, *released, *also]
             receipt = engine.apply(plan, self._core.ledger, self._core.policy.repair, followed, back.states)
             log_acts([engine.receipt_draft(receipt), *followed])
@@ -177,7 +179,7 @@ class Repairs:
                     f"the new text for {step.item} is itself ruled {decision.ruling.label} ({decision.rule})"
                 )
 
-    def _ask_before_clearing(self, caller: Identity | None, items: Sequence[str]) -> None:
-        """``NotYours`` where the caller wrote something of what would be shown again."""
-        if caller is not None and items:
-            require_not_own(caller, "", self._core.ledger.items(ids=items, hidden=True, limit=None))
+    def _ask_before_clearing(self, caller: Identity | None, items: Sequence[str], by: str = "") -> None:
+        """``NotYours`` where the caller, or who signs, wrote something of what would be shown again."""
+        if items and (by or caller is not None):
+            require_not_own(caller, by, self._core.ledger.items(ids=items, hidden=True, limit=None))

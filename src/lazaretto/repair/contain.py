@@ -183,12 +183,15 @@ def _named(text: str, wrong: Sequence[Correction]) -> str:
     return f"it names {told[:120]} and does not plainly repeat what the poison says: left as it is, look at it yourself"
 
 
+_NO_WORDS = "no words of it were found here: cut loose; what says the same in other words is not seen, so read it"
+
+
 def _why_left(derived: bool, support: float, compared: bool) -> str:
     if compared:
         return "it repeats nothing of what the poison says wrongly: cut loose"
     if derived:
-        return f"{support:.0%} of what it rests on is independent, and it carries nothing of the poison: cut loose"
-    return "its writer had only met the poison, and it carries nothing of it: cut loose"
+        return f"{support:.0%} of what it rests on is independent, and {_NO_WORDS}"
+    return f"its writer had only met the poison, and {_NO_WORDS}"
 
 
 def _step(
