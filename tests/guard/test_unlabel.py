@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from lazaretto.learn.lessons import ContactQueue
 from lazaretto.learn.replay import judged_items
 from lazaretto.learn.reviews import reviewed
 from lazaretto.learn.thresholds import judged
-from lazaretto.ledger import fingerprints
+from lazaretto.ledger import Ledger, fingerprints
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import EventKind
 
@@ -173,6 +174,32 @@ async def test_after_a_repair_it_is_refused_with_the_way_out(guard: Guard) -> No
         await guard.unlabel(decision, by="ana")
     await guard.repairs.undo(receipt.id)
     assert (await guard.unlabel(decision, by="ana")).restored == (item,)
+
+
+async def test_after_a_release_it_is_refused_until_that_is_undone(guard: Guard) -> None:
+    item = (await guard.remember(NOTE, agent="eve")).item
+    decision = await label(guard, item, "harmful")
+    receipt = await guard.release(item)
+    with pytest.raises(RepairRefused, match="released"):
+        await guard.unlabel(decision, by="ana")
+    await guard.repairs.undo(receipt.id)
+    assert (await guard.unlabel(decision, by="ana")).restored == (item,) and guard.ledger.state(item).visible
+
+
+async def test_it_survives_a_rebuild_and_travels_with_an_export(
+    store_url: str, open_guard: Callable[..., Guard], tmp_path: Path
+) -> None:
+    guard = open_guard(store=store_url)
+    item = (await guard.remember(NOTE, agent="eve")).item
+    await guard.remember(MADE, agent="bob", parents=[item])
+    await guard.unlabel(await label(guard, item, "harmful"), by="ana")
+    before = await picture(guard)
+    guard.ledger.rebuild()
+    assert (await picture(guard)) == before
+    guard.ledger.export(tmp_path / "out.jsonl")
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    Ledger.import_(tmp_path / "out.jsonl", url).close()
+    assert (await picture(open_guard(store=url))) == before
 
 
 async def test_after_erasing_there_is_nothing_to_go_back_to(guard: Guard) -> None:

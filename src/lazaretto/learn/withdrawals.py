@@ -159,7 +159,8 @@ class Withdrawals:
 
     def _refuse_later(self, item: str, own: Sequence[int], as_left: bool) -> None:
         """``RepairRefused`` where something else was decided about the item since."""
-        later = [e for e in standing_events(self._ledger, _DECIDES, subject=item, after=own[0]) if e.seq not in own]
+        told = standing_events(self._ledger, _DECIDES, subject=item, after=own[0])
+        later = [event for event in told if event.seq not in own and not self._undone(event)]
         if later:
             how = f"{later[-1].kind.value}, event {later[-1].seq}"
             raise RepairRefused(f"{item} was decided on again since ({how}): take that back first")
@@ -171,6 +172,12 @@ class Withdrawals:
             ]
             by = f" by {repairs[-1]}: lazaretto repair undo {repairs[-1]}" if repairs else ""
             raise RepairRefused(f"{item} was changed since{by}; take that back first")
+
+    def _undone(self, event: Event) -> bool:
+        """Whether an event is the release of a repair that was undone since."""
+        receipt = (event.body or {}).get("receipt")
+        undone = self._ledger.events(subject=receipt, kinds=(EventKind.UNDONE,), limit=1) if receipt else ()
+        return bool(list(undone))
 
     def _restore(self, plan: _Plan, item: str, gone: Sequence[int], was: ItemState, told: Mapping[str, Any]) -> None:
         stood = {"hidden": was.hidden, "ruling": None if was.ruling is None else was.ruling.label}
