@@ -247,7 +247,8 @@ def test_hostile_items_break_no_page_and_every_page_is_accessible(page: Any, ser
     call = guard.run(guard.authorize("<b>send_money</b>", given, agent=FORMULA))
     paths = [
         "/", "/map", "/incidents", f"/incidents/{incident.id}", f"/receipts/{receipt.id}", "/memories", "/learning",
-        "/health", *(f"/items/{one.item}" for one in made[2:]), f"/queue?item={made[2].item}",
+        "/health", "/many", "/decisions", "/tune", *(f"/items/{one.item}" for one in made[2:]),
+        f"/queue?item={made[2].item}",
         f"/calls/{call.token}", f"/proposals/{proposal}", "/nowhere",
     ]  # fmt: skip
     for path in paths:
