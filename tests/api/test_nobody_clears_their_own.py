@@ -93,7 +93,8 @@ def unlabel(crew: Crew, who: str) -> tuple[str, Any]:
 
 
 def unlabel_what_it_was_made_from(crew: Crew, who: str) -> tuple[str, Any]:
-    root = crew.guard.run(crew.guard.remember("The garage door is open.", agent="bob")).item
+    door = f"Door {who} of the garage is open."
+    root = crew.guard.run(crew.guard.remember(door, agent="bob")).item
     item = crew.write(parents=[root])
     decision = crew.guard.run(crew.guard.label(root, "harmful", by="carol")).seq
     assert crew.guard.ledger.state(item).held

@@ -402,8 +402,9 @@ async def test_roles_hold_on_every_route(guard: Guard, tmp_path: Path) -> None:
                 continue
             for method in calls:
                 place = path.format(
-                    item="it_x", agent="a", incident="in_x", receipt="rc_x", version="v", token="ac_x", proposal="pr_x"
-                )
+                    item="it_x", agent="a", incident="in_x", receipt="rc_x", version="v", token="ac_x", proposal="pr_x",
+                    decision=1,
+                )  # fmt: skip
                 statuses = {}
                 for name, key in (("nobody", ""), ("scout", scout), ("vera", vera)):
                     headers = {"authorization": f"Bearer {key}"}

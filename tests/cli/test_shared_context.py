@@ -61,7 +61,7 @@ CALLS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Any], bo
     "authorize": (lambda c: ("pay", "-a", "bob"), lambda c, got: got["agent"] == "bob", 1),
     "release": (lambda c: (c.held,), lambda c, got: got["plan"]["origin"] == c.held, 0),
     "label": (lambda c: (c.note, "harmful", "--by", "dan"), lambda c, got: got["subject"] == c.note, 0),
-    "labels": (lambda c: (), lambda c, got: got == [], 0),
+    "labels": (lambda c: (), lambda c, got: [one["label"] for one in got] == ["harmful"], 0),
     "unlabel": (lambda c: ("1", "--by", "dan"), lambda c, got: "no '1'" in got, 2),
     "appeal": (lambda c: (c.held, "--by", "eve", "--reason", "why"), lambda c, got: got["subject"] == c.held, 0),
     "incidents": (lambda c: (), lambda c, got: c.held in {i["patient_zero"] for i in got}, 1),

@@ -123,7 +123,7 @@ async def test_counts_are_those_of_judging_again(tmp_path: Path) -> None:
         made, items = tuner(ledger)
         for one, two in itertools.product((0.01, 0.02, 0.05, 0.1), repeat=2):
             changes = {("one", "rate"): one, ("two", "rate"): two}
-            counts = made._counted(changes)
+            counts = made.counted(changes)
             truth = [0, 0]
             for item in items:
                 numbers = dict(part.split("=") for part in item.observation.text.split() if "=" in part)

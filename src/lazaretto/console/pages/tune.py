@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from lazaretto.console.tune_history import DAYS, History
 from lazaretto.console.web import Response, Visit
@@ -35,7 +36,7 @@ class Slider:
 async def tune(visit: Visit) -> Response:
     """The sliders where the address puts them, what that would have held, and, asked for, the lines of the policy."""
 
-    def read() -> dict[str, object]:
+    def read() -> dict[str, Any]:
         history = visit.desk.histories.get(anew=bool(visit.query("anew")))
         sliders, changes = _sliders(visit, history)
         sound = history.tuner.sound(changes)
