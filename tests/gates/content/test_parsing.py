@@ -179,3 +179,11 @@ def test_precedents_named_by_number_are_read_and_nothing_else_turns_into_words()
     for wrong in (1.5, True, None, ["1"], {"why": "x"}):
         assert parsing.read(parsing.ArbiterAnswer, json.dumps({**ruling, "precedents": [wrong]}))[0] is None, wrong
     assert parsing.read(parsing.ArbiterAnswer, json.dumps({**ruling, "score": [1]}))[0] is None
+
+
+def test_words_given_in_pieces_are_one_text_and_none_are_no_text() -> None:
+    body = {"argument": ["It sells a weapon.", "It says so."], "risk_score": 0.9}
+    answer, _ = parsing.read(parsing.DebaterAnswer, json.dumps(body))
+    assert answer is not None and answer.argument == "It sells a weapon. It says so."
+    for wrong in ([], [{"text": "x"}], [["x"]], {"text": "x"}, None):
+        assert parsing.read(parsing.DebaterAnswer, json.dumps({**body, "argument": wrong}))[0] is None, wrong

@@ -172,8 +172,8 @@ def _from_lines(words: str, text: str, content: str) -> dict[str, Any]:
 
 
 def _tidy(body: dict[str, Any]) -> dict[str, Any]:
-    """Scores given with their scale ('8/10', '80 %'), labels in capitals, yes or no, and numbers of precedents in lists
-    made plain; all else stays for the schema to judge.
+    """Scores given with their scale ('8/10', '80 %'), labels in capitals, yes or no, numbers of precedents in lists and
+    words given in pieces made plain; all else stays for the schema to judge.
     """
     tidy: dict[str, Any] = {
         name: [_id(one) for one in value] if isinstance(value, list) else value for name, value in body.items()
@@ -181,6 +181,10 @@ def _tidy(body: dict[str, Any]) -> dict[str, Any]:
     for name, plain in (("risk_score", _share), ("score", _share), ("label", _word), ("concede", _yes_or_no)):
         if isinstance(tidy.get(name), str):
             tidy[name] = plain(tidy[name])
+    for name in ("argument", "reasoning", "summary"):
+        pieces = tidy.get(name)
+        if isinstance(pieces, list) and all(isinstance(one, str) for one in pieces):
+            tidy[name] = " ".join(pieces)
     return tidy
 
 
