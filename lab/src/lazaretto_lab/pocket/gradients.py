@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lazaretto.models.protocol import Request
-from lazaretto_lab.pocket.backbone import patches
+from lazaretto_lab.pocket.backbone import PATCHES, patches
 from lazaretto_lab.pocket.clip import PocketClip
 from lazaretto_lab.pocket.eyes import pixels
 from lazaretto_lab.pocket.networks import Cache
@@ -32,7 +32,9 @@ class Situations:
     past: Cache
     padding: Tensor
     rest: Tensor
-    """(n, r): what stands between the picture and what is said."""
+    """(n, r): what stands between the picture and what is said, filled up at its end."""
+    rests: Tensor
+    """(n,): how much of it there is."""
     said: Tensor
     """(n, s): the sentence and the end token."""
 
@@ -56,7 +58,7 @@ class PocketGradients:
         return [*self.vlm.words.encode(sentence), self.vlm.words.end]
 
     def situations(self, requests: Sequence[Request], sentence: str) -> Situations:
-        """Prepare prompts with a picture; what follows the picture must be of one length in all of them."""
+        """Prepare prompts with a picture."""
         words, language = self.vlm.words, self.vlm.language
         picture = words.ids[PICTURE]
         before, after = [], []
@@ -71,11 +73,12 @@ class PocketGradients:
         positions = (torch.arange(length, device=self.device)[None] - padding[:, None]).clamp(min=0)
         with torch.no_grad():
             _, past = language.run(language.words(table), positions, visible(padding, 0, length))
-        said = self.coded(sentence)
+        said, longest = self.coded(sentence), max(map(len, after))
         return Situations(
             past,
             padding,
-            torch.tensor(after, device=self.device),
+            torch.tensor([[*row, *[0] * (longest - len(row))] for row in after], device=self.device),
+            torch.tensor([len(row) for row in after], device=self.device),
             torch.tensor([said] * len(before), device=self.device),
         )
 
@@ -92,13 +95,23 @@ class PocketGradients:
         language = self.vlm.language
         pictures, count = len(features), len(rows)
         seen = language.see(features).repeat_interleave(count, dim=0)
-        rest, said = situations.rest[rows], situations.said[rows].clamp(min=0)
-        words = language.words(torch.cat([rest, said[:, :-1]], dim=1)).repeat(pictures, 1, 1)
-        x = torch.cat([seen, words], dim=1)
+        words, places = following(situations.rest[rows], situations.rests[rows], situations.said[rows])
+        x = torch.cat([seen, language.words(words).repeat(pictures, 1, 1)], dim=1)
         past = [(k[rows].repeat(pictures, 1, 1, 1), v[rows].repeat(pictures, 1, 1, 1)) for k, v in situations.past]
         padding = situations.padding[rows].repeat(pictures)
         start = past[0][0].shape[2]
         positions = torch.arange(start, start + x.shape[1], device=self.device)[None] - padding[:, None]
         hidden, _ = language.run(x, positions, visible(padding, start, start + x.shape[1]), past)
-        logits = language.logits(hidden[:, -said.shape[1] :])
-        return logits.view(pictures, count, said.shape[1], -1)
+        places = (places + PATCHES).repeat(pictures, 1)
+        logits = language.logits(hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[-1])))
+        return logits.view(pictures, count, places.shape[1], -1)
+
+
+def following(rest: Tensor, rests: Tensor, said: Tensor) -> tuple[Tensor, Tensor]:
+    """What follows the picture, (n, r + s - 1) tokens without gaps, and the places (n, s) among them after which each
+    word of what is said stands. What fills up the end is seen by nothing before it."""
+    spoken = said.shape[1]
+    index = torch.arange(rest.shape[1] + spoken - 1, device=rest.device)[None] - rests[:, None]
+    own = torch.arange(index.shape[1], device=rest.device).clamp(max=rest.shape[1] - 1).expand(len(rest), -1)
+    words = torch.where(index < 0, rest.gather(1, own), said.clamp(min=0).gather(1, index.clamp(0, spoken - 1)))
+    return words, rests[:, None] - 1 + torch.arange(spoken, device=rest.device)[None]

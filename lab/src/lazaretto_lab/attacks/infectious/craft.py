@@ -78,11 +78,13 @@ class _Lessons:
     """(chats, 9): every other picture's."""
 
 
-def prepare(models: Differentiable, chats: Sequence[Chat], settings: Craft) -> _Lessons:
-    """Chats as the tensors the search needs; a share of them with the target already in the histories."""
+def prepare(models: Differentiable, chats: Sequence[Chat], settings: Craft, listed: str = "") -> _Lessons:
+    """Chats as the tensors the search needs; a share of them with the target already in the histories. With ``listed``,
+    every plan is made with that title in the album's listing."""
     sentence, rng = target(settings.target), random.Random(f"infected histories:{settings.seed}")
     sick = [rng.randint(1, 3) if rng.random() < settings.infected_share else 0 for _ in chats]
-    chats = replanned(models, [c.infected(sentence, n) if n else c for c, n in zip(chats, sick, strict=True)], sick)
+    chats = [c.infected(sentence, n) if n else c for c, n in zip(chats, sick, strict=True)]
+    chats = replanned(models, chats, sick, listed)
     ask = [question_request(c.questioner, c.questioner_history, image=b"picture") for c in chats]
     answer = [answer_request(c.answerer, c.answerer_history, sentence, image=b"picture") for c in chats]
     plans = models.clip.embed_texts([c.plan for c in chats])
@@ -100,10 +102,14 @@ def prepare(models: Differentiable, chats: Sequence[Chat], settings: Craft) -> _
     )
 
 
-def replanned(models: Differentiable, chats: Sequence[Chat], sick: Sequence[int]) -> list[Chat]:
-    """An agent whose history holds the target plans otherwise: its plan is written again, in that state."""
-    requests = [plan_request(c.questioner, c.questioner_history, [k.title for k in c.album]) for c in chats]
-    again = [place for place, records in enumerate(sick) if records]
+def replanned(models: Differentiable, chats: Sequence[Chat], sick: Sequence[int], listed: str = "") -> list[Chat]:
+    """An agent whose history holds the target plans otherwise: its plan is written again, in that state; and so is
+    everybody's, where a title is ``listed`` in place of the oldest."""
+    titles = [[k.title for k in c.album] for c in chats]
+    if listed:
+        titles = [[*held[1:], listed] for held in titles]
+    requests = [plan_request(c.questioner, c.questioner_history, t) for c, t in zip(chats, titles, strict=True)]
+    again = [place for place, records in enumerate(sick) if records or listed]
     said = models.vlm.complete_now([requests[place] for place in again])
     plans = {place: completion.text for place, completion in zip(again, said, strict=True)}
     return [replace(chat, plan=plans.get(place) or chat.plan) for place, chat in enumerate(chats)]
@@ -114,7 +120,7 @@ class Search:
 
     def __init__(self, models: Differentiable, base: NDArray[np.uint8], chats: Sequence[Chat], settings: Craft) -> None:
         self.models, self.settings = models, settings
-        self.lessons = prepare(models, chats, settings)
+        self.lessons = self._prepare(chats)
         self.base = torch.from_numpy(base.copy()).to(models.device).permute(2, 0, 1).float()[None]
         self.low, self.high = bounds(self.base, settings)
         self.rng = torch.Generator().manual_seed(settings.seed)
@@ -132,6 +138,9 @@ class Search:
         self.losses: list[list[float]] = [[] for _ in range(settings.restarts)]
         self.done = 0
         """Steps made."""
+
+    def _prepare(self, chats: Sequence[Chat]) -> _Lessons:
+        return prepare(self.models, chats, self.settings)
 
     def run(self) -> Iterator[Progress]:
         """Step by step; the caller shows progress and may stop early."""
@@ -164,18 +173,26 @@ class Search:
         self.alpha, self.beta = self.alpha.cpu(), self.beta.cpu()
 
     def _step(self, step: int) -> tuple[Tensor, Tensor]:
-        rows = torch.randperm(len(self.lessons.plans), generator=self.rng)[: self.settings.batch].to(self.models.device)
+        rows = self._drawn()
         pixels = self.pixels.detach().requires_grad_(True)
         features = self.models.features(augmented(pixels, self.settings.augment, self.rng) / 255)
         speech = self._speech(features, rows)
         retrieval = self._contest(features).mean(dim=1)
         total = (speech + self.weight * retrieval).sum()
         (gradient,) = torch.autograd.grad(total, pixels)
-        gradient = gradient / gradient.abs().mean(dim=(1, 2, 3), keepdim=True).clamp(min=1e-12)
-        moved = pixels.detach() - self._size(step) * self._direction(gradient, step)
-        self.pixels = torch.minimum(torch.maximum(moved, self.low), self.high)
+        self._move(gradient, step)
         self._note((speech + retrieval).detach())
         return speech.detach(), retrieval.detach()
+
+    def _drawn(self) -> Tensor:
+        """Which chats this step looks at."""
+        drawn = torch.randperm(len(self.lessons.plans), generator=self.rng)[: self.settings.batch]
+        return drawn.to(self.models.device)
+
+    def _move(self, gradient: Tensor, step: int) -> None:
+        gradient = gradient / gradient.abs().mean(dim=(1, 2, 3), keepdim=True).clamp(min=1e-12)
+        moved = self.pixels.detach() - self._size(step) * self._direction(gradient, step)
+        self.pixels = torch.minimum(torch.maximum(moved, self.low), self.high)
 
     def _note(self, losses: Tensor) -> None:
         for index, value in enumerate(losses.tolist()):
@@ -223,15 +240,23 @@ class Search:
         """Measure the rounded pictures on training chats, keep the best, and lean towards what lags."""
         whole = self._whole()
         features = self.models.features(whole / 255)
-        rows = torch.arange(min(len(self.lessons.plans), 24), device=self.models.device)
+        rows = self._checked()
         said = [
             spoken(self.models.scores(features, lesson, rows), lesson, rows)
             for lesson in (self.lessons.ask, self.lessons.answer)
         ]
-        self.alpha = self._spoke(said[0] & said[1], rows).float().mean(dim=1).cpu()
+        self._judge(whole, features, said[0] & said[1], self._speech(features, rows))
+
+    def _checked(self) -> Tensor:
+        """The chats that every check looks at."""
+        return torch.arange(min(len(self.lessons.plans), 24), device=self.models.device)
+
+    def _judge(self, whole: Tensor, features: Tensor, said: Tensor, losses: Tensor) -> None:
+        """``said`` (pictures, rows) and ``losses`` (pictures) of the rounded pictures in the checked chats."""
+        self.alpha = self._spoke(said, self._checked()).float().mean(dim=1).cpu()
         wins = self.models.place(features) @ self.lessons.plans.t() > self.lessons.rivals
-        self.beta = self._won(wins).float().mean(dim=1).cpu()
-        losses = self._speech(features, rows).cpu()
+        self.beta = self._wanted(features, wins).float().mean(dim=1).cpu()
+        losses = losses.cpu()
         for index in range(len(whole)):
             alpha, beta = float(self.alpha[index]), float(self.beta[index])
             score = alpha * beta + 0.01 * (alpha + beta) - 1e-4 * float(losses[index])
@@ -239,6 +264,10 @@ class Search:
                 self.best[index] = (score, whole[index].clone(), alpha, beta)
         lean = torch.where(self.beta < self.alpha, LEAN, 1 / LEAN).to(self.weight)
         self.weight = (self.weight * lean).clamp(0.1, 10.0)
+
+    def _wanted(self, features: Tensor, wins: Tensor) -> Tensor:
+        """``_won``, for an attacker who looks at more than the training chats."""
+        return self._won(wins)
 
 
 def step_size(settings: Craft, step: int) -> float:

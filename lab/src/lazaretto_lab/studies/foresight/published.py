@@ -52,6 +52,30 @@ ADAPTIVE: dict[str, CellText] = {
     "carrying %": plus_minus("carrying_end", 1),
     **REMOVED,
 }
+
+
+def at_once(row: RowResults) -> str:
+    """Of the pictures that came in, how many per cent the gate took out before anybody spoke."""
+    settings = row.row.settings
+    if settings["defence"] == "none":
+        return "–"
+    shares = [100.0 * result.measures["virus_removed_at_once"] / 4 for result in row.results]
+    interval = t_interval(shares)
+    return f"{interval.value:.0f} ± {interval.half_width:.0f}" if interval.half_width else f"{interval.value:.0f}"
+
+
+FIRST_CONTACT: dict[str, CellText] = {
+    "seeds": seeds,
+    "beta": plus_minus("beta", 2),
+    "alpha ask": plus_minus("alpha_question", 2),
+    "answer": plus_minus("alpha_answer", 2),
+    "cum. % @8": plus_minus("cumulative_8", 1),
+    "@24": plus_minus("cumulative_24", 1),
+    "@63": plus_minus("cumulative_end", 1),
+    "peak now %": plus_minus("current_peak", 1),
+    "recall %": at_once,
+    **REMOVED,
+}
 COST: dict[str, CellText] = {
     "seeds": seeds,
     "calls": plus_minus("calls_ratio", 2),
@@ -147,5 +171,6 @@ TABLES = {
     ),
     "foresight/bank_purification": by_row("foresight/bank_purification", "row", PURIFICATION, right=True),
     "foresight/bank_drift": by_row("foresight/bank_drift", "viruses", DRIFT, right=True),
+    "foresight/first_contact": by_row("foresight/first_contact", "row", FIRST_CONTACT, right=True),
     "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True, finished=True),
 }

@@ -147,4 +147,6 @@ def _changes(outcome: Outcome, viruses: list[str]) -> dict[str, Any]:
     removed = Counter(key for change in made for key in change.removed)
     added = sum(len(change.added) for change in made)
     bad = sum(removed[key] for key in set(viruses))  # one picture may stand for several sentences
-    return {"virus_removed": bad, "benign_removed": removed.total() - bad, "added": added}
+    at_once = sum(key in viruses for c in outcome.rounds[0].changes for key in c.removed) if outcome.rounds else 0
+    return {"virus_removed": bad, "virus_removed_at_once": at_once, "benign_removed": removed.total() - bad,
+            "added": added}  # fmt: skip
