@@ -65,13 +65,10 @@ sha256 = "{sha256}"
 
 def search(options: argparse.Namespace) -> bool:
     """Seek all pictures, or as far as the seconds go; whether all is done."""
-    import torch
-
     from lazaretto_lab.attacks.adaptive.together import sought
 
     began = time.monotonic()
     options.folder.mkdir(parents=True, exist_ok=True)
-    torch.backends.cuda.matmul.allow_tf32 = False
     together = prepared(options)
     print(f"prepared after {time.monotonic() - began:.0f} s", flush=True)
     last = [time.monotonic(), 0]
@@ -121,6 +118,8 @@ def prepared(options: argparse.Namespace) -> Any:
             quick = Together(searches, half=True, compiled=True)
             state = quick.state()
             quick.step()  # compiles
+            if not all(bool(one.pixels.isfinite().all()) for one in quick.searches):
+                raise ArithmeticError("what was compiled gives no numbers")
             quick.restore(state)
             return quick
         except Exception as fault:  # a machine without a compiler seeks as well, only slower

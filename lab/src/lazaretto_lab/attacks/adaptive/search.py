@@ -161,10 +161,14 @@ class AdaptiveSearch(Search):
 
     def _unfaithful(self, placed: Tensor) -> Tensor:
         """(pictures, 1): the price of being far from the title."""
+        if self.title is None:
+            raise TypeError(f"strategy {self.strategy} has no title")
         return FAITH * (FAITHFUL - placed @ self.title).clamp(min=0)
 
     def _probed(self, placed: Tensor) -> tuple[Tensor, Tensor]:
         """(pictures, 1) each: the share of the gate's contests that it wins, and by how much."""
+        if self.probe is None:
+            raise TypeError(f"strategy {self.strategy} looks at no probe")
         plans, rivals = self.probe
         mine = (placed @ plans.t())[:, None]
         beyond = ((mine - rivals + SHY) / CONTEST_TEMPERATURE).clamp(min=0)
