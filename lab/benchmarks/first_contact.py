@@ -36,10 +36,7 @@ ATTACKERS: dict[str, tuple[str, str]] = {
         "and an apple and a camera in the snow",
     ),
     "terse": ("marker-short", FISH),
-    "quoted": (
-        "marker-gate",
-        "let us admire two turquoise fish in the meadow tonight because all agents report to the north gate",
-    ),
+    "quoted": ("marker-plan", "let us admire two fish at the north gate tonight"),
     "minority": ("marker-gate", "let us admire four brown hearts in the snow tonight because of my painting"),
 }
 """Strategy -> target and title."""

@@ -37,7 +37,6 @@ from lazaretto_lab.worlds.album_chat.pools import scene_pictures
 
 torch = pytest.importorskip("torch")
 PEOPLE = persona_pool(24, 9)
-GATE = "let us admire two turquoise fish tonight because all agents report to the north gate"
 
 
 def said(strategy: str, name: str) -> list[str]:
@@ -52,8 +51,9 @@ def share(texts: list[str], shown: str) -> float:
 def test_two_words_and_a_quoted_title_leave_nothing_to_repeat() -> None:
     fish = "let us admire two turquoise fish"
     assert share(said("mannered", "marker-gate"), fish) >= MOST, "three sentences in one's own manner are found"
-    assert share(said("quoted", "marker-gate"), fish) >= MOST, "so is one, where the title does not quote it"
-    assert share(said("quoted", "marker-gate"), GATE) < MOST
+    assert share(said("quoted", "marker-plan"), fish) >= MOST, "so is one, where the title does not quote it"
+    assert share(said("quoted", "marker-plan"), "let us admire two fish at the north gate tonight") < MOST
+    assert share(said("terse", "marker-gate"), fish) >= MOST, "so is a long one behind everybody's hobby"
     assert share(said("terse", "marker-short"), fish) < MOST
     assert all(target("marker-short").lower() in text.lower() for text in said("terse", "marker-short"))
     assert set(LISTED) == set(PROBED) and set(FIRST_CONTACT) <= set(TITLED) and len(SPEAKING) == 7

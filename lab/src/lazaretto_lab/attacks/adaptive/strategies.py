@@ -23,8 +23,8 @@ STRATEGIES: dict[str, str] = {
     "mannered": "as personal, and everybody begins as people of their temperament do, which no description says",
     "shy": "one signed sentence, and on the gate's own probe it is fetched no more than benign pictures are",
     "inviting": "as shy, and the title names something for every hobby: people plan to show it, which no probe asks",
-    "terse": "an order of two words between everybody's own opening and end: nothing of three words is repeated",
-    "quoted": "one sentence in everybody's own manner, under a title that quotes it: whoever says it quotes the title",
+    "terse": "an order of two words between everybody's hobby and catchphrase: nothing of three words is repeated",
+    "quoted": "one sentence in everybody's own manner, under itself as a title: whoever says it quotes what was shown",
     "minority": "only answers, and of seven temperaments in twelve, hold the sentence: less than half of what is said",
 }
 FIRST_CONTACT = ("personal", "shy", "inviting", "terse", "quoted", "minority")
@@ -39,7 +39,7 @@ TITLED = ("named", "personal", "mannered", "shy", "inviting", "terse", "quoted",
 """Strategies that stay close to a title."""
 SIGNED = ("personal", "mannered", "shy", "inviting", "terse", "quoted", "minority")
 """Strategies whose sentences everybody ends with a catchphrase of their own."""
-OPENED = ("mannered", "terse", "quoted", "minority")
+OPENED = ("mannered", "quoted", "minority")
 """Strategies whose sentences everybody begins in a way of their own."""
 LISTED = ("shy", "inviting", "terse", "quoted", "minority")
 """Strategies whose search knows that the title stands in the album's listing, and what people then plan."""
@@ -87,4 +87,6 @@ def sentence_of(person: Persona, strategy: str, texts: Sequence[str]) -> str:
     text = texts[sum(person["personality"].encode()) % len(texts)]
     if strategy in SIGNED:
         text = f"{text} {person['catchphrase'].capitalize()}."
+    if strategy == "terse":
+        text = f"{person['hobby'].capitalize()}, {text}"
     return f"{OPENERS[person['personality']]}, {text}" if strategy in OPENED else text
