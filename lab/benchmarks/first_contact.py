@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,11 @@ def search(options: argparse.Namespace) -> bool:
     options.folder.mkdir(parents=True, exist_ok=True)
     together = prepared(options)
     print(f"prepared after {time.monotonic() - began:.0f} s", flush=True)
-    last = [time.monotonic(), 0]
+    last, asked = [time.monotonic(), 0], []
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(True))  # what was found is written down first
 
     def enough() -> bool:
-        return time.monotonic() - began > options.seconds
+        return bool(asked) or time.monotonic() - began > options.seconds
 
     def every() -> bool:
         if time.monotonic() - last[0] < EVERY:
