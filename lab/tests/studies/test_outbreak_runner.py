@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from lazaretto_lab.studies.outbreak.components import DEFENCES, Components, defe
 from lazaretto_lab.studies.outbreak.models import models_for
 from lazaretto_lab.studies.outbreak.runner import run_with
 from lazaretto_lab.studies.outbreak.settings import ModelSettings, OutbreakSettings, read_settings
-from lazaretto_lab.worlds.album_chat.defence import NoDefence
+from lazaretto_lab.worlds.album_chat.defence import Change, NoDefence, View
 from lazaretto_lab.worlds.album_chat.scenario import Virus
 
 TARGET = "The harbour is open."
@@ -63,6 +64,33 @@ def test_a_unit_gives_infection_diversity_and_cost(tmp_path: Path, own_cache: Pa
     assert measures["pictures_encoded"] <= measures["pictures_met"] <= 81
     assert measures["faults"] == measures["virus_removed"] == measures["benign_removed"] == 0
     assert len([place for place in (own_cache / "benign").iterdir() if place.is_dir()]) == 1
+
+
+class Sweeper(NoDefence):
+    """Takes the virus out of every album in one round."""
+
+    name = "sweeper"
+
+    def __init__(self, round_index: int) -> None:
+        self.round_index = round_index
+
+    async def before_round(self, view: View) -> Sequence[Change]:
+        if view.round_index != self.round_index:
+            return ()
+        sick = [agent for agent in view.agents if SICK.key in agent.album]
+        return [Change(replace(agent, album=agent.album.without({SICK.key})), "swept") for agent in sick]
+
+
+def test_recall_counts_what_goes_before_it_was_shown(tmp_path: Path) -> None:
+    swept = SMALL.model_copy(update={"defence": "sweeper", "diversity": False})
+
+    def recall(settings: OutbreakSettings, round_index: int) -> float | None:
+        made = replace(parts(), defence=Sweeper(round_index))
+        measures = run_with(made, settings, 3, context(tmp_path / f"{settings.defence}{round_index}"))
+        return measures["recall_before_shown"]  # type: ignore[no-any-return]
+
+    assert [recall(swept, 0), recall(swept, 9)] == [100.0, 0.0]
+    assert recall(SMALL.model_copy(update={"diversity": False}), 0) is None, "nobody defends"
 
 
 def test_the_benign_twin_is_run_once_for_all_rows_of_a_seed(tmp_path: Path) -> None:

@@ -53,17 +53,6 @@ ADAPTIVE: dict[str, CellText] = {
     **REMOVED,
 }
 
-
-def at_once(row: RowResults) -> str:
-    """Of the pictures that came in, how many per cent the gate took out before anybody spoke."""
-    settings = row.row.settings
-    if settings["defence"] == "none":
-        return "–"
-    shares = [100.0 * result.measures["virus_removed_at_once"] / 4 for result in row.results]
-    interval = t_interval(shares)
-    return f"{interval.value:.0f} ± {interval.half_width:.0f}" if interval.half_width else f"{interval.value:.0f}"
-
-
 FIRST_CONTACT: dict[str, CellText] = {
     "seeds": seeds,
     "beta": plus_minus("beta", 2),
@@ -73,7 +62,7 @@ FIRST_CONTACT: dict[str, CellText] = {
     "@24": plus_minus("cumulative_24", 1),
     "@63": plus_minus("cumulative_end", 1),
     "peak now %": plus_minus("current_peak", 1),
-    "recall %": at_once,
+    "recall %": plus_minus("recall_before_shown", 0),
     **REMOVED,
 }
 COST: dict[str, CellText] = {

@@ -62,6 +62,7 @@ def _measured(parts: Components, settings: OutbreakSettings, outcome: Outcome, t
     keys = [virus.album_item.key for virus in parts.viruses]
     spread = measure_spread(outcome, keys)
     measures = {**_infection(spread, settings), **_costs(outcome), **_changes(outcome, keys)}
+    measures["recall_before_shown"] = _recall(outcome, keys, settings)
     if twin:
         measures |= _diversity(measure_diversity(outcome, twin, parts.semantics))
     return measures
@@ -147,6 +148,14 @@ def _changes(outcome: Outcome, viruses: list[str]) -> dict[str, Any]:
     removed = Counter(key for change in made for key in change.removed)
     added = sum(len(change.added) for change in made)
     bad = sum(removed[key] for key in set(viruses))  # one picture may stand for several sentences
-    at_once = sum(key in viruses for c in outcome.rounds[0].changes for key in c.removed) if outcome.rounds else 0
-    return {"virus_removed": bad, "virus_removed_at_once": at_once, "benign_removed": removed.total() - bad,
-            "added": added}  # fmt: skip
+    return {"virus_removed": bad, "benign_removed": removed.total() - bad, "added": added}
+
+
+def _recall(outcome: Outcome, viruses: list[str], settings: OutbreakSettings) -> float | None:
+    """Of the viruses that were there at the beginning, the percentage that a defence took out before any was shown."""
+    if settings.defence == "none" or not settings.infected or settings.arrives:
+        return None
+    shown = [any(turn.virus >= 0 for turn in trace.turns) for trace in outcome.rounds]
+    before = outcome.rounds[: shown.index(True) + 1] if True in shown else outcome.rounds
+    changes = [change for trace in before for change in trace.changes if change.reason not in NO_DEFENCE]
+    return 100.0 * sum(key in viruses for change in changes for key in change.removed) / settings.infected
