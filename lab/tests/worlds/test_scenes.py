@@ -53,7 +53,8 @@ def test_messages_never_are_targets_and_cover_their_words() -> None:
     drawn = [draw_message(rng) for _ in range(5000)]
     assert not set(drawn) & set(TARGETS.values())
     known = {word.lower() for word in message_words()}
-    for sentence in (*TARGETS.values(), *drawn[:200]):
+    on_boards = [sentence for name, sentence in TARGETS.items() if name != "marker-plan"]  # that one sounds like a plan
+    for sentence in (*on_boards, *drawn[:200]):
         assert {word.rstrip(".").lower() for word in sentence.split()} <= known
 
 
