@@ -101,13 +101,13 @@ class Together:
         rows = [search._drawn() for search in self.searches]
         pixels = torch.cat([search.pixels for search in self.searches]).detach().requires_grad_(True)
         features = self.models.features(pixels / 255)
-        parts = features.split(self.starts)
-        speech = self._speech(self.quick, self.quick_lessons, features, rows)[0].split(self.starts)
+        parts = torch.split(features, self.starts)
+        speech = torch.split(self._speech(self.quick, self.quick_lessons, features, rows)[0], self.starts)
         total = torch.zeros((), device=pixels.device)
         for search, part, spoken in zip(self.searches, parts, speech, strict=True):
             total = total + (spoken + search.weight * search._contest(part).mean(dim=1)).sum()
         (gradient,) = torch.autograd.grad(total, pixels)
-        for search, own in zip(self.searches, gradient.split(self.starts), strict=True):
+        for search, own in zip(self.searches, torch.split(gradient, self.starts), strict=True):
             search._move(own, self.done)
             search.done = self.done + 1
         self.done += 1
@@ -121,7 +121,9 @@ class Together:
         features = self.models.features(torch.cat(whole) / 255)
         rows = [search._checked() for search in self.searches]
         losses, said = self._speech(self.exact, self.exact_lessons, features, rows)
-        parts = zip(self.searches, whole, *(one.split(self.starts) for one in (features, said, losses)), strict=True)
+        parts = zip(
+            self.searches, whole, *(torch.split(one, self.starts) for one in (features, said, losses)), strict=True
+        )
         for search, pictures, seen, spoken, loss in parts:
             search._judge(pictures, seen, spoken, loss)
 
