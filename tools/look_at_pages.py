@@ -256,9 +256,11 @@ def go(page: Any, one: Shown) -> None:
     page.wait_for_timeout(300)
 
 
-def wrong(page: Any, *, tabs: bool) -> list[str]:
+def wrong(page: Any, *, axe: bool = True, tabs: bool = True) -> list[str]:
     """What is wrong with the page as it stands."""
     found: list[str] = page.evaluate(CHECKS.read_text())
+    if not axe:
+        return found
     page.evaluate(AXE.read_text() + "; undefined")
     options = {"runOnly": ["wcag2a", "wcag2aa"], "resultTypes": ["violations"]}
     for rule in page.evaluate("(options) => axe.run(options)", options)["violations"]:
@@ -284,9 +286,11 @@ def _stops(page: Any) -> list[str]:
     return faults
 
 
-def look(browser: Any, pages: Sequence[Shown], folder: Path | None) -> Iterator[tuple[Shown, str, list[str]]]:
-    """Every page in every way: page, way, what is wrong with it. Pictures go to ``folder``."""
-    for way, scheme, window in WAYS:
+def look(
+    browser: Any, pages: Sequence[Shown], folder: Path | None = None, only: str = ""
+) -> Iterator[tuple[Shown, str, list[str]]]:
+    """Every page in every way, or ``only`` in one: page, way, what is wrong with it. Pictures go to ``folder``."""
+    for way, scheme, window in (one for one in WAYS if not only or one[0] == only):
         context = browser.new_context(viewport=window, color_scheme=scheme, reduced_motion="reduce")
         page = context.new_page()
         heard: list[str] = []
@@ -299,7 +303,7 @@ def look(browser: Any, pages: Sequence[Shown], folder: Path | None) -> Iterator[
                 page.screenshot(path=folder / f"{one.name}-{way}.png", full_page=True)
             said = [words for words in heard if "GL Driver Message" not in words]
             said = [words for words in said if not (one.name == "nowhere" and "404" in words)]
-            yield one, way, said + wrong(page, tabs=way in ("light", "phone"))
+            yield one, way, said + wrong(page, axe=way in ("light", "dark", "phone"), tabs=way in ("light", "phone"))
         context.close()
 
 
