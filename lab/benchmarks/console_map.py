@@ -69,7 +69,7 @@ FRAMES = """() => {
   };
   requestAnimationFrame(next);
 }"""
-DRAGS = 40
+DRAGS = 12
 """Moves of the mouse over the map while it is dragged."""
 
 

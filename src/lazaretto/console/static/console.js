@@ -77,7 +77,7 @@
   // all boxes of a list at once
   const all = document.getElementById("all");
   if (all) all.addEventListener("change", () => {
-    for (const box of document.querySelectorAll("input[name^='item:']")) box.checked = all.checked;
+    for (const box of document.querySelectorAll("input[name^='item:'], input[name^='decision:']")) box.checked = all.checked;
   });
 
   // one press is one decision
