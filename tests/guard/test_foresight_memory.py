@@ -143,6 +143,20 @@ def test_what_people_put_back_stays(store: str, parts: Any, answer: str) -> None
         assert guard.ledger.state(items[VIRUS]).ruling is Ruling.BLOCK
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_pardon_that_is_taken_back_counts_no_longer(store: str, parts: Any, restarted: bool) -> None:
+    with opened(store, parts) as guard:
+        items = furnish(guard, "ada", VIRUS)
+        said = guard.label(items[VIRUS], "benign", by="carol")
+        assert guard.foresight.before_turn("ada").removed == ()
+        guard.unlabel(said.seq, by="carol")
+        if not restarted:
+            assert guard.foresight.before_turn("ada").removed == (items[VIRUS],)
+            return
+    with opened(store, parts) as guard:
+        assert guard.foresight.before_turn("ada").removed == (items[VIRUS],)
+
+
 def check_restart(store: str, parts: Any) -> None:
     with opened(store, parts, budget=40.0, curiosity=40.0) as guard:
         notes = furnish(guard, "ada", VIRUS)
