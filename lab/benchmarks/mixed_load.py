@@ -9,6 +9,7 @@ the lasting ones may have ended. The memory of each worker is noted with its age
     python lab/benchmarks/mixed_load.py --write           # 10 minutes on each store
     python lab/benchmarks/mixed_load.py --stores postgresql --workers 2 4 --write
     python lab/benchmarks/mixed_load.py --short           # 40 seconds, SQLite
+    python lab/benchmarks/mixed_load.py --alone 2000 --write    # what each kind of call takes as calls add up
 
 Raw results go to lab/results/mixed_load.
 """
@@ -16,16 +17,19 @@ Raw results go to lab/results/mixed_load.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,42 +46,94 @@ _MINE = 500
 """Memories of its own that a worker goes back to."""
 
 
+class Calls:
+    """Random calls of one worker, one at a time; what was acknowledged goes to ``note``."""
+
+    def __init__(self, guard: SyncGuard, seed: int, note: Callable[..., None]) -> None:
+        self._guard, self._seed, self._note = guard, seed, note
+        self._rng, self._number = random.Random(seed), 0
+        self._mine: list[str] = []
+
+    def one(self) -> str:
+        """Make a call; returns of which kind it was."""
+        self._number += 1
+        rng, mine, me = self._rng, self._mine, f"w{self._seed}"
+        text, choice = f"Worker {self._seed} saw ship {self._number} at berth {rng.randrange(99)}.", rng.random()
+        if choice < 0.5 or len(mine) < 5:
+            parents = rng.sample(mine, 1) if mine and rng.random() < 0.4 else None
+            item = self._guard.remember(text, agent=me, parents=parents).item
+            self._mine = [*mine[-_MINE:], item]
+            self._note(wrote=item, text=text)
+            return "write"
+        if choice < 0.7:
+            item = self._guard.exchange(text, sender=me, receiver="harbour").item
+            self._note(wrote=item, text=text)
+            return "exchange"
+        if choice < 0.85:
+            self._guard.recall("ship at the berth", agent=me, limit=5)
+            return "recall"
+        if choice < 0.95:
+            chosen = mine.pop(rng.randrange(len(mine)))
+            receipt = self._guard.repairs.apply(self._guard.repairs.plan(chosen, "isolate", reason="mixed load"))
+            self._note(repaired=receipt.id)
+            return "repair"
+        self._guard.label(mine.pop(), "harmful", by="dana")
+        return "label"
+
+
 def work(url: str, notes: Path, seed: int) -> None:
     """One worker, until it is killed: random calls; what was acknowledged is written down, and that it lives."""
-    rng, number = random.Random(seed), 0
     with SyncGuard.open(url, Policy.minimal()) as guard, notes.open("a", encoding="utf-8") as acknowledged:
-        mine: list[str] = []
 
         def note(**facts: Any) -> None:
             acknowledged.write(json.dumps(facts) + "\n")
             acknowledged.flush()
             os.fsync(acknowledged.fileno())
 
+        calls = Calls(guard, seed, note)
         while True:
-            number += 1
-            text, choice = f"Worker {seed} saw ship {number} at berth {rng.randrange(99)}.", rng.random()
             try:
-                if choice < 0.5 or len(mine) < 5:
-                    parents = rng.sample(mine, 1) if mine and rng.random() < 0.4 else None
-                    mine = [*mine[-_MINE:], guard.remember(text, agent=f"w{seed}", parents=parents).item]
-                    note(wrote=mine[-1], text=text)
-                elif choice < 0.7:
-                    item = guard.exchange(text, sender=f"w{seed}", receiver="harbour").item
-                    note(wrote=item, text=text)
-                elif choice < 0.85:
-                    guard.recall("ship at the berth", agent=f"w{seed}", limit=5)
-                elif choice < 0.95:
-                    chosen = mine.pop(rng.randrange(len(mine)))
-                    receipt = guard.repairs.apply(guard.repairs.plan(chosen, "isolate", reason="mixed load"))
-                    note(repaired=receipt.id)
-                else:
-                    guard.label(mine.pop(), "harmful", by="dana")
+                calls.one()
             except RepairRefused:
                 pass  # somebody else changed it first
             except StoreError as error:
                 note(away=type(error).__name__)
                 time.sleep(0.2)
             notes.with_suffix(".alive").touch()
+
+
+def alone(which: str, count: int) -> dict[str, Any]:
+    """One worker with a store to itself: processor time of its calls by kind, for each tenth of them, and its memory;
+    then the memory of a worker that opens the same store, around its first calls."""
+    taken: list[dict[str, list[float]]] = [{} for _ in range(10)]
+    memory = []
+    with stores(which) as (url, _):
+        with SyncGuard.open(url, Policy.minimal()) as guard:
+            calls = Calls(guard, 0, lambda **_facts: None)
+            for number in range(count):
+                begun = time.process_time()
+                with contextlib.suppress(RepairRefused):
+                    kind = calls.one()
+                    taken[number * 10 // count].setdefault(kind, []).append(1000 * (time.process_time() - begun))
+                if number % (count // 10) == count // 10 - 1:
+                    memory.append(round(_rss(os.getpid()), 1))
+        command = [sys.executable, __file__, "--late", url]
+        late = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    means = [{kind: round(sum(times) / len(times), 2) for kind, times in sorted(tenth.items())} for tenth in taken]
+    return {"store": which, "calls": count, "processor_ms": means, "rss_mb": memory, "late_rss_mb": late}
+
+
+def late_worker(url: str) -> dict[str, float]:
+    """Memory of a worker that has just opened a store and makes its first calls."""
+    before = _rss(os.getpid())
+    with SyncGuard.open(url, Policy.minimal()) as guard:
+        opened, calls = _rss(os.getpid()), Calls(guard, 1, lambda **_facts: None)
+        for _ in range(60):
+            with contextlib.suppress(RepairRefused):
+                calls.one()
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+        found = {"before": before, "opened": opened, "after_60_calls": _rss(os.getpid()), "most": most}
+        return {name: round(size, 1) for name, size in found.items()}
 
 
 def start(url: str, folder: Path, seed: int) -> tuple[subprocess.Popen[bytes], Path]:
@@ -177,13 +233,23 @@ def main() -> None:
             work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
         except LazarettoError as error:
             raise SystemExit(f"{type(error).__name__}: {error}") from None
+    if sys.argv[1:2] == ["--late"]:
+        print(json.dumps(late_worker(sys.argv[2])))
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--workers", nargs="+", type=int, default=[4])
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--stores", nargs="+", default=["sqlite", "postgresql"])
+    parser.add_argument("--alone", type=int, metavar="CALLS", help="one worker, so many calls, nobody is killed")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.alone:
+        found = [alone(which, options.alone) for which in options.stores]
+        print(*found, sep="\n")
+        if options.write:
+            _keep("alone", found)
+        return
     lines = []
     runs = [("sqlite", 2)] if options.short else [(w, n) for w in options.stores for n in options.workers]
     for which, workers in runs:
@@ -192,8 +258,12 @@ def main() -> None:
         if not lines[-1]["acknowledged"]:
             raise SystemExit("nothing was written: the machine is too slow for this load")
     if options.write:
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        (RESULTS / "mixed_load.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+        _keep("mixed_load", lines)
+
+
+def _keep(name: str, lines: list[dict[str, Any]]) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
 
 if __name__ == "__main__":

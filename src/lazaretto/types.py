@@ -437,9 +437,11 @@ class RepairPlan:
     agents: tuple[str, ...] = ()
     """Agents that hold or have read what is touched."""
     price: Mapping[str, float] = field(default_factory=dict)
-    """What it will cost: items, agents, decisions that rest on them, benign items at risk, model calls."""
+    """What it will cost: items, agents, decisions that rest on them, benign items at risk, model calls; and how many
+    items are ``left``."""
     left: Mapping[str, str] = field(default_factory=dict)
-    """What came from the items it touches and may still be recalled afterwards, each with the reason."""
+    """What came from the items it touches and may still be recalled afterwards, each with the reason; the nearest
+    where they are many, and of a plan that a receipt recorded only the first few."""
     id: str = field(default_factory=lambda: new_id("pl"))
 
 

@@ -298,3 +298,21 @@ def test_items_are_found_by_their_ids_and_by_nothing_that_many_share(ledger: Led
     assert "lz_events.kind" not in asked and "lz_events.subject" not in asked
     ids = filled(ledger, 3)
     assert [one.id for one in ledger.items(ids=[ids[2], "it_none", ids[0]], hidden=True)] == [ids[2], ids[0]]
+
+
+def test_long_events_are_read_a_few_at_a_time(ledger: Ledger) -> None:
+    """A page of a thousand receipts took 50 MB of a worker that had just been started."""
+    rows = [(0,) * 10 + (body,) for body in (b"x" * 100, None)]
+    assert queries._next_size(rows * 32) == 256
+    assert queries._next_size(rows * 500) == queries._LARGEST_PAGE
+    assert queries._next_size([(0,) * 10 + (b"x" * queries._PAGE_BYTES,)] * 64) == 1
+    item = filled(ledger, 1)[0]
+    sizes = [10, 200_000, 5] * 90
+    drafts = [Draft(EventKind.NOTED, item, body={"number": n, "text": "x" * size}) for n, size in enumerate(sizes)]
+    ledger.append(drafts)
+    with statements(ledger) as seen:
+        told = [event.body["number"] for event in ledger.events(kinds=(EventKind.NOTED,)) if event.body]
+    assert told == list(range(len(sizes)))
+    assert len([one for one in seen if "lz_events" in one]) >= len(sizes) * 66_000 // (4 * queries._PAGE_BYTES)
+    half = [event.body["number"] for event in ledger.events(kinds=(EventKind.NOTED,), limit=150) if event.body]
+    assert half == list(range(150))

@@ -316,3 +316,18 @@ async def test_unknown_receipts(guard: Guard) -> None:
     for wrong in ("rc_nowhere", ids["root"]):
         with pytest.raises(UnknownItem):
             await guard.repairs.undo(wrong)
+
+
+async def test_a_receipt_names_the_first_of_what_a_repair_left_and_says_how_many(guard: Guard) -> None:
+    root = (await guard.remember("the root note", agent="ada", parents=[])).item
+    for number in range(engine.MOST_LEFT_RECORDED + 5):
+        await guard.remember(f"a child note {number}", agent="bob", parents=[root])
+    plan = await guard.repairs.plan(root, "isolate")
+    assert len(plan.left) == plan.price["left"] == engine.MOST_LEFT_RECORDED + 5
+    receipt = await guard.repairs.apply(plan)
+    assert receipt.plan.left == plan.left
+    recorded = engine.find_receipt(receipt.id, guard.ledger).plan
+    assert list(recorded.left) == list(plan.left)[: engine.MOST_LEFT_RECORDED]
+    assert recorded.price["left"] == plan.price["left"]
+    await guard.repairs.undo(receipt.id)
+    assert guard.ledger.state(root).visible

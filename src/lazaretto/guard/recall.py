@@ -89,7 +89,7 @@ class Recall:
         asked = limit
         while True:
             found = self._usable(query, items, asked)
-            recalled = [one for one in map(self._recalled, self._newest(found)) if one.trust >= min_trust]
+            recalled = [one for one in self._recalled(self._newest(found)) if one.trust >= min_trust]
             if items is not None or len(recalled) >= limit or len(found) < asked or asked >= most:
                 break
             asked = min(most, asked * 4)  # some were trusted too little: look further down
@@ -120,10 +120,12 @@ class Recall:
         states = self._ledger.ref_states(refs)
         return [(o, score) for o, score in found if o.ref is None or states[o.ref].wanted == o.id]
 
-    def _recalled(self, found: ScoredMemory) -> Recalled:
-        o, score = found
-        trust = self._graph.trust(o.id, self._policy.trust.table()).value
-        return Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, trust, score, ref=o.ref)
+    def _recalled(self, found: Sequence[ScoredMemory]) -> list[Recalled]:
+        trusts = self._graph.trusts([o.id for o, _ in found], self._policy.trust.table())
+        return [
+            Recalled(o.id, o.text, o.image, o.agent, o.source, o.time, trusts[o.id].value, score, ref=o.ref)
+            for o, score in found
+        ]
 
     def _usable(self, query: str | None, items: Sequence[str] | None, limit: int) -> list[ScoredMemory]:
         """What a recall asks for, without what would be held today: that is held now, and others move up."""

@@ -20,7 +20,9 @@ from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, item
 from lazaretto.ledger.store import COMMITTED, Store
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling
 
-_PAGE = 1000
+_FIRST_PAGE, _LARGEST_PAGE = 64, 1000
+_PAGE_BYTES = 1 << 20
+"""Of bodies that a page of events should have: those of repairs can be a thousand times longer than those of items."""
 _EDGE_PAGE = 5_000
 _MOST_IDS = 10_000  # in one statement: both databases take three times as many
 _LAST = (1 << 63) - 1
@@ -97,11 +99,11 @@ def read_events(
     subject: str | None,
     limit: int | None,
 ) -> Iterator[Event]:
-    """Events in order, page by page, so that a slow reader holds no transaction open."""
+    """Events in order, page by page: a slow reader holds no transaction open, and long events fill no memory."""
     words = None if kinds is None else [EventKind(kind).value for kind in kinds]
-    left = limit
+    left, most = limit, _FIRST_PAGE
     while left is None or left > 0:
-        size = _PAGE if left is None else min(left, _PAGE)
+        size = most if left is None else min(left, most)
         with store.reading() as connection:
             tenant = tenant_of(connection, namespace)  # none has no events; asked all the same, a lost table is noticed
             if subject is not None and store.dialect == "sqlite":
@@ -121,6 +123,14 @@ def read_events(
             return
         after = page[-1][1]
         left = None if left is None else left - len(page)
+        most = _next_size(page)
+
+
+def _next_size(page: Sequence[EventRow]) -> int:
+    """How many events to read after a page: as many as have a page's bytes if they are like these, and not many more
+    than these at once, for they may be longer."""
+    read = sum(len(row[-1] or b"") for row in page)
+    return max(1, min(_LARGEST_PAGE, 4 * len(page), _PAGE_BYTES * len(page) // max(1, read)))
 
 
 def _about(

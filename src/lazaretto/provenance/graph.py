@@ -122,13 +122,13 @@ class ProvenanceGraph:
         with self._fresh() as index:
             numbers = [index.item_number(item) for item in items]
             index.read_around(numbers)
-            owners, targets, _, tags = index.children.gather(numbers)
-            found: dict[tuple[str, str], bool] = {}
-            for owner, child, tag in zip(owners.tolist(), targets.tolist(), tags.tolist(), strict=True):
-                if not index.decision[child] and child not in index.influence.cuts.get(numbers[owner], ()):
-                    pair = (items[owner], index.items.names[child])
-                    found[pair] = found.get(pair, False) or tag == DERIVED_TAG
-            return tuple((item, child, derived) for (item, child), derived in found.items())
+            return _flow(index, numbers)
+
+    def descent(self, items: Sequence[str]) -> tuple[tuple[str, str, bool], ...]:
+        """The ``children`` of several items, of their children and so on, nearest first: all in one walk."""
+        with self._fresh() as index:
+            starts = [index.item_number(item) for item in items]
+            return _flow(index, [*starts, *index.reachable(starts)[0].tolist()])
 
     def came_from(self, item: str) -> Mapping[str, bool]:
         """The items that an item directly came from, as far as no repair cut them off, and whether it was derived
@@ -322,7 +322,8 @@ class ProvenanceGraph:
         """The trust of several items at once."""
         with self._fresh() as index:
             starts = index.know(items)
-            index.source_classes([*starts, *index.reachable(starts, back=True)[0].tolist()])  # read in one go, and kept
+            together = [*starts, *index.reachable(starts, back=True)[0].tolist()]
+            index.trust_of(np.array(together, np.int64), source_trust)  # read in one go, and kept
             return {item: _trust(index, item, source_trust) for item in items}
 
     def read_by(self, agent: str, since: float) -> tuple[str, ...]:
@@ -362,6 +363,18 @@ class ProvenanceGraph:
             return overview(index, limit, only)
 
 
+def _flow(index: GraphIndex, numbers: Sequence[int]) -> tuple[tuple[str, str, bool], ...]:
+    """Items with what came from each, as far as no repair cut it off, and whether it was derived; without decisions."""
+    owners, targets, _, tags = index.children.gather(numbers)
+    found: dict[tuple[int, int], bool] = {}
+    for owner, child, tag in zip(owners.tolist(), targets.tolist(), tags.tolist(), strict=True):
+        if not index.decision[child] and child not in index.influence.cuts.get(numbers[owner], ()):
+            pair = (owner, child)
+            found[pair] = found.get(pair, False) or tag == DERIVED_TAG
+    names = index.items.names
+    return tuple((names[numbers[owner]], names[child], derived) for (owner, child), derived in found.items())
+
+
 def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Sequence[TraceStep]:
     order = np.lexsort((times, hops))
     return LazyRows(_TRACE_STEP, (names, numbers[order]), (None, hops[order]), (None, times[order]))
@@ -370,15 +383,18 @@ def _rows(names: Sequence[str], numbers: Ints, hops: Ints, times: Floats) -> Seq
 def _trust(index: GraphIndex, item: str, source_trust: Mapping[SourceClass, float]) -> Trust:
     start = index.item_number(item)
     nodes, hops = index.reachable([start], back=True)
-    depth = {start: 0, **dict(zip(nodes.tolist(), hops.tolist(), strict=True))}
-    value = index.own_trust(list(depth), source_trust)
-    weakest = min(depth, key=lambda n: (value[n], depth[n], index.items.names[n]))
+    nodes, hops = np.concatenate([[start], nodes]), np.concatenate([[0], hops])
+    values = index.trust_of(nodes, source_trust)
+    least = values == values.min()
+    nearest = int(hops[least].min())
+    weakest = min(nodes[least & (hops == nearest)].tolist(), key=index.items.names.__getitem__)
+    depth = dict(zip(nodes[hops < nearest].tolist(), hops[hops < nearest].tolist(), strict=True)) | {weakest: nearest}
     path = [weakest]
     while path[-1] != start:
         nearer = (n for n in index.children.neighbours(path[-1]) if depth.get(n, -1) == depth[path[-1]] - 1)
         path.append(min(nearer, key=index.items.names.__getitem__))
     names = tuple(index.items.names[n] for n in reversed(path))
-    return Trust(value[weakest], names[-1], names)
+    return Trust(float(values.min()), names[-1], names)
 
 
 def _listed(index: GraphIndex, nodes: Ints, hops: Ints) -> Sequence[TraceStep]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.kept_texts import forget
+from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.edges import EdgeColumns, is_decision
 from lazaretto.ledger.item_state import STRICTEST_SHOWN, ItemState
 from lazaretto.provenance import surroundings
@@ -27,6 +28,10 @@ _TAG_OF = {kind.value: tag for kind, tag in TAGS.items()}
 _TO_AGENTS = frozenset(kind.value for kind in (EdgeKind.WRITTEN_BY, EdgeKind.RETRIEVED_BY, EdgeKind.SENT_TO))
 _WRITTEN_BY, _RETRIEVED_BY, _SENT_TO = (TAGS[EdgeKind.WRITTEN_BY], TAGS[EdgeKind.RETRIEVED_BY], TAGS[EdgeKind.SENT_TO])
 DERIVED_TAG, _INFLUENCED = TAGS[EdgeKind.DERIVED_FROM], TAGS[EdgeKind.INFLUENCED]
+
+_CLASSES = tuple(SourceClass)
+_PLACE_OF = {source: place for place, source in enumerate(_CLASSES, 1)}
+_INFERRED = _PLACE_OF[SourceClass.MODEL_INFERENCE]
 
 WIDE = 512
 """Frontiers from this size on are followed in whole arrays; thinner ones node by node."""
@@ -110,8 +115,8 @@ class GraphIndex:
         """Per item: the agent that wrote it, or -1."""
         self.decision = bytearray()
         """Per item: 1 for a decision."""
-        self.sources: dict[int, SourceClass] = {}
-        """Per item: who stands behind it, as far as anybody has asked."""
+        self._sources = bytearray()
+        """Per item: the place among ``_CLASSES`` of who stands behind it; 0 where nobody has asked."""
         self.influence = InfluenceState()
         self._flags = bytearray()
         self._near: Surroundings | None = None
@@ -140,7 +145,7 @@ class GraphIndex:
                 break
             if event.kind is EventKind.ERASED:
                 forget()  # perhaps by another process
-                self.sources.pop(self._item(event.subject), None)  # nobody vouches for what was erased
+                self._sources[self._item(event.subject)] = 0  # nobody vouches for what was erased
             else:
                 self.influence.apply_event(event, self._item)
         self.seq = head
@@ -207,6 +212,7 @@ class GraphIndex:
             self.births.extend([math.inf] * len(fresh))
             self.writers.extend([-1] * len(fresh))
             self.decision.extend(map(is_decision, fresh))
+            self._sources.extend(bytes(len(fresh)))
             self.influence.add_items(len(fresh))
 
     def _add_edges(self, pages: Iterable[EdgeColumns]) -> None:
@@ -288,23 +294,41 @@ class GraphIndex:
             raise UnknownItem(name, self._ledger.namespace, field)
         return number
 
+    def _source_places(self, nodes: Ints) -> NDArray[np.uint8]:
+        """The places among ``_CLASSES`` of who stands behind nodes; 0 for what was never seen written.
+
+        A decision counts as what a model inferred.
+        """
+        written = np.frombuffer(self.writers, np.int32)[nodes] >= 0
+        decided = np.frombuffer(self.decision, np.uint8)[nodes] == 1
+        places = np.frombuffer(self._sources, np.uint8)[nodes]
+        asked = {self.items.names[n]: n for n in nodes[written & ~decided & (places == 0)].tolist()}
+        for some in chunks(asked):
+            for one in self._ledger.items(ids=some, hidden=True, limit=None):
+                self._sources[asked[one.id]] = _PLACE_OF[one.source]
+        if asked:
+            places = np.frombuffer(self._sources, np.uint8)[nodes]
+        found: NDArray[np.uint8] = np.where(written, np.where(places == 0, _INFERRED, places), 0).astype(np.uint8)
+        return found
+
     def source_classes(self, numbers: Sequence[int]) -> dict[int, SourceClass]:
         """Who stands behind each node that was seen written; a decision counts as what a model inferred."""
-        known, inferred = self.sources, SourceClass.MODEL_INFERENCE
-        written = [n for n in numbers if self.writers[n] >= 0]
-        asked = {self.items.names[n]: n for n in written if n not in known and not self.decision[n]}
-        if asked:
-            found = self._ledger.items(ids=list(asked), hidden=True, limit=None)
-            known.update((asked[one.id], one.source) for one in found)
-        return {n: known.get(n, inferred) for n in written}
+        places = self._source_places(np.array(numbers, np.int64)).tolist()
+        return {n: _CLASSES[place - 1] for n, place in zip(numbers, places, strict=True) if place}
+
+    def trust_of(self, nodes: Ints, source_trust: Mapping[SourceClass, float]) -> Floats:
+        """The trust of each node by itself; nobody vouches for what was never seen written."""
+        places = self._source_places(nodes)
+        missing = {_CLASSES[place - 1] for place in np.unique(places).tolist() if place} - source_trust.keys()
+        if missing:
+            names = sorted(source.value for source in missing)
+            raise InputError("source_trust", f"says nothing about {names}", "Give each source class a trust")
+        values: Floats = np.array([0.0, *(source_trust.get(source, 0.0) for source in _CLASSES)])[places]
+        return values
 
     def own_trust(self, numbers: Sequence[int], source_trust: Mapping[SourceClass, float]) -> dict[int, float]:
-        """The trust of each node by itself; nobody vouches for what was never seen written."""
-        classes = self.source_classes(numbers)
-        missing = {source.value for source in classes.values() if source not in source_trust}
-        if missing:
-            raise InputError("source_trust", f"says nothing about {sorted(missing)}", "Give each source class a trust")
-        return {n: source_trust[classes[n]] if n in classes else 0.0 for n in numbers}
+        """The same by number."""
+        return dict(zip(numbers, self.trust_of(np.array(numbers, np.int64), source_trust).tolist(), strict=True))
 
     def held(self, numbers: Sequence[int]) -> set[int]:
         """Those that a ruling keeps out of sight: a gate's or a person's, not a repair, which changes no past."""

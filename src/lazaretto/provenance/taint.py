@@ -6,12 +6,12 @@ read it) taints only what repeats something of it: an agent that met poison goes
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.ledger import ItemState, Ledger
+from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.standing import standing_events
 from lazaretto.provenance.carrying import poison_of, poisons_of, reused_content
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -104,42 +104,106 @@ def spread_of(
     graph: ProvenanceGraph,
     ruling: Ruling = Ruling.REVIEW,
     carries: Carries = reused_content,
+    most: int | None = None,
 ) -> Spread:
     """Everything that came from ``origins``, sorted into what is tainted and what only met them.
 
     Whoever derived from something tainted is tainted. Whoever was influenced is when it repeats something, of its
-    source or of an origin; what does not is followed further, because words may come back.
+    source or of an origin; what does not is followed further, because words may come back. ``most``: only the nearest,
+    from so many on that may still be recalled.
     """
     starts = list(dict.fromkeys(origins))
     poisons = [*poisons_of(starts, ledger).values()]
+    below = _Below(graph.descent(starts), ledger)
     tainted: dict[str, Verdict | None] = dict.fromkeys(starts)
     met: dict[str, str] = {}
-    queue = deque([starts])
-    while queue:
-        rows = [row for row in graph.children(queue.popleft()) if row[1] not in tainted]
-        found = {o.id: o for o in ledger.items(ids=[i for row in rows for i in row[:2]], hidden=True, limit=None)}
+    unlike = set[str]()
+    """Those that repeat nothing of an origin: another way to them is looked at only where it is tainted itself."""
+    layer, enough = starts, _Enough(ledger, most)
+    while layer:
         following: dict[str, None] = {}
-        for parent, child, derived in sorted(rows, key=lambda row: not row[2]):
-            if child in tainted:
+        for parent, child, derived in below.rows(layer, tainted, unlike):
+            ill = parent.id in tainted
+            if child.id in tainted or (child.id in unlike and not ill):
                 continue
-            ill = parent in tainted
-            cause = _cause(found[child], found[parent], ill and derived, [*poisons, *[found[parent]] * ill], carries)
-            spared = cause is not None and (_weighed(found[child]) or _excused(child, ledger))
-            if cause is not None and not spared and not _put_right(child, parent, ledger):
+            against = [*(() if child.id in unlike else poisons), *[parent] * ill]
+            cause = _cause(child, parent, ill and derived, against, carries)
+            if cause is None:
+                unlike.add(child.id)
+            spared = cause is not None and (_weighed(child) or _excused(child.id, ledger))
+            if cause is not None and not spared and not _put_right(child.id, parent.id, ledger):
                 rule, held, words = cause
-                tainted[child] = _verdict(child, ruling, rule, {held: words})
-                met.pop(child, None)
-                following[child] = None
-            elif child not in met:
-                met[child] = _why_left(found[child], parent, cause is not None)
-                following[child] = None
-        if following:
-            queue.append(list(following))
+                tainted[child.id] = _verdict(child.id, ruling, rule, {held: words})
+                met.pop(child.id, None)
+                following[child.id] = None
+            elif child.id not in met:
+                met[child.id] = _why_left(child, parent.id, cause is not None)
+                following[child.id] = None
+        layer = [] if enough.are([*tainted, *met]) else list(following)
     states = ledger.states([*tainted, *met])
     return Spread(
         {item: verdict for item, verdict in tainted.items() if verdict is not None and states[item].visible},
         {item: why for item, why in met.items() if states[item].visible},
     )
+
+
+class _Enough:
+    """Whether so many items may still be recalled; asked again and again while they become more."""
+
+    def __init__(self, ledger: Ledger, most: int | None) -> None:
+        self._ledger, self._most, self._look_at = ledger, most, most
+        self._visible: dict[str, bool] = {}
+
+    def are(self, items: Sequence[str]) -> bool:
+        """Whether these are enough. Looks at them only where they may be."""
+        if self._most is None or self._look_at is None or len(items) < self._look_at:
+            return False
+        fresh = [item for item in items if item not in self._visible]
+        self._visible |= {item: state.visible for item, state in self._ledger.states(fresh).items()}
+        lacking = self._most - sum(self._visible.values())
+        self._look_at = len(items) + max(lacking, self._most // 8)  # not after each of the last few
+        return lacking <= 0
+
+
+_AHEAD, _KEPT = 250, 1_000
+"""Items of a walk that are read together, and that are kept while it goes on."""
+
+
+class _Below:
+    """What came from some items, link by link, with the items themselves: read many at a time, in the order in which a
+    walk meets them. A chain of a thousand items would take a thousand statements else, and a crowd all its texts."""
+
+    def __init__(self, descent: Sequence[tuple[str, str, bool]], ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._children: dict[str, list[tuple[str, bool]]] = {}
+        for parent, child, derived in descent:
+            self._children.setdefault(parent, []).append((child, derived))
+        self._order = list(dict.fromkeys(child for _, child, _ in descent))
+        self._next = 0
+        self._read: dict[str, Observation] = {}
+
+    def rows(
+        self, layer: Sequence[str], tainted: Collection[str], unlike: Collection[str]
+    ) -> Iterator[tuple[Observation, Observation, bool]]:
+        """Each of some items with each that came from it and may be tainted by it, and whether it was derived; derived
+        ones come first."""
+        rows = ((one, child, derived) for one in layer for child, derived in self._children.get(one, ()))
+        open_rows = (row for row in rows if row[1] not in tainted and (row[0] in tainted or row[1] not in unlike))
+        left = sorted(open_rows, key=lambda row: not row[2])
+        for some in chunks(left, _AHEAD):
+            self._make_ready([item for row in some for item in row[:2]])
+            yield from ((self._read[parent], self._read[child], derived) for parent, child, derived in some)
+
+    def _make_ready(self, items: Sequence[str]) -> None:
+        if all(item in self._read for item in items):
+            return
+        kept = self._read
+        if len(kept) > _KEPT:
+            kept = {item: kept[item] for item in items if item in kept}
+        ahead = self._order[self._next : self._next + _AHEAD]
+        self._next += _AHEAD
+        lacking = [item for item in dict.fromkeys((*items, *ahead)) if item not in kept]
+        self._read = kept | {one.id: one for one in self._ledger.items(ids=lacking, hidden=True, limit=None)}
 
 
 def _cause(

@@ -42,6 +42,8 @@ from lazaretto.types import (
 )
 
 _WHY = {MADE_FROM: "it was made from what is taken away", REPEATS: "it repeats something of what is taken away"}
+MOST_LEFT_RECORDED = 20
+"""Items that a receipt names of those a repair left; how many there were stands in its price."""
 _TRIES = 50
 """How often other repairs may overtake an undo before it gives up."""
 
@@ -75,17 +77,19 @@ def prepare(repair: Repair, request: RepairRequest, view: RepairView, limits: Re
     }
     plan = replace(planned, steps=steps, agents=agents, price={**price, **planned.price})
     check_limits(plan, limits)
-    left = {**_left(plan, view), **planned.left}
-    return replace(plan, left=dict(list(left.items())[: limits.max_items]))
+    left = dict(list({**_left(plan, view, limits.max_items), **planned.left}.items())[: limits.max_items])
+    return replace(plan, left=left, price={**plan.price, "left": float(len(left))})
 
 
-def _left(plan: RepairPlan, view: RepairView) -> dict[str, str]:
-    """What came from the items that a plan takes away and is not touched by it."""
+def _left(plan: RepairPlan, view: RepairView, most: int) -> dict[str, str]:
+    """What came from the items that a plan takes away and is not touched by it, the nearest of it where it is more than
+    anybody is told of."""
     gone = [step.item for step in plan.steps if step.action in ("hide", "remove", "replace")]
-    spread = spread_of(gone, view.ledger, view.graph, carries=view.carries)
+    most += len(plan.steps)
+    spread = spread_of(gone, view.ledger, view.graph, carries=view.carries, most=most)
     touched = {step.item for step in plan.steps}
     made = {item: f"{_WHY[verdict.rule]}, and is not part of this repair" for item, verdict in spread.tainted.items()}
-    return {item: why for item, why in {**spread.met, **made}.items() if item not in touched}
+    return {item: why for item, why in {**made, **spread.met}.items() if item not in touched}
 
 
 def check_limits(plan: RepairPlan, limits: RepairLimits) -> None:
@@ -373,7 +377,7 @@ def _stale(item: str) -> RepairRefused:
 
 def receipt_draft(receipt: Receipt) -> Draft:
     """The event that records a repair."""
-    return Draft(EventKind.REPAIRED, receipt.id, body=plain(_without_texts(receipt)))
+    return Draft(EventKind.REPAIRED, receipt.id, body=plain(_as_recorded(receipt)))
 
 
 def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
@@ -401,10 +405,12 @@ _CONTENT = ("difference", "was_action", "values")
 """What a step quotes of its item: for whoever looks at the plan, not for the record."""
 
 
-def _without_texts(receipt: Receipt) -> Receipt:
-    """The receipt as it is recorded: what a step quotes stands in the items alone, and goes with them."""
+def _as_recorded(receipt: Receipt) -> Receipt:
+    """The receipt as it is recorded: what a step quotes stands in the items alone, and goes with them. Of what the
+    repair left only the first are named: every process reads every receipt."""
     steps = tuple(replace(step, detail=_without_content(step.detail)) for step in receipt.plan.steps)
-    return replace(receipt, plan=replace(receipt.plan, steps=steps))
+    left = dict(list(receipt.plan.left.items())[:MOST_LEFT_RECORDED])
+    return replace(receipt, plan=replace(receipt.plan, steps=steps, left=left))
 
 
 def _without_content(detail: Mapping[str, Any]) -> dict[str, Any]:

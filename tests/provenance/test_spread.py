@@ -1,0 +1,128 @@
+"""What a held item has tainted: a walk that reads many items at a time finds what reading link by link does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from lazaretto.ledger import Ledger
+from lazaretto.provenance import taint
+from lazaretto.provenance.carrying import reused_content
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.types import Channel, Draft, EventKind, Observation
+
+WORDS = (
+    "The harbour pays account DE8937040044",
+    "Lunch is at noon today",
+    "Ships wait for the tide",
+    "Rope is stored below",
+)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}") as opened:
+        yield opened
+
+
+def crowd(ledger: Ledger, count: int, rng: random.Random) -> None:
+    """Items that were made from, or influenced by, earlier ones; some repeat words of others, some are hidden."""
+    for n in range(count):
+        parents = tuple({f"i{rng.randrange(n)}" for _ in range(rng.randrange(2))}) if n else ()
+        item = Observation("ann", Channel.MEMORY, f"{rng.choice(WORDS)}, note {n}.", id=f"i{n}", parents=parents)
+        ledger.append_item(item)
+        if n and rng.random() < 0.8:
+            met = [f"i{n - 1}", *(f"i{rng.randrange(n)}" for _ in range(rng.randrange(2)))]
+            ledger.append([Draft(EventKind.INFLUENCED, f"i{n}", "ann", {"sources": list(dict.fromkeys(met))})])
+        if rng.random() < 0.1:
+            ledger.append([Draft(EventKind.RULED, f"i{n}", body={"ruling": "block"})])
+        if rng.random() < 0.1:
+            ledger.append([Draft(EventKind.LABELLED, f"i{n}", body={"label": "benign", "by": "dana"})])
+
+
+def link_by_link(starts: list[str], ledger: Ledger, graph: ProvenanceGraph) -> tuple[set[str], set[str]]:
+    """The same walk, plainly: what is tainted and what was met, of what may be recalled."""
+    poisons = [ledger.item(one) for one in starts]
+    tainted, met, layer = set(starts), set[str](), list(starts)
+    while layer:
+        following: dict[str, None] = {}
+        rows = [row for one in layer for row in graph.children([one]) if row[1] not in tainted]
+        for parent, child, derived in sorted(rows, key=lambda row: not row[2]):
+            if child in tainted:
+                continue
+            ill, item = parent in tainted, ledger.item(child)
+            caught = (ill and derived) or any(
+                reused_content(item, poison) for poison in [*poisons, *([ledger.item(parent)] if ill else [])]
+            )
+            if caught and not taint._excused(child, ledger):
+                tainted.add(child)
+                met.discard(child)
+                following[child] = None
+            elif child not in met:
+                met.add(child)
+                following[child] = None
+        layer = list(following)
+    visible = {item for item, state in ledger.states([*tainted, *met]).items() if state.visible}
+    return (tainted - set(starts)) & visible, met & visible
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_finds_what_reading_link_by_link_finds(ledger: Ledger, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taint, "_AHEAD", 7)
+    monkeypatch.setattr(taint, "_KEPT", 11)
+    crowd(ledger, 120, random.Random(seed))
+    graph = ProvenanceGraph(ledger)
+    for starts in (["i0"], ["i3", "i40"], ["i119"]):
+        found = taint.spread_of(starts, ledger, graph)
+        assert (set(found.tainted), set(found.met)) == link_by_link(starts, ledger, graph)
+    assert taint.spread_of(["i0"], ledger, graph).met, "the crowd is no test where everything repeats"
+
+
+@contextmanager
+def statements(ledger: Ledger) -> Iterator[list[str]]:
+    """The statements that a ledger runs meanwhile."""
+    seen: list[str] = []
+
+    def note(*told: object) -> None:
+        seen.append(str(told[2]))
+
+    engine = ledger._store.engine
+    sa.event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", note)
+
+
+def chain(ledger: Ledger, length: int) -> None:
+    for n in range(length):
+        ledger.append_item(Observation("ann", Channel.MEMORY, f"{WORDS[n % 3 + 1]}, {n}.", id=f"i{n}"))
+        if n:
+            ledger.append([Draft(EventKind.INFLUENCED, f"i{n}", "ann", {"sources": [f"i{n - 1}"]})])
+
+
+def test_a_long_chain_is_read_in_few_statements(ledger: Ledger) -> None:
+    ledger.append_item(Observation("eve", Channel.MEMORY, "zebra umbrella", id="origin"))
+    chain(ledger, 400)
+    ledger.append([Draft(EventKind.INFLUENCED, "i0", "ann", {"sources": ["origin"]})])
+    graph = ProvenanceGraph(ledger)
+    graph.refresh()
+    with statements(ledger) as seen:
+        found = taint.spread_of(["origin"], ledger, graph)
+    assert len(found.met) == 400 and len(seen) < 20
+
+
+def test_the_nearest_are_enough_where_only_so_many_are_asked_for(ledger: Ledger) -> None:
+    chain(ledger, 60)
+    hidden = [f"i{n}" for n in range(5, 25)]
+    ledger.append([Draft(EventKind.RULED, item, body={"ruling": "block"}) for item in hidden])
+    found = taint.spread_of(["i0"], ledger, ProvenanceGraph(ledger), most=10)
+    told = {*found.met, *found.tainted}
+    assert {"i1", "i2", "i3", "i4", "i25"} <= told and 9 <= len(told) <= 12 and "i59" not in told
+    everything = taint.spread_of(["i0"], ledger, ProvenanceGraph(ledger), most=1_000)
+    assert len(everything.met) + len(everything.tainted) == 39
