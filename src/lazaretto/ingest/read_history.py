@@ -179,8 +179,9 @@ class ReadHistory:
         self._written[writer] = _Written(event.subject, event.time, event.seq, since)
 
     def _add(self, agent: str, event: Event) -> None:
+        moment = event.time, event.seq
         for log in (self._read[agent], self._since_decision[agent]):
             log.pop(event.subject, None)  # read again: it moves to the end
-            log[event.subject] = (event.time, event.seq)
+            log[event.subject] = moment
             if len(log) > WINDOW:
                 del log[next(iter(log))]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from lazaretto.kept_texts import remembered
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.chunking import chunks
 from lazaretto.types import EventKind, Observation
 
 RUN = 6
@@ -24,6 +25,8 @@ FEWEST = 4
 """Content words a text must have for their share to mean anything."""
 _KEPT_BYTES = 1 << 19
 """Of what was made of texts that were compared last."""
+_RULINGS = 100
+"""Items whose rulings are read at once: a ruling may name many others, and only what it quotes is wanted."""
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 _MOMENT = re.compile(r"(?:19|20)\d\d|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}:\d\d(?::\d\d)?")
 _PLAIN_ENDS = ".,;:!?\"'()[]{}<>“”‘’«»"
@@ -180,10 +183,11 @@ def poison_of(item: str, ledger: Ledger) -> Observation:
 
 
 def poisons_of(items: Sequence[str], ledger: Ledger) -> dict[str, Observation]:
-    """The same for several: as many statements as for one."""
+    """The same for several, in few statements."""
     spans: dict[str, list[tuple[int, int]]] = {}
-    for event in ledger.events_about(items, (EventKind.RULED,)):
-        spans.setdefault(event.subject, []).extend(quoted_spans(event.body))
+    for some in chunks(items, _RULINGS):
+        for event in ledger.events_about(some, (EventKind.RULED,)):
+            spans.setdefault(event.subject, []).extend(quoted_spans(event.body))
     found = ledger.items(ids=items, hidden=True, limit=None)
     return {one.id: _poison(one, spans.get(one.id, [])) for one in found}
 
