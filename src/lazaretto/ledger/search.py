@@ -6,6 +6,7 @@ shared table would let one tenant measure another's words.
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
 import sqlite3
@@ -354,9 +355,8 @@ def _find_sqlite(
     )
     scores, most = dict[int, float](), max(MOST_HITS, limit)
     for word in words:
-        given = (tenant, f'"{word}"', tenant, agent, agent, most)
-        for seq, r in connection.exec_driver_sql(hits, given):
-            scores[int(seq)] = scores.get(int(seq), 0.0) + float(r)
+        for seq, r in driver.read(connection, hits, (tenant, f'"{word}"', tenant, agent, agent, most)):
+            scores[seq] = scores.get(seq, 0.0) + r
     return _best(scores, limit)
 
 
@@ -390,4 +390,4 @@ def _find_postgres(
 
 def _best(scores: Mapping[int, float], limit: int) -> list[tuple[int, float]]:
     """The best, newer ones first where they fit alike."""
-    return sorted(scores.items(), key=lambda one: (-one[1], -one[0]))[:limit]
+    return heapq.nsmallest(limit, scores.items(), key=lambda one: (-one[1], -one[0]))
