@@ -33,12 +33,12 @@ def remembered(ledger: Ledger, agent: str, text: str = "a note") -> None:
 def test_a_memory_ends_nothing_and_a_decision_one_of_the_lists(ledger: Ledger) -> None:
     log = ReadHistory(ledger, messages=True, window_s=60)
     recalled(ledger, "bob", "a", "b")
-    assert log.lately("bob").read == log.before_decision("bob", 9) == ("a", "b")
+    assert log.lately("bob").read == log.before_decision("bob") == ("a", "b")
     remembered(ledger, "bob", "a dummy, to look harmless")
-    assert log.lately("bob").read == log.before_decision("bob", 9) == ("a", "b")
+    assert log.lately("bob").read == log.before_decision("bob") == ("a", "b")
     recalled(ledger, "bob", "c")
     ledger.append([Draft(EventKind.REPORTED, "de_1", "bob", {"what": "x", "success": None, "rests_on": []})])
-    assert (log.lately("bob").read, log.before_decision("bob", 9)) == (("a", "b", "c"), ())
+    assert (log.lately("bob").read, log.before_decision("bob")) == (("a", "b", "c"), ())
 
 
 def test_what_was_read_fades_after_the_window(ledger: Ledger) -> None:
@@ -55,8 +55,9 @@ def test_what_is_read_again_moves_to_the_end(ledger: Ledger) -> None:
     log = ReadHistory(ledger, messages=True, window_s=60)
     recalled(ledger, "bob", "a", "b", "c", "a")
     assert log.lately("bob").read == ("b", "c", "a")
-    assert log.before_decision("bob", 2) == ("c", "a")
-    assert log.before_decision("bob", 0) == ()
+    assert log.before_decision("bob") == ("b", "c", "a")
+    for most, kept in ((2, ("c", "a")), (0, ())):
+        assert ReadHistory(ledger, messages=True, window_s=60, max_sources=most).before_decision("bob") == kept
     assert log.lately("nobody").read == ()
 
 
@@ -118,3 +119,15 @@ def test_a_chain_that_goes_back_too_far_begins_anew(ledger: Ledger) -> None:
         [Draft(EventKind.INFLUENCED, "mine", "cy", {"sources": ["c", "a"]}, now - 50)],
     )
     assert log.lately("cy").links == ("mine",)
+
+
+def test_what_faded_is_forgotten_of_agents_that_never_come_back(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_history, "_SWEEP_AFTER", 3)
+    log, now = ReadHistory(ledger, messages=True, window_s=60), time.time()
+    for item, agent, ago in (("a", "gone", 300), ("b", "bob", 200), ("c", "bob", 50)):
+        ledger.append([Draft(EventKind.RETRIEVED, item, agent, time=now - ago)])
+    influenced(ledger, "bob", "note", ("c",))
+    assert log.lately("bob").read == ("c",) and log.lately("bob").links == ("note",)
+    assert "gone" not in log._read and log.before_decision("gone") == ("a",)

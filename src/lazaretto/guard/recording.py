@@ -42,7 +42,9 @@ class Recorder:
         """``tell`` tells the gates that learn what became of an item; ``claims_of``: what they read in it."""
         self._ledger, self._policy, self._tell, self._claims_of = ledger, policy, tell, claims_of
         rules = policy.influence
-        self._read_history = ReadHistory(ledger, messages=rules.messages, window_s=rules.window_s)
+        self._read_history = ReadHistory(
+            ledger, messages=rules.messages, window_s=rules.window_s, max_sources=rules.max_sources
+        )
         self._held = HeldIndex(ledger)
 
     def record(
@@ -115,4 +117,4 @@ class Recorder:
 
     def before_decision(self, agent: str) -> tuple[str, ...]:
         """What the agent read since its last reported decision, as much of it as the policy lets count."""
-        return self._read_history.before_decision(agent, self._policy.influence.max_sources)
+        return self._read_history.before_decision(agent)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 WINDOW = 10_000
 """How many events a newly opened guard looks back, and how many items it keeps per agent."""
+_SWEEP_AFTER = 1_000
+"""Events after which what faded is looked for."""
 _KINDS = (EventKind.RETRIEVED, EventKind.SENT, EventKind.REPORTED, EventKind.INFLUENCED)
 Readings = dict[str, tuple[float, int]]
 """Item id -> when it was last read, and the number of that event; oldest first."""
@@ -100,13 +102,15 @@ def met_by(principal: str, agent: str, items: Sequence[str], ledger: Ledger) -> 
 class ReadHistory:
     """Per agent, the items it may have had in mind. Safe to share between threads."""
 
-    def __init__(self, ledger: Ledger, *, messages: bool, window_s: float) -> None:
-        self._messages = messages
+    def __init__(self, ledger: Ledger, *, messages: bool, window_s: float, max_sources: int = 100) -> None:
+        """``max_sources``: what is kept of what an agent read before a decision, the latest."""
+        self._messages, self._max_sources = messages, max_sources
         self._window_s = window_s
         self._tail = Tail(ledger, _KINDS, back=WINDOW)
         self._lock = threading.Lock()
         self._read: defaultdict[str, Readings] = defaultdict(dict)
-        self._since_decision: defaultdict[str, Readings] = defaultdict(dict)
+        self._since_decision: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._since_sweep = 0
         self._written: dict[str, _Written] = {}
         self._principals: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Agent's name -> the principals that used it and may use others."""
@@ -135,15 +139,29 @@ class ReadHistory:
         newer = tuple(item for item, seq in read if seq > last.seq)
         return RecentReads(items, newer if len(newer) == len(items) else (last.item, *newer))
 
-    def before_decision(self, agent: str, limit: int) -> tuple[str, ...]:
-        """What the agent read since its last reported decision, the most recent ``limit`` of it."""
+    def before_decision(self, agent: str) -> tuple[str, ...]:
+        """What the agent read since its last reported decision, the most recent ``max_sources`` of it."""
         with self._lock:
             self._follow()
-            return tuple(self._since_decision[agent])[-limit:] if limit else ()
+            return tuple(self._since_decision.get(agent, ()))
 
     def _follow(self) -> None:
         for event in self._tail.new():
             self._follow_event(event)
+            self._since_sweep += 1
+        if self._since_sweep >= _SWEEP_AFTER:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Forget what faded long ago, of agents that have not come back too. What their last items were linked to
+        matters for two windows more."""
+        self._since_sweep, start = 0, time.time() - 4 * self._window_s
+        for reader, log in list(self._read.items()):
+            while log and next(iter(log.values()))[0] < start:
+                del log[next(iter(log))]
+            if not log:
+                del self._read[reader]
+        self._written = {writer: last for writer, last in self._written.items() if last.time >= start}
 
     def _follow_event(self, event: Event) -> None:
         body = event.body or {}
@@ -179,9 +197,12 @@ class ReadHistory:
         self._written[writer] = _Written(event.subject, event.time, event.seq, since)
 
     def _add(self, agent: str, event: Event) -> None:
-        moment = event.time, event.seq
-        for log in (self._read[agent], self._since_decision[agent]):
-            log.pop(event.subject, None)  # read again: it moves to the end
-            log[event.subject] = moment
-            if len(log) > WINDOW:
-                del log[next(iter(log))]
+        log, since = self._read[agent], self._since_decision[agent]
+        log.pop(event.subject, None)  # read again: it moves to the end
+        log[event.subject] = (event.time, event.seq)
+        if len(log) > WINDOW:
+            del log[next(iter(log))]
+        since.pop(event.subject, None)
+        since[event.subject] = None
+        if len(since) > self._max_sources:
+            del since[next(iter(since))]
