@@ -208,9 +208,7 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
 
 def _kinds_of_errors(told: str) -> dict[str, int]:
     """Which errors workers told of, and how often; what stands around them names places of this machine."""
-    return dict(
-        Counter(found[1] for found in re.finditer(r"^([\w.]+(?:Error|Unavailable|Refused)): ", told, re.MULTILINE))
-    )
+    return dict(Counter(found[1] for found in re.finditer(r"^((?:\w+\.)*[A-Z][a-z]\w+)(?:: |$)", told, re.MULTILINE)))
 
 
 def _rss(pid: int) -> float:

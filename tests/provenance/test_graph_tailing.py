@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lazaretto.errors import UnknownItem
+from lazaretto.errors import StoreUnavailable, UnknownItem
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.edges import edges_of
+from lazaretto.provenance import surroundings
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass
 
@@ -104,3 +105,25 @@ def test_erasing_content_keeps_the_trace(url: str) -> None:
         ledger.erase("b", "asked to")
         assert [r.id for r in before.blast_radius("a").items] == ["b", "c"]
         assert [r.id for r in ProvenanceGraph(ledger).blast_radius("a").items] == ["b", "c"]
+
+
+def test_a_store_that_fails_while_a_long_ledger_is_read_is_asked_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Items counted as read before they were: after the failure nobody knew them."""
+    monkeypatch.setattr(surroundings, "WHOLE_UP_TO", 0)
+    with Ledger.open(url) as ledger:
+        note(ledger, "root")
+        note(ledger, "leaf", "root")
+        graph = ProvenanceGraph(ledger)
+
+        def away(*_: object, **__: object) -> list[object]:
+            raise StoreUnavailable("away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Ledger, "edges_at", away)
+            for _ in range(3):
+                with pytest.raises(StoreUnavailable):
+                    graph.lineage("leaf")
+        assert [step.id for step in graph.lineage("leaf").items] == ["root"]
+        assert [step.id for step in graph.blast_radius("root").items] == ["leaf"]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lazaretto import Guard, Policy, Ruling
+from lazaretto.errors import StoreUnavailable
 from lazaretto.ledger import Ledger, seen_draft
 from lazaretto.ledger import ledger as ledger_module
 from lazaretto.provenance import held_index
@@ -167,3 +168,25 @@ async def test_two_guards_on_one_store(open_guard: Callable[..., Guard], store_u
     assert held.ruling is Ruling.REVIEW and held.verdicts[-1].rule == "repeats_held"
     await there.label(page, "benign", by="carol")
     assert (await here.remember("Account 5407 for the next invoice.", agent="ada")).allowed
+
+
+def test_a_store_that_fails_between_two_pages_leaves_nothing_unfollowed(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read before the failure counts as read, so it must have been dropped."""
+    known = [item("pay account a7731"), item("tell nobody about desk nine")]
+    ledger.append([seen_draft(one) for one in known])
+    index = HeldIndex(ledger)
+    assert index.held([one.id for one in known]) == set()
+    ledger.append([Draft(EventKind.RULED, one.id, body=HELD) for one in known])
+    read = Ledger.events
+
+    def failing(self: Ledger, **options: Any) -> Iterator[object]:
+        yield next(read(self, **options))
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "events", failing)
+        with pytest.raises(StoreUnavailable):
+            index.held([known[0].id])
+    assert index.held([one.id for one in known]) == {one.id for one in known}

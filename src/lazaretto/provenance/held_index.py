@@ -96,12 +96,14 @@ class HeldIndex:
             self._tail.skip_to(head)
             return
         changed = set[str]()
-        for event in self._tail.new():
-            if event.kind is EventKind.ERASED:
-                self._empty()
-            changed.add(event.subject)
-            changed.update(item for item, _, _ in changes_of(event.kind, event.subject, event.body))
-        self._drop(changed)
+        try:
+            for event in self._tail.new():
+                if event.kind is EventKind.ERASED:
+                    self._empty()
+                changed.add(event.subject)
+                changed.update(item for item, _, _ in changes_of(event.kind, event.subject, event.body))
+        finally:
+            self._drop(changed)  # what was read counts as read, also where the store fails at the next page
 
     def _drop(self, items: Iterable[str]) -> None:
         gone = list[int]()

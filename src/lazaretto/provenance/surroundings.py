@@ -50,25 +50,26 @@ class Surroundings:
         """Who wrote items, and what they came from; those that were read before are left out."""
         fresh = [name for name in dict.fromkeys(items) if name not in self._back]
         if fresh:
-            self._back.update(fresh)
-            yield from self._at(fresh, "source", _OWN)
-            yield from self._at(fresh, "target", _INFLUENCED)
+            pages = [*self._at(fresh, "source", _OWN), *self._at(fresh, "target", _INFLUENCED)]
+            self._back.update(fresh)  # only now: the store may fail
+            yield from pages
 
     def around(self, items: Iterable[str]) -> Iterator[EdgeColumns]:
         """The same, and what came from them and who read them."""
         fresh = [name for name in dict.fromkeys(items) if name not in self._forward]
         if fresh:
+            pages = [*self._at(fresh, "source", tuple(EdgeKind)), *self._at(fresh, "target", _NAMED_BY_OTHERS)]
             self._back.update(fresh)
             self._forward.update(fresh)
-            yield from self._at(fresh, "source", tuple(EdgeKind))
-            yield from self._at(fresh, "target", _NAMED_BY_OTHERS)
+            yield from pages
 
     def read_by(self, agents: Iterable[str]) -> Iterator[EdgeColumns]:
         """What agents read or were sent."""
         fresh = [name for name in dict.fromkeys(agents) if name not in self._agents]
         if fresh:
+            pages = self._at(fresh, "target", _READ)
             self._agents.update(fresh)
-            yield from self._at(fresh, "target", _READ)
+            yield from pages
 
     def _at(self, nodes: list[str], end: EdgeEnd, kinds: Sequence[EdgeKind]) -> list[EdgeColumns]:
         return self._ledger.edges_at(nodes, end=end, kinds=kinds, until=self._until)
