@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from lazaretto.errors import InputError, MissingExtra, StoreDamaged, StoreError, StoreUnavailable
-from lazaretto.ledger import Ledger, seen_draft
+from lazaretto.ledger import Ledger, queries, seen_draft
 from lazaretto.types import Channel, Draft, EventKind, Observation
 
 
@@ -259,3 +259,27 @@ def test_a_forked_child_opens_its_own_connections(tmp_path: Path) -> None:
         ledger.append([Draft(EventKind.NOTED, "parent again")])
         assert [event.subject for event in ledger.events()] == ["parent", "child", "parent again"]
         assert ledger.verify().ok
+
+
+def test_a_connection_lost_while_edges_are_read_is_a_store_that_is_away(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were read past SQLAlchemy: the driver's own error ended a worker of the mixed load."""
+    psycopg = pytest.importorskip("psycopg", reason="needs the postgres extra")
+    host, name = postgres_url.split("host=")[1], postgres_url.split("@/")[1].split("?")[0]
+    with Ledger.open(postgres_url) as ledger:
+        ledger.append_item(note())
+        assert len(list(ledger.edge_columns(after=0, until=9))) == 1, "and the tenant's number is known from now on"
+        known = queries.tenant_of
+
+        def cut_off(connection: sa.Connection, namespace: str) -> int | None:
+            found = known(connection, namespace)
+            with psycopg.connect(f"host={host} user=postgres dbname=postgres", autocommit=True) as admin:
+                admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(queries, "tenant_of", cut_off)
+            with pytest.raises(StoreUnavailable):
+                list(ledger.edge_columns(after=0, until=9))
+        assert len(list(ledger.edge_columns(after=0, until=9))) == 1, "and it comes back"

@@ -189,11 +189,7 @@ def _edge_pages(store: Store, namespace: str, after: int, until: int) -> Iterato
     while True:
         with store.reading() as connection:
             tenant = tenant_of(connection, namespace)
-            # the driver's own tuples: a million of them without a record around each
-            cursor = connection.connection.cursor()
-            cursor.execute(query, (tenant, after, place, until))
-            page = cursor.fetchall()
-            cursor.close()
+            page = driver.read(connection, query, (tenant, after, place, until))
         if page:
             yield page
         if len(page) < _EDGE_PAGE:
