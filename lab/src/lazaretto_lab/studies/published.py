@@ -7,10 +7,11 @@ from lazaretto_lab.studies.crews import published as crews
 from lazaretto_lab.studies.debate import published as debate
 from lazaretto_lab.studies.foresight import published as foresight
 from lazaretto_lab.studies.memory import published as memory
+from lazaretto_lab.studies.memory import published_late as late
 from lazaretto_lab.studies.notes import published as notes
 from lazaretto_lab.studies.outbreak import published as outbreak
 
 TABLES: dict[str, PageTable] = {
-    **outbreak.TABLES, **foresight.TABLES, **memory.TABLES, **notes.TABLES, **debate.TABLES,
+    **outbreak.TABLES, **foresight.TABLES, **memory.TABLES, **late.TABLES, **notes.TABLES, **debate.TABLES,
     **crews.TABLES,
 }  # fmt: skip
