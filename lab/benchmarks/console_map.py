@@ -6,8 +6,8 @@ Fills a store with a crew's life and an outbreak in it, serves it, opens the map
 or ``LAZARETTO_CHROMIUM``) and measures there: from asking for the page until the graph is drawn, the server's layout
 apart from it (first time and from its cache), every step of the slider from its input event until the frame after
 it is shown, and the frames that are shown while the map is dragged. Software rendering is used, so that a machine
-without a graphics card says the same: once with the edges that the map chooses there, once with every edge. Beside
-clock times, which depend on what else runs, it tells the processor time of the browser for each step and frame.
+without a graphics card says the same. Beside clock times, which depend on what else runs, it tells the processor time
+of the browser for each step and frame.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ STEP = """async () => {
 }"""
 
 
-DRAWN = "(() => { const m = document.querySelector('.map').lzMap; return m.drawn ? m.drawn.size : m.graph.size; })()"
 FRAMES = """() => {
   window.lzFrames = [];
   let before = performance.now();
@@ -154,7 +153,6 @@ def one_way(page: Any, base: str, steps: int) -> dict[str, Any]:
     return {
         "nodes": order,
         "edges": size,
-        "edges_drawn": page.evaluate(DRAWN),
         "page_from_cache_s": round(opened, 2),
         "drawing_ms": float(page.locator(".map").get_attribute("data-drawn") or 0),
         "step_script_ms": {"median": round(statistics.median(work), 2), "most": round(max(work), 2)},
@@ -167,29 +165,23 @@ def one_way(page: Any, base: str, steps: int) -> dict[str, Any]:
 
 
 def measure(base: str, guard: Guard, steps: int) -> dict[str, Any]:
-    """Everything, in one browser: the layout computed first, then the edges chosen without a card, then all."""
+    """Everything, in one browser: the layout computed first, then from its cache."""
     found, incidents = timed(lambda: guard.run(guard.incidents.all()))
     again, _ = timed(lambda: guard.run(guard.incidents.all()))
     with sync_playwright() as player:
         browser = player.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        ways = {}
-        first = None
-        for way, every in (("some_edges", "false"), ("every_edge", "true")):
-            page = browser.new_page(viewport={"width": 1280, "height": 860})
-            page.set_default_timeout(300_000)
-            page.add_init_script(f"window.lzEveryEdge = {every};")
-            if first is None:
-                first, _ = timed(lambda: (page.goto(f"{base}/map"), page.locator(".map[data-drawn]").wait_for()))  # noqa: B023
-            ways[way] = one_way(page, base, steps)
-            page.close()
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page.set_default_timeout(300_000)
+        first, _ = timed(lambda: (page.goto(f"{base}/map"), page.locator(".map[data-drawn]").wait_for()))
+        told = one_way(page, base, steps)
         browser.close()
     return {
         "load_average": os.getloadavg()[0],
         "incidents": len(incidents),
         "incidents_first_s": round(found, 3),
         "incidents_again_s": round(again, 3),
-        "page_first_s": round(first or 0.0, 2),
-        **ways,
+        "page_first_s": round(first, 2),
+        **told,
     }
 
 

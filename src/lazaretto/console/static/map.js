@@ -2,19 +2,11 @@
 "use strict";
 (() => {
   const AGENT = 1, DECISION = 2, FLOW = 0;
-  // without a graphics card software paints every pixel of every edge: so many, of what matters most, keep a map usable
-  const EDGES_WITHOUT_CARD = 3000;
+  const REST_MS = 400; // of a large map the edges are left out while the slider moves, as while it is dragged
   const root = document.body.dataset.root;
   const NAMES = ["ill", "held-node", "exposed", "agent", "item", "decision", "unborn", "edge", "edge-lit", "ink", "panel"];
   const two = (number) => String(number).padStart(2, "0");
   const moment = (seconds) => { const at = new Date(seconds * 1000); return `${at.getUTCFullYear()}-${two(at.getUTCMonth() + 1)}-${two(at.getUTCDate())} ${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())} UTC`; };
-
-  const withoutCard = () => {
-    const context = document.createElement("canvas").getContext("webgl");
-    const told = context && context.getExtension("WEBGL_debug_renderer_info");
-    const name = told ? String(context.getParameter(told.UNMASKED_RENDERER_WEBGL)) : "";
-    return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name);
-  };
 
   class InfectionMap {
     constructor(box) {
@@ -25,11 +17,6 @@
       this.note = box.querySelector(".map-note");
       this.card = box.querySelector(".card");
       this.lit = null;
-      this.detail = box.querySelector(".detail");
-      this.every = box.querySelector(".detail input");
-      this.slow = withoutCard();
-      this.every.checked = Boolean(window.lzEveryEdge);
-      this.every.addEventListener("change", () => { this.choose(); this.sigma.refresh({ skipIndexation: true }); });
       this.range.addEventListener("input", () => this.step());
       box.querySelector(".play").addEventListener("click", () => this.play());
       box.querySelector(".close").addEventListener("click", () => this.clear());
@@ -65,7 +52,7 @@
       this.palette();
       if (!data.ids.length) { this.note.hidden = false; this.note.textContent = this.words.empty; return; }
       const zero = new Set(data.zero);
-      const many = data.ids.length > 1500;
+      const many = this.many = data.ids.length > 1500;
       for (let n = 0; n < data.ids.length; n++) {
         const agent = data.kinds[n] === AGENT;
         const size = agent ? (many ? 5 : 9) : zero.has(n) ? (many ? 5 : 8) : many ? 2 : 4.5;
@@ -73,7 +60,6 @@
       }
       data.edges.forEach(([from, to, kind], n) => graph.addEdgeWithKey(n, from, to, { size: kind === FLOW ? 1 : 0.6, color: this.c.edge }));
       this.graph = graph;
-      this.choose();
       this.paint = data.ids.map((_, n) => this.state(n, this.time()));
       const camera = this.sigma ? this.sigma.getCamera().getState() : null;
       if (this.sigma) this.sigma.kill();
@@ -104,18 +90,6 @@
       context.fillText(shown.label, x, shown.y + 4);
     }
 
-    // which edges are drawn: all, or, without a graphics card, first those of what is infected, then what was made from what
-    choose() {
-      const edges = this.data.edges, ill = this.data.ill, spare = this.slow && edges.length > EDGES_WITHOUT_CARD;
-      this.detail.hidden = !spare;
-      this.drawn = null;
-      if (!spare || this.every.checked) return;
-      const rank = ([from, to, kind]) => (ill[from] !== null && ill[to] !== null ? 0 : 2) + (kind === FLOW ? 0 : 1);
-      const order = edges.map((_, n) => n).sort((a, b) => rank(edges[a]) - rank(edges[b]) || b - a);
-      this.drawn = new Set(order.slice(0, EDGES_WITHOUT_CARD));
-      this.detail.querySelector("span").textContent = this.words.some_edges.replace("{some}", this.drawn.size.toLocaleString("en")).replace("{all}", edges.length.toLocaleString("en"));
-    }
-
     palette() { this.c = Object.fromEntries(NAMES.map((name) => [name.replace("-node", ""), lzColour(name)])); }
 
     // one of the legend's words for a node at a moment
@@ -137,7 +111,7 @@
     }
 
     edge(edge, shown) {
-      if (!this.lit) return this.drawn && !this.drawn.has(Number(edge)) ? { ...shown, hidden: true } : shown;
+      if (!this.lit) return shown;
       const inside = this.lit.has(Number(this.graph.source(edge))) && this.lit.has(Number(this.graph.target(edge)));
       return inside ? { ...shown, color: this.c["edge-lit"], size: 1.5 } : { ...shown, hidden: true };
     }
@@ -149,7 +123,16 @@
         if (now !== this.paint[n]) { this.paint[n] = now; changed.push(String(n)); }
       }
       this.told.textContent = moment(at);
+      if (this.many) this.rest();
       if (changed.length) this.sigma.refresh({ partialGraph: { nodes: changed, edges: [] }, skipIndexation: true, schedule: false });
+    }
+
+    // sigma leaves edges out while its map moves; software needs most of a frame's time for them
+    rest() {
+      const captor = this.sigma.getMouseCaptor();
+      captor.isMoving = true;
+      clearTimeout(this.resting);
+      this.resting = setTimeout(() => { captor.isMoving = false; this.sigma.refresh({ skipIndexation: true }); }, REST_MS);
     }
 
     recolour() {
