@@ -76,6 +76,8 @@ LAB_ALLOWED["cli"] = set(LAB_ALLOWED)
 LAB_ALLOWED["__init__"] = set()
 
 DEFENCES = {"gates", "repair", "guard", "learn"}
+KNOWS_THE_GATE = {"attacks/adaptive/search.py"}
+"""An attacker with the shipped files in hand: it reads the foresight gate's probe, which everybody can."""
 
 
 def imported(file: Path, package: str) -> set[tuple[str, int]]:
@@ -126,7 +128,7 @@ def test_the_product_follows_the_order_of_its_rooms(file: Path) -> None:
 @pytest.mark.parametrize("file", files_of(LABORATORY), ids=lambda f: str(f.relative_to(LABORATORY)))
 def test_the_laboratory_follows_the_order_of_its_rooms(file: Path) -> None:
     check(file, LABORATORY, LAB_ALLOWED)
-    if room_of(file, LABORATORY) == "attacks":
+    if room_of(file, LABORATORY) == "attacks" and file.relative_to(LABORATORY).as_posix() not in KNOWS_THE_GATE:
         known = {room for room, _ in imported(file, PRODUCT.name)} & DEFENCES
         assert not known, f"attacks never import defences, but {file.name} imports {known}"
 
