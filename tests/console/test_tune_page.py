@@ -5,12 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -19,48 +15,16 @@ pytest.importorskip("jinja2", reason="needs the api extra")
 uvicorn = pytest.importorskip("uvicorn", reason="needs the api extra")
 
 from starlette.testclient import TestClient
+from tests.api.conftest import serving
+from tests.scored_gate import Rate, Scored
 
-from lazaretto import Guard, Ruling
+from lazaretto import Guard
 from lazaretto.api.app import create_app
 from lazaretto.console import tune_history
-from lazaretto.gates.protocol import MEASURED, Gate, GateContext, measured
-from lazaretto.policy import TrustPolicy
-from lazaretto.types import Channel, Evidence, Observation, Verdict
+from lazaretto.gates.protocol import Gate
 
 POLICY = {"preset": "minimal", "mode": "observe", "channels": {"message": {"stages": [["one", "two"]]}}}
 HONEST, HARMFUL = 100, 4
-
-
-@dataclass
-class Rate:
-    """Settings of the scripted gate."""
-
-    rate: float = 0.05
-
-
-@dataclass
-class Scored:
-    """Holds a text whose number is above the line of its rate."""
-
-    name: str
-    settings: Rate
-    channels: frozenset[Channel] = frozenset(Channel)
-    rates: ClassVar[Mapping[str, tuple[float, ...]]] = {"rate": (0.01, 0.02, 0.05, 0.1)}
-
-    async def examine(self, observation: Observation, context: GateContext) -> Verdict:
-        numbers = dict(part.split("=") for part in observation.text.split() if "=" in part)
-        return self._ruled(observation.id, float(numbers.get(self.name, 0.0)))
-
-    def ruled_again(
-        self, observation: Observation, verdict: Verdict, earlier: Any, trust: TrustPolicy
-    ) -> Verdict | None:
-        numbers = measured(verdict)
-        return None if numbers is None else self._ruled(observation.id, numbers["number"])
-
-    def _ruled(self, item: str, number: float) -> Verdict:
-        ruling = Ruling.QUARANTINE if number > 1 - self.settings.rate else Ruling.ALLOW
-        told = Evidence("measure", "a number", {MEASURED: {"number": number}})
-        return Verdict(self.name, item, ruling, number, (number, number), "scored", (told,))
 
 
 def make(name: str, table: Mapping[str, Any]) -> Gate | None:
@@ -88,7 +52,8 @@ def numbers(page: str) -> list[tuple[str, str]]:
     """Honest items and findings of the rows of the sum."""
     part = page[page.index('id="sum"') : page.index("</section>", page.index('id="sum"'))]
     return re.findall(
-        r'<td class="number">([\d,]+)</td><td class="number">[\d.]+ %</td><td class="number">(\d+) /', part
+        r'<td class="number"[^>]*>([\d,]+)</td><td class="number"[^>]*>[\d.]+ %</td><td class="number"[^>]*>(\d+) /',
+        part,
     )
 
 
@@ -125,15 +90,8 @@ def test_too_little_says_so(open_guard: Callable[..., Guard]) -> None:
 
 @pytest.fixture
 def address(crew: Guard) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(create_app(crew), log_level="error", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.02)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/console"
-        server.should_exit = True
-        thread.join(30)
+    with serving(create_app(crew)) as base:
+        yield f"{base}/console"
 
 
 CHROMIUM = os.environ.get("LAZARETTO_CHROMIUM") or shutil.which("chromium") or ""

@@ -5,58 +5,22 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
+from tests.scored_gate import Rate, Scored
 
 from lazaretto import Guard, Policy
 from lazaretto.errors import InputError
-from lazaretto.gates.protocol import MEASURED, Gate, GateContext, measured
+from lazaretto.gates.protocol import Gate
 from lazaretto.gates.thresholds import Thresholds
 from lazaretto.learn.replay import Judged, Replay, judged_items, set_to
 from lazaretto.learn.tuning import Tuner
 from lazaretto.learn.tuning_plot import draw
 from lazaretto.ledger import Ledger
-from lazaretto.policy import TrustPolicy
 from lazaretto.policy.edited import edited
-from lazaretto.types import Channel, Evidence, Observation, Ruling, Verdict
-
-
-@dataclass
-class Rate:
-    """Settings of the scripted gate."""
-
-    rate: float = 0.05
-
-
-@dataclass
-class Scored:
-    """Holds a text whose number is above the line of its rate."""
-
-    name: str
-    settings: Rate
-    channels: frozenset[Channel] = frozenset(Channel)
-    read: list[str] = field(default_factory=list)
-    rates: ClassVar[Mapping[str, tuple[float, ...]]] = {"rate": (0.01, 0.02, 0.05, 0.1)}
-
-    async def examine(self, observation: Observation, context: GateContext) -> Verdict:
-        self.read.append(observation.id)
-        numbers = dict(part.split("=") for part in observation.text.split() if "=" in part)
-        return self._ruled(observation.id, float(numbers.get(self.name, 0.0)))
-
-    def ruled_again(
-        self, observation: Observation, verdict: Verdict, earlier: Any, trust: TrustPolicy
-    ) -> Verdict | None:
-        numbers = measured(verdict)
-        return None if numbers is None else self._ruled(observation.id, numbers["number"])
-
-    def _ruled(self, item: str, number: float) -> Verdict:
-        ruling = Ruling.QUARANTINE if number > 1 - self.settings.rate else Ruling.ALLOW
-        told = Evidence("measure", "a number", {MEASURED: {"number": number}})
-        return Verdict(self.name, item, ruling, number, (number, number), "scored", (told,))
-
 
 STAGES = {"stages": [["one", "two"]]}
 POLICY = Policy.read({"preset": "minimal", "mode": "observe", "channels": {"message": STAGES}})
