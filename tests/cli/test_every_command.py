@@ -46,7 +46,7 @@ SHOWN: dict[str, tuple[Words, Callable[[Any], str], int]] = {
     "appeal": (lambda c: (c.held, "--by", "eve", "--reason", "why"), lambda c: f"recorded: appealed {c.held}", 0),
     "incidents": (lambda c: (), lambda c: "look closer: lazaretto incident show in_", 1),
     "incident show": (lambda c: (c.held, "-o", "i.html"), lambda c: "(contained) in i.html", 0),
-    "held": (lambda c: (), lambda c: f"lazaretto release {c.held} or lazaretto label {c.held} harmful", 0),
+    "held": (lambda c: (), lambda c: f"lazaretto release {c.held} --by YOU or lazaretto label {c.held} harmful", 0),
     "ledger verify": (lambda c: (), lambda c: f"good {c.events} events, every link holds", 0),
     "ledger rebuild": (lambda c: (), lambda c: f"rebuilt from {c.events} events", 0),
     "ledger head": (lambda c: (), lambda c: f"crew {c.events} ", 0),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from lazaretto import Guard, Ruling
 from lazaretto.cli import build
-from lazaretto.errors import NotYours
+from lazaretto.errors import NotYours, RepairRefused
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Observation, Verdict
 
@@ -44,6 +44,24 @@ async def test_a_redacted_text_that_is_held_too_is_named_and_can_be_kept(
     await guard.release(clean, by="dan")
     shown = [one.text for one in guard.ledger.items(limit=None)]
     assert shown == [CLEAN], "the secret stays out"
+
+
+async def test_a_release_hands_out_no_secret(open_guard: Callable[..., Guard]) -> None:
+    guard = open_guard(POLICY, gates={"words": ScriptedGate(words, "words")})
+    made = await guard.remember(SECRET, agent="ada")
+    with pytest.raises(RepairRefused, match="lazaretto ledger erase"):
+        await guard.release(made.item, by="dan")
+    with pytest.raises(RepairRefused):
+        await guard.repairs.plan(made.item, "release", descendants=True)
+    child = await guard.remember("Nothing to see.", agent="ada", parents=[made.item])
+    await guard.label(child.item, "harmful", by="dan")
+    above = await guard.remember("A list of notes.", agent="ada")
+    below = await guard.remember(SECRET, agent="ada", parents=[above.item])
+    await guard.label(above.item, "harmful", by="dan")
+    await guard.release(above.item, by="dan", descendants=True)
+    assert not guard.ledger.state(below.item).visible, "nor by way of what it was made from"
+    await guard.label(made.item, "benign", by="dan")
+    assert guard.ledger.state(made.item).visible, "a person's word that nothing in it is secret"
 
 
 async def test_contain_does_not_call_a_restatement_clean(guard: Guard) -> None:

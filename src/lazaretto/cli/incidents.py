@@ -22,6 +22,7 @@ from lazaretto.incidents.records import Incident
 from lazaretto.incidents.report import moment, to_json, to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
 from lazaretto.provenance.drawing.labels import showable
+from lazaretto.types import Ruling
 
 family = typer.Typer(help="Show one incident.", no_args_is_help=True)
 FORMATS = ("markdown", "html", "json", "sarif")
@@ -131,7 +132,12 @@ def held(
                 console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)
             for told in against.get(one.id, ()):
                 console.print(f"  contradicts {showable(told, 240)}", markup=False, highlight=False)
-            settle = f"lazaretto release {one.id}   or   lazaretto label {one.id} harmful --by YOU"
+            settle = f"lazaretto release {one.id} --by YOU   or   lazaretto label {one.id} harmful --by YOU"
+            if one.ruling == Ruling.REWRITE.label:
+                settle = (
+                    f"a part of it was removed; lazaretto ledger erase {one.id} --reason WHY, or, if nothing in it has "
+                    f"to be hidden, lazaretto label {one.id} benign --by YOU"
+                )
             console.print(f"  {settle}", markup=False, highlight=False)
         for call in calls:
             show_asked(call)

@@ -5,29 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lazaretto.errors import RepairRefused
+from lazaretto.ledger import ItemState
 from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.types import RepairPlan, RepairStep
+from lazaretto.types import RepairPlan, RepairStep, Ruling
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Shows an item that a repair hid or a ruling held. What was superseded or erased stays away."""
+    """Shows an item that a repair hid or a ruling held. What was superseded or erased stays away, and so does a text of
+    which a part was removed: a release would hand out that part."""
 
     name: ClassVar[str] = "release"
     descendants: bool = False
     """Everything that is held and was made from it too."""
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
-        """One ``show`` step per held item."""
+        """One ``show`` step per held item. ``RepairRefused`` for a text of which a part was removed."""
         max_hops = None if self.descendants else 0
         # what was isolated carries nothing now, so the tree is looked up as it once was
         reached = view.graph.blast_radius(request.item, max_hops=max_hops, history=True)
         steps = []
         items = (request.item, *(one.id for one in reached.items))
         states = view.ledger.states(items)
+        if _with_a_removed_part(states[request.item]):
+            raise RepairRefused(
+                f"a part of {request.item} was removed from the text that is used instead, and a release would hand it "
+                f"out. If nothing in it has to be hidden: lazaretto label {request.item} benign --by YOU; "
+                f"else: lazaretto ledger erase {request.item} --reason WHY"
+            )
         for item in items:
             state = states[item]
-            if not (state.visible or state.erased or state.superseded_by):
+            if not (state.visible or state.erased or state.superseded_by or _with_a_removed_part(state)):
                 steps.append(RepairStep(item, "show"))
         return RepairPlan(
             repair=self.name,
@@ -36,3 +45,7 @@ class Release:
             reason=request.reason,
             agents=tuple(agent.id for agent in reached.agents),
         )
+
+
+def _with_a_removed_part(state: ItemState) -> bool:
+    return state.held and state.ruling is Ruling.REWRITE
