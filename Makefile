@@ -80,11 +80,11 @@ test:  ## the core alone first, then all tests in the full environment
 	@$(MAKE) --no-print-directory test-core
 	@$(BIN)/python $(PYTEST)
 	@echo "not run here: the adapters of five frameworks and the example crews (make adapters), the console in Chromium"
-	@echo "where none is installed (make browser), what needs the development data (LAZARETTO_SHARED)"
+	@echo "where none is installed, and all its looks but the phone's (make browser), what needs the development data (LAZARETTO_SHARED)"
 
 browser: $(VENV)/.test  ## the console's tests in Chromium, which is fetched where it is missing
 	@command -v chromium >/dev/null || test -n "$$LAZARETTO_CHROMIUM" || $(BIN)/playwright install chromium
-	@LAZARETTO_CHROMIUM=$${LAZARETTO_CHROMIUM:-$$(command -v chromium || $(BIN)/python -c \
+	@LAZARETTO_ALL_LOOKS=1 LAZARETTO_CHROMIUM=$${LAZARETTO_CHROMIUM:-$$(command -v chromium || $(BIN)/python -c \
 		"from playwright.sync_api import sync_playwright as p; print(p().start().chromium.executable_path)")} \
 		$(BIN)/python -m pytest tests/console/test_browser.py tests/console/test_looks.py
 
