@@ -258,8 +258,10 @@ def main() -> None:
 
 
 def _keep(name: str, lines: list[dict[str, Any]]) -> None:
+    """Behind what earlier runs left: first contacts stay."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    with (RESULTS / f"{name}.jsonl").open("ab") as file:
+        file.writelines(orjson.dumps(line) + b"\n" for line in lines)
 
 
 if __name__ == "__main__":
