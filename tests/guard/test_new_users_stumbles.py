@@ -60,6 +60,9 @@ async def test_a_release_hands_out_no_secret(open_guard: Callable[..., Guard]) -
     await guard.label(above.item, "harmful", by="dan")
     await guard.release(above.item, by="dan", descendants=True)
     assert not guard.ledger.state(below.item).visible, "nor by way of what it was made from"
+    await guard.label(made.item, "harmful", by="dan")
+    with pytest.raises(RepairRefused):
+        await guard.release(made.item, by="dan")  # what was ruled since does not make it public
     await guard.label(made.item, "benign", by="dan")
     assert guard.ledger.state(made.item).visible, "a person's word that nothing in it is secret"
 

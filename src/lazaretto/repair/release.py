@@ -8,7 +8,7 @@ from typing import ClassVar
 from lazaretto.errors import RepairRefused
 from lazaretto.ledger import ItemState
 from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.types import RepairPlan, RepairStep, Ruling
+from lazaretto.types import EventKind, RepairPlan, RepairStep, Ruling
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Release:
         steps = []
         items = (request.item, *(one.id for one in reached.items))
         states = view.ledger.states(items)
-        if _with_a_removed_part(states[request.item]):
+        if _with_a_removed_part(request.item, states[request.item], view):
             raise RepairRefused(
                 f"a part of {request.item} was removed from the text that is used instead, and a release would hand it "
                 f"out. If nothing in it has to be hidden: lazaretto label {request.item} benign --by YOU; "
@@ -36,7 +36,7 @@ class Release:
             )
         for item in items:
             state = states[item]
-            if not (state.visible or state.erased or state.superseded_by or _with_a_removed_part(state)):
+            if not (state.visible or state.erased or state.superseded_by or _with_a_removed_part(item, state, view)):
                 steps.append(RepairStep(item, "show"))
         return RepairPlan(
             repair=self.name,
@@ -47,5 +47,9 @@ class Release:
         )
 
 
-def _with_a_removed_part(state: ItemState) -> bool:
-    return state.held and state.ruling is Ruling.REWRITE
+def _with_a_removed_part(item: str, state: ItemState, view: RepairView) -> bool:
+    """Whether a gate once removed a part of it: what was ruled since does not make that part public."""
+    if not state.held:
+        return False
+    ruled = view.ledger.events(subject=item, kinds=(EventKind.RULED,))
+    return any((event.body or {}).get("ruling") == Ruling.REWRITE.label for event in ruled)
