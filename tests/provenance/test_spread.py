@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -14,7 +13,7 @@ from lazaretto.ledger import Ledger
 from lazaretto.provenance import taint
 from lazaretto.provenance.carrying import reused_content
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Channel, Draft, EventKind, Observation
+from lazaretto.types import MACHINE, Channel, Draft, EventKind, Observation
 
 WORDS = (
     "The harbour pays account DE8937040044",
@@ -22,12 +21,6 @@ WORDS = (
     "Ships wait for the tide",
     "Rope is stored below",
 )
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open(f"sqlite:///{tmp_path / 'crew.db'}") as opened:
-        yield opened
 
 
 def crowd(ledger: Ledger, count: int, rng: random.Random) -> None:
@@ -45,6 +38,43 @@ def crowd(ledger: Ledger, count: int, rng: random.Random) -> None:
             ledger.append([Draft(EventKind.LABELLED, f"i{n}", body={"label": "benign", "by": "dana"})])
 
 
+def decide(ledger: Ledger, count: int, rng: random.Random) -> None:
+    """What people, repairs and the guard may have done to items since: rulings of taint, releases by both, labels of
+    both kinds, items put in the place of others with and without a ruling, and all of it taken back here and there."""
+    for n in rng.sample(range(count), count // 2):
+        item, told = f"i{n}", list[int]()
+        for _ in range(rng.randrange(1, 4)):
+            draft = rng.choice(
+                [
+                    Draft(EventKind.RULED, item, body={"ruling": "review", "rule": "taint:repeats_held"}),
+                    Draft(EventKind.RULED, item, body={"ruling": "allow", "rule": "memory:clean"}),
+                    Draft(EventKind.RELEASED, item, body={"by": rng.choice(["dana", MACHINE])}),
+                    Draft(EventKind.LABELLED, item, body={"label": rng.choice(["benign", "harmful"]), "by": "dana"}),
+                ]
+            )
+            told += [event.seq for event in ledger.append([draft])]
+        if rng.random() < 0.4:
+            gone = rng.sample(told, rng.randrange(1, len(told) + 1))
+            ledger.append(
+                [Draft(EventKind.WITHDRAWN, item, body={"events": gone, "was": {"hidden": False}, "by": "dana"})]
+            )
+    for n in rng.sample(range(count), count // 6):
+        text = f"{rng.choice(WORDS)}, put right {n}."
+        ledger.append_item(Observation("ann", Channel.MEMORY, text, id=f"r{n}", parents=(f"i{n}",)))
+        ledger.append([Draft(EventKind.SUPERSEDED, f"r{n}", "ann", {"old": f"i{n}"})])
+        if rng.random() < 0.3:
+            ledger.append([Draft(EventKind.RULED, f"r{n}", body={"ruling": "allow"})])
+        if rng.random() < 0.5:
+            text = f"{rng.choice(WORDS)}, after {n}."
+            ledger.append_item(Observation("ann", Channel.MEMORY, text, id=f"a{n}", parents=(f"r{n}",)))
+
+
+def put_right(item: str, source: str, ledger: Ledger) -> bool:
+    """Whether a repair put it in the place of its source, asked about this one alone."""
+    ruled = ledger.events(subject=item, kinds=(EventKind.RULED,), limit=1)
+    return ledger.state(source).superseded_by == item and not any(True for _ in ruled)
+
+
 def link_by_link(starts: list[str], ledger: Ledger, graph: ProvenanceGraph) -> tuple[set[str], set[str]]:
     """The same walk, plainly: what is tainted and what was met, of what may be recalled."""
     poisons = [ledger.item(one) for one in starts]
@@ -59,7 +89,7 @@ def link_by_link(starts: list[str], ledger: Ledger, graph: ProvenanceGraph) -> t
             caught = (ill and derived) or any(
                 reused_content(item, poison) for poison in [*poisons, *([ledger.item(parent)] if ill else [])]
             )
-            if caught and not taint._excused(child, ledger):
+            if caught and not taint._excused(child, ledger) and not put_right(child, parent, ledger):
                 tainted.add(child)
                 met.discard(child)
                 following[child] = None
@@ -75,7 +105,11 @@ def link_by_link(starts: list[str], ledger: Ledger, graph: ProvenanceGraph) -> t
 def test_it_finds_what_reading_link_by_link_finds(ledger: Ledger, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(taint, "_AHEAD", 7)
     monkeypatch.setattr(taint, "_KEPT", 11)
-    crowd(ledger, 120, random.Random(seed))
+    monkeypatch.setattr(taint, "_FIRST_ASKED", 2)
+    monkeypatch.setattr(taint, "_MOST_ASKED", 9)
+    rng = random.Random(seed)
+    crowd(ledger, 120, rng)
+    decide(ledger, 120, rng)
     graph = ProvenanceGraph(ledger)
     for starts in (["i0"], ["i3", "i40"], ["i119"]):
         found = taint.spread_of(starts, ledger, graph)
@@ -115,6 +149,20 @@ def test_a_long_chain_is_read_in_few_statements(ledger: Ledger) -> None:
     with statements(ledger) as seen:
         found = taint.spread_of(["origin"], ledger, graph)
     assert len(found.met) == 400 and len(seen) < 20
+
+
+def test_a_long_chain_of_what_repeats_it_is_read_in_few_statements(ledger: Ledger) -> None:
+    """Whether somebody spoke for an item, or a repair brought it in, was asked of each with statements of its own."""
+    for n in range(400):
+        ledger.append_item(Observation("ann", Channel.MEMORY, f"{WORDS[0]}, {n}.", id=f"i{n}"))
+        ledger.append([Draft(EventKind.RULED, f"i{n}", body={"ruling": "allow"})])
+        if n:
+            ledger.append([Draft(EventKind.INFLUENCED, f"i{n}", "ann", {"sources": [f"i{n - 1}"]})])
+    graph = ProvenanceGraph(ledger)
+    graph.refresh()
+    with statements(ledger) as seen:
+        found = taint.spread_of(["i0"], ledger, graph)
+    assert len(found.tainted) == 399 and len(seen) < 40
 
 
 def test_the_nearest_are_enough_where_only_so_many_are_asked_for(ledger: Ledger) -> None:

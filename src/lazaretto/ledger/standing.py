@@ -41,6 +41,11 @@ def standing_events(
         gone = withdrawn(ledger, after)
         yield from (event for event in ledger.events(after=after, kinds=kinds) if event.seq not in gone)
         return
-    found = list(ledger.events(after=after, kinds=(*kinds, EventKind.WITHDRAWN), subject=subject))
+    yield from without_taken_back(ledger.events(after=after, kinds=(*kinds, EventKind.WITHDRAWN), subject=subject))
+
+
+def without_taken_back(told: Iterable[Event]) -> list[Event]:
+    """Of the events about one item, withdrawals among them, those that count."""
+    found = list(told)
     gone = taken_back(event for event in found if event.kind is EventKind.WITHDRAWN)
-    yield from (event for event in found if event.kind is not EventKind.WITHDRAWN and event.seq not in gone)
+    return [event for event in found if event.kind is not EventKind.WITHDRAWN and event.seq not in gone]

@@ -12,11 +12,11 @@ from typing import Any
 
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.ledger.chunking import chunks
-from lazaretto.ledger.standing import standing_events
+from lazaretto.ledger.standing import standing_events, without_taken_back
 from lazaretto.provenance.carrying import poison_of, poisons_of, reused_content
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.held_index import HeldIndex
-from lazaretto.types import MACHINE, Decision, EventKind, Evidence, Observation, Ruling, Verdict
+from lazaretto.types import MACHINE, Decision, Event, EventKind, Evidence, Observation, Ruling, Verdict
 
 TAINT = "taint"
 """Stands where a gate's name would, in verdicts and rules."""
@@ -114,7 +114,8 @@ def spread_of(
     """
     starts = list(dict.fromkeys(origins))
     poisons = [*poisons_of(starts, ledger).values()]
-    below = _Below(graph.descent(starts), ledger)
+    descent = graph.descent(starts)
+    below, said = _Below(descent, ledger), _Said(descent, ledger)
     tainted: dict[str, Verdict | None] = dict.fromkeys(starts)
     met: dict[str, str] = {}
     unlike = set[str]()
@@ -130,8 +131,8 @@ def spread_of(
             cause = _cause(child, parent, ill and derived, against, carries)
             if cause is None:
                 unlike.add(child.id)
-            spared = cause is not None and (_weighed(child) or _excused(child.id, ledger))
-            if cause is not None and not spared and not _put_right(child.id, parent.id, ledger):
+            spared = cause is not None and (_weighed(child) or said.excused(child.id))
+            if cause is not None and not spared and not said.put_right(child.id, parent.id):
                 rule, held, words = cause
                 tainted[child.id] = _verdict(child.id, ruling, rule, {held: words})
                 met.pop(child.id, None)
@@ -206,6 +207,53 @@ class _Below:
         self._read = kept | {one.id: one for one in self._ledger.items(ids=lacking, hidden=True, limit=None)}
 
 
+_FIRST_ASKED, _MOST_ASKED = 8, 100
+"""Items whose states and rulings are read at once, at first and later: a ruling may name many others."""
+
+
+class _Said:
+    """What was recorded about items that a walk meets, as far as it may spare them: read when one is asked about, of
+    those that the walk meets next too, more each time. One by one a chain would take three statements for each link."""
+
+    def __init__(self, descent: Sequence[tuple[str, str, bool]], ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._order = list(dict.fromkeys(item for parent, child, _ in descent for item in (parent, child)))
+        self._places = {item: place for place, item in enumerate(self._order)}
+        self._size = _FIRST_ASKED
+        self._excused: dict[str, bool] = {}
+        self._ruled: dict[str, bool] = {}
+        self._replaced_by: dict[str, str | None] = {}
+
+    def excused(self, item: str) -> bool:
+        """Whether a person spoke for it."""
+        self._read(item)
+        return self._excused[item]
+
+    def put_right(self, item: str, source: str) -> bool:
+        """Whether a repair put an item in the place of its source: what it says was judged before it was brought in.
+
+        Only repairs bring in items without a ruling.
+        """
+        self._read(item)
+        self._read(source)
+        return self._replaced_by[source] == item and not self._ruled[item]
+
+    def _read(self, item: str) -> None:
+        if item in self._excused:
+            return
+        place = self._places[item]
+        some = [one for one in self._order[place : place + self._size] if one not in self._excused]
+        self._size = min(2 * self._size, _MOST_ASKED)
+        told: dict[str, list[Event]] = {one: [] for one in some}
+        for event in self._ledger.events_about(some, (*_WORDS, EventKind.WITHDRAWN)):
+            told[event.subject].append(event)
+        for one, state in self._ledger.states(some).items():
+            events = sorted(told[one], key=lambda event: event.seq)
+            self._excused[one] = _spoken_for(without_taken_back(events))
+            self._ruled[one] = any(event.kind is EventKind.RULED for event in events)
+            self._replaced_by[one] = state.superseded_by
+
+
 def _cause(
     item: Observation, source: Observation, derived: bool, poisons: Sequence[Observation], carries: Carries
 ) -> tuple[str, str, str] | None:
@@ -225,24 +273,21 @@ def _why_left(item: Observation, parent: str, excused: bool) -> str:
     return "a person spoke for it" if excused else f"influenced by {parent}, but repeats nothing of what is held"
 
 
-def _put_right(item: str, source: str, ledger: Ledger) -> bool:
-    """Whether a repair put an item in the place of its source: what it says was judged before it was brought in.
-
-    Only repairs bring in items without a ruling.
-    """
-    ruled = ledger.events(subject=item, kinds=(EventKind.RULED,), limit=1)
-    return ledger.state(source).superseded_by == item and not any(True for _ in ruled)
-
-
 def _weighed(item: Observation) -> bool:
     """Whether an item is a record alone: once it is written, evidence and not descent says what becomes of it."""
     return item.fields is not None and not item.text
 
 
 def _excused(item: str, ledger: Ledger) -> bool:
-    """Whether a person spoke for the item: labelled it benign, or released it after it had been held for a taint."""
+    """Whether a person spoke for the item."""
+    return _spoken_for(standing_events(ledger, _WORDS, subject=item))
+
+
+def _spoken_for(told: Iterable[Event]) -> bool:
+    """Whether a person labelled an item benign, or released it after it had been held for a taint, by what counts of
+    what was recorded about it."""
     was_tainted = released = benign = False
-    for event in standing_events(ledger, _WORDS, subject=item):
+    for event in told:
         body = event.body or {}
         if event.kind is EventKind.LABELLED:
             benign = body.get("label") == "benign"
