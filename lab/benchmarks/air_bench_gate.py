@@ -4,9 +4,11 @@
     python lab/benchmarks/air_bench_gate.py --write LABEL        # also writes it to lab/results/content
     python lab/benchmarks/air_bench_gate.py --limit 200          # a sample of each kind, for a look
 
-``LAZARETTO_DEEP`` names the folder of the larger models. Pictures are given as their descriptions, which the second
-reader reads too; in the product it reads no pictures. An item counts as called harmful when it would be held or blocked
-(``called``), or when it is not cleared (``called or gray``: what a person would look at with the preset ``strict``).
+The shipped weights were trained on these items, so F1 is flattered; ``air_bench_deep.py`` has it by models that had
+not seen them. ``LAZARETTO_DEEP`` names the folder of the larger models. Pictures are given as their descriptions, which
+the second reader reads too; in the product it reads no pictures. An item counts as called harmful when it would be held
+or blocked (``called``), or when it is not cleared (``called or gray``: what a person would look at with the preset
+``strict``).
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ A call loads the family of its command alone: ``lazaretto --version`` loads no l
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,7 @@ def main() -> None:
 
         print(version("lazaretto"))
         return
+    gc.disable()  # until everything is imported: there is no garbage among modules, only time spent on looking for it
     from lazaretto.cli import application
 
     application.run()

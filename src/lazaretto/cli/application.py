@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import os
@@ -83,6 +84,8 @@ def _without_laboratory(app: typer.Typer, name: str) -> None:
 def run() -> None:
     """Carry out what the process was called with."""
     app = build(named_command(sys.argv[1:]))
+    gc.freeze()  # what is imported stays; from here on garbage is looked for as ever
+    gc.enable()
     if "--json" not in sys.argv:
         app()
         return

@@ -6,12 +6,11 @@ import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import orjson
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from lazaretto.errors import (
@@ -25,6 +24,9 @@ from lazaretto.errors import (
     TooLarge,
 )
 from lazaretto.types import plain
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 console = Console(soft_wrap=True)  # the terminal breaks long lines, so that what is copied from them is whole
 errors = Console(stderr=True, soft_wrap=True)
@@ -80,6 +82,8 @@ def standard_input(limit: int) -> bytes:
 
 def progress_bar(off: bool = False) -> Progress:
     """How far a long command is, on standard error; nothing where that is no terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=errors, transient=True, disable=off or not errors.is_terminal)
 

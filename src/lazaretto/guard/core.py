@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lazaretto.actions.authority import Authority
 from lazaretto.errors import GuardClosed, InputError
@@ -28,7 +28,6 @@ from lazaretto.guard.telemetry import Tracing, Watchers, now
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.ingest.raw_input import RawInput, read_observation
 from lazaretto.ingest.read_history import RecentReads
-from lazaretto.learn.automatic_cases import AutomaticCases
 from lazaretto.learn.labels import Labels
 from lazaretto.learn.lessons import Lessons
 from lazaretto.learn.withdrawals import Withdrawals
@@ -38,6 +37,9 @@ from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.taint_rulings import TaintRulings
 from lazaretto.repair.protocol import RepairView
 from lazaretto.types import Decision, Draft, Observation, Receipt
+
+if TYPE_CHECKING:
+    from lazaretto.learn.automatic_cases import AutomaticCases
 
 T = TypeVar("T")
 STORE_THREADS = 16
@@ -63,7 +65,8 @@ class Core:
         self.rechecking = Rechecker(
             self.view, policy, (self.gates.slots, self.gates.contexts), tell, self.taints.hold_what_came_from
         )
-        self.cases = AutomaticCases(ledger, policy, self.gates, dict(gates))
+        self._ready = dict(gates)
+        self._cases: AutomaticCases | None = None
         self.recall = Recall(ledger, self.graph, policy, self.gates, self._hold_again)
         self.outbox = Outbox(ledger)
         self.incidents = Incidents(ledger, self.graph)
@@ -142,7 +145,14 @@ class Core:
             rechecked = replace(rechecked, held=tuple(dict.fromkeys((*rechecked.held, *tainted))))
             await self.in_store_thread(self.taints.release_what_came_from, rechecked.released)
             await self.outbox.write_back()
-            return replace(rechecked, cases=await self.cases.step(self.in_store_thread))
+            return replace(rechecked, cases=await self._making_cases().step(self.in_store_thread))
+
+    def _making_cases(self) -> AutomaticCases:
+        if self._cases is None:
+            from lazaretto.learn.automatic_cases import AutomaticCases  # and the whole debate with it
+
+            self._cases = AutomaticCases(self.ledger, self.policy, self.gates, self._ready)
+        return self._cases
 
     async def catch_up(self) -> None:
         """Once, before the first item: tell the gates what another process decided and left untold when it ended."""
@@ -208,7 +218,8 @@ class Core:
             self._closed = True
             worker, self._sync_worker = self._sync_worker, None
         self.gates.close()
-        self.cases.close()
+        if self._cases is not None:
+            self._cases.close()
         if worker is not None:
             worker.stop()
         self._store_threads.shutdown(wait=True)

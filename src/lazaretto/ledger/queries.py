@@ -8,7 +8,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from lazaretto.ledger import driver, search
 from lazaretto.ledger.chunking import chunks
@@ -267,6 +266,8 @@ def _items_query(dialect: str, hidden: bool, of_agent: bool, of_channel: bool, b
     if of_channel:
         query = query.where(items.c.channel == sa.bindparam("by"))
     if by_id and dialect == "postgresql":  # the same statement however many there are: it is planned once
+        from sqlalchemy.dialects.postgresql import ARRAY
+
         return query.where(items.c.id == sa.any_(sa.bindparam("ids", type_=ARRAY(sa.Text))))
     return query.where(items.c.id.in_(sa.bindparam("ids", expanding=True))) if by_id else query
 

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.content.chat_roles import DescribingPreprocessor, Price, RoleModel, chat_panel
 from lazaretto.gates.content.library import CaseLibrary, Precedents
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import Case, InputKind, Precedent, Role
@@ -19,6 +19,9 @@ from lazaretto.models.guard_model import GuardModel
 from lazaretto.models.openai_chat import OpenAIChat
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto.policy import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from lazaretto.gates.content.chat_roles import RoleModel
 
 
 @functools.lru_cache(maxsize=32)
@@ -43,6 +46,8 @@ class _Frozen:
 
 def role_model_for(role: Role, wanted: ModelSettings) -> RoleModel:
     """A model in a role."""
+    from lazaretto.gates.content.chat_roles import Price, RoleModel
+
     cached = None if wanted.price_cached < 0 else wanted.price_cached
     price = Price(wanted.price_prompt, wanted.price_completion, cached)
     return RoleModel(role, _chat_model(_Frozen(wanted)), price, wanted.max_tokens)
@@ -56,6 +61,8 @@ def make_panel(settings: ContentSettings, library: Precedents | None, limits: Li
         return _embedded(settings, library, limits)
     if settings.jury == "classifier":
         return _classified(settings, library, limits)
+    from lazaretto.gates.content.chat_roles import chat_panel  # with the answers' schemas: not where no model is asked
+
     role_models: dict[Role, RoleModel] = {}
     for role in (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER):
         wanted = settings.models.get(role.value) or settings.models.get("default")
@@ -102,6 +109,8 @@ def _seeing(panel: Panel, settings: ContentSettings, limits: Limits) -> Panel:
     """The panel with the policy's vision model before its own preprocessor, where there is one."""
     if "vision" not in settings.models:
         return panel
+    from lazaretto.gates.content.chat_roles import DescribingPreprocessor
+
     vision = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
     return replace(panel, preprocessor=DescribingPreprocessor(vision, panel.preprocessor, limits))
 

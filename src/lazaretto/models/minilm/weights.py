@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -24,6 +25,9 @@ MATRICES = (
 )
 """What a layer multiplies by."""
 
+_SHARING = threading.Lock()
+"""Several gates load at once; one of them reads a shared table."""
+
 Adapter = Mapping[str, NDArray[np.floating[Any]]]
 """Changes to the encoder: ``<parameter>.lora_a`` (r, in) and ``<parameter>.lora_b`` (out, r) are added as b @ a;
 ``<parameter>.delta`` is added as it is."""
@@ -45,7 +49,8 @@ class EncoderWeights:
 
     def shared(self, name: str) -> NDArray[np.float32]:
         """A parameter of the file, without the adapter's change; one copy per process."""
-        return _shared_tensor(name)
+        with _SHARING:
+            return _shared_tensor(name)
 
     def tensor(self, name: str) -> NDArray[np.float32]:
         """A parameter as this encoder uses it."""
