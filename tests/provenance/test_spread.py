@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -115,6 +116,34 @@ def test_it_finds_what_reading_link_by_link_finds(ledger: Ledger, seed: int, mon
         found = taint.spread_of(starts, ledger, graph)
         assert (set(found.tainted), set(found.met)) == link_by_link(starts, ledger, graph)
     assert taint.spread_of(["i0"], ledger, graph).met, "the crowd is no test where everything repeats"
+
+
+class WalkedWhole(ProvenanceGraph):
+    """Looks at everything that came from some items, however few are asked for."""
+
+    def descent(self, items: Any, *, most: int | None = None) -> Any:
+        return super().descent(items)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_few_are_asked_for_the_same_are_found_without_walking_everything(ledger: Ledger, seed: int) -> None:
+    rng = random.Random(seed)
+    crowd(ledger, 90, rng)
+    decide(ledger, 90, rng)
+    graph, whole = ProvenanceGraph(ledger), WalkedWhole(ledger)
+    for starts in (["i0"], ["i3", "i40"]):
+        for most in (1, 2, 5, 20, 200):
+            found, expected = (taint.spread_of(starts, ledger, one, most=most) for one in (graph, whole))
+            assert list(found.tainted.items()) == list(expected.tainted.items())
+            assert list(found.met.items()) == list(expected.met.items())
+
+
+def test_a_long_chain_is_not_walked_to_its_end_where_few_are_asked_for(ledger: Ledger) -> None:
+    chain(ledger, 60)
+    rows, unlooked = ProvenanceGraph(ledger).descent(["i0"], most=10)
+    assert len(rows) == 10 and unlooked == {"i10"}
+    rows, unlooked = ProvenanceGraph(ledger).descent(["i0"], most=60)
+    assert len(rows) == 59 and not unlooked
 
 
 @contextmanager

@@ -124,11 +124,21 @@ class ProvenanceGraph:
             index.read_around(numbers)
             return _flow(index, numbers)
 
-    def descent(self, items: Sequence[str]) -> tuple[tuple[str, str, bool], ...]:
-        """The ``children`` of several items, of their children and so on, nearest first: all in one walk."""
+    def descent(
+        self, items: Sequence[str], *, most: int | None = None
+    ) -> tuple[tuple[tuple[str, str, bool], ...], frozenset[str]]:
+        """The ``children`` of several items, of their children and so on, nearest first: all in one walk. With ``most``
+        of the nearest only, about so many; then also the items whose children were not looked for."""
         with self._fresh() as index:
             starts = [index.item_number(item) for item in items]
-            return _flow(index, [*starts, *index.reachable(starts)[0].tolist()])
+            nodes, hops = index.reachable(starts, max_hops=most)  # so many are reached in so many hops
+            if most is not None and len(nodes) >= most:
+                nodes = nodes[hops < hops[most - 1]]  # whole layers
+            rows = _flow(index, [*starts, *nodes.tolist()])
+            if most is None:
+                return rows, frozenset()
+            known = {*items, *(index.items.names[n] for n in nodes.tolist())}
+            return rows, frozenset(child for _, child, _ in rows if child not in known)
 
     def came_from(self, item: str) -> Mapping[str, bool]:
         """The items that an item directly came from, as far as no repair cut them off, and whether it was derived

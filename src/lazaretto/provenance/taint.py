@@ -114,8 +114,8 @@ def spread_of(
     """
     starts = list(dict.fromkeys(origins))
     poisons = [*poisons_of(starts, ledger).values()]
-    descent = graph.descent(starts)
-    below, said = _Below(descent, ledger), _Said(descent, ledger)
+    below = _Below(starts, ledger, graph, most)
+    said = _Said(below, ledger)
     tainted: dict[str, Verdict | None] = dict.fromkeys(starts)
     met: dict[str, str] = {}
     unlike = set[str]()
@@ -140,7 +140,7 @@ def spread_of(
             elif child.id not in met:
                 met[child.id] = _why_left(child, parent.id, cause is not None)
                 following[child.id] = None
-        layer = [] if enough.are([*tainted, *met]) else list(following)
+        layer = [] if enough.are(tainted, met) else list(following)
     states = ledger.states([*tainted, *met])
     return Spread(
         {item: verdict for item, verdict in tainted.items() if verdict is not None and states[item].visible},
@@ -155,14 +155,15 @@ class _Enough:
         self._ledger, self._most, self._look_at = ledger, most, most
         self._visible: dict[str, bool] = {}
 
-    def are(self, items: Sequence[str]) -> bool:
+    def are(self, tainted: Collection[str], met: Collection[str]) -> bool:
         """Whether these are enough. Looks at them only where they may be."""
-        if self._most is None or self._look_at is None or len(items) < self._look_at:
+        count = len(tainted) + len(met)
+        if self._most is None or self._look_at is None or count < self._look_at:
             return False
-        fresh = [item for item in items if item not in self._visible]
+        fresh = [item for item in (*tainted, *met) if item not in self._visible]
         self._visible |= {item: state.visible for item, state in self._ledger.states(fresh).items()}
         lacking = self._most - sum(self._visible.values())
-        self._look_at = len(items) + max(lacking, self._most // 8)  # not after each of the last few
+        self._look_at = count + max(lacking, self._most // 8)  # not after each of the last few
         return lacking <= 0
 
 
@@ -174,20 +175,35 @@ class _Below:
     """What came from some items, link by link, with the items themselves: read many at a time, in the order in which a
     walk meets them. A chain of a thousand items would take a thousand statements else, and a crowd all its texts."""
 
-    def __init__(self, descent: Sequence[tuple[str, str, bool]], ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, starts: Sequence[str], ledger: Ledger, graph: ProvenanceGraph, most: int | None) -> None:
+        """``most``: about so many will be asked for, so that not all has to be walked at first."""
+        self._starts, self._ledger, self._graph = starts, ledger, graph
+        self._most = None if most is None else 2 * most
+        self._next = 0
+        self._read: dict[str, Observation] = {}
+        self._look()
+
+    def _look(self) -> None:
+        descent, self._open = self._graph.descent(self._starts, most=self._most)
         self._children: dict[str, list[tuple[str, bool]]] = {}
         for parent, child, derived in descent:
             self._children.setdefault(parent, []).append((child, derived))
-        self._order = list(dict.fromkeys(child for _, child, _ in descent))
-        self._next = 0
-        self._read: dict[str, Observation] = {}
+        self._order = list(dict.fromkeys((*self._starts, *(child for _, child, _ in descent))))
+        self._places = {item: place for place, item in enumerate(self._order)}
+
+    def next_from(self, item: str, count: int) -> list[str]:
+        """An item and those that a walk meets after it."""
+        place = self._places.get(item)  # none where a repair cut it off meanwhile
+        return [item] if place is None else self._order[place : place + count]
 
     def rows(
         self, layer: Sequence[str], tainted: Collection[str], unlike: Collection[str]
     ) -> Iterator[tuple[Observation, Observation, bool]]:
         """Each of some items with each that came from it and may be tainted by it, and whether it was derived; derived
         ones come first."""
+        while self._most is not None and not self._open.isdisjoint(layer):
+            self._most *= 4
+            self._look()
         rows = ((one, child, derived) for one in layer for child, derived in self._children.get(one, ()))
         open_rows = (row for row in rows if row[1] not in tainted and (row[0] in tainted or row[1] not in unlike))
         left = sorted(open_rows, key=lambda row: not row[2])
@@ -213,12 +229,10 @@ _FIRST_ASKED, _MOST_ASKED = 8, 100
 
 class _Said:
     """What was recorded about items that a walk meets, as far as it may spare them: read when one is asked about, of
-    those that the walk meets next too, more each time. One by one a chain would take three statements for each link."""
+    those that the walk meets next too, more each time. Else each link of a chain takes a few statements."""
 
-    def __init__(self, descent: Sequence[tuple[str, str, bool]], ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._order = list(dict.fromkeys(item for parent, child, _ in descent for item in (parent, child)))
-        self._places = {item: place for place, item in enumerate(self._order)}
+    def __init__(self, below: _Below, ledger: Ledger) -> None:
+        self._below, self._ledger = below, ledger
         self._size = _FIRST_ASKED
         self._excused: dict[str, bool] = {}
         self._ruled: dict[str, bool] = {}
@@ -235,23 +249,25 @@ class _Said:
         Only repairs bring in items without a ruling.
         """
         self._read(item)
-        self._read(source)
-        return self._replaced_by[source] == item and not self._ruled[item]
+        if self._ruled[item]:
+            return False
+        if source not in self._replaced_by:
+            some = [one for one in self._below.next_from(source, self._size) if one not in self._replaced_by]
+            self._replaced_by |= {one: state.superseded_by for one, state in self._ledger.states(some).items()}
+        return self._replaced_by[source] == item
 
     def _read(self, item: str) -> None:
         if item in self._excused:
             return
-        place = self._places[item]
-        some = [one for one in self._order[place : place + self._size] if one not in self._excused]
+        some = [one for one in self._below.next_from(item, self._size) if one not in self._excused]
         self._size = min(2 * self._size, _MOST_ASKED)
         told: dict[str, list[Event]] = {one: [] for one in some}
         for event in self._ledger.events_about(some, (*_WORDS, EventKind.WITHDRAWN)):
             told[event.subject].append(event)
-        for one, state in self._ledger.states(some).items():
-            events = sorted(told[one], key=lambda event: event.seq)
+        for one, events in told.items():
+            events.sort(key=lambda event: event.seq)
             self._excused[one] = _spoken_for(without_taken_back(events))
             self._ruled[one] = any(event.kind is EventKind.RULED for event in events)
-            self._replaced_by[one] = state.superseded_by
 
 
 def _cause(
