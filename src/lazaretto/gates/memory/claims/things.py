@@ -1,7 +1,7 @@
 """Things of one kind: when two claims open with two of them, and so do not contradict each other.
 
 Only what is plain is told here: numbers and letters behind a noun, words that tell things apart (winter and summer),
-two people of one name, and the two ends of something.
+two people of one name, the two ends of something, and lines that only point at something (``pointers``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.gates.memory.claims.occasions import PAST
+from lazaretto.gates.memory.claims.pointers import two_pointers
 
 _TIMED = frozenset({"date", "year", "time"})
 _TOKEN = re.compile(r"[\w'’-]+")
@@ -46,7 +47,7 @@ _NO_LABEL = frozenset(
 
 def two_of_a_kind(old: Claim, new: Claim) -> bool:
     """Whether it is plain that two claims speak of two things, two people, or two ends of something."""
-    return two_openings(old, new) or two_people(old, new) or two_bounds(old, new)
+    return two_openings(old, new) or two_people(old, new) or two_bounds(old, new) or two_pointers(old, new)
 
 
 def two_openings(old: Claim, new: Claim) -> bool:

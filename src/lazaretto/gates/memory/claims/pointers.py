@@ -1,0 +1,57 @@
+"""Lines that only point at something: a command that installs a package, the markup of a picture or of its link.
+
+Pages are full of them. What the package or the address is for stands elsewhere on the page, or nowhere: two such lines
+with two packages speak of two packages, and do not contradict each other. "The parser needs the package ..." says what
+for, and is compared like everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+
+from lazaretto.gates.memory.claims.extraction import Claim
+
+_COMMAND = re.compile(
+    r"[$>#%`\s]*(?:(?:sudo|uv|python3?|py|-m|!)\s+)*(?:pip3?|npm|yarn|pnpm|cargo|gem|brew|apt|apt-get|conda|mamba|uv|"
+    r"poetry|composer)\s+(?:install|add|get|i|require)\s(?P<rest>[^\n]+)"
+)
+_OPTION = re.compile(r"--?[a-z][\w-]*", re.I)
+_PACKAGE = re.compile(r"[@a-z0-9][\w@./-]*(?:\[[\w,-]+\])?(?:[=<>~!^]=?[\w.*,<>=]+)?", re.I)
+_PICTURE = re.compile(
+    r"(?:\.\. (?:\|[\w -]{1,40}\| )?(?:image|figure):: ?|:(?:target|alt|width|height|align): ?)\S*"
+    r"|(?:\[!|!)\[(?:image|img|badge|logo)?\]\([^\s()]+\)(?:\]\([^\s()]+\))?", re.I
+)  # fmt: skip
+_ALIKE = 0.75
+"""Share of letters in common from which on two names may be one that somebody misspelt."""
+
+
+def two_pointers(old: Claim, new: Claim) -> bool:
+    """Whether two lines only point at things, and at two of them. Names that are nearly the same are compared all the
+    same: "reqeusts" may be meant to pass for "requests"."""
+    ours, theirs = _installed(old.text), _installed(new.text)
+    if ours and theirs:
+        return ours != theirs and not _alike(ours, theirs)
+    here, there = _shown(old), _shown(new)
+    hosts = [(a.partition("/")[0], b.partition("/")[0]) for a in here for b in there]
+    return bool(hosts) and not here & there and not any(a != b and _alike(a, b) for a, b in hosts)
+
+
+def _installed(text: str) -> str:
+    """The package, where a text is nothing but a command that installs one."""
+    found = _COMMAND.fullmatch(text.strip().rstrip("`"))
+    words = [] if found is None else [word for word in found["rest"].split() if not _OPTION.fullmatch(word)]
+    if len(words) != 1 or not _PACKAGE.fullmatch(words[0]):
+        return ""  # a second word may be an option's value: another index, another place
+    return re.split(r"[=<>~!^\[]", words[0].casefold())[0].replace("_", "-")
+
+
+def _shown(claim: Claim) -> frozenset[str]:
+    """The addresses of a text that is nothing but the markup of a picture, or of what it leads to."""
+    if not _PICTURE.fullmatch(claim.text.strip()):
+        return frozenset()
+    return frozenset(value.norm for value in claim.values if value.kind == "host")
+
+
+def _alike(one: str, other: str) -> bool:
+    return SequenceMatcher(None, one, other, autojunk=False).ratio() >= _ALIKE
