@@ -5,7 +5,8 @@
 
 The tests of this tree are run against ``OLD_TREE/src``. An attack passed where a test of it failed there by what it
 asserts or by an error in the code under test; a test that needs a module which the old tree does not have says nothing
-(``not runnable``; ``passed_before.py`` tries these with calls that both have). What hung is in ``nothing_hangs.py``. Rows go to lab/results/no_way_around/LABEL.jsonl.
+(``not runnable``; ``passed_before.py`` tries these with calls that both have). What hung is in ``nothing_hangs.py``.
+Rows go to lab/results/no_way_around/LABEL.jsonl.
 """
 
 from __future__ import annotations
