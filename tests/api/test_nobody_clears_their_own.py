@@ -54,6 +54,11 @@ class Crew:
         assert token
         return client.post(f"/console{path}", data={"csrf": token.group(1), **fields}, follow_redirects=False)
 
+    def door(self) -> str:
+        """A note of bob's that no other note repeats."""
+        self._made += 1
+        return self.guard.run(self.guard.remember(f"Door {self._made} of the cellar is open.", agent="bob")).item
+
     def write(self, parents: list[str] | None = None, text: str = "") -> str:
         """A note of the writer's, sent with the writer's key."""
         self._made += 1
@@ -79,7 +84,7 @@ def label(crew: Crew, who: str) -> tuple[str, Any]:
 
 
 def label_what_it_was_made_from(crew: Crew, who: str) -> tuple[str, Any]:
-    root = crew.guard.run(crew.guard.remember("The cellar door is open.", agent="bob")).item
+    root = crew.door()
     item = crew.write(parents=[root])
     crew.guard.run(crew.guard.label(root, "harmful", by="carol"))
     assert crew.guard.ledger.state(item).held
@@ -93,8 +98,7 @@ def unlabel(crew: Crew, who: str) -> tuple[str, Any]:
 
 
 def unlabel_what_it_was_made_from(crew: Crew, who: str) -> tuple[str, Any]:
-    door = f"Door {who} of the garage is open."
-    root = crew.guard.run(crew.guard.remember(door, agent="bob")).item
+    root = crew.door()
     item = crew.write(parents=[root])
     decision = crew.guard.run(crew.guard.label(root, "harmful", by="carol")).seq
     assert crew.guard.ledger.state(item).held
@@ -113,7 +117,7 @@ def release(crew: Crew, who: str) -> tuple[str, Any]:
 
 
 def release_with_what_came_from_it(crew: Crew, who: str) -> tuple[str, Any]:
-    root = crew.guard.run(crew.guard.remember("The attic door is open.", agent="bob")).item
+    root = crew.door()
     item = crew.poison(parents=[root])
     crew.guard.run(crew.guard.label(root, "harmful", by="carol"))
     return item, crew.call(who, f"/v1/items/{root}/release", {"descendants": True})
@@ -260,16 +264,15 @@ def test_every_route_that_may_change_something_is_tried_here(open_guard: Callabl
     assert tried - found == set(), "a route that is gone"
 
 
-@pytest.mark.parametrize("writer", ["ada", "mule", "boss"])
 @pytest.mark.parametrize("attempt", [one for several in CLEARING.values() for one in several])
-def test_a_writer_cannot_clear_and_another_can(crew: Crew, attempt: Attempt, writer: str) -> None:
-    crew.writer = writer
-    item, refused = attempt(crew, writer)
-    assert refused.status_code == 403 and "cannot clear" in refused.text, refused.text
-    assert not crew.guard.ledger.state(item).visible
-    item, done = attempt(crew, "vera")
-    assert done.status_code in (200, 303), done.text
-    assert crew.guard.ledger.state(item).visible, "the attempt is a real one"
+def test_a_writer_cannot_clear_and_another_can(crew: Crew, attempt: Attempt) -> None:
+    for crew.writer in ("ada", "mule", "boss"):  # one server for all: building it takes longer than asking it
+        item, refused = attempt(crew, crew.writer)
+        assert refused.status_code == 403 and "cannot clear" in refused.text, (crew.writer, refused.text)
+        assert not crew.guard.ledger.state(item).visible, crew.writer
+        item, done = attempt(crew, "vera")
+        assert done.status_code in (200, 303), (crew.writer, done.text)
+        assert crew.guard.ledger.state(item).visible, "the attempt is a real one"
 
 
 def test_no_other_route_shows_what_is_held(crew: Crew) -> None:

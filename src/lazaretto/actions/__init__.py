@@ -1,5 +1,4 @@
-"""The last gate: may this agent call this tool now, with these arguments?
+"""The last gate: may this agent call this tool now, with these arguments? See docs/actions.md.
 
-Two questions decide. Who wanted it: what the agent has in mind, or a task that asks for it. Where each value comes
-from: what the user said, a directory, a trusted memory, or a stranger's page. See docs/actions.md.
+It asks who wanted the call, and where each value comes from: the user, a directory, a trusted memory or a stranger.
 """

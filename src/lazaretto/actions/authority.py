@@ -1,7 +1,6 @@
-"""Who is asked before a tool is called: judges the call, records it, and keeps what people answered.
+"""The interface of the last gate: judges a call, records it, and keeps what people answered. Every method blocks.
 
-Every answer is in the ledger before it is given. A call that reads is a note; every other call is a decision that rests
-on what it was made from, so that traces, incidents and reports follow it. Every method here blocks.
+A call that only reads is recorded as a note, every other one as a decision that rests on the items it was made from.
 """
 
 from __future__ import annotations

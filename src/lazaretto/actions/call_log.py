@@ -1,8 +1,7 @@
-"""What the last gate has to know of the past: who has what in mind, what was called, what people answered.
+"""The past as the last gate needs it, read from the ledger: what agents read, what was called, what people answered.
 
-It follows the ledger. Whatever decides about money stands in the ledger under a name of its own, so that it is found
-however long ago it was: an approval under the call it is for, an endorsement under its value. What only limits (calls
-in the last hour, values that the crew handed out) is followed from ``LOOK_BACK`` events before a guard opens.
+Approvals and endorsements have names of their own in the ledger, so they are found however old they are. Rates and
+values that the crew handed out are followed from ``LOOK_BACK`` events before the guard opened.
 """
 
 from __future__ import annotations

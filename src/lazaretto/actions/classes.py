@@ -1,7 +1,6 @@
-"""What a tool does, guessed from its name, its description and the schema of its arguments.
+"""Guesses what a tool does from its name, its description and the schema of its arguments.
 
-A guess is shown by ``lazaretto actions list`` and stands until the policy names the tool. What cannot be guessed counts
-as ``send``: it may carry anything to anybody.
+``lazaretto actions list`` shows the guess; the policy overrides it. A tool without a guess counts as ``send``.
 """
 
 from __future__ import annotations

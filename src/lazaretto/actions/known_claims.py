@@ -1,8 +1,6 @@
-"""What is known of whom: whether a value of a call is another than the one that a trusted statement gives.
+"""Whether a value of a call contradicts a trusted statement ("Bob is paid to DE44 ...").
 
-"Bob is paid to DE44 ..." stands in a memory or in something trusted that was read; a call pays Bob to another account.
-No model is asked: a statement is a sentence, an object or a row, and it is about somebody where it has all words of a
-name. Whose value it is that a call has stands in the sentence that names it, else in the call's own arguments.
+No model is asked. A statement is a sentence, an object or a row; it is about a name where it has all words of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The single values of what a directory answers: ids, addresses, names, each whole.
+"""The single values in a directory's answer: ids, addresses, names, each whole.
 
-A directory of the policy lists the crew's own people, channels, files or goods. It does not speak: a value in it counts
-as the crew's own where it is a whole value of the answer, never as a part of a longer text, which a stranger may have
-written (a channel's name, the description of an event, the words of a message).
+A value counts as the crew's own only where it is a whole value of the answer: a part of a longer text (the name of a
+channel, the description of an event) may have been written by a stranger.
 """
 
 from __future__ import annotations

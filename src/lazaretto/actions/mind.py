@@ -1,7 +1,7 @@
-"""What an agent has in mind: everything it read since its task began, each with its trust along lineage.
+"""What an agent has in mind: every item it read since its task began, with the item's trust along its lineage.
 
-It follows the ledger, so it is right whichever process recorded the reading. What a thing was made from is in mind with
-it: a message that passes on the user's words names the user's values, whoever passes it on.
+It follows the ledger, so every process knows the same. The sources of an item are in mind with it: a message that
+passes on the user's words names the user's values.
 """
 
 from __future__ import annotations

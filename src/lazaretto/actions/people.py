@@ -1,10 +1,8 @@
-"""What people said: about one exact call, about a value for one purpose, and about the values of one task.
+"""What people answered: about one exact call, about a value for one purpose, about the values of one task.
 
-A yes lets exactly one call through, once. It is also that person's word about the destinations that the call named and
-nobody trusted had named: in the same task of the same agent, another call of the same class, or of a lesser one, is not
-asked about because of them, if all else that it has is trusted by itself. A no counts for every later call of the task
-that lacks all that the refused one lacked. Each word stands in the ledger under a name made of the agent, its task and
-the value, so that nobody else finds it.
+A yes lets one call through, once. In the same task it also vouches for the destinations of that call, for calls of the
+same class or a lesser one whose other values are trusted. A no counts for every later call of the task that lacks all
+that the refused one lacked. Names in the ledger are made of agent, task and value, so no other agent finds them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The values of a call: each argument taken apart into what can be found again, and the forms that are compared.
+"""The values of a call: its arguments taken apart, and the forms in which values are compared.
 
-A value counts as somebody's only where that source names it exactly: letter case, spacing and the separators of account
-numbers are all that is forgiven. Look-alike letters are never forgiven, because a look-alike destination is another
-destination.
+Only letter case, spacing and the separators of account numbers are ignored. A look-alike letter makes another value.
 """
 
 from __future__ import annotations

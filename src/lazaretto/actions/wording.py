@@ -1,8 +1,7 @@
 """Whether a task asks for an action: the words in which people ask for each class of actions.
 
-Only what a person said counts, and only as a request: "send", "please email", "make a payment"; neither "the emails",
-nor "do not send", nor "tell me", which asks for an answer. A word is weak evidence of what was wanted, and enough for
-one thing: a call that nobody's words ask for, made while a stranger's text is in mind, is asked about.
+Only requests count ("send", "make a payment"), not "the emails", "do not send" or "tell me". They are weak evidence,
+used for one thing: a call that no words ask for, made while a stranger's text is in mind, is asked about.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What every adapter does with a text: ask the guard, and hand on the text or a notice in its place.
+"""What every adapter does with a text: ask the guard, then hand on the text or a notice. Knows no framework.
 
-Nothing here knows a framework. A text that was judged is not judged again while its item may still be used; once it is
-held, whoever shows it again gets the notice.
+A text that was judged is not judged again while its item may be used; once it is held, readers get the notice.
 """
 
 from __future__ import annotations

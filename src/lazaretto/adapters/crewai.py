@@ -1,7 +1,6 @@
-"""CrewAI: its memory's storage backend, and what agents, tools and models hand on.
+"""CrewAI: the storage backend of its memory, and what agents, tools and models hand on.
 
-CrewAI saves in the background and swallows errors, so nothing here raises: what is held, and what could not be judged,
-is left out and logged.
+CrewAI saves in the background and swallows errors, so nothing here raises: what is not allowed is left out and logged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Messages and states of LangGraph and LangChain: who said what in them, and what of it may be read.
 
-Every string of a state is read. Messages are the word of whoever wrote them: a human message or system message is the
-user's or the operator's where it stood in the graph's input, and an agent's where it has a name or a node wrote it.
+Every string of a state is read. A human or system message counts as the user's or operator's only where it stood in the
+graph's input; one with a name, or written by a node, is an agent's.
 """
 
 from __future__ import annotations

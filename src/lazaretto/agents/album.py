@@ -1,8 +1,4 @@
-"""What an agent keeps: pictures or notes, first in, first out.
-
-A memory is a memory: the picture world and the text world use the same album, and everything downstream (retrieval,
-rehearsal, repair, contact tracing) speaks of ``AlbumItem`` without asking which of the two it is.
-"""
+"""What an agent keeps: pictures or notes (``AlbumItem``), first in, first out. All callers treat both alike."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A ready agent from any chat model and embedder: it plans, retrieves and answers, so that it can be rehearsed.
+"""A ready agent from any chat model and embedder, to be rehearsed: it says what it *would* do, and changes nothing.
 
-It says what an agent with this model, these memories and these chats *would* do; nothing here changes anything. Agents
-that share one ``AgentModel`` are rehearsed in common batches.
+Agents that share one ``AgentModel`` are rehearsed in common batches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What an agent thinks with: a chat model to speak, an embedder to retrieve, and a meter that counts both.
+"""What an agent thinks with: a chat model, an embedder, and a meter that counts both.
 
-All agents of a world share one model; what makes them differ is persona, history and album. It holds no agent's
-state, so a rehearsal may use the same one as the world without leaking anything into it.
+It holds no agent's state, so a rehearsal may share it with the world.
 """
 
 from __future__ import annotations

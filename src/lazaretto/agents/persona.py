@@ -1,8 +1,4 @@
-"""Who an agent is: fourteen attributes, drawn from a pool of our own.
-
-A persona makes agents differ: it decides what they like to look at, how they ask and how they answer. The value lists
-below are small enough for a word-level vocabulary and give far more combinations than any world needs.
-"""
+"""Who an agent is: fourteen attributes from a pool of our own, few enough words for a word-level vocabulary."""
 
 from __future__ import annotations
 

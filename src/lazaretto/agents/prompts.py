@@ -1,8 +1,7 @@
 """The words a model is given in one turn: to plan, to ask, to answer.
 
-The same texts serve the pocket models and large ones. A prompt is persona, then recent conversations, then what the
-turn is about (the album's listing, a picture, or a note), then the task. The plan never sees pixels: it is written from
-the listing alone, as in the infectious-jailbreak literature.
+A prompt is persona, recent conversations, what the turn is about, then the task. The plan is written from the album's
+listing alone and never sees pixels, as in the infectious-jailbreak literature.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One turn: plan, retrieve, ask, answer, for any number of pairs at once.
 
-Agents are values and a turn changes none of them: it returns what was said, and ``remember`` makes the agents as they
-are afterwards. That is what lets a world play a turn for real and foresight rehearse the same turn on copies.
+A turn changes no agent: it returns what was said, and ``remember`` makes the agents as they are afterwards. So a world
+can play a turn and foresight rehearse the same turn on copies.
 """
 
 from __future__ import annotations

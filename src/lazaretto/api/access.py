@@ -1,9 +1,8 @@
 """Who may call what: keys with roles, kept as hashes in a file of their own.
 
-An agent may have things judged, kept and recalled, and report how its work went. It may not release or label anything,
-or repair, and claims no source that was not granted to it (``identity``). A reviewer may also label, trace and repair.
-An admin is the operator and may do everything. Without a key file and a token the server is open, and then listens on
-this machine alone.
+An agent may have things judged, kept and recalled, and report results; it claims only sources granted to it
+(``identity``). A reviewer may also label, trace and repair. An admin may do everything. Without a key file and a token
+the server is open, and listens on this machine alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The outermost layer: every answer is counted and, where wanted, logged. Nothing that was sent or answered is written.
+"""The outermost layer: counts every answer and, where wanted, logs it as one line of JSON.
 
-One line of JSON per request: when, who, which call (its pattern, never the ids in it, never the query), the status,
-how long, how many bytes.
+A line has the time, the caller, the pattern of the path, status, duration and size: no ids, no query, no content.
 """
 
 from __future__ import annotations

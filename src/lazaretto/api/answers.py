@@ -1,7 +1,6 @@
 """What the HTTP calls answer: JSON as ``types.plain`` writes records, and the schemas that describe it.
 
-Records that have a plain shape are their own schema; what differs on the wire (rulings are words, named tuples are
-objects) is described here, and a test holds the two together.
+Most records are their own schema. Those that differ on the wire are described here; a test compares the two.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The HTTP application: every call of the guard as one route, errors as JSON that names the field and the fix.
+"""The HTTP application: one route for every call of the guard; errors are JSON that names the field and the fix.
 
-A server speaks for one namespace. Who may call what is decided by keys (``access``); what is too large, too slow, too
-often or sent to another host never gets here (``border``). The routes are in ``routes``, one file per family.
+A server speaks for one namespace. Keys decide who may call what (``access``); ``request_limits`` refuses requests that
+are too large, too slow, too many or sent to another host.
 """
 
 from __future__ import annotations
@@ -124,9 +124,9 @@ def create_app(
     app.add_middleware(RequestLimits, door=app.state.door, limits=limits, hosts=hosts, rate=rate)
     app.add_middleware(AccessLog, metrics=metrics)
     _add_errors(app)
+    app.mount(CONSOLE, console(guard, app.state.door))  # before the routers: a page then waits for none to be built
     for router in ROUTERS:
         app.include_router(router)
-    app.mount(CONSOLE, console(guard, app.state.door))
     add_docs(app)
 
     @app.get("/", include_in_schema=False)

@@ -1,9 +1,8 @@
-"""What passes between an agent and a model, judged once each: shared by the proxy and by LiteLLM's guardrail call.
+"""What passes between an agent and a model, each part judged once: for the proxy and LiteLLM's guardrail call.
 
-A conversation is sent whole with every call. What was judged and recorded before is not judged again; but whether it
-is held *now* is looked up each time, because somebody may have found it harmful or released it meanwhile. A ruling
-that only stands for a gate that failed is not remembered: the passage is judged again when it is sent again. And what
-is sent again is read again: where calls are asked about, it stays in the agent's mind for as long as it is sent.
+A conversation is sent whole with every call. A part that was judged before is not judged again, but whether it is held
+*now* is looked up each time. A ruling that stands for a failed gate is not kept. What is sent again counts as read
+again.
 """
 
 from __future__ import annotations

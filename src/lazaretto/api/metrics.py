@@ -1,7 +1,7 @@
 """Numbers for Prometheus: what was asked, what was decided, how long it took.
 
-Labels are of closed sets (routes, rulings, gates), never ids or texts. With several workers the numbers of all are
-added up (``PROMETHEUS_MULTIPROC_DIR``, which ``lazaretto serve --workers`` sets).
+Labels come from closed sets (routes, rulings, gates). With several workers their numbers are added up
+(``PROMETHEUS_MULTIPROC_DIR``, which ``lazaretto serve --workers`` sets).
 """
 
 from __future__ import annotations

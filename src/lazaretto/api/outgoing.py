@@ -1,8 +1,7 @@
-"""Calls that the server itself makes to addresses which somebody named: pictures, webhooks.
+"""Calls that the server makes to addresses which callers named: pictures, webhooks.
 
-Such an address may point back into the network the server stands in. So a name is resolved once, every address it has
-must be public (unless the operator says otherwise), the connection goes to the address that was looked at, redirects
-are not followed, and size and time are bounded.
+Such an address may point into the server's own network. So a name is resolved once, all its addresses must be public
+(unless the operator says otherwise), redirects are not followed, and size and time are bounded.
 """
 
 from __future__ import annotations

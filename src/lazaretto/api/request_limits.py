@@ -1,7 +1,6 @@
-"""The border of the server: what is refused before a request is read, let alone understood.
+"""The border of the server: what is refused before a request is read. Plain ASGI.
 
-Plain ASGI. A body is read here, in whole, never past its limit, never longer than its time, and never more of all
-requests together than the server may hold; only then does the application see the request.
+A body is read here whole, within limits of size and time, and of memory for all requests together.
 """
 
 from __future__ import annotations

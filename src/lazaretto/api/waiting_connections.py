@@ -1,9 +1,8 @@
 """Connections that have not sent a request yet hold up nobody.
 
-uvicorn counts every open connection for ``limit_concurrency``, and no setting of it ends one that sends its headers
-byte by byte: with a few hundred half-sent requests, which need no key, everybody else was answered 503. Here a
-connection counts once its headers are there; until then it has a few seconds, and where too many wait, the one that
-waits longest is closed. An idle connection that is kept alive waits, too.
+uvicorn counts every open connection for ``limit_concurrency`` and never ends one that sends its headers byte by byte: a
+few hundred of them, without any key, had everybody else answered with 503. Here a connection counts once its headers
+are there. Until then it has a few seconds, and where too many wait, the one that waits longest is closed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Signed webhooks: others are told when an incident opens, changes its state, or grows, and when a repair is proposed.
+"""Signed webhooks: tell others when an incident opens, changes or grows, and when a repair is proposed.
 
-The form is that of Standard Webhooks (headers ``webhook-id``, ``webhook-timestamp``, ``webhook-signature``), so that
-receivers check it with a library they have. What was delivered is recorded in the ledger: after a restart, or in
-another worker, exactly what nobody has received yet is sent. A message is sent at least once; its id stays the same.
+The form is that of Standard Webhooks. Deliveries are recorded in the ledger, so after a restart, or in another worker,
+only what was not received is sent. A message is sent at least once, always with the same id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What the options that every command shares mean, decided once: which store, which policy, which tenant, text or JSON.
+"""The options that every command shares: store, policy, tenant, text or JSON. ``with_context`` adds them to a command.
 
-A setting counts in this order: the option, its environment variable, the policy file, the default. A command is a
-function of a ``CommandContext`` and its own options; ``with_context`` adds the shared ones to its signature.
+A setting counts in this order: the option, its environment variable, the policy file, the default.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``LAZARETTO_URL``: commands that ask a running ``lazaretto serve`` instead of loading gates and models themselves.
 
-What is not a decision is an error, never an answer: a server that is away, refuses or says something else does not let
-anything pass. ``LAZARETTO_TOKEN`` is sent to that address alone: redirects are not followed, proxies are not used.
+A server that is away, refuses or answers with anything but a decision is an error: nothing passes. ``LAZARETTO_TOKEN``
+goes to that address alone: redirects are not followed, proxies are not used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Where the nodes of a map stand: a force layout in whole arrays, quick enough for ten thousand nodes.
 
-Nodes push each other away and edges pull together. The push is a field on a grid, found by one convolution per round
-(Fourier), so a round costs about as much as its edges. Nodes that have a place keep it: a map does not jump about
-when something is added.
+Nodes repel each other (a field on a grid, one convolution per round) and edges attract. Placed nodes keep their place.
 """
 
 from __future__ import annotations

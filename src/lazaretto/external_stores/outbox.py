@@ -1,8 +1,7 @@
-"""Writing back: what is ruled and repaired here reaches the stores that keep the same records.
+"""Writing back: rulings and repairs reach the caller's stores that keep the same records.
 
-There is no queue. What is due follows from the ledger (``ledger/refs.py``), so nothing is lost when a process dies
-between a repair and the write, and nothing is written twice to another effect. Whoever may have changed something
-calls ``write_back``; a store that is away is tried again by the next call.
+There is no queue. What is due follows from the ledger (``ledger/refs.py``), so nothing is lost when a process dies, and
+writing twice does no harm. A store that is away is tried again by the next ``write_back``.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""The block list: what was once ruled harmful is caught again at once, also when re-encoded or trivially edited.
+"""The block list: an item that was ruled harmful is caught again at once, also re-encoded or trivially edited.
 
-An item is known by up to five fingerprints, each one indexed look-up in the ledger, so the price does not grow with
-the list. It is fed by the guard's rulings, by repairs and by people's labels; a benign label, a release or an undone
-repair takes an item off. Each entry says for whom it holds (``blocklist_entries``), and only what carried the harm is
-listed: an order in a picture's file is a text, its pixels are not to blame.
-
-What a person called benign is known here too: the same from as trusted a source is vouched for (``decision.excused``).
-
-Whole texts are compared, never parts of them: a context from which the poison was removed is another text, and passes.
+An item has up to five fingerprints, each an indexed look-up, so the price does not grow with the list. Rulings, repairs
+and labels add to it; a benign label, a release or an undone repair takes an item off. An entry says for whom it holds
+(``blocklist_entries``) and lists only what carried the harm: an order in a picture's file, not its pixels. What a
+person called benign is listed too (``decision.excused``). Whole texts are compared, never parts of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What the block list keeps of an item: its fingerprints, what was ruled, and for whom that holds.
+"""What the block list keeps of an item: its fingerprints, the ruling, and for whom that holds.
 
-A ruling of gates is about words *from such a source*: it holds for sources that are trusted as little, or less. What a
-person called harmful, a secret and a virus picture hold for everybody. A person's word that something is fine holds for
-its source and for those that are trusted more.
+A ruling of gates holds for sources that are trusted as little, or less. A person's label "harmful", a secret and a
+virus picture hold for everybody. A person's label "benign" holds for its source and for more trusted ones.
 """
 
 from __future__ import annotations

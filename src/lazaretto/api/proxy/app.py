@@ -1,8 +1,7 @@
-"""The proxy itself: what a model is about to read is screened, what it answers is audited before the agent acts on it.
+"""The proxy: screens what a model is about to read, and audits its answer before the agent acts on it.
 
-A stream is held back until it is whole and judged: no word of an answer that is refused reaches the agent. Meanwhile
-comments keep the connection alive. What this proxy does not understand it does not pass on: paths are those of a
-table, errors of the endpoint are judged like answers, and what is sent on is written anew from what was read.
+A stream is held back until all of it is judged; comments keep the connection alive. What the proxy does not understand
+is not passed on: only known paths, errors judged like answers, every message written anew from what was read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The calls of tools that a model's answer asks the agent to make, whole or streamed, in each dialect.
+"""The tool calls in a model's answer, whole or streamed, in each dialect.
 
-What the endpoint has done itself (its web search, its code interpreter) is no call of the agent's and cannot be stopped
-here; its results are judged as a tool's.
+Tools that the endpoint ran itself (its web search) cannot be stopped here; their results are judged as a tool's.
 """
 
 from __future__ import annotations

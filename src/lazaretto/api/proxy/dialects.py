@@ -1,7 +1,6 @@
 """The three forms in which crews talk to models: OpenAI's chat and responses, Anthropic's messages.
 
-Each says whose word every part of a request and of an answer is, and how an answer is withheld. Nothing is left
-unread: what a form does not know counts as foreign.
+Each says who wrote every part of a request and an answer, and how an answer is withheld. Unknown parts are foreign.
 """
 
 from __future__ import annotations

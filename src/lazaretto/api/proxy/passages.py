@@ -1,7 +1,7 @@
-"""The parts of a request or an answer that are judged, each as one: where it stands, who said it, what may replace it.
+"""The parts of a request or an answer that are judged: where each stands, who wrote it, what may replace it.
 
-Everything in a request belongs to some part. What the crew itself says (system and user roles, tools) is its own word;
-what tools, documents and files say is foreign; what the proxy does not know is foreign too.
+System and user roles and tools are the crew's own words. Tools' results, documents, files and unknown parts are
+foreign.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""A stream of events, read to its end: everything that stands in it, and how it is sent on.
-
-What is sent on is written anew from what was read, so that nothing passes which was not: comments, ids and lines of
-other kinds are left out.
-"""
+"""A stream of events, read to its end, and how it is sent on: written anew, without comments, ids or other lines."""
 
 from __future__ import annotations
 

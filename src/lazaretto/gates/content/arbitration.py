@@ -1,7 +1,7 @@
-"""The hierarchical protocol: how a verdict follows from what was shown, and which rule decided.
+"""The hierarchical protocol: three rules, of which the first that applies decides the verdict.
 
-Three rules, tried in an order that may depend on the kind of input; the first that applies decides. A language model's
-arbiter is told them, the embedded jury's applies them to its scores; what label a rule gives is the same for both.
+Their order may depend on the kind of input. A language model's arbiter is told them, the embedded jury applies them to
+its scores; the label that a rule gives is the same for both.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A file of items in, a file of verdicts out: written as they finish, continued after any interruption, and in the
-order of the items once all are judged.
+"""A file of items in, a file of verdicts out, in the order of the items; continued after any interruption.
 
-The output file is the only state. A line is either wholly there, and its item is done, or it is not; a line cut off
-by a crash is dropped and its item judged again. One process holds the output at a time.
+The output file is the only state: a line that a crash cut off is dropped and its item judged again. One process at a
+time holds the output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The case library's history, in the ledger: every case, every version, who let it in and why.
+"""The history of the case library, in the ledger: every case, every version, who let it in and why.
 
-A case library is a memory that can be poisoned. So a case enters through screens (its own, and the memory gate given
-as a function), a version goes live by an event of its own and can be rolled back, and content of an evaluation set is
-refused by name.
+A case library can be poisoned. So cases pass screens (its own, and the memory gate), a version goes live by an event of
+its own and can be rolled back, and items of evaluation sets are refused by name.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Text under audit that speaks to its judges: orders, faked verdicts, closed delimiters, posed precedents.
 
-Finding such text proves nothing about the rest of the content, so it never decides a verdict by itself. It does two
-things: the judges are told that the content tries to speak to them, and the spans can be taken out before a model
-scores the content, so that praising itself cannot make the content look safer. The patterns cover the roads that
-matter in several languages; what they miss still arrives as delimited, escaped data (``quoting``), which is the
-actual wall.
+It never decides a verdict by itself. The judges are told of it, and it can be taken out before a model scores the
+content, so that content cannot praise itself safe. Patterns miss some; the actual wall is that content reaches the
+judges as delimited, escaped data (``quoting``).
 """
 
 from __future__ import annotations

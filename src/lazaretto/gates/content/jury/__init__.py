@@ -1,7 +1,6 @@
 """The embedded jury: trained local models as judges, with no key and no network.
 
-Read in this order: ``preprocessor`` (pictures to words), ``views`` (what is there to judge), ``windows`` (how models
-see it), ``scorer`` (the models), ``debaters`` (the roles).
+Read ``preprocessor``, ``views``, ``windows``, ``scorer`` and ``debaters``, in this order.
 """
 
 from __future__ import annotations

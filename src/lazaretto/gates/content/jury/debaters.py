@@ -1,8 +1,7 @@
 """The jury as a panel: Strict and Loose speak from their models' scores, the Arbiter rules by the protocol.
 
-Round 1: each debater gives its own calibrated risk and quotes what moved it. From round 2 on each has heard the other
-and weighs both positions and the precedents by weights fitted on held-out debates; Strict's were fitted with missed
-harm costing more, Loose's with false alarms costing more, so they close in on each other without changing sides.
+In round 1 each gives its calibrated risk and quotes. From round 2 on each weighs both positions and the precedents, by
+weights fitted on held-out debates: Strict's with missed harm costing more, Loose's with false alarms.
 """
 
 from __future__ import annotations

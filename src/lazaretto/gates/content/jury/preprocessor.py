@@ -1,8 +1,7 @@
 """The jury's Preprocessor: decodes the picture, reads the words on it, measures it. No network, no language model.
 
-A description comes from the caller or, where one is configured, from a vision model behind another preprocessor;
-without either the roles read the neutral placeholder and judge by the words on the picture and the explicit-image
-detector.
+Without a description (the caller's, or a vision model's) the roles read a neutral placeholder, and judge by the words
+on the picture and the explicit-image detector.
 """
 
 from __future__ import annotations

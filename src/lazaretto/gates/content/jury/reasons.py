@@ -1,7 +1,6 @@
-"""The words of a ruling: which rule, which words, which precedent, how near, and what would change it.
+"""The words of a ruling: which rule, which phrases, which precedent, how near, and what would change it.
 
-Everything said here is a fact of the debate that a reader can check: a phrase is quoted for one side only, a case is
-cited only where it bears on the content, and a bar is named with the side of it on which the risk lies.
+Each is a fact of the debate that a reader can check.
 """
 
 from __future__ import annotations

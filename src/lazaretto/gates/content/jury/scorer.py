@@ -1,8 +1,6 @@
-"""The trained models behind the jury's debaters: one pass over the content gives both debaters their logits and their
-quotes.
+"""The trained models behind the jury's debaters: one pass gives both debaters their logits and quotes.
 
-A debater's logit is a mean of token scores, so every clause's share in it is exact: the quotes are not a guess made
-afterwards.
+A logit is a mean of token scores, so the share of every clause in it is exact.
 """
 
 from __future__ import annotations

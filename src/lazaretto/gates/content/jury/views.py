@@ -1,8 +1,7 @@
-"""The ways the content can be read: each is scored by its own head, and the worst one speaks for the content.
+"""The ways in which content can be read: each is scored by its own head, and the worst one counts.
 
-A picture's description, the words lettered on it, and a text beside it are different roads for the same harm. Text
-that addresses the judges is taken out first and read by itself: alone it says nothing of the content (the models were
-trained so), but nobody can hide a request by addressing it to the judges.
+These are the description of a picture, the words on it, and the text beside it. Text that addresses the judges is taken
+out first and read by itself, so that nobody can hide a request by addressing it to them.
 """
 
 from __future__ import annotations

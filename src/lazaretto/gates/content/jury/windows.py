@@ -1,8 +1,7 @@
-"""How the jury's models read the content: cleaned words, composed into windows of at most 256 tokens.
+"""How the jury's models read content: cleaned words in windows of at most 256 tokens, in training and in debates alike.
 
-Training and debates share this module, so that a model never meets in a debate what it was not trained on.
-Formatting (markdown, line breaks, invisible characters) is removed: in the training data it follows the describing
-model, not the risk. Emoji become the words of their Unicode names: to the encoder they are all one unknown token.
+Formatting is removed: in the training data it follows the describing model, not the risk. Emoji become the words of
+their Unicode names, because to the encoder they are all one unknown token.
 """
 
 from __future__ import annotations
