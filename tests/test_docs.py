@@ -47,7 +47,8 @@ def commands() -> Iterator[Path]:
 
 
 def environment(folder: Path, commands: Path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("LAZARETTO_") or k == "LAZARETTO_SHARED"}
+    given = ("LAZARETTO_CACHE", "LAZARETTO_SHARED")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("LAZARETTO_") or k in given}
     return kept | {
         "PATH": os.pathsep.join((str(commands), str(Path(sys.executable).parent), os.environ["PATH"])),
         "LAZARETTO_STORE": f"sqlite:///{folder / 'docs.db'}",

@@ -27,8 +27,7 @@ from starlette.requests import Request
 
 from lazaretto import Guard
 from lazaretto.api import webhooks
-from lazaretto.api.app import ServerSettings, create_app
-from lazaretto.api.background import work_forever
+from lazaretto.api.app import ServerSettings, create_app, work_forever
 from lazaretto.api.metrics import Metrics
 from lazaretto.api.request_limits import Rate
 from lazaretto.errors import InputError

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from lazaretto.errors import InputError
-from lazaretto.models.circuit_breaker import CircuitBreaker
-from lazaretto.models.openai_chat import Endpoint, OpenAIChat, _retry_after
+from lazaretto.models.openai_chat import CircuitBreaker, Endpoint, OpenAIChat, _retry_after
 from lazaretto.models.protocol import Message, Request
 
 pytest.importorskip("openai", reason="needs the openai extra")

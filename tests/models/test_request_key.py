@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from lazaretto.models.answer_cache import request_key
 from lazaretto.models.protocol import Message, Request
-from lazaretto.models.request_key import request_key
 
 PLAIN = Request((Message("user", "a", (b"x",)),), schema={"a": 1, "b": {"c": 2}})
 OTHER: dict[str, Any] = {

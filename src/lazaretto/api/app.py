@@ -7,18 +7,17 @@ are too large, too slow, too many or sent to another host.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import as_file, files
 
 from lazaretto.api.access import Door, Key, KeyFile
-from lazaretto.api.access_log import AccessLog
 from lazaretto.api.answers import ERRORS, answer, fault
-from lazaretto.api.background import work_forever
-from lazaretto.api.metrics import Metrics
+from lazaretto.api.metrics import AccessLog, Metrics
 from lazaretto.api.outgoing import Unreachable
-from lazaretto.api.pages import add_docs
 from lazaretto.api.request_limits import CONSOLE, RequestLimits
 from lazaretto.api.routes import actions, agents, compatible, items, records, repairs, service, tracing
 from lazaretto.api.webhooks import Webhooks
@@ -43,11 +42,14 @@ from lazaretto.guard import Guard
 try:
     from fastapi import FastAPI, Request, Response
     from fastapi.exceptions import RequestValidationError
+    from fastapi.openapi.docs import get_swagger_ui_html
     from starlette.exceptions import HTTPException
     from starlette.responses import RedirectResponse
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
+log = logging.getLogger("lazaretto")
+LEASE = "background"
 _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
     (Forbidden, 403),
     (NotYours, 403),
@@ -166,3 +168,60 @@ def _add_errors(app: FastAPI) -> None:
         response = answer(body, error.status_code)
         response.headers.update(error.headers or {})
         return response
+
+
+ASSETS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "favicon.png": "image/png"}
+"""What the page needs; the files come with the package fastapi-offline."""
+CACHED = {"cache-control": "max-age=86400", "x-content-type-options": "nosniff"}
+
+
+def add_docs(app: FastAPI) -> None:
+    """The description of the calls at ``/docs``, from files of this machine: the browser asks no other host for it."""
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return get_swagger_ui_html(
+            openapi_url="/openapi.json",
+            title="Lazaretto",
+            swagger_js_url="/docs/swagger-ui-bundle.js",
+            swagger_css_url="/docs/swagger-ui.css",
+            swagger_favicon_url="/docs/favicon.png",
+        )
+
+    @app.get("/docs/{name}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        if name not in ASSETS:
+            return Response(status_code=404)
+        with as_file(files("fastapi_offline") / "static" / name) as path:
+            return Response(path.read_bytes(), media_type=ASSETS[name], headers=CACHED)
+
+
+async def work_forever(guard: Guard, metrics: Metrics, webhooks: Webhooks | None = None) -> None:
+    """One step at a time, whenever enough is new. What fails is logged, and tried again later.
+
+    Of all workers on one store only the one that holds the lease does anything; when it ends, the next takes over.
+    """
+    rules = guard.policy.review
+    lease = guard.ledger.lease(LEASE)
+    try:
+        while True:
+            await asyncio.sleep(rules.interval_s)
+            try:
+                if await asyncio.to_thread(lease.hold):
+                    await _step(guard, metrics, webhooks)
+            except GuardClosed:
+                return
+            except Exception:
+                log.exception("the work in the background failed; it is tried again")
+    finally:
+        lease.release()
+
+
+async def _step(guard: Guard, metrics: Metrics, webhooks: Webhooks | None) -> None:
+    done = await guard.recheck(news=guard.policy.review.every)
+    counts = {"looked": done.looked, "held": len(done.held), "released": len(done.released)}
+    counts |= {"rewritten": len(done.rewritten), "proposed": len(done.proposed)}
+    for outcome, count in counts.items():
+        metrics.looked_again(outcome, count)
+    if webhooks is not None:
+        await webhooks.step()

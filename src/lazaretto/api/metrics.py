@@ -1,15 +1,20 @@
-"""Numbers for Prometheus: what was asked, what was decided, how long it took.
+"""Numbers for Prometheus, and the log of requests: what was asked, what was decided, how long it took.
 
-Labels come from closed sets (routes, rulings, gates). With several workers their numbers are added up
-(``PROMETHEUS_MULTIPROC_DIR``, which ``lazaretto serve --workers`` sets).
+Labels come from closed sets (routes, rulings, gates); with several workers their numbers are added up
+(``PROMETHEUS_MULTIPROC_DIR``). A line of the log has the pattern of the path: no ids, no query, no content.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
+import orjson
+
+from lazaretto.api.request_limits import Application, Message, Receive, Scope, Send
 from lazaretto.errors import MissingExtra
 from lazaretto.types import Decision, Observation, Receipt
 
@@ -89,3 +94,51 @@ class Metrics:
         together = CollectorRegistry()
         MultiProcessCollector(together)  # type: ignore[no-untyped-call]
         return generate_latest(together)
+
+
+log = logging.getLogger("lazaretto.access")
+
+
+class AccessLog:
+    """Counts and logs requests."""
+
+    def __init__(self, app: Application, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status, size = 499, 0  # whoever hangs up before there is an answer
+
+        async def watched(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif message["type"] == "http.response.body":
+                size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            status = 500
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            route = getattr(scope.get("route"), "path", None) or "(none)"
+            method = scope["method"] if scope["method"] in METHODS else "(other)"
+            self._metrics.answered(method, route, status, seconds)
+            if log.isEnabledFor(logging.INFO):
+                caller = scope.get("state", {}).get("caller")
+                line = {
+                    "time": datetime.now(UTC).isoformat(timespec="milliseconds"), "method": method, "route": route,
+                    "status": status, "ms": round(seconds * 1000, 1), "bytes": size,
+                    "caller": caller.name if caller is not None else None,
+                }  # fmt: skip
+                log.info("%s", orjson.dumps(line).decode())
+
+
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})

@@ -1,7 +1,7 @@
-"""From what the gates said to what to do: the strictest ruling wins, and a gate that did not answer counts.
+"""From verdicts to a decision: the strictest ruling wins, and a gate that did not answer counts.
 
-What a cheap gate left gray, a later one that was asked about it may clear; the decision says which rule cleared it.
-What a person called benign is not held again for the same reasons.
+A later gate may clear what a cheap one left gray; the decision names the rule that cleared it. What a person called
+benign is not held again for the same reasons.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What even a text that is meant to instruct agents must not say: rule files, and descriptions of tools.
+"""What a text that is meant to instruct agents must not say: rule files, descriptions of tools.
 
-Orders are the purpose of such texts, so the screener for foreign orders does not fit them. What gives poison away there
-is not that it orders, but what: to keep something from the user, to drop other instructions, to read what holds keys,
-to send along what the tool has no use for, to change work that is not its own. Some of that is said in honest
-descriptions too, one thing at a time; ``tool_faults`` refuses a description in which two of them meet.
+Orders are the purpose of such texts, so the screener for foreign orders does not fit. Poison shows in what is ordered:
+to keep something from the user, drop other instructions, read keys, send along what the tool does not need, or change
+other work. Honest descriptions may say one of these; ``tool_faults`` refuses a description in which two meet.
 """
 
 from __future__ import annotations

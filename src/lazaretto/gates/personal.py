@@ -1,8 +1,7 @@
-"""The gate for personal data: numbers that belong to a person, told from other numbers by their check digits and plans.
+"""The gate for personal data: numbers that belong to a person, recognised by check digits and number plans.
 
-Card numbers, IBANs, US social security numbers, international telephone numbers and e-mail addresses. Names and street
-addresses are not looked for: that takes a language model. Stands in no preset, because what is personal is ordinary in
-many crews; name it in a stage where it is not.
+Card numbers, IBANs, US social security numbers, international telephone numbers, e-mail addresses. Names and streets
+would need a language model. It is in no preset, because personal data is ordinary in many crews.
 """
 
 from __future__ import annotations

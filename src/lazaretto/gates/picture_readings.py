@@ -1,7 +1,6 @@
-"""What a picture says in words: text that its file carries, codes, and lettering, also when it stands upside down.
+"""What a picture says in words: text in its file, codes, and lettering, also upside down.
 
-Each of these is one more reading that the gates for text judge, under its own name. Text in the file needs no extra;
-codes and lettering are read where the ``vision`` extra is installed.
+Each is one more reading that the gates for text judge. Codes and lettering need the ``vision`` extra.
 """
 
 from __future__ import annotations

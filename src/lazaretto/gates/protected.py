@@ -1,8 +1,7 @@
 """The gate before protected keys: who may write the memories that say who an agent is and what it may do.
 
-A crew that keeps memories under keys passes the key along (``remember(text, agent=..., key="identity.role")``). A key
-that the policy protects may be written by some source classes alone, and only from what they themselves said: a memory
-made from a web page is a web page's, whoever writes it down.
+Crews that keep memories under keys pass the key along (``remember(text, agent=..., key="identity.role")``). Only some
+source classes may write a protected key, and only from their own words: what was made from a web page is a web page's.
 """
 
 from __future__ import annotations

@@ -1,24 +1,79 @@
-"""Which memories of a ledger are due for another look, as its events tell: a restart forgets nothing.
+"""Which memories are due for another look: the recent ones, held ones, and those behind decisions that failed.
 
-Every step of a re-evaluation leaves one NOTED event (subject ``tend``) in the same transaction as what it changed:
-what was looked at and what the gates noted, what was held and released, where its pass ends, and which held memories
-still wait for their descendants to be repaired.
+Every step of a re-evaluation leaves one NOTED event (subject ``tend``) in the transaction of what it changed, so a
+restart forgets nothing. Time is counted in passes: a memory is looked at by the next two passes after it was written, a
+held or blamed one by the next twenty, and a settled one (a person ruled on it, it was replaced or erased) by none.
 """
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lazaretto.gates.recheck_schedule import BLAMED, RecheckSchedule
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
 from lazaretto.ledger.standing import standing_events
 from lazaretto.ledger.tail import Tail
 from lazaretto.types import BY_PERSON, MACHINE, REBUILT, Channel, Event, EventKind
+
+Ints = NDArray[np.int64]
+LOOKS = 2
+"""Passes that look again at every memory."""
+HELD_LOOKS = 20
+"""Passes for which a held memory may still prove clean, and one in use is looked at again when uses of it fail."""
+BLAMED = 2
+"""Failed uses since the last look that ask for another."""
+
+
+class RecheckSchedule:
+    """What is known of each memory that decides whether it is due."""
+
+    def __init__(self, size: int = 1_024) -> None:
+        self.admitted = np.zeros(size, dtype=bool)
+        """In use: neither held nor taken out."""
+        self.settled = np.zeros(size, dtype=bool)
+        self.blame = np.zeros(size, dtype=np.int64)
+        self.count = 0
+        """Memories so far: the number of the next one."""
+        self._starts: deque[int] = deque(maxlen=HELD_LOOKS)
+
+    def wrote(self, ids: Ints, admitted: NDArray[np.bool_]) -> None:
+        """New memories, and which of them may be used."""
+        self.count = max(self.count, int(ids.max()) + 1)
+        while self.count > len(self.admitted):
+            for name in ("admitted", "settled", "blame"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros_like(old)]))
+        self.admitted[ids] = admitted
+
+    def failed(self, parents: Ints) -> None:
+        """A use of each of these failed; -1 is nobody."""
+        np.add.at(self.blame, parents[parents >= 0], 1)
+
+    @property
+    def recent(self) -> int:
+        """The first memory that every pass looks at."""
+        return self._starts[-LOOKS] if len(self._starts) >= LOOKS else 0
+
+    @property
+    def oldest(self) -> int:
+        """The first memory that any pass looks at."""
+        return self._starts[0] if len(self._starts) == HELD_LOOKS else 0
+
+    def due(self, ids: Ints) -> NDArray[np.bool_]:
+        """Which of some memories the pass now looks at."""
+        waiting = ~self.admitted[ids] | (self.blame[ids] >= BLAMED)
+        return ~self.settled[ids] & ((ids >= self.recent) | (waiting & (ids >= self.oldest)))
+
+    def close_pass(self, start: int | None = None) -> None:
+        """A pass is over; memories from number ``start`` on (default: those to come) are the next ones' news."""
+        self._starts.append(self.count if start is None else start)
+
 
 TENDED = "tend"
 """Subject of the NOTED events that say what was looked at again."""

@@ -1,8 +1,8 @@
-"""Records in stores of the caller's own have owners: whoever wrote one first, as long as that was not held.
+"""Records in the caller's own stores have owners: the first writer whose version was not held.
 
-Another writer's version is judged as a change of what stands there. Ordinary work is open to all that are trusted as
-much. Where money, access, safety or permissions, receivers, sources of code or deciders are concerned, the owner or one
-of the crew's own people changes the record; everything else waits for a person, and never reaches the store until then.
+Another writer's version is judged as a change. Ordinary changes are open to all that are trusted as much. Where money,
+access, safety, permissions, receivers, sources of code or deciders are concerned, only the owner or the crew's own
+people may change a record; other changes wait for a person before they reach the store.
 """
 
 from __future__ import annotations

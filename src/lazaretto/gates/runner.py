@@ -1,8 +1,7 @@
 """Runs the gates of a policy over one item, stage by stage, and keeps the guard alive whatever a gate does.
 
-Each gate lives on an event loop of its own, in a thread of its own. A gate that blocks its thread therefore blocks
-nobody else: past its time the guard walks away from that thread and gives the gate a fresh one. A gate that has
-left too many threads hanging is refused until one of them comes back.
+Each gate has an event loop and a thread of its own, so a gate that hangs blocks no other: past its time it gets a fresh
+thread. A gate with too many hanging threads is refused until one of them comes back.
 """
 
 from __future__ import annotations

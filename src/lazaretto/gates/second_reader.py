@@ -1,8 +1,7 @@
-"""The second reader as the guard sees it: a text that earlier gates left open is read once more, by another model.
+"""The second reader as a gate: reads a text once more, with another model, where earlier gates left a question open.
 
-It answers only the questions that are open: does the text order an agent about (gate ``memory``), is it harmful (gate
-``content``)? What it is sure of is settled; else the earlier verdict stands. It never speaks about claims, secrets or
-pictures, and it clears nothing that it did not read whole.
+The questions: does the text give an agent orders (gate ``memory``), is it harmful (gate ``content``)? A sure answer
+settles them. It never speaks about claims, secrets or pictures, and clears nothing that it did not read whole.
 """
 
 from __future__ import annotations

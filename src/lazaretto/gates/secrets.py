@@ -1,8 +1,8 @@
 """The secrets gate: no key, token or password may be kept in a memory or passed on in a message.
 
-Formats of known issuers come from the library ``detect-secrets``; a value that is assigned to a secret-sounding name is
-found by the library's list of names. Strings that merely look random are left alone: commit hashes and checksums are
-everyday notes. The verdict carries the text with the secrets taken out, and no evidence ever repeats one.
+``detect-secrets`` knows the formats of issuers, and names that values of secrets are assigned to. Strings that merely
+look random (commit hashes, checksums) are left alone. The verdict carries the text without the secrets, and no evidence
+repeats one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Thresholds that people moved: what they released again and again is held no more, what they condemned is looked at.
+"""Thresholds that people moved: what they released again and again passes, what they condemned is looked at.
 
-A version is an event of the ledger, so that every change is on record and can be taken back. Cuts only ever turn a
-``review`` into a ``warn`` or the reverse: what a gate quarantines or blocks, labels of others do not let in.
+A version is an event of the ledger and can be taken back. Cuts only turn ``review`` into ``warn`` or the reverse:
+labels never let in what a gate quarantines or blocks.
 """
 
 from __future__ import annotations

@@ -1,21 +1,35 @@
 """A chat model that remembers: the same question at temperature 0 is computed once.
 
-An overrun world repeats itself (the same persona, the same picture, the same sentences in the history), rows of an
-experiment repeat each other until an infection or a defence parts them, and greedy decoding would compute the same
-answer again. With a folder, answers survive the process, and several processes may share them.
+Worlds and rows of an experiment repeat their questions. With a folder, processes share the answers and keep them.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from lazaretto.models.key_value_store import KeyValueStore
 from lazaretto.models.protocol import ChatModel, Completion, Request
-from lazaretto.models.request_key import request_key
+
+
+def request_key(model: str, request: Request) -> str:
+    """A digest of everything that decides the answer: the model, and every field of the request."""
+    # orjson writes all fields of a dataclass, so a field that is added later is part of the key from its first day
+    return hashlib.sha256(orjson.dumps([model, request], default=_plain, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return hashlib.sha256(value).hexdigest()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be part of a request")
+
 
 FILE = "answers.db"
 

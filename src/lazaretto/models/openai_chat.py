@@ -24,9 +24,38 @@ import orjson
 from pydantic import Field
 
 from lazaretto.errors import InputError, MissingExtra
-from lazaretto.models.circuit_breaker import CircuitBreaker
 from lazaretto.models.protocol import Completion, Message, Request
 from lazaretto.policy import CLOSED
+
+
+class CircuitBreaker:
+    """Opens after so many failures in a row, and lets one request try again after a pause."""
+
+    def __init__(self, faults: int, pause_s: float) -> None:
+        self._limit, self._pause = faults, pause_s
+        self._failed = 0
+        self._opened: float | None = None
+        self._trying = False
+
+    def refuses(self) -> bool:
+        """Whether to fail at once. After the pause one caller is let through to find out."""
+        if self._opened is None:
+            return False
+        if time.monotonic() - self._opened < self._pause or self._trying:
+            return True
+        self._trying = True
+        return False
+
+    def report(self, worked: bool) -> None:
+        """What became of an attempt."""
+        self._trying = False
+        if worked:
+            self._failed, self._opened = 0, None
+            return
+        self._failed += 1
+        if self._failed >= self._limit:
+            self._opened = time.monotonic()
+
 
 _RETRY_STATUS = frozenset({408, 409, 425, 429})
 _MEDIA = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"), (b"RIFF", "image/webp"))

@@ -13,8 +13,8 @@ from pathlib import Path
 import orjson
 
 from lazaretto.errors import InputError
+from lazaretto.models.answer_cache import request_key
 from lazaretto.models.protocol import ChatModel, Completion, Request
-from lazaretto.models.request_key import request_key
 
 
 class RecordingChat:

@@ -1,7 +1,6 @@
-"""The case library in memory: hybrid retrieval over precedents, by words and by meaning.
+"""The case library in memory: retrieval over precedents, by words and by meaning.
 
-A library is a value: a set of cases whose version is the hash of their ids. ``casebook`` keeps its history in the
-ledger.
+A library is a value: a set of cases whose version is the hash of their ids. ``casebook`` keeps its history.
 """
 
 from __future__ import annotations

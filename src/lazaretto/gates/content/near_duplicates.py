@@ -1,8 +1,6 @@
-"""When are two contents the same? Equal after normalising, or nearly: most of their word triples in common.
+"""When are two contents the same? Equal after normalising, or with most of their word triples in common.
 
-MinHash narrows down, the exact Jaccard share decides, so that nothing is merged or refused by a collision. Written
-here because the one use needs forty lines of numpy, and the packages that offer it bring scipy and a server mode with
-them.
+MinHash narrows down, the exact Jaccard share decides. Forty lines of numpy: packages for it bring scipy and a server.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """The roles of a debate: five small protocols, and the panel that holds one of each.
 
-A role may be a language model (``chat_roles``), a trained local model (``jury``) or a scripted one (tests): the
-debate does not know which. Every method is a coroutine, is given everything it may know, keeps no state between
-debates, and may be called for many debates at once. A role that cannot answer returns its record with ``fault``
-set; an exception is caught by the engine and recorded the same way, so that one bad role never stops a batch.
-
-The embedded jury is made by ``lazaretto.gates.content.jury.embedded_panel(library, precedents=3, without=(),
-orders=None)``, where ``without`` names roles to leave empty (supporter, strict, loose) and ``library`` is None when
-retrieval is off.
+A role may be a language model (``chat_roles``), a trained local model (``jury``) or a script (tests). It keeps no state
+between debates and may serve many at once. A role that cannot answer returns its record with ``fault`` set; exceptions
+are recorded the same way, so that one bad role never stops a batch.
 """
 
 from __future__ import annotations

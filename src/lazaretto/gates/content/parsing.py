@@ -1,9 +1,8 @@
-"""Reading what a judge answered: by the schema that the request carried, never a guess.
+"""Reads what a judge answered: by the schema that the request carried, never by guessing.
 
-An endpoint without structured outputs may put words around the JSON object, or answer in lines such as
-``Risk score: 8/10``; both are read where they are unambiguous. What cannot be read with certainty is a problem: the
-role is asked again, and after that the engine records the answer as unreadable. A score past 1 without a scale, two
-scores that differ, a label that contradicts its own score: all of these are unreadable, not evidence.
+An endpoint without structured outputs may put words around the JSON object, or answer in lines such as ``Risk score:
+8/10``; both are read where they are unambiguous. Otherwise the role is asked again, and then the answer is recorded as
+unreadable: a score past 1 without a scale, two scores that differ, a label that contradicts its score.
 """
 
 from __future__ import annotations

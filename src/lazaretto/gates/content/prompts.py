@@ -1,8 +1,7 @@
-"""What the language-model roles are told. Laid out so that a provider's prefix cache works.
+"""What the language-model roles are told, laid out so that a provider's prefix cache works.
 
-Every call of a debate is: the constitution (the same for all items and roles), then the file of the debate, to
-which each speech is only ever appended, then one role's instruction at the very end. So each call's prompt starts with
-all of the call before it but that call's instruction, and the debate so far is sent once.
+A call is the constitution (the same for all), the file of the debate, to which speeches are only appended, and one
+role's instruction at the end. So every call begins with all of the call before it but that call's instruction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""How data travels inside a prompt: between marks that carry a fresh code, with everything that looks like a mark
-defused.
+"""How data travels inside a prompt: between marks with a fresh code, everything that looks like a mark defused.
 
-Content cannot close a block whose code it does not know; and should it guess, the code is cut out of the content
-first.
+Content cannot close a block whose code it does not know; the code itself is cut out of the content first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a language model's answer says anything: a form filled with its own labels is not an opinion.
 
-Small models copy the form they were shown, quote nothing, or contradict everybody without a reason. Such an answer is
-asked for again once, and then counts as none: the finding is undecided.
+Small models copy the form, quote nothing, or contradict all without a reason. They are asked again once; then the
+finding is undecided.
 """
 
 from __future__ import annotations

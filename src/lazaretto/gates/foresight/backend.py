@@ -1,8 +1,7 @@
-"""Where a rehearsal is played: the few things it asks of agents, whoever they are.
+"""Where a rehearsal is played: the few things it asks of agents. Nothing is changed by it.
 
-Agents of the album-chat world rehearse on an ``AgentModelBackend`` (the very functions of its turn, in batches); agents
-of a real system through an adapter (``adapter.AdapterBackend``). Neither changes anything: states are values, and what
-is said stays here.
+Agents of the album-chat world rehearse on an ``AgentModelBackend`` (the functions of its turn, in batches), agents of a
+real system through ``adapter.AdapterBackend``.
 """
 
 from __future__ import annotations

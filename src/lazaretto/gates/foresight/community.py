@@ -1,8 +1,8 @@
 """Foresight over a community (mode ``lazaretto``): who must forget what before anybody speaks.
 
-Whoever is about to speak is diagnosed. What is found goes from every album at once, with the chats in which it spoke;
-what looks like it, and what its holders' last partners hold, is read first from then on.
-``guard.foresight.before_turn`` and the laboratory's defence are both made of this one part.
+Agents that are about to speak are diagnosed. What is found leaves every album at once, with the chats in which it
+spoke; look-alikes, and what its holders' last partners hold, are read first from then on. Used by
+``guard.foresight.before_turn`` and by the laboratory's defence.
 """
 
 from __future__ import annotations

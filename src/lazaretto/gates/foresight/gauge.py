@@ -1,13 +1,9 @@
-"""What one memory does to agents, measured in two steps: how it is fetched, and what is said of it.
+"""What one memory does to agents: how often it is fetched (pull), and what is said of it (talk).
 
-A third thing needs no agent at all: whether it is what its title says. A picture that was pushed to where all plans
-meet is no longer near its own name.
-
-**Pull** costs no model call: plans recorded from benign agents are looked up in reference albums with the memory among
-them; its pull is the share it wins. Because album and plans are fixed, it is a property of the memory alone, whatever
-else its owner holds: copies, other viruses and small albums do not blur it. **Talk** is a full rehearsal of that one
-memory: two pairs of personas speak about it, one of them with the agent's real history, since a virus may behave
-before an empty one. Sentences that hardly differ between personas are the collapse that foresight looks for.
+**Pull** costs no model call: recorded plans of benign agents are looked up in reference albums with the memory among
+them. Albums and plans are fixed, so pull is a property of the memory alone. **Talk** is a rehearsal: two pairs of
+personas speak about the memory, one of them with the agent's real history. Sentences that hardly differ between
+personas are the collapse that foresight looks for. A third check needs no agent: is the memory near its own title?
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What foresight learns from the ledger, and what it keeps there.
+"""What foresight reads from the ledger, and what it keeps there.
 
-From the events of the crew it takes who said what about which memory, who met whom, the last chats of each agent, and
-what people decided. Its own readings are kept as notes on the items they are about, so they survive a restart, reach
-every process that serves the crew, and go when an item is erased.
+It reads who said what about which memory, who met whom, each agent's last chats, and what people decided. Its own
+readings are notes on the items: they survive a restart, reach every process, and go when an item is erased.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Foresight as we run it (mode ``lazaretto``): look at memories, cheap evidence first, each of them once.
+"""Foresight as we run it (mode ``lazaretto``): look at each memory once, cheap evidence first.
 
-Before agents speak, every memory they hold has its pull measured and its title checked (no model call). What pulls
-more than benign memories do is rehearsed in full, most suspicious first, and so is what came from a diagnosed agent.
-What is left of the round's budget goes to memories nobody has looked at yet. A reading is kept until the memory is
-forgotten: it does not depend on who holds it. What agents really say later is read too, so a virus that slept through
-its rehearsal is found when it wakes. Real talk accuses and does not convict: a community that has come to talk of one
-thing only talks alike about it without any virus. What is accused is rehearsed again by people with other things on
-their minds. What is not convicted but lies beyond every benign memory is looked at more closely before its owner
-speaks: eight more people talk about it, and if most of what they say is said again by another of them, words of their
-own apart, it is a virus that has several sentences. Their own are the words of their descriptions, and those that they
-use about something else as well: about a memory of the gauge, which nobody but the calibration chose. Eight people are
-a sample: before what is fetched as no benign memory is may stay, eight others are asked, and eight more.
+Before agents speak, the pull of their memories is measured and the titles are checked (no model call). What pulls more
+than benign memories do is rehearsed in full, most suspicious first, and so is what came from a diagnosed agent; then
+memories that were never looked at, as far as the budget goes. A reading is kept until the memory is forgotten.
+
+What agents really say is read too, so a virus that slept through its rehearsal is found when it wakes. Real talk only
+accuses, because a community may come to talk of one thing without a virus; the accused memory is rehearsed again.
+
+A memory beyond every benign one that was not convicted is looked at more closely: eight more people talk about it. If
+most of what they say is repeated by another of them, apart from words of their own, it is a virus with several
+sentences. Their own words are those of their descriptions and those they also use about a memory of the gauge. If no
+benign memory is fetched as often, sixteen others are asked before it may stay.
 """
 
 from __future__ import annotations

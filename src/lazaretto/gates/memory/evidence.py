@@ -1,10 +1,8 @@
-"""The evidence around a structured memory: who writes it, what they wrote before, and what others say of the same.
+"""The evidence around a structured memory: its writer, the writer's past, and what others say of the same.
 
-A window holds the recent memories of a group of agents (24 agents x 200 memories in the paper). A new memory is
-compared with the nearest situations in it. One writer is one voice, one root source is one voice however many repeat
-it, and a writer's own memories do not support it, so that repeating a claim earns nothing. A memory
-is trusted no more than the least trusted of those it was made from, and speaks the less the more of what was made from
-it failed. Gathering it costs the same however many memories were ever written.
+A new memory is compared with the nearest situations in a window of recent ones (24 agents x 200 memories in the paper).
+One writer is one voice, one root source is one voice, and a writer's own memories do not support it. A memory is
+trusted no more than its least trusted source, and counts less the more of what was made from it failed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The memory gate: does a text order agents about or change what it may not, does a record go against the evidence?
+"""The memory gate: does a text give agents orders or change facts it may not, does a record go against the evidence?
 
-Who says something matters as much as what is said: the same order is a task when the user gives it, and poison when a
-web page does. So orders from trusted source classes pass, and orders from anywhere else are held.
+The same order is a task when the user gives it, and poison when a web page does: orders from trusted source classes
+pass, others are held.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The detector for structured memories: credibility, attention over the evidence, contrastive encoder, fusion.
 
-P = alpha (1 - C) + (1 - alpha) sigmoid(w.h). The paper's formula adds the credibility itself, which would make trusted
-sources look poisoned; the sign is turned here. The probability is then calibrated on held-out teams.
+P = alpha (1 - C) + (1 - alpha) sigmoid(w.h), calibrated on held-out teams. The paper's formula adds C itself, which
+would make trusted sources look poisoned; the sign is turned here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Structured memories under watch: judged when written, judged again as the evidence around them changes.
+"""Structured memories under watch: judged when written, and again as the evidence around them changes.
 
-The score of a memory is half what the looks before made of it: one odd look decides nothing. Judging changes nothing;
-what was ruled is told afterwards (``take``, ``settle``), so that whoever rules can record it first.
+Half of a score is the score before: one odd look decides nothing. Judging changes nothing; rulings are told afterwards
+(``take``, ``settle``), so that they can be recorded first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The structured memories of one namespace, as its ledger tells of them.
+"""The structured memories of one namespace, read from its ledger.
 
-What is known (who speaks, how trusted, what each look made of a memory) follows from the ledger's events alone, in
-their order. So several processes know the same, and one that is started again goes on where the last one stopped.
+Everything follows from the ledger's events in their order, so all processes know the same, also after a restart.
 """
 
 from __future__ import annotations

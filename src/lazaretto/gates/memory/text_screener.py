@@ -1,8 +1,7 @@
-"""Screens text memories: marks the stretches that order an agent about, and says how sure it is.
+"""Screens text memories: marks the stretches that give an agent orders, and says how sure it is.
 
-One pass of all-MiniLM-L6-v2 with a small adapter marks every token; the risk of a text comes from its most suspicious
-stretch, so a short order in a long document is not averaged away. A sentence in a language that its calibration does
-not name is left out and named: the model does not guess what it says, and goes on reading the sentences around it.
+One pass of all-MiniLM-L6-v2 with a small adapter marks every token; the most suspicious stretch decides, so a short
+order in a long document is not averaged away. Sentences in unknown languages are left out and named.
 """
 
 from __future__ import annotations

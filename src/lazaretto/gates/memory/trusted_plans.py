@@ -1,9 +1,8 @@
-"""Whether what reads like an order is a plan: one of the crew carries out what somebody trusted has said.
+"""Whether a text that reads like an order is a plan: an agent carries out what a trusted source said.
 
-"Job 8, plan: we pay Brightwater to account DE36 ..." asks for something to be done, and so does poison. What tells them
-apart is not the wording but whether anything in it is new. A plan takes every value, and whom it is about, from one
-memory of a trusted source, and says nothing about how agents are to behave; an order of a stranger that an agent
-passes on brings an account, a host or a rule of its own.
+"Job 8, plan: we pay Brightwater to account DE36 ..." asks for an action, and so does poison. A plan takes every value,
+and whom it is about, from one memory of a trusted source and says nothing about how agents are to behave; an order that
+an agent passes on from a stranger brings an account, a host or a rule of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The second reader: trunks with small trained changes, asked about texts that the first readers left open."""
 
 from lazaretto.models.deep.base import TRUNKS, Trunk, find_trunk, is_set_up, set_up
-from lazaretto.models.deep.choice import reader_for
-from lazaretto.models.deep.reader import DeepReader, Reading, measured_bar, shared_reader
+from lazaretto.models.deep.reader import DeepReader, Reading, measured_bar, reader_for, shared_reader
 
 __all__ = [
     "TRUNKS",

@@ -1,8 +1,7 @@
 """Two claims in two languages: when they give two values for one property of one thing.
 
-The encoder was made on English, so of a German and a Spanish sentence it tells little. What can be told plainly is
-told here: a name that both have, a property that both name (an account, a limit, a deadline, or a word that is the same
-in both languages), and one value of one kind in each, which differ.
+The encoder knows English. So this compares by rule: a name that both have, a property that both name (an account, a
+limit, a deadline, a word that both languages share), and one value of one kind in each.
 """
 
 from __future__ import annotations

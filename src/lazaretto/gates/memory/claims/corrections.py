@@ -1,8 +1,8 @@
 """What a poisoned memory says wrongly, what a trusted one says instead, and where other texts repeat it.
 
-A value is put right where it stands, and only where the sentence plainly makes the poisoned claim: about the same
-thing, and against the trusted one. A sentence that merely names the value is told of and left. A sentence that
-announces the change, or is opposed in polarity or permission, has no right value: the trusted sentence takes its place.
+A value is corrected only where the sentence makes the poisoned claim, about the same thing and against the trusted one.
+A sentence that merely names the value is listed and left. One that announces the change, or opposes it in polarity or
+permission, is replaced by the trusted sentence.
 """
 
 from __future__ import annotations

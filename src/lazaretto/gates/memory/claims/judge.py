@@ -1,7 +1,6 @@
-"""Judges what a text claims against what is known: finds the nearest claims, relates them, and asks provenance.
+"""Judges the claims of a text against known claims: finds the nearest, relates them, and asks provenance.
 
-What is found goes into the verdict as evidence of kind ``claim`` that names items, never their texts: a memory that is
-erased later must not live on in the ruling on another.
+Evidence of kind ``claim`` names items, never texts: an erased memory must not live on in the ruling on another.
 """
 
 from __future__ import annotations

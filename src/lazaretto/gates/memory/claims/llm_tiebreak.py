@@ -1,8 +1,7 @@
 """Pairs of claims that the small model is not sure about, asked of a language model where one is configured.
 
-The cascade of the relation: cheap for all pairs, dear for the gray ones. Both claims are quoted as data, and a claim
-that tries to speak to the model cannot talk itself free: where money, access, safety or permissions are concerned, an
-answer may find a conflict and never clear one. Without an answer the small model's word stands.
+Both claims are quoted as data. Where money, access, safety or permissions are concerned, an answer may find a conflict
+and never clear one. Without an answer the small model's result stands.
 """
 
 from __future__ import annotations

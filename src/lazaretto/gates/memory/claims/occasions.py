@@ -1,7 +1,7 @@
-"""Events and readings: when two claims speak of two occasions, when one only says again what the other says.
+"""Events and readings: when two claims speak of two occasions, and when one only repeats the other.
 
-A state has one value at a time (an account, a host, a limit); an event happened once, to somebody, at some time, and
-another event is no contradiction. Only what is plain is told here; everything else is left to the relation model.
+A state has one value at a time (an account, a limit); two events do not contradict each other. Only plain cases are
+decided here, the rest by the relation model.
 """
 
 from __future__ import annotations

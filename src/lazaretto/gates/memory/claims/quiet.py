@@ -1,9 +1,8 @@
-"""Quiet poison: a rule that weakens a control, or sends something of the crew's to a new place, with nothing known
-that it contradicts.
+"""Quiet poison: a rule that weakens a control or sends the crew's things elsewhere, and contradicts nothing known.
 
-A logistic head reads the vector that the claim has anyway (all-MiniLM-L6-v2) and plain words (``quiet_words``); where
-that leaves it possible, the screener's head for quiet lies reads the claim too, and both count. What they find is no
-proof; so it only asks for a person, and only about sources that may not decide such things themselves.
+A logistic head reads the claim's vector (all-MiniLM-L6-v2) and plain words (``quiet_words``); where it finds the claim
+possible, the screener's head for quiet lies reads it too. A finding is no proof: it only asks for a person, and only
+about sources that may not decide such things.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Conflicts in words that people can read: contradicts 'Brightwater is paid to DE-4410' (Ada, trust 0.9, Monday).
+"""Conflicts in words for people: contradicts 'Brightwater is paid to DE-4410' (Ada, trust 0.9, Monday).
 
-The evidence of a ruling names items, never their texts: what is erased later must not live on in the ruling on
-another. So the texts are read when somebody looks, from the store of that crew, and what was erased has none.
+Rulings name items, never texts, so texts are read from the crew's store when a person looks; erased ones are gone.
 """
 
 from __future__ import annotations

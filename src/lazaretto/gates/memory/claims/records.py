@@ -1,7 +1,6 @@
-"""Statements that are no sentences: objects in JSON, rows of tables, key=value lines, questions with their answers.
+"""Statements that are no sentences: JSON objects, rows of tables, key=value lines, questions with answers.
 
-Each is told in plain words (``supplier Brightwater, iban DE44 4410``), so that it can be compared with a sentence that
-says the same or something else. Everything here is a pure function of the text, and the place of a record in it.
+Each becomes plain words (``supplier Brightwater, iban DE44 4410``) that can be compared with a sentence.
 """
 
 from __future__ import annotations

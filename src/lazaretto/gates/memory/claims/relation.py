@@ -1,8 +1,8 @@
 """How two claims stand to each other: the new one agrees with the old, contradicts it, updates it, or neither.
 
-One pass of all-MiniLM-L6-v2 with a small adapter reads both claims; the head adds what comparing their values found.
-A possible conflict is read by a second model of other training texts too, and the mean of both counts (``together``).
-Whether a change is honest is not asked here: only provenance can tell (``update_rule``).
+One pass of all-MiniLM-L6-v2 with a small adapter reads both; the head adds what comparing their values found. A
+possible conflict is read by a second model too, and the mean counts (``together``). Whether a change is honest is
+decided by provenance (``update_rule``).
 """
 
 from __future__ import annotations

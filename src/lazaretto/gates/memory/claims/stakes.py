@@ -1,7 +1,6 @@
-"""What a change would put at stake: money, access, safety and permissions, and where things go and who decides.
+"""What a change puts at stake: money, access, safety and permissions, receivers, deciders.
 
-A claim may be harmless by itself ("The hotline is ...", "The parser needs the package ..."); what makes its change
-weighty is what the two claims differ in. So pairs are asked here, not claims.
+A claim may be harmless by itself; what two claims differ in makes a change weighty. So pairs are asked about.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Things of one kind: when two claims open with two of them, and so do not contradict each other.
+"""Things of one kind: when two claims open with two different things, and so do not contradict each other.
 
-Only what is plain is told here: numbers and letters behind a noun, words that tell things apart (winter and summer),
-two people of one name, the two ends of something, and lines that only point at something (``pointers``).
+Plain cases only: numbers and letters behind a noun, winter and summer, two people of one name, two ends of a thing, and
+lines that only point at something (``pointers``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # ruff: noqa: E501
-"""Words of German, French and Spanish that claims are read by: which language, polarity, permissions, numbers, days.
+"""Words of German, French and Spanish for reading claims: language, polarity, permissions, numbers, days.
 
-English stands in ``extraction`` and ``values``. The encoder was made on English; so where a plain word says that
-something is forbidden, waived or denied, that word is told here.
+English is in ``extraction`` and ``values``. The encoder knows English, so plain words of refusal are matched here.
 """
 
 from __future__ import annotations

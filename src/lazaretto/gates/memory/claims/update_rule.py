@@ -1,7 +1,6 @@
-"""Poison or update? Only provenance can tell: who may change a claim, and how far a new one is to be believed.
+"""Poison or update? Provenance tells: who may change a claim, and how far a new one is believed.
 
-A voice is a principal: whoever shares the principal or the agent's name is one voice, one root is one voice, and nobody
-testifies for himself.
+Writers who share a principal or an agent's name are one voice, one root is one voice, and nobody vouches for himself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The values in a text that can be compared: accounts, addresses, amounts, dates, versions, names.
 
-Two claims about one thing differ in a value long before a language model notices, and a value can be shown to a person.
-Everything here is a pure function of the text; nothing needs a model or an optional library.
+Values differ long before a language model notices, and can be shown to a person. Pure functions; no model is needed.
 """
 
 from __future__ import annotations
